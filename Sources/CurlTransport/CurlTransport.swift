@@ -28,7 +28,7 @@ public final class CurlTransport: Transport {
     let standardPlan: TransferPlan
     private let headerLines: HeaderLines
     private let proxies: ProxySettings
-    private let tls: TLSMaterial
+    private let tls: TLSMaterials
     private let addressGuard: AddressGuard?
     private let cookieStore: CookieStore?
     private var keepsCookies: Bool { cookieStore != nil }
@@ -60,7 +60,8 @@ public final class CurlTransport: Transport {
         standardPlan = TransferPlan(configuration)
         headerLines = HeaderLines(userAgent: configuration.userAgent ?? DefaultUserAgent.value)
         proxies = try ProxySettings(configuration.proxy, environment: ProcessInfo.processInfo.environment)
-        tls = try TLSMaterial(configuration.tls, warn: configuration.warn)
+        tls = TLSMaterials(
+            try TLSMaterial(configuration.tls, warn: configuration.warn), warn: configuration.warn)
         addressGuard =
             configuration.blocksPrivateAddresses
             ? try AddressGuard(allowing: configuration.allowedPrivateAddresses) : nil
@@ -74,7 +75,7 @@ public final class CurlTransport: Transport {
         sendsInPieces = configuration.maxSendRate != nil
         origins = try OriginStore(configuration)
         let engine = try Engine(
-            configuration, proxies: proxies, tls: tls, addressGuard: addressGuard, cookies: cookieStore)
+            configuration, proxies: proxies, tls: tls.own, addressGuard: addressGuard, cookies: cookieStore)
         mailbox = engine.mailbox
         executor = engine.executor
         let finalReport = FinalReport()
@@ -258,8 +259,11 @@ public final class CurlTransport: Transport {
                 throw AddressGuard.error(.unixSocket, address: "a Unix domain socket", host: target.host)
             }
         }
-        if target.isSecure || plan.proxy != nil { tls.trust?.prepare() }
-        plan.pins = tls.pins(forHost: target.host)
+        if target.isSecure || plan.proxy != nil {
+            plan.tls = try tls.material(for: request.tls)
+            (plan.tls ?? tls.own).trust?.prepare()
+        }
+        plan.pins = tls.own.pins(forHost: target.host)
         plan.body = try preparedBody(of: request, handler)
         plan.decompresses = RequestCheck.decompresses(request)
         plan.headerLines = try headerLines.lines(

@@ -177,6 +177,13 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.pinnedPublicKeys = newValue } }
     }
 
+    /// The trusted authorities, client certificate and oldest version of TLS. Dropped, like
+    /// ``pinnedPublicKeys``, when a redirect changes the origin. Default `nil`: the manager's.
+    public var tls: RequestTLS? {
+        get { options.value.tls }
+        set { options.modifyTransfer { $0.tls = newValue } }
+    }
+
     /// The largest decoded body that is accepted, in bytes. Default `nil`: the manager's limit for collected
     /// bodies, no limit for streams.
     public var maxBodySize: Int64? {
@@ -248,6 +255,13 @@ public struct HTTPRequest: Sendable, Hashable {
     public var isBarrier: Bool {
         get { options.value.isBarrier }
         set { options.modify { $0.isBarrier = newValue } }
+    }
+
+    /// Whether the request is sent without regard to the limits and circuits of the manager and its domain: it waits for
+    /// none, and counts for none. Default `false`.
+    public var ignoresLimits: Bool {
+        get { options.value.ignoresLimits }
+        set { options.modify { $0.ignoresLimits = newValue } }
     }
 
     /// Which of the manager's authenticators puts its token on the request. Default ``AuthenticatorPolicy/automatic``:

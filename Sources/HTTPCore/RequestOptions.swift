@@ -19,6 +19,7 @@ struct RequestOptions: Sendable, Hashable {
     var proxy: ProxyPolicy?
     var maxConnectionsPerHost: Int?
     var pinnedPublicKeys: [String] = []
+    var tls: RequestTLS?
     var maxBodySize: Int64?
     var maxReceiveRate: Int64?
     var maxSendRate: Int64?
@@ -29,6 +30,7 @@ struct RequestOptions: Sendable, Hashable {
     var retryPolicy: RetryPolicy?
     var deadline: Duration?
     var isBarrier = false
+    var ignoresLimits = false
     var authenticator = AuthenticatorPolicy.automatic
     var traceParent: TraceParent?
     var replacesGlobalHeaders = false

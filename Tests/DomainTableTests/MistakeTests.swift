@@ -17,7 +17,7 @@ struct Mistake: Sendable, CustomTestStringConvertible {
 
 @Suite("Mistakes in a table")
 struct MistakeTests {
-    @Test(arguments: Mistake.ofTheFileAndItsAddresses + Mistake.ofSettingsAndServers)
+    @Test(arguments: Mistake.ofTheFileAndItsAddresses + Mistake.ofSettingsAndServers + Mistake.ofPolicies)
     func mistakesAreReportedWithPositionAndAdvice(_ mistake: Mistake) {
         let reading = DomainTableFile.read(Array(mistake.table.utf8), name: "Config/domains.json5")
         #expect(reading.diagnostics.map(\.summary) == mistake.messages.map { "Config/domains.json5:" + $0 })
@@ -100,6 +100,15 @@ struct ExcerptTests {
         let diagnostic = DomainTableFile.read(Array(text.utf8), name: "t").diagnostics[0]
         #expect(!diagnostic.description.contains("secret"))
         #expect(diagnostic.excerpt[0].contains("ada:******@h.example"))
+    }
+
+    @Test func passwordsOfCertificatesAreNotShown() {
+        for text in [#"password: "sec\"ret", x: 1"#, #""password" : 'secret', x: 1"#] {
+            let lines = excerpt(
+                "{ domains: { a: { baseURL: \"http://h\", tls: { clientCertificate: { \(text) } } } } }")
+            #expect(lines.count == 2 && !lines[0].contains("ret"), "\(lines)")
+            #expect(lines[0].contains("******"))
+        }
     }
 
     @Test func controlCharactersAreNotShown() {

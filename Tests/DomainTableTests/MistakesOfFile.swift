@@ -201,7 +201,7 @@ extension Mistake {
             }
             """,
             [
-                #"3:43: error: unknown key "pins"; it belongs in a domain"#
+                #"3:43: error: unknown key "pins"; it belongs in a domain or tls"#
             ]),
         Mistake(
             "an unknown key without a similar name",
@@ -210,9 +210,10 @@ extension Mistake {
             """,
             [
                 #"1:53: error: unknown key "colour"; a domain has baseURL, environments, mirrors, "#
-                    + "pins, timeout, connectTimeout, idleTimeout, retries, cache, ttl, headers, "
+                    + "pins, timeout, connectTimeout, idleTimeout, retries, retry, cache, ttl, headers, "
                     + "parameters, parameterEncoding, dates, keys, redirects, envelope, simulate, "
-                    + "volatileParameters, cachePartition, authenticator, sealer, compressBody, maxConnectionsPerHost, proxy, secretHeaders"
+                    + "volatileParameters, cachePartition, authenticator, sealer, compressBody, maxConnectionsPerHost, proxy, secretHeaders, "
+                    + "tls, limits, circuit"
             ]),
         Mistake(
             "a key twice",

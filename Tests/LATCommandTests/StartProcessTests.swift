@@ -31,6 +31,8 @@ import Testing
                 "user.save": { domain: "demo", path: "users/{id}", method: "PUT" },
                 "order": { domain: "shop", path: "order", method: "POST" },
                 "bare": { domain: "demo", path: "x" },
+                "token": { domain: "demo", path: "token", method: "GET", authenticator: "shop" },
+                "sealed": { domain: "demo", path: "sealed", method: "POST", sealer: "k" },
                 "canned.greeting": { domain: "canned", path: "greeting", method: "GET" },
                 "canned.nothing": { domain: "canned", path: "nothing", method: "GET" },
               },
@@ -168,6 +170,19 @@ import Testing
         #expect(result.exitCode == 2 && result.out.isEmpty)
         #expect(result.err.hasPrefix("lat: " + message) && result.err.split(separator: "\n").count == 1)
         #expect(server.requestCount == 0)
+    }
+
+    @Test func namedAuthenticatorNeedsATokenOfTheCommandLine() async throws {
+        server.enqueue(.text("in"))
+        let refused = try await start("token")
+        #expect(refused.exitCode == 2 && refused.err.contains("the authenticator \"shop\" (Config/domains.json5:"))
+        #expect(refused.err.contains("-H \"Authorization: Bearer TOKEN\""))
+        #expect(server.requestCount == 0)
+        let given = try await start("token", "-H", "Authorization: Bearer t")
+        #expect(given.exitCode == 0 && given.text == "in", "\(given.err)")
+        #expect(server.requests.first?.headers["Authorization"] == "Bearer t")
+        let sealed = try await start("sealed")
+        #expect(sealed.exitCode == 2 && sealed.err.contains("the sealer \"k\"") && server.requestCount == 1)
     }
 
     @Test func emptyPathParameterIsRefused() async throws {

@@ -3,13 +3,12 @@ import FoundationEssentials
 import HTTPCore
 
 extension EasyHandle {
-    /// Sets the TLS options that all transfers of an engine share.
+    /// Sets the options of ``tls``.
     func setTLS() {
-        let tls = engine.tls
         let configuration = tls.configuration
         set(CURLOPT_SSLVERSION, tls.versions)
         set(CURLOPT_PROXY_SSLVERSION, tls.versions)
-        setAuthorities(tls)
+        setAuthorities()
         switch tls.identity {
         case nil: break
         case .pkcs12(let data, let password):
@@ -25,7 +24,7 @@ extension EasyHandle {
         if let suites = configuration.cipherSuites { set(CURLOPT_TLS13_CIPHERS, suites) }
         resumesSessions = tls.resumesSessions
         // Otherwise libcurl would cache sessions itself.
-        if engine.sessions != nil || !resumesSessions { set(CURLOPT_SSL_SESSIONID_CACHE, 0) }
+        if OpenSSL.shared != nil || !resumesSessions { set(CURLOPT_SSL_SESSIONID_CACHE, 0) }
         if configuration.requiresOCSPStapling { set(CURLOPT_SSL_VERIFYSTATUS, 1) }
         if !configuration.verifiesCertificates {
             set(CURLOPT_SSL_VERIFYPEER, 0)
@@ -42,7 +41,7 @@ extension EasyHandle {
         }
     }
 
-    private func setAuthorities(_ tls: TLSMaterial) {
+    private func setAuthorities() {
         // The authorities replace the system's CA file, so the system's CA folder must not apply either.
         var folder: String?
         if let authorities = tls.authorities {
@@ -54,8 +53,9 @@ extension EasyHandle {
             set(CURLOPT_PROXY_CAINFO, nil)
             set(CURLOPT_CA_CACHE_TIMEOUT, 0)
             // Without a CA setting, a libcurl built with CURL_CA_FALLBACK parses the system's file for each connection.
-            // A path without certificates prevents that; TLSHandshake then replaces libcurl's certificate store.
-            folder = "/dev/null"
+            // A path without certificates prevents that; TLSHandshake then replaces libcurl's certificate store. It also
+            // keeps apart the connections that were made with other settings: libcurl compares the path.
+            folder = tls.number == 0 ? "/dev/null" : "/dev/null/\(tls.number)"
         } else {
             return
         }
@@ -64,9 +64,11 @@ extension EasyHandle {
     }
 
     /// Sets up the `SSL_CTX` of a new connection.
-    fileprivate func setUp(_ context: UnsafeMutableRawPointer) -> CURLcode {
+    ///
+    /// - Parameter user: The libcurl handle that connects: this one, or that of a look-up over HTTPS.
+    fileprivate func setUp(_ context: UnsafeMutableRawPointer, for user: UnsafeMutableRawPointer?) -> CURLcode {
         guard let library = OpenSSL.shared else { return CURLE_OK }
-        let tls = engine.tls
+        let tls = user == curl ? self.tls : engine.tls
         var trust: CertificateStore?
         if let store = tls.trust {
             trust = store.storeForConnection()
@@ -75,7 +77,7 @@ extension EasyHandle {
         }
         handshake = TLSHandshake(
             context: context, library: library, target: transfer?.target,
-            proxy: transfer?.plan.proxy?.url, trust: trust, sessions: resumesSessions ? engine.sessions : nil,
+            proxy: transfer?.plan.proxy?.url, trust: trust, sessions: resumesSessions ? engine.sessions(for: tls) : nil,
             keyLog: tls.keyLog)
         return handshake == nil ? CURLE_OUT_OF_MEMORY : CURLE_OK
     }
@@ -87,7 +89,7 @@ extension EasyHandle {
 
 private let contextCallback:
     @convention(c) (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> CURLcode = {
-        _, context, handle in
+        user, context, handle in
         guard let context, let handle else { return CURLE_OK }
-        return EasyHandle.from(handle).setUp(context)
+        return EasyHandle.from(handle).setUp(context, for: user)
     }

@@ -28,6 +28,8 @@ final class EasyHandle {
     @exclusivity(unchecked) private var proxy: ProxySettings.Proxy?
     @exclusivity(unchecked) private var pins: String?
     @exclusivity(unchecked) private var cookies: String?
+    /// The TLS settings of its connections: the engine's, or those of the last transfer that had its own.
+    @exclusivity(unchecked) private(set) var tls: TLSMaterial
     /// The handshake of the connection opened for this transfer; `nil` without TLS, on a reused connection, and with a
     /// TLS library other than OpenSSL.
     @exclusivity(unchecked) var handshake: TLSHandshake?
@@ -58,6 +60,7 @@ final class EasyHandle {
         guard let curl = curl_easy_init() else { return nil }
         self.curl = curl
         self.engine = engine
+        tls = engine.tls
         self.slot = slot
         self.hasLargeBuffer = hasLargeBuffer
         errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
@@ -114,6 +117,12 @@ final class EasyHandle {
     func prepare(for transfer: Transfer) throws(NetworkError) {
         self.transfer = transfer
         let plan = transfer.plan
+        let tls = plan.tls ?? engine.tls
+        if self.tls !== tls {
+            self.tls = tls
+            curl_easy_reset(curl)
+            setAllOptions()
+        }
         setTarget(transfer.target)
         setMethodAndBody(transfer.request.method, plan.body)
         setHeaderLines(plan.headerLines)
@@ -302,6 +311,11 @@ final class EasyHandle {
             || transfer.plan.alternative != nil || transfer.plan.warmUp != nil
         guard isUnusual else { return }
         if transfer.request.trailers == nil { curl_easy_reset(curl) } else { replace() }
+        setAllOptions()
+    }
+
+    /// Sets the base options and forgets all others, after a reset.
+    private func setAllOptions() {
         curl_mime_free(mime)
         mime = nil
         target = nil

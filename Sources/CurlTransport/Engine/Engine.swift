@@ -28,7 +28,9 @@ final class Engine: @unchecked Sendable {
     let configuration: EngineConfiguration
     let tls: TLSMaterial
     /// The TLS sessions to resume; `nil` when libcurl caches them or none are resumed.
-    @exclusivity(unchecked) private(set) var sessions: TLSSessions?
+    @exclusivity(unchecked) private var sessions: TLSSessions?
+    /// The sessions of requests with TLS settings of their own, by ``TLSMaterial/number``.
+    @exclusivity(unchecked) private var sessionsOfRequests: [UInt64: TLSSessions] = [:]
     let options: EngineOptions
     let share: UnsafeMutableRawPointer
     /// The cookies; `nil` when none are kept.
@@ -122,6 +124,16 @@ final class Engine: @unchecked Sendable {
 
     static func from(_ context: UnsafeMutableRawPointer) -> Engine {
         Unmanaged<Engine>.fromOpaque(context).takeUnretainedValue()
+    }
+
+    /// The sessions that were made with these settings; `nil` as for ``sessions``.
+    func sessions(for tls: TLSMaterial) -> TLSSessions? {
+        guard tls !== self.tls, sessions != nil else { return sessions }
+        if let known = sessionsOfRequests[tls.number] { return known }
+        if sessionsOfRequests.count >= TLSMaterials.limit { sessionsOfRequests = [:] }
+        let new = TLSSessions()
+        sessionsOfRequests[tls.number] = new
+        return new
     }
 
     func wholeSeconds(_ duration: Duration) -> Int {
@@ -265,6 +277,7 @@ final class Engine: @unchecked Sendable {
         curl_multi_cleanup(multi)
         // Freed after the connections, which may add sessions until they are closed.
         sessions = nil
+        sessionsOfRequests = [:]
         curl_share_cleanup(share)
         events.end()
     }

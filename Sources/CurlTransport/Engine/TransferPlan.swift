@@ -22,6 +22,8 @@ struct TransferPlan: Sendable {
     var proxy: ProxySettings.Proxy?
     /// The accepted public keys, for `CURLOPT_PINNEDPUBLICKEY`.
     var pins: String?
+    /// The request's own TLS settings; `nil` for the engine's.
+    var tls: TLSMaterial?
     /// Whether the manager's cookies are neither sent nor changed.
     var ignoresCookies: Bool
     /// The request's own cookies, sent in one field with the manager's.

@@ -1,4 +1,5 @@
 public import FoundationEssentials
+public import HTTPCore
 
 /// How servers are verified, and how the client identifies itself.
 ///
@@ -71,19 +72,6 @@ public struct TLSConfiguration: Hashable, Sendable {
     public mutating func disableCertificateVerification() { verifiesCertificates = false }
 }
 
-/// A version of TLS.
-public enum TLSVersion: String, Hashable, Sendable, Comparable, CaseIterable {
-    /// TLS 1.2 (RFC 5246).
-    // swift-format-ignore: AlwaysUseLowerCamelCase
-    case v1_2 = "TLS 1.2"
-    /// TLS 1.3 (RFC 8446).
-    // swift-format-ignore: AlwaysUseLowerCamelCase
-    case v1_3 = "TLS 1.3"
-
-    /// Whether the left version is older.
-    public static func < (lhs: Self, rhs: Self) -> Bool { lhs == .v1_2 && rhs == .v1_3 }
-}
-
 /// Where the secrets of TLS connections are written, in the NSS format that Wireshark reads.
 ///
 /// Anyone with the file can decrypt the traffic. Lines are appended; a new file is readable by its owner only (0600).
@@ -95,26 +83,6 @@ public enum TLSKeyLog: Hashable, Sendable {
     case environment
     /// To a file. Making the manager fails with ``NetworkError/Kind/invalidRequest`` when it cannot be written.
     case file(path: String)
-}
-
-/// A client certificate with its private key.
-public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
-    /// A PKCS#12 file (`.p12`, `.pfx`) with certificate, key, and intermediate certificates.
-    case pkcs12(path: String, password: String)
-    /// PEM files: the certificate, followed by the intermediate ones, and its key. The password is for an encrypted
-    /// key; default `nil`.
-    case pem(certificate: String, key: String, password: String? = nil)
-
-    /// The paths of the files, without the password.
-    public var description: String {
-        switch self {
-        case .pkcs12(let path, _): "PKCS#12 \(path)"
-        case .pem(let certificate, let key, _): "PEM \(certificate) with key \(key)"
-        }
-    }
-
-    /// An empty mirror, so that reflection shows no password.
-    public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
 /// The authentication scheme for an HTTP proxy.

@@ -2,21 +2,26 @@ import CLibcurl
 import Cryptography
 import FoundationEssentials
 import HTTPCore
+import Synchronization
 
 /// A checked ``TLSConfiguration`` with the content of its files, ready for libcurl.
 ///
 /// Certificates and keys are in memory from here on, so a file that changes later cannot break a working manager.
-struct TLSMaterial: Sendable {
+final class TLSMaterial: Sendable {
     let configuration: TLSConfiguration
     /// The certificates that verify servers; `nil` when servers are not verified, and when libcurl does not use OpenSSL.
     let trust: TrustStore?
     /// The authorities in PEM for a TLS library other than OpenSSL; `nil` for the system's.
-    private(set) var authorities: Data?
+    let authorities: Data?
     let keyLog: TLSKeyLogFile?
-    private(set) var identity: Identity?
+    let identity: Identity?
     /// The value of `CURLOPT_SSLVERSION`.
     let versions: Int
+    /// Distinguishes the settings of an engine. The engine's own have the number 0.
+    let number: UInt64
     private let pinsByHost: [String: String]
+
+    private static let count = Atomic<UInt64>(0)
 
     /// The client's certificate and key, as read from their files.
     enum Identity: Sendable {
@@ -24,11 +29,13 @@ struct TLSMaterial: Sendable {
         case pem(certificate: Data, key: Data, password: String?)
     }
 
-    /// - Parameter warn: Receives warnings, also after the initialization.
+    /// - Parameters:
+    ///   - base: The engine's own settings, when these are a request's. What both have in common is shared.
+    ///   - warn: Receives warnings, also after the initialization.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for
     ///   what this libcurl cannot do.
     init(
-        _ configuration: TLSConfiguration, warn: @escaping @Sendable (String) -> Void
+        _ configuration: TLSConfiguration, over base: TLSMaterial? = nil, warn: @escaping @Sendable (String) -> Void
     ) throws(NetworkError) {
         // The checks below may use libcurl's OpenSSL, so libcurl starts first.
         try GlobalCurl.start()
@@ -43,17 +50,30 @@ struct TLSMaterial: Sendable {
         pinsByHost = try Self.pins(configuration.pins)
         try Self.checkCiphers(configuration)
         if configuration.requiresOCSPStapling { try Self.checkStapling(configuration) }
-        if OpenSSL.shared != nil {
+        let known = base?.configuration
+        if let base, configuration.caFile == known?.caFile, configuration.caData == known?.caData {
+            (trust, authorities) = (base.trust, base.authorities)
+        } else if OpenSSL.shared != nil {
             let trust = try TrustStore(configuration, warn: warn)
             self.trust = configuration.verifiesCertificates ? trust : nil
+            authorities = nil
         } else {
             trust = nil
             authorities = try Self.authorities(configuration)
         }
-        identity = try configuration.clientCertificate.map { certificate throws(NetworkError) in
-            try Self.identity(certificate)
+        if let base, configuration.clientCertificate == known?.clientCertificate {
+            identity = base.identity
+        } else {
+            identity = try configuration.clientCertificate.map { certificate throws(NetworkError) in
+                try Self.identity(certificate)
+            }
         }
-        keyLog = try TLSKeyLogFile.opened(for: configuration.keyLog, warn: warn)
+        if let base {
+            keyLog = base.keyLog
+        } else {
+            keyLog = try TLSKeyLogFile.opened(for: configuration.keyLog, warn: warn)
+        }
+        number = base == nil ? 0 : Self.count.add(1, ordering: .relaxed).newValue
     }
 
     /// Whether handshakes resume earlier sessions. Only a full handshake brings a stapled OCSP response.
@@ -190,6 +210,47 @@ struct TLSMaterial: Sendable {
             _ = try body()
         } catch {
             throw .invalidRequest("\(place) \(error.reason)")
+        }
+    }
+}
+
+/// The checked TLS settings of an engine: its own, and those of requests that have some.
+final class TLSMaterials: Sendable {
+    let own: TLSMaterial
+    private let warn: @Sendable (String) -> Void
+    private let ofRequests = Mutex<[RequestTLS: TLSMaterial]>([:])
+
+    /// The largest number of requests' settings that are kept. Beyond that they are read anew.
+    static let limit = 64
+
+    init(_ own: TLSMaterial, warn: @escaping @Sendable (String) -> Void) {
+        self.own = own
+        self.warn = warn
+    }
+
+    /// Returns the settings of a request, read and checked at their first use; `nil` for the engine's own.
+    ///
+    /// - Throws: as ``TLSMaterial/init(_:over:warn:)``, with the place of the settings.
+    func material(for tls: RequestTLS?) throws(NetworkError) -> TLSMaterial? {
+        guard let tls, !tls.isEmpty else { return nil }
+        if let known = ofRequests.withLock({ $0[tls] }) { return known }
+        var configuration = own.configuration
+        if let file = tls.caFile { (configuration.caFile, configuration.caData) = (file, nil) }
+        if let certificate = tls.clientCertificate { configuration.clientCertificate = certificate }
+        if let version = tls.minimumVersion { configuration.minimumVersion = version }
+        let material: TLSMaterial
+        do throws(NetworkError) {
+            material = try TLSMaterial(configuration, over: own, warn: warn)
+        } catch {
+            guard let place = tls.place else { throw error }
+            throw NetworkError(error.kind, message: "\(error.message) (\(place))")
+        }
+        return ofRequests.withLock { all in
+            // Another thread may have been faster.
+            if let known = all[tls] { return known }
+            if all.count >= Self.limit { all = [:] }
+            all[tls] = material
+            return material
         }
     }
 }

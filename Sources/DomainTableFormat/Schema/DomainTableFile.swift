@@ -92,6 +92,54 @@ package struct SettingsEntry: Sendable {
         case none
     }
 
+    package enum TLSVersion: String, Sendable, CaseIterable {
+        // swift-format-ignore: AlwaysUseLowerCamelCase
+        case v1_2 = "1.2"
+        // swift-format-ignore: AlwaysUseLowerCamelCase
+        case v1_3 = "1.3"
+    }
+
+    /// The members of `retry` without `retries`.
+    package struct Retry: Sendable {
+        package var statuses: Located<Set<Int>>?
+        package var firstWait: Located<Duration>?
+        package var longestWait: Located<Duration>?
+        package var longestRetryAfter: Located<Duration>?
+        package var repeatsOnlyIdempotent: Located<Bool>?
+    }
+
+    package struct TLS: Sendable {
+        package var caFile: Located<String>?
+        package var clientCertificate: Located<ClientCertificate>?
+        package var minimumVersion: Located<TLSVersion>?
+        package var pins: Located<[String]>?
+    }
+
+    package enum ClientCertificate: Hashable, Sendable {
+        case pkcs12(file: String, Password)
+        case pem(certificate: String, key: String, Password)
+    }
+
+    package enum Password: Hashable, Sendable {
+        case none
+        case text(String)
+        /// The name of an environment variable.
+        case variable(String)
+    }
+
+    /// `limits: null` is one without limits.
+    package struct Limits: Hashable, Sendable {
+        package var maxConcurrentRequests: Int?
+        package var perSecond: Double?
+        package var burst: Int?
+    }
+
+    package enum Circuit: Hashable, Sendable {
+        /// `circuit: null`: none, even if a row above or the manager has one.
+        case none
+        case breaker(failures: Int?, pause: Duration?, statuses: Set<Int>?)
+    }
+
     package enum EnvelopeChoice: Sendable {
         /// `envelope: null`: no envelope, even if a row that this one inherits from has one.
         case none
@@ -103,6 +151,10 @@ package struct SettingsEntry: Sendable {
     package var idleTimeout: Located<Duration>?
     package var maxConnectionsPerHost: Located<Int>?
     package var retries: Located<Int>?
+    package var retry = Retry()
+    package var tls = TLS()
+    package var limits: Located<Limits>?
+    package var circuit: Located<Circuit>?
     package var cache: Located<Cache>?
     package var ttl: Located<TimeToLive>?
     package var parameterEncoding: Located<ParameterEncoding>?
@@ -146,7 +198,6 @@ package struct DomainEntry: Sendable {
     /// The URLs of each environment: its base URL, then its mirrors.
     package var environments: [(name: String, urls: Located<[String]>)] = []
     package var mirrors: Located<[String]>?
-    package var pins: Located<[String]>?
     package var settings = SettingsEntry()
 }
 

@@ -1,7 +1,7 @@
 /// The keys of a table file, and the kinds of rows that may contain them.
 enum TableKey {
     enum Place: String, CaseIterable {
-        case table, defaults, domain, server, envelope, simulate
+        case table, defaults, domain, server, envelope, simulate, retry, limits, rate, circuit, tls, clientCertificate
 
         /// The name in messages.
         var phrase: String {
@@ -12,6 +12,12 @@ enum TableKey {
             case .server: "a server"
             case .envelope: "an envelope"
             case .simulate: "simulate"
+            case .retry: "retry"
+            case .limits: "limits"
+            case .rate: "a rate"
+            case .circuit: "circuit"
+            case .tls: "tls"
+            case .clientCertificate: "a client certificate"
             }
         }
 
@@ -24,21 +30,32 @@ enum TableKey {
             case .server: ["domain", "path", "method", "allowsAbsolute"] + TableKey.everywhere
             case .envelope: ["code", "message", "data", "success", "messages"]
             case .simulate: ["directory", "baseURL", "delay"]
+            case .retry:
+                ["retries", "statuses", "firstWait", "longestWait", "longestRetryAfter", "repeatsOnlyIdempotent"]
+            case .limits: ["maxConcurrentRequests", "rate"]
+            case .rate: ["perSecond", "burst"]
+            case .circuit: ["failures", "pause", "statuses"]
+            case .tls: ["caFile", "clientCertificate", "minimumVersion", "pins"]
+            case .clientCertificate: ["file", "certificate", "key", "password", "passwordVariable"]
             }
         }
     }
 
     private static let everywhere = [
-        "timeout", "connectTimeout", "idleTimeout", "retries", "cache", "ttl", "headers", "parameters",
+        "timeout", "connectTimeout", "idleTimeout", "retries", "retry", "cache", "ttl", "headers", "parameters",
         "parameterEncoding", "dates", "keys", "redirects", "envelope", "simulate", "volatileParameters",
         "cachePartition", "authenticator", "sealer", "compressBody",
     ]
-    private static let aboveServers = ["maxConnectionsPerHost", "proxy", "secretHeaders"]
+    private static let aboveServers = [
+        "maxConnectionsPerHost", "proxy", "secretHeaders", "tls", "limits", "circuit",
+    ]
 
     /// Keys of other programs, and the keys of a table with the same meaning.
     private static let otherWords = [
         "url": "baseURL", "base": "baseURL", "host": "baseURL", "endpoint": "baseURL", "uri": "path", "verb": "method",
         "env": "environments", "failover": "mirrors", "policy": "cache", "cachepolicy": "cache", "expires": "ttl",
+        "ssl": "tls", "ca": "caFile", "cacert": "caFile", "cert": "certificate", "throttle": "limits",
+        "circuitbreaker": "circuit", "attempts": "retries", "backoff": "firstWait",
     ]
 
     /// Advice on an unknown key, as the rest of a sentence, and the key that was probably meant.

@@ -13,8 +13,11 @@ extension TableReader {
         }
         if let node = row["environments"] { entry.environments = environments(node) }
         entry.mirrors = mirrors(row["mirrors"], "mirrors", besides: base?.1)
-        entry.pins = pins(row["pins"])
         entry.settings = settings(row)
+        if let pins = pins(row["pins"]) {
+            if let other = entry.settings.tls.pins { reportTwice("pins", other, first: pins) }
+            entry.settings.tls.pins = pins
+        }
         return entry
     }
 
@@ -63,21 +66,6 @@ extension TableReader {
             mirrors.append(url.value)
         }
         return located(mirrors, node)
-    }
-
-    private mutating func pins(_ node: JSON5Node?) -> Located<[String]>? {
-        guard let node, let texts = texts(node, "pins", each: "a pin") else { return nil }
-        let expected = "\"sha256//\" and the Base64 of 32 bytes"
-        for (text, element) in texts where !HTTPText.isPin(text) {
-            var advice = ""
-            if text.hasPrefix("sha256/"), HTTPText.isPin("sha256//" + text.dropFirst(7)) {
-                advice = "; write two slashes after sha256"
-            } else if text.utf8.count == 64, text.allSatisfy(\.isHexDigit) {
-                advice = "; this is hexadecimal, write it as Base64"
-            }
-            reportType(element, "a pin", expected, advice: advice)
-        }
-        return located(texts.map(\.0), node)
     }
 
     mutating func server(_ member: JSON5Member) -> ServerEntry {

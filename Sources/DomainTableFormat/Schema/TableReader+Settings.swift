@@ -7,6 +7,10 @@ extension TableReader {
         entry.idleTimeout = duration(row["idleTimeout"], "idleTimeout")
         entry.maxConnectionsPerHost = integer(row["maxConnectionsPerHost"], "maxConnectionsPerHost", 1...10_000)
         entry.retries = integer(row["retries"], "retries", 0...100)
+        if let node = row["retry"] { readRetry(node, into: &entry) }
+        if let node = row["tls"] { entry.tls = tls(node) }
+        entry.limits = limits(row["limits"])
+        entry.circuit = circuit(row["circuit"])
         entry.cache = choice(row["cache"], "cache", SettingsEntry.Cache.self)
         entry.ttl = timeToLive(row["ttl"])
         if (row["cache"] != nil) != (entry.cache != nil) || (row["ttl"] != nil) != (entry.ttl != nil) {

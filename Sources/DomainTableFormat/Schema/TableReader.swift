@@ -112,6 +112,15 @@ struct TableReader {
             found: node.phrase)
     }
 
+    /// Reports a setting that has two keys, of which both are given.
+    mutating func reportTwice<Value: Sendable>(_ name: String, _ second: Located<Value>, first: Located<Value>) {
+        let isReversed = second.range.lowerBound < first.range.lowerBound
+        let line = (isReversed ? second : first).position.line
+        report(
+            (isReversed ? first : second).range,
+            "\(QuotedText.of(name)) is given twice, first in line \(line); remove one")
+    }
+
     private mutating func reportDuplicate(_ kind: String, _ member: JSON5Member, first: Range<Int>) {
         let line = source.position(of: first.lowerBound).line
         report(

@@ -61,7 +61,8 @@ extension Sequence<TableDiagnostic> {
 /// A line of a file with a caret under a range.
 ///
 /// Tabs are repeated under tabs, and wide characters count as two columns, so that the caret is aligned in a terminal. Of a
-/// long line only the part around the range is shown. Control characters and passwords in URLs are hidden.
+/// long line only the part around the range is shown. Control characters, passwords in URLs and
+/// the values of `password` are hidden.
 package enum SourceExcerpt {
     private static let widest = 120
 
@@ -112,12 +113,36 @@ package enum SourceExcerpt {
         }
     }
 
+    /// Replaces each character of the values of `password` with an asterisk.
+    private static func hidePasswordMembers(_ line: inout [Character]) {
+        for start in line.indices where line[start...].starts(with: "password") {
+            var index = start + "password".count
+            func skip(_ isSkipped: (Character) -> Bool) {
+                while index < line.count, isSkipped(line[index]) { index += 1 }
+            }
+            skip { "\"'".contains($0) }
+            skip(\.isWhitespace)
+            guard index < line.count, line[index] == ":" else { continue }
+            index += 1
+            skip(\.isWhitespace)
+            guard index < line.count, "\"'".contains(line[index]) else { continue }
+            let quote = line[index]
+            index += 1
+            while index < line.count, line[index] != quote {
+                let count = line[index] == "\\" ? 2 : 1
+                for hidden in index..<min(index + count, line.count) { line[hidden] = "*" }
+                index += count
+            }
+        }
+    }
+
     /// Replaces each character between `://user:` and `@` with an asterisk.
     private static func hidePasswords(
         _ before: inout [Character], _ marked: inout [Character], _ after: inout [Character]
     ) {
         let counts = (before.count, marked.count)
         var line = before + marked + after
+        hidePasswordMembers(&line)
         var index = 0
         while index + 2 < line.count {
             guard line[index] == ":", line[index + 1] == "/", line[index + 2] == "/" else {

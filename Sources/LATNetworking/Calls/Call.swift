@@ -312,18 +312,21 @@ final class CallRow: Sendable {
     let mirrorKey: String
     /// Parameters that are not part of the cache key.
     let volatileParameters: Set<String>
+    /// The limits and the circuit of the domain.
+    let limits: LimitRoom.OfRow
     /// Decides whether a response is a success, and decodes it.
     let decoder: ReplyDecoder
 
     init(
         domain: String? = nil, server: String? = nil, path: String, mirrorKey: String = "",
-        volatileParameters: Set<String> = [], _ decoder: ReplyDecoder
+        volatileParameters: Set<String> = [], limits: LimitRoom.OfRow = LimitRoom.OfRow(), _ decoder: ReplyDecoder
     ) {
         self.domain = domain
         self.server = server
         self.path = path
         self.mirrorKey = mirrorKey
         self.volatileParameters = volatileParameters
+        self.limits = limits
         self.decoder = decoder
     }
 

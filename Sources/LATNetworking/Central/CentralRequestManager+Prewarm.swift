@@ -9,7 +9,7 @@ extension CentralRequestManager {
     /// ```
     ///
     /// No request is sent, except that libcurl 8 sends one `HEAD` for `/` on each connection in clear text. An idle
-    /// connection counts as the first. One is enough where the server speaks HTTP/2. Pins, proxy and the number of
+    /// connection counts as the first. One is enough where the server speaks HTTP/2. TLS settings, proxy and the number of
     /// connections per host come from the domain's row. Mirrors are not connected to.
     ///
     /// - Parameters:
@@ -31,6 +31,7 @@ extension CentralRequestManager {
         let target = try ProbeTarget(domain, in: domains, ReachabilityConfiguration())
         var request = HTTPRequest("HEAD", target.urls.first ?? "")
         request.pinnedPublicKeys = target.pins
+        request.tls = target.tls
         if let settings = try domains?.resolve(domain: DomainName(domain), path: "").settings {
             request.proxy = settings.proxy
             request.connectTimeout = settings.connectTimeout

@@ -63,7 +63,8 @@ public final class CentralRequestManager: Sendable {
         plans = RoutePlanCache(
             RoutePlan.Standard(
                 simulation: configuration.simulation, parameterEncoding: configuration.parameterEncoding,
-                successJudge: configuration.successJudge, coding: configuration.coding))
+                successJudge: configuration.successJudge, coding: configuration.coding,
+                retryPolicy: configuration.effectiveRetryPolicy))
         coding = CodingRules.of(configuration.coding)
         let manager = ManagerReference()
         corridor = Corridor(

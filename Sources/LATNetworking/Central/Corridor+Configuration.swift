@@ -40,6 +40,7 @@ extension Corridor {
         let httpCache = HTTPCacheRoom(
             standard: configuration.cachePolicy, operations: operations, timeout: timeout, limits: limits)
         let retryPolicy = configuration.effectiveRetryPolicy
+        let limit = LimitRoom(configuration.limits, configuration.circuitBreaker, clock: clock)
 
         var rooms: [Place: any Room] = [
             .rejection: RejectionRoom(sharing), .barrier: barrier,
@@ -51,7 +52,7 @@ extension Corridor {
             .simulation: SimulationRoom(clock: clock), .cache: cache, .cacheOfSealed: cache, .httpCache: httpCache,
             .httpCacheOfOpened: httpCache,
             .seal: SealRoom(standard: configuration.sealer, named: configuration.sealers), .redirect: redirect,
-            .attempt: AttemptRoom(),
+            .limits: limit, .attempt: AttemptRoom(),
         ]
         var always: RoomSet = []
         /// Adds a room that only some managers have.
@@ -70,7 +71,7 @@ extension Corridor {
                 .networkInterceptors,
                 InterceptorRoom(interceptors: configuration.networkInterceptors, limits: limits, shown: { $0 }))
         }
-        addOptional(.limits, LimitRoom(configuration.limits, configuration.circuitBreaker, clock: clock))
+        if !configuration.limits.isUnlimited || configuration.circuitBreaker != nil { always.insert(.limits) }
         addOptional(.sign, configuration.signer.map { SignRoom(signer: $0) })
         func authentication(_ authenticator: any Authenticator) -> AuthenticationRoom {
             AuthenticationRoom(TokenSource(authenticator, manager), scope: scope, limits: limits)
@@ -91,7 +92,8 @@ extension Corridor {
                 cachePolicy: configuration.cachePolicy,
                 composes: !configuration.headers.hasNoFields || hasProvider,
                 hasParameterProvider: configuration.parameterProvider != nil),
-            mayHoldEntries: { storage.mayHoldEntries }, sharing: sharing, barrier: barrier, redirect: redirect)
+            mayHoldEntries: { storage.mayHoldEntries }, sharing: sharing, barrier: barrier, redirect: redirect,
+            limit: limit)
     }
 }
 

@@ -20,6 +20,7 @@ final class Corridor: Sendable {
     private let sharing: SharingRoom
     private let barrier: BarrierRoom
     private let redirect: RedirectRoom
+    private let limit: LimitRoom
 
     /// The manager's settings, for requests that have none of their own.
     struct RequestDefaults: Sendable {
@@ -37,7 +38,7 @@ final class Corridor: Sendable {
         _ table: RoomTable, toCache tableToCache: RoomTable, _ cacheOperations: CacheOperations, always: RoomSet,
         defaults: RequestDefaults,
         mayHoldEntries: @escaping @Sendable () -> Bool = { false }, sharing: SharingRoom, barrier: BarrierRoom,
-        redirect: RedirectRoom
+        redirect: RedirectRoom, limit: LimitRoom = LimitRoom()
     ) {
         self.table = table
         self.tableToCache = tableToCache
@@ -47,6 +48,7 @@ final class Corridor: Sendable {
         self.sharing = sharing
         self.barrier = barrier
         self.redirect = redirect
+        self.limit = limit
         var standing = always
         standing.insert(.redirect)
         standing.set(.retry, defaults.retries > 0)
@@ -113,6 +115,7 @@ final class Corridor: Sendable {
         if call.details.addresses.count > 1 { rooms.insert(.mirrors) }
         if call.details.simulation != nil { rooms.insert(.simulation) }
         if !request.rowHeaders.hasNoFields { rooms.insert(.composition) }
+        if let row = call.details.row, limit.concerns(row) { rooms.insert(.limits) }
         guard !request.hasNoSettings else {
             if isInvalidating(request) { rooms.insert(.httpCache) }
             return rooms
@@ -121,6 +124,7 @@ final class Corridor: Sendable {
         if let waits = request.waitsForConnectivity { rooms.set(.connectivity, waits) }
         if request.authenticator != .automatic { rooms.set(.authentication, request.authenticator != .off) }
         if request.traceParent != nil { rooms.insert(.attempt) }
+        if request.ignoresLimits { rooms.remove(.limits) }
         if request.sealing != .automatic || request.cachePolicy != nil {
             let isSealed =
                 switch request.sealing {

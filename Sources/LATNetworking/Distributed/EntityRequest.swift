@@ -23,6 +23,17 @@ extension RequestEntity {
 
 // Settings of a call.
 extension EntityRequest {
+    /// Sets any setting; it overrides the entity's.
+    ///
+    /// ```swift
+    /// try await FetchUser(id: 42).setting(\.connectTimeout, .seconds(2)).setting(\.version, .http1).startRequest()
+    /// ```
+    public func setting<Value>(
+        _ setting: WritableKeyPath<RequestOptions, Value>, _ value: Value
+    ) -> EntityCall<Model> {
+        call.with { $0.options[keyPath: setting] = value }
+    }
+
     /// Sets the total timeout.
     public func timeout(_ timeout: Duration) -> EntityCall<Model> { call.with { $0.options.timeout = timeout } }
 

@@ -46,10 +46,15 @@ extension RequestEntity {
     public var options: RequestOptions { RequestOptions() }
 }
 
-/// The settings of one entity or one call; a setting that is `nil` comes from the rows of the table or the manager.
+/// The settings of one entity or one call: every setting of an ``HTTPRequest``. One that is `nil` comes from the rows of the
+/// table or the manager.
 public struct RequestOptions: Sendable {
     /// The total timeout. Default `nil`.
     public var timeout: Duration?
+    /// The time limit for connecting, TLS included. Default `nil`.
+    public var connectTimeout: Duration?
+    /// The longest time without data on an open connection. Default `nil`.
+    public var idleTimeout: Duration?
     /// Header fields; a `nil` value removes the field that the table, the provider or the manager set. Default none.
     public var headers: HTTPHeaders
     /// How the cache is used. Default `nil`.
@@ -66,6 +71,26 @@ public struct RequestOptions: Sendable {
     public var retries: Int?
     /// Whether redirects are followed. Default ``RedirectPolicy/automatic``.
     public var redirects: RedirectPolicy
+    /// Whether compressed bodies are asked for and decoded (``HTTPRequest/decompresses``). Default `nil`: they are.
+    public var decompresses: Bool?
+    /// The largest decoded body that is accepted, in bytes (``HTTPRequest/maxBodySize``). Default `nil`.
+    public var maxBodySize: Int64?
+    /// Whether the call waits for the network when it cannot connect (``HTTPRequest/waitsForConnectivity``). Default `nil`.
+    public var waitsForConnectivity: Bool?
+    /// The HTTP version. Default `nil`: the manager's.
+    public var version: HTTPVersionPolicy?
+    /// The Unix domain socket to connect to instead of the URL's host. Default `nil`.
+    public var unixSocketPath: String?
+    /// The proxy. Write `ProxyPolicy.none` in full for no proxy. Default `nil`.
+    public var proxy: ProxyPolicy?
+    /// The largest number of connections to the host. Default `nil`.
+    public var maxConnectionsPerHost: Int?
+    /// Authorities, client certificate and oldest version of TLS. Each that is `nil` comes from the row or the manager.
+    /// Default `nil`.
+    public var tls: RequestTLS?
+    /// The accepted public keys of the server (``HTTPRequest/pinnedPublicKeys``); empty for those of the manager alone,
+    /// whatever the row says. Default `nil`.
+    public var pinnedPublicKeys: [String]?
     /// The credentials. Default `nil`.
     public var authentication: Authentication?
     /// The priority: waiting requests of a higher priority start first. Default ``RequestPriority/normal``.
@@ -94,6 +119,8 @@ public struct RequestOptions: Sendable {
     public var deadline: Duration?
     /// Whether the calls that are started after this one wait until it has ended. Default `false`.
     public var isBarrier = false
+    /// Whether limits and circuits are passed by (``HTTPRequest/ignoresLimits``). Default `false`.
+    public var ignoresLimits = false
     /// Which ``Authenticator`` is used. Default ``AuthenticatorPolicy/automatic``: the row's or the manager's.
     public var authenticator = AuthenticatorPolicy.automatic
     /// The trace that the calls belong to. Default `nil`: ``TraceParent/current``.
@@ -128,10 +155,21 @@ public struct RequestOptions: Sendable {
     func apply(to request: inout HTTPRequest) {
         request.headers = headers
         if let timeout { request.timeout = timeout }
+        if let connectTimeout { request.connectTimeout = connectTimeout }
+        if let idleTimeout { request.idleTimeout = idleTimeout }
         if let cachePolicy { request.cachePolicy = cachePolicy }
         if cachesUnsafeMethods { request.cachesUnsafeMethods = true }
         if let cachePartition { request.cachePartition = cachePartition }
         if redirects != .automatic { request.redirects = redirects }
+        if let decompresses { request.decompresses = decompresses }
+        if let maxBodySize { request.maxBodySize = maxBodySize }
+        if let waitsForConnectivity { request.waitsForConnectivity = waitsForConnectivity }
+        if let version { request.version = version }
+        if let unixSocketPath { request.unixSocketPath = unixSocketPath }
+        if let proxy { request.proxy = proxy }
+        if let maxConnectionsPerHost { request.maxConnectionsPerHost = maxConnectionsPerHost }
+        if let tls { request.tls = tls.over(request.tls) }
+        if let pinnedPublicKeys { request.pinnedPublicKeys = pinnedPublicKeys }
         if let authentication { request.authentication = authentication }
         if priority != .normal { request.priority = priority }
         if sealing != .automatic { request.sealing = sealing }
@@ -149,6 +187,7 @@ public struct RequestOptions: Sendable {
         if let retries { request.retries = retries }
         if let deadline { request.deadline = deadline }
         if isBarrier { request.isBarrier = true }
+        if ignoresLimits { request.ignoresLimits = true }
         if authenticator != .automatic { request.authenticator = authenticator }
         if let traceParent { request.traceParent = traceParent }
         if let idempotencyKey { request.idempotencyKey = idempotencyKey }

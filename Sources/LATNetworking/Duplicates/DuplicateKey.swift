@@ -36,6 +36,7 @@ struct DuplicateKey: Hashable, Sendable {
         compared.version = request.version
         compared.unixSocketPath = request.unixSocketPath
         compared.pinnedPublicKeys = request.pinnedPublicKeys
+        compared.tls = request.tls
         compared.sealing = request.sealing
         compared.authenticator = request.authenticator
         self.request = compared

@@ -55,7 +55,8 @@ struct CircuitBreaker: Sendable {
         case refuse(pause: Duration?)
     }
 
-    let policy: CircuitBreakerPolicy
+    /// May change; the failures so far and an open circuit's end stay.
+    var policy: CircuitBreakerPolicy
     private var state = State.closed(failures: 0)
     private var tickets: UInt64 = 0
     /// The first ticket of the present state. Results of older tickets are ignored.

@@ -41,8 +41,11 @@ public struct RateLimit: Hashable, Sendable {
         self.burst = burst
     }
 
-    func bucket(at now: Duration) -> TokenBucket {
-        TokenBucket(perSecond: perSecond, capacity: Double(max(1, burst)), at: now)
+    /// - Parameter old: The bucket of an earlier limit, whose used tokens stay used.
+    func bucket(after old: TokenBucket? = nil, at now: Duration) -> TokenBucket {
+        var bucket = TokenBucket(perSecond: perSecond, capacity: Double(max(1, burst)), at: now)
+        if let old { bucket.limit(toTokensOf: old, at: now) }
+        return bucket
     }
 }
 
@@ -69,7 +72,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         var bucket: TokenBucket?
     }
 
-    let limits: RequestLimits
+    private(set) var limits: RequestLimits
     private var bucket: TokenBucket?
     private var hosts: [String: Host] = [:]
     private var hostsWithWaiters: Set<String> = []
@@ -120,6 +123,16 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         else { return }
         waiting.priority = max(waiting.priority, priority)
         put(waiting, into: host)
+    }
+
+    /// Takes over other limits. What runs, waits and was started counts on.
+    mutating func adopt(_ limits: RequestLimits, at now: Duration) -> Turn {
+        if limits.rate != self.limits.rate { bucket = limits.rate?.bucket(after: bucket, at: now) }
+        if limits.ratePerHost != self.limits.ratePerHost {
+            for (name, host) in hosts { hosts[name]?.bucket = limits.ratePerHost?.bucket(after: host.bucket, at: now) }
+        }
+        self.limits = limits
+        return advance(at: now)
     }
 
     /// Starts all requests that may start.
@@ -221,6 +234,13 @@ struct TokenBucket: Sendable {
         guard tokens >= 1 else { return false }
         tokens -= 1
         return true
+    }
+
+    /// Removes tokens, down to as many as another bucket has.
+    mutating func limit(toTokensOf other: TokenBucket, at now: Duration) {
+        var other = other
+        other.fill(until: now)
+        tokens = min(tokens, other.tokens)
     }
 
     /// Returns an unused token.

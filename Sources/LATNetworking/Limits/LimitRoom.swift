@@ -3,126 +3,123 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Keeps requests within limits (``LimitQueue``) and away from hosts that fail (``CircuitBreaker``).
+/// Keeps requests within the limits of the manager and of their domain (``LimitGate``), and away from hosts that fail
+/// (``CircuitBreaker``).
 final class LimitRoom: Room {
-    private struct State {
-        var queue: LimitQueue<UInt64>
-        var waiters: [UInt64: Waiter<Void>] = [:]
-        var ids: UInt64 = 0
-        /// When the task that sleeps until the next token wakes; `nil` without such a task.
-        var wakeUp: Duration?
-        var breakers: [String: CircuitBreaker] = [:]
+    /// The limits of a domain, as its row says.
+    struct OfRow: Sendable {
+        var limits: RequestLimits?
+        /// `nil` for the manager's.
+        var circuit: CircuitChoice?
+        /// The ``TableSnapshot/revision`` of the row: the newest one counts.
+        var revision: UInt64 = 0
+
+        var isEmpty: Bool { limits == nil && circuit == nil }
+    }
+
+    private struct Domain {
+        let gate: LimitGate
+        var row: OfRow
+    }
+
+    /// A circuit that a request is subject to.
+    private struct Circuit {
+        let policy: CircuitBreakerPolicy
+        /// The host, for a domain with a policy of its own after the domain's name.
+        let key: String
     }
 
     private let policy: CircuitBreakerPolicy?
-    private let isUnlimited: Bool
+    /// `nil` if the manager limits nothing.
+    private let gate: LimitGate?
     private let clock: CallClock
-    private let state: Mutex<State>
+    private let breakers = Mutex<[String: CircuitBreaker]>([:])
+    private let domains = Mutex<[String: Domain]>([:])
+    private let knowsDomains = Atomic(false)
 
-    /// `nil` if there is nothing to limit.
-    init?(_ limits: RequestLimits, _ policy: CircuitBreakerPolicy?, clock: CallClock = .continuous) {
-        guard !limits.isUnlimited || policy != nil else { return nil }
+    init(
+        _ limits: RequestLimits = RequestLimits(), _ policy: CircuitBreakerPolicy? = nil, clock: CallClock = .continuous
+    ) {
         self.policy = policy
-        isUnlimited = limits.isUnlimited
+        gate = limits.isUnlimited ? nil : LimitGate(limits, clock: clock)
         self.clock = clock
-        state = Mutex(State(queue: LimitQueue(limits, at: clock.now())))
     }
+
+    /// Whether the calls of a row have to pass: it has limits, or a domain may have had some that are still counted.
+    func concerns(_ row: CallRow) -> Bool { !row.limits.isEmpty || knowsDomains.load(ordering: .relaxed) }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         // The transport rejects what is not a URL.
         guard let host = URLReference.origin(of: request.url) else { return try await chain.proceed(request) }
-        guard !isUnlimited else { return try await unlessOpen(host, request, chain) }
-        if let policy, let breaker = state.withLock({ $0.breakers[host] }),
-            case .refuse(let pause) = breaker.preview(
-                at: clock.now())
-        {
-            throw Self.isOpen(host, pause, policy, request)
-        }
-        try await enter(chain.call, host)
-        do {
-            let response = try await unlessOpen(host, request, chain)
-            leave(host, isUnused: false)
-            return response
-        } catch {
-            leave(host, isUnused: (error as? NetworkError)?.kind == .circuitOpen)
-            throw error
+        let call = chain.call
+        let domain = call.details.row.flatMap { self.domain(of: $0) }
+        let circuit = circuit(of: domain, call.details.row, host)
+        // A request does not wait for its turn only to fail.
+        if gate != nil || domain != nil, let circuit { try checkIsClosed(circuit, host, request) }
+        return try await pass(domain?.gate, call, host) {
+            try await pass(gate, call, host) { try await unlessOpen(circuit, host, request, chain) }
         }
     }
 
-    // MARK: Limits
+    private func pass(
+        _ gate: LimitGate?, _ call: Call, _ host: String, _ send: () async throws -> HTTPResponse
+    ) async throws -> HTTPResponse {
+        guard let gate else { return try await send() }
+        return try await gate.pass(call, host, send)
+    }
 
-    private func enter(_ call: Call, _ host: String) async throws {
-        let waiter = Waiter<Void>()
-        let priority = call.priority
-        let (id, isStarted, turn) = state.withLock { state in
-            state.ids += 1
-            let id = state.ids
-            var turn = state.queue.enter(id, host: host, priority: priority, at: clock.now())
-            let isStarted = turn.started.contains(id)
-            turn.started.removeAll { $0 == id }
-            if !isStarted { state.waiters[id] = waiter }
-            return (id, isStarted, turn)
-        }
-        perform(turn)
-        guard !isStarted else { return }
-        call.watch?.record(.waiting(.limits))
-        do {
-            try await waiter.value(for: call) { [self] priority in
-                state.withLock { $0.queue.raise(id, host: host, to: priority) }
+    // MARK: Domains
+
+    /// The limits of a row's domain as they are now; `nil` for a domain that never had any.
+    private func domain(of row: CallRow) -> Domain? {
+        guard let name = row.domain else { return nil }
+        return domains.withLock { domains in
+            guard var domain = domains[name] else {
+                guard !row.limits.isEmpty else { return nil }
+                let new = Domain(
+                    gate: LimitGate(row.limits.limits ?? RequestLimits(), clock: clock), row: row.limits)
+                domains[name] = new
+                knowsDomains.store(true, ordering: .relaxed)
+                return new
             }
-        } catch {
-            let wasWaiting = state.withLock { state in
-                state.waiters[id] = nil
-                return state.queue.cancel(id, host: host)
-            }
-            // The request got its slot just before the cancellation, so it passes the slot on.
-            if !wasWaiting { leave(host, isUnused: true) }
-            throw error
+            guard row.limits.revision > domain.row.revision else { return domain }
+            domain.row = row.limits
+            domains[name] = domain
+            // Under the lock, so that an older row does not come after a newer one.
+            domain.gate.adopt(row.limits.limits ?? RequestLimits())
+            return domain
         }
-    }
-
-    private func leave(_ host: String, isUnused: Bool) {
-        perform(state.withLock { $0.queue.leave(host: host, isUnused: isUnused, at: clock.now()) })
-    }
-
-    private func perform(_ turn: LimitQueue<UInt64>.Turn) {
-        if !turn.started.isEmpty {
-            let waiters = state.withLock { state in turn.started.compactMap { state.waiters.removeValue(forKey: $0) } }
-            for waiter in waiters { waiter.end(.success(())) }
-        }
-        guard let wait = turn.wakeAfter else { return }
-        let end = clock.now() + wait
-        let isFirst = state.withLock { state in
-            if let wakeUp = state.wakeUp, wakeUp <= end { return false }
-            state.wakeUp = end
-            return true
-        }
-        guard isFirst else { return }
-        Task { [weak self, clock] in
-            try? await clock.sleep(wait)
-            self?.wakeUp(of: end)
-        }
-    }
-
-    /// Advances the queue, unless an earlier sleeper has replaced this one.
-    private func wakeUp(of sleeper: Duration) {
-        let turn = state.withLock { state -> LimitQueue<UInt64>.Turn? in
-            guard state.wakeUp == sleeper else { return nil }
-            state.wakeUp = nil
-            return state.queue.advance(at: clock.now())
-        }
-        if let turn { perform(turn) }
     }
 
     // MARK: Circuit
 
+    private func circuit(of domain: Domain?, _ row: CallRow?, _ host: String) -> Circuit? {
+        switch domain?.row.circuit {
+        case .off: nil
+        case .breaker(let policy): Circuit(policy: policy, key: "\(row?.domain ?? "") \(host)")
+        case nil: policy.map { Circuit(policy: $0, key: host) }
+        }
+    }
+
+    private func checkIsClosed(_ circuit: Circuit, _ host: String, _ request: HTTPRequest) throws {
+        guard let breaker = breakers.withLock({ $0[circuit.key] }),
+            case .refuse(let pause) = breaker.preview(at: clock.now())
+        else { return }
+        throw Self.isOpen(host, pause, circuit.policy, request)
+    }
+
     private func unlessOpen(
-        _ host: String, _ request: HTTPRequest, _ chain: Chain
+        _ circuit: Circuit?, _ host: String, _ request: HTTPRequest, _ chain: Chain
     ) async throws -> HTTPResponse {
-        guard let policy else { return try await chain.proceed(request) }
-        let admission = state.withLock { state in
-            if state.breakers.count >= 1_024 { state.breakers = state.breakers.filter { !$0.value.isIdle } }
-            return state.breakers[host, default: CircuitBreaker(policy)].admit(at: clock.now())
+        guard let circuit else { return try await chain.proceed(request) }
+        let (policy, key) = (circuit.policy, circuit.key)
+        let admission = breakers.withLock { breakers in
+            if breakers.count >= 1_024 { breakers = breakers.filter { !$0.value.isIdle } }
+            var breaker = breakers[key] ?? CircuitBreaker(policy)
+            breaker.policy = policy
+            let admission = breaker.admit(at: clock.now())
+            breakers[key] = breaker
+            return admission
         }
         guard case .pass(let ticket) = admission else {
             guard case .refuse(let pause) = admission else { return try await chain.proceed(request) }
@@ -130,16 +127,16 @@ final class LimitRoom: Room {
         }
         do {
             let response = try await chain.proceed(request)
-            finish(host, ticket, policy.judge(.success(response)))
+            finish(key, ticket, policy.judge(.success(response)))
             return response
         } catch {
-            finish(host, ticket, policy.judge(.failure(error)))
+            finish(key, ticket, policy.judge(.failure(error)))
             throw error
         }
     }
 
-    private func finish(_ host: String, _ ticket: UInt64, _ isSuccess: Bool?) {
-        state.withLock { $0.breakers[host]?.finish(ticket, isSuccess: isSuccess, at: clock.now()) }
+    private func finish(_ key: String, _ ticket: UInt64, _ isSuccess: Bool?) {
+        breakers.withLock { $0[key]?.finish(ticket, isSuccess: isSuccess, at: clock.now()) }
     }
 
     private static func isOpen(

@@ -9,10 +9,12 @@ struct ProbeTarget: Hashable, Sendable {
     /// The URLs in the order in which they are probed. The first reachable one counts.
     var urls: [String]
     var pins: [String] = []
+    var tls: RequestTLS?
     var check: ReachabilityConfiguration.ResponseCheck?
 
     /// - Parameter text: The name of a domain, or an absolute URL.
-    /// - Throws: ``NetworkError`` for an unusable URL or an unknown name, with the nearest known name.
+    /// - Throws: ``NetworkError`` for an unusable URL, an unknown name, with the nearest known name, or a password that is
+    ///   missing in the environment.
     init(_ text: String, in table: DomainTable?, _ configuration: ReachabilityConfiguration) throws(NetworkError) {
         if text.contains("://") {
             guard let origin = URLReference.origin(of: text) else {
@@ -33,6 +35,7 @@ struct ProbeTarget: Hashable, Sendable {
         let route = try table.resolve(domain: DomainName(text), path: "")
         urls = route.baseURLs
         pins = route.pins
+        tls = try route.settings.tls.request(of: route.domain)
         check = configuration.checks[text] ?? configuration.check
     }
 }
@@ -67,6 +70,7 @@ final class ProbeSource: Sendable {
             request.timeout = configuration.timeout
             request.connectTimeout = configuration.timeout
             request.pinnedPublicKeys = target.pins
+            request.tls = target.tls
             let connection = await engine.connect(for: request)
             report.timings = connection.timings
             if let reason = UnreachableReason(connection) {

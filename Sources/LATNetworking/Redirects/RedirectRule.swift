@@ -52,7 +52,9 @@ struct RedirectRule {
                     + "encrypted", request, response)
         }
         next.authentication = nil
-        next.pinnedPublicKeys = []  // they belong to the domain that redirected
+        // Both belong to the domain that redirected.
+        next.pinnedPublicKeys = []
+        next.tls = nil
         Self.removeHeaders(&next) { secretHeaders.contains($0) || $0.equalsIgnoringASCIICase("Host") }
     }
 

@@ -65,6 +65,7 @@ final class RoutePlan: Sendable {
         var parameterEncoding: ParameterEncoding
         var successJudge: SuccessJudge?
         var coding = Coding()
+        var retryPolicy = RetryPolicy()
     }
 
     private enum Target: Sendable {
@@ -82,7 +83,7 @@ final class RoutePlan: Sendable {
             let resolved = try Self.resolve(route.target, in: table)
             guard let method = route.method ?? resolved.method else { throw Self.noMethod(resolved) }
             let settings = resolved.settings
-            prototype = Self.prototype(method, settings, pins: resolved.pins)
+            prototype = try Self.prototype(method, settings, of: resolved.domain, standard)
             simulation = Self.simulation(settings.simulation) ?? standard.simulation
             encoding = settings.parameterEncoding ?? standard.parameterEncoding
             var coding = standard.coding
@@ -94,7 +95,10 @@ final class RoutePlan: Sendable {
             if case .rule(let rule) = settings.envelope { decoder.envelope = rule }
             row = CallRow(
                 domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
-                mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []), decoder)
+                mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []),
+                limits: LimitRoom.OfRow(
+                    limits: settings.limits, circuit: settings.circuit, revision: table?.current.revision ?? 0),
+                decoder)
             pathParameters = resolved.pathParameters
             target = .route(resolved)
             return
@@ -142,9 +146,14 @@ final class RoutePlan: Sendable {
         }
     }
 
-    private static func prototype(_ method: HTTPMethod, _ settings: RouteSettings, pins: [String]) -> HTTPRequest {
+    /// - Throws: the errors of ``TLSSettings/request(of:)``.
+    private static func prototype(
+        _ method: HTTPMethod, _ settings: RouteSettings, of domain: DomainName, _ standard: Standard
+    ) throws(NetworkError) -> HTTPRequest {
         var request = HTTPRequest(method.rawValue, "")
-        if !pins.isEmpty { request.pinnedPublicKeys = pins }
+        if let pins = settings.tls.pins, !pins.isEmpty { request.pinnedPublicKeys = pins }
+        if let tls = try settings.tls.request(of: domain) { request.tls = tls }
+        if let policy = settings.retry.over(standard.retryPolicy) { request.retryPolicy = policy }
         if let timeout = settings.timeout { request.timeout = timeout }
         if let timeout = settings.connectTimeout { request.connectTimeout = timeout }
         if let timeout = settings.idleTimeout { request.idleTimeout = timeout }

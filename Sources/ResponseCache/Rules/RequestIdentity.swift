@@ -58,6 +58,11 @@ package struct RequestIdentity: Hashable, Sendable {
             digest.add(":authentication", authentication.secretText)
             isEmpty = false
         }
+        if let certificate = request.tls?.clientCertificate {
+            digest.add(":certificate", certificate.description)
+            isEmpty = false
+            hasOtherCredentials = true
+        }
         if !isEmpty { credentials = digest.text(key: key()) }
     }
 

@@ -57,8 +57,9 @@ extension StartCommand {
     ]
 
     static let details = """
-        The row of the table sets the URL, method, headers, timeouts and retries of the
-        call; lat domains list shows the rows.
+        The row of the table sets the URL, method, headers, timeouts, retries and TLS
+        settings of the call; lat domains list shows the rows. Where a row names an
+        authenticator, which only a program has, give the token with -H.
 
         Examples
           lat start user.detail -p id=42
@@ -79,8 +80,9 @@ private struct StartRun {
     /// - Throws: ``TableProblem``, ``UsageError``, `Output.Failure` or `CancellationError`. Failures of the call are
     ///   shown, and decide the returned code.
     func run() async throws -> ExitCode {
-        let table = try command.table.read()
+        var table = try command.table.read()
         let route = try route(in: table)
+        try standIn(for: route, in: &table)
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
         defer { file?.discard() }
 
@@ -134,6 +136,38 @@ private struct StartRun {
         }
         return route
     }
+
+    /// Checks that the call can do without the authenticator and the sealer that its rows name, since only a program has
+    /// those. A secret of the command line stands in for the authenticator.
+    ///
+    /// - Throws: ``UsageError`` that says what to do.
+    private func standIn(for route: ResolvedRoute, in table: inout DomainTable) throws(UsageError) {
+        let settings = route.settings
+        if case .sealed(let name) = settings.sealing {
+            throw UsageError(
+                "\"\(command.server)\" is sealed by the sealer \"\(name)\" (\(Self.place(settings.$sealing))), whose keys "
+                    + "only the program has; make this call in the program, or set sealer: null in a copy of the table "
+                    + "and name it with --table")
+        }
+        guard case .named(let name) = settings.authenticator else { return }
+        var secrets = SecretHeaders.standard
+        for name in settings.secretHeaders ?? [] { secrets.insert(name) }
+        guard command.headers.contains(where: { secrets.contains($0.name) }) else {
+            throw UsageError(
+                "\"\(command.server)\" gets its token from the authenticator \"\(name)\" "
+                    + "(\(Self.place(settings.$authenticator))), which only the program has; give a token with "
+                    + "-H \"Authorization: Bearer TOKEN\"")
+        }
+        do {
+            var row = try table.server(ServerName(command.server))
+            row.settings.authenticator = .off
+            try table.setServer(ServerName(command.server), row)
+        } catch {
+            throw UsageError(error.message)
+        }
+    }
+
+    private static func place<Value>(_ setting: Tracked<Value>) -> String { setting.origin?.description ?? "code" }
 
     private func manager(_ table: DomainTable, _ route: ResolvedRoute) throws -> CentralRequestManager {
         var configuration = CentralRequestManager.Configuration()

@@ -217,7 +217,7 @@ import Testing
         let clock = VirtualClock()
         var limits = RequestLimits()
         limits.rate = RateLimit(perSecond: 2, burst: 2)
-        guard let room = LimitRoom(limits, nil, clock: clock.callClock) else { return }
+        let room = LimitRoom(limits, clock: clock.callClock)
         let starts = Log<Duration>()
         let calls = (0..<6).map { _ in
             Task {
@@ -261,7 +261,7 @@ import Testing
     @Test func circuitOpensAndHostIsTriedAfterThePause() async throws {
         let clock = VirtualClock()
         let policy = CircuitBreakerPolicy(failures: 3, pause: .seconds(30))
-        guard let room = LimitRoom(RequestLimits(), policy, clock: clock.callClock) else { return }
+        let room = LimitRoom(RequestLimits(), policy, clock: clock.callClock)
         let sent = Log<String>()
         func send(_ url: String, _ status: Int) async throws -> Int {
             try await room.intercept(HTTPRequest("GET", url)) { request in

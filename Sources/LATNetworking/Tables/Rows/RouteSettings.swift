@@ -13,6 +13,15 @@ public struct RouteSettings: Sendable {
     @Tracked public var maxConnectionsPerHost: Int?
     /// How often an idempotent request is retried after a network failure.
     @Tracked public var retries: Int?
+    /// When a request is retried, and after which delay.
+    public var retry = RetrySettings()
+    /// The authorities, client certificate, oldest version and pins of connections. For `defaults` and domains only.
+    public var tls = TLSSettings()
+    /// The limits of the domain, in addition to the manager's. In `defaults` they are those of each domain. For `defaults`
+    /// and domains only.
+    @Tracked public var limits: RequestLimits?
+    /// When requests to a failing host of the domain are held back. For `defaults` and domains only.
+    @Tracked public var circuit: CircuitChoice?
     /// The cache policy, without its time to live.
     @Tracked public var cache: CacheChoice?
     /// How long a stored response may be used.
@@ -95,6 +104,10 @@ public struct RouteSettings: Sendable {
         merged.$idleTimeout = $idleTimeout.over(other.$idleTimeout)
         merged.$maxConnectionsPerHost = $maxConnectionsPerHost.over(other.$maxConnectionsPerHost)
         merged.$retries = $retries.over(other.$retries)
+        merged.retry = retry.over(other.retry)
+        merged.tls = tls.over(other.tls)
+        merged.$limits = $limits.over(other.$limits)
+        merged.$circuit = $circuit.over(other.$circuit)
         merged.$cache = $cache.over(other.$cache)
         merged.$ttl = $ttl.over(other.$ttl)
         merged.$parameterEncoding = $parameterEncoding.over(other.$parameterEncoding)

@@ -3,14 +3,13 @@ import DomainTableFormat
 import HTTPCore
 
 extension DomainRow {
-    /// Creates a row from its entry in the file. Directories of `simulate` are relative to `folder`.
+    /// Creates a row from its entry in the file. The paths in it are relative to `folder`.
     init(_ entry: DomainEntry, folder: String?) {
         self.init()
         $baseURL = Tracked(entry.baseURL)
         for (name, urls) in entry.environments { environments[name] = urls.value }
         for (name, urls) in entry.environments { environmentOrigins[name] = .file(urls.position) }
         $mirrors = Tracked(entry.mirrors)
-        $pins = Tracked(entry.pins)
         settings = RouteSettings(entry.settings, folder: folder)
     }
 }
@@ -34,6 +33,17 @@ extension RouteSettings {
         $idleTimeout = Tracked(entry.idleTimeout)
         $maxConnectionsPerHost = Tracked(entry.maxConnectionsPerHost)
         $retries = Tracked(entry.retries)
+        retry.$statuses = Tracked(entry.retry.statuses)
+        retry.$firstWait = Tracked(entry.retry.firstWait)
+        retry.$longestWait = Tracked(entry.retry.longestWait)
+        retry.$longestRetryAfter = Tracked(entry.retry.longestRetryAfter)
+        retry.$repeatsOnlyIdempotent = Tracked(entry.retry.repeatsOnlyIdempotent)
+        tls.$caFile = Tracked(entry.tls.caFile) { Self.path($0, in: folder) }
+        tls.$clientCertificate = Tracked(entry.tls.clientCertificate) { ClientCertificateRule($0, in: folder) }
+        tls.$minimumVersion = Tracked(entry.tls.minimumVersion) { $0 == .v1_3 ? .v1_3 : .v1_2 }
+        tls.$pins = Tracked(entry.tls.pins)
+        $limits = Tracked(entry.limits) { RequestLimits($0) }
+        $circuit = Tracked(entry.circuit) { CircuitChoice($0) }
         $cache = Tracked(entry.cache) { CacheChoice(rawValue: $0.rawValue) }
         $ttl = Tracked(entry.ttl) { ttl in
             switch ttl {
@@ -71,7 +81,7 @@ extension RouteSettings {
             switch simulation {
             case .off: .off
             case .directory(let path, let delay):
-                .directory(path.hasPrefix("/") || folder == nil ? path : "\(folder ?? "")/\(path)", delay: delay)
+                .directory(Self.path(path, in: folder), delay: delay)
             case .baseURL(let url, let delay): .baseURL(url, delay: delay)
             }
         }
@@ -106,6 +116,54 @@ extension RouteSettings {
             parameters[name] = value
             parameterOrigins.set(value, of: name, from: .file(node.position))
         }
+    }
+}
+
+extension RouteSettings {
+    fileprivate static func path(_ path: String, in folder: String?) -> String {
+        guard let folder, !path.hasPrefix("/") else { return path }
+        return "\(folder)/\(path)"
+    }
+}
+
+extension ClientCertificateRule {
+    fileprivate init(_ entry: SettingsEntry.ClientCertificate, in folder: String?) {
+        func path(_ path: String) -> String { RouteSettings.path(path, in: folder) }
+        switch entry {
+        case .pkcs12(let file, let password):
+            self.init(.pkcs12(path: path(file), password: password.text ?? ""), passwordVariable: password.variable)
+        case .pem(let certificate, let key, let password):
+            self.init(
+                .pem(certificate: path(certificate), key: path(key), password: password.text),
+                passwordVariable: password.variable)
+        }
+    }
+}
+
+extension SettingsEntry.Password {
+    fileprivate var text: String? { if case .text(let text) = self { text } else { nil } }
+    fileprivate var variable: String? { if case .variable(let name) = self { name } else { nil } }
+}
+
+extension RequestLimits {
+    fileprivate init(_ entry: SettingsEntry.Limits) {
+        self.init()
+        maxConcurrentRequests = entry.maxConcurrentRequests
+        rate = entry.perSecond.map { RateLimit(perSecond: $0, burst: entry.burst ?? 1) }
+    }
+}
+
+extension CircuitChoice {
+    fileprivate init(_ entry: SettingsEntry.Circuit) {
+        guard case .breaker(let failures, let pause, let statuses) = entry else {
+            self = .off
+            return
+        }
+        var policy = CircuitBreakerPolicy()
+        if let failures { policy.failures = failures }
+        if let pause { policy.pause = pause }
+        if let statuses { policy.statuses = statuses }
+        self = .breaker(policy)
     }
 }
 

@@ -13,7 +13,10 @@ public struct DomainRow: Sendable {
     /// environment, so that tests never reach the real server; an environment has mirrors of its own.
     @Tracked public var mirrors: [String]?
     /// Pins of public keys, `sha256//…` (`CURLOPT_PINNEDPUBLICKEY`). Default `nil`: none.
-    @Tracked public var pins: [String]?
+    public var pins: [String]? {
+        get { settings.tls.pins }
+        set { settings.tls.pins = newValue }
+    }
     /// The settings of all calls to this domain.
     public var settings = RouteSettings()
 

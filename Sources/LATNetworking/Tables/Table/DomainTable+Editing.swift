@@ -29,10 +29,6 @@ extension DomainTable {
             }
             for url in urls { try Self.checkAddress(url, "the environment \"\(environment)\" of \"\(name)\"") }
         }
-        for pin in row.pins ?? [] where !HTTPText.isPin(pin) {
-            throw .invalidRequest(
-                "a pin of \"\(name)\" is \(QuotedText.of(pin)); expected \"sha256//\" and the Base64 of 32 bytes")
-        }
         try Self.check(row.settings, of: "the domain \"\(name)\"")
         change { contents in
             contents.domains.removeAll { $0.name == name }
@@ -123,6 +119,10 @@ extension DomainTable {
             } catch {
                 throw .invalidRequest("\(error.reason) (`dates` of \(what))")
             }
+        }
+        for pin in settings.tls.pins ?? [] where !HTTPText.isPin(pin) {
+            throw .invalidRequest(
+                "a pin of \(what) is \(QuotedText.of(pin)); expected \"sha256//\" and the Base64 of 32 bytes")
         }
         for field in settings.headers.fields {
             guard HTTPText.isToken(field.name) else {

@@ -135,7 +135,7 @@ extension DomainTable {
                 }
             }
         }
-        list.add("pins", route.trackedPins) { $0.joined(separator: ", ") }
+        list.add("pins", route.settings.tls.$pins) { $0.joined(separator: ", ") }
         list.add(route.settings)
         return list.rows
     }
@@ -167,6 +167,16 @@ private struct ExplanationList {
         add("idleTimeout", settings.$idleTimeout, DurationText.text)
         add("maxConnectionsPerHost", settings.$maxConnectionsPerHost) { "\($0)" }
         add("retries", settings.$retries) { "\($0)" }
+        add(settings.retry)
+        add("limits", settings.$limits) { $0.text }
+        add("circuit", settings.$circuit) { circuit in
+            switch circuit {
+            case .off: "null"
+            case .breaker(let policy):
+                "\(policy.failures) failures, pause \(DurationText.text(policy.pause)), statuses "
+                    + Self.list(policy.statuses)
+            }
+        }
         add("cache", settings.$cache) { $0.rawValue }
         add("ttl", settings.$ttl) { ttl in
             switch ttl {
@@ -193,6 +203,7 @@ private struct ExplanationList {
             case .url(let url): HTTPAddress.redacted(url)
             }
         }
+        add(settings.tls)
         add("redirects", settings.$redirects) { redirects in
             switch redirects {
             case .automatic: "automatic"
@@ -240,11 +251,42 @@ private struct ExplanationList {
         }
     }
 
+    private mutating func add(_ retry: RetrySettings) {
+        add("retry.statuses", retry.$statuses, Self.list)
+        add("retry.firstWait", retry.$firstWait, DurationText.text)
+        add("retry.longestWait", retry.$longestWait, DurationText.text)
+        add("retry.longestRetryAfter", retry.$longestRetryAfter, DurationText.text)
+        add("retry.repeatsOnlyIdempotent", retry.$repeatsOnlyIdempotent) { "\($0)" }
+    }
+
+    private mutating func add(_ tls: TLSSettings) {
+        add("tls.caFile", tls.$caFile) { $0 }
+        add("tls.clientCertificate", tls.$clientCertificate) { rule in
+            "\(rule.certificate)" + (rule.passwordVariable.map { ", password in \($0)" } ?? "")
+        }
+        add("tls.minimumVersion", tls.$minimumVersion) { String($0.rawValue.dropFirst("TLS ".count)) }
+    }
+
+    private static func list(_ numbers: Set<Int>) -> String {
+        numbers.isEmpty ? "none" : numbers.sorted().map { "\($0)" }.joined(separator: ", ")
+    }
+
     private func shown(_ field: HTTPHeaders.Field) -> String {
         guard let value = field.value else { return "null" }
         let isSecret =
             SecretHeaders.standard.contains(field.name)
             || secrets.contains { $0.equalsIgnoringASCIICase(field.name) }
         return isSecret ? "•••" : value
+    }
+}
+
+extension RequestLimits {
+    fileprivate var text: String {
+        var parts: [String] = []
+        if let maxConcurrentRequests { parts.append("\(maxConcurrentRequests) at once") }
+        if let maxConcurrentRequestsPerHost { parts.append("\(maxConcurrentRequestsPerHost) at once per host") }
+        if let rate { parts.append("\(rate.perSecond) per second, burst \(rate.burst)") }
+        if let ratePerHost { parts.append("\(ratePerHost.perSecond) per second per host, burst \(ratePerHost.burst)") }
+        return parts.isEmpty ? "null" : parts.joined(separator: ", ")
     }
 }

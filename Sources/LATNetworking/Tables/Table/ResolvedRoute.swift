@@ -19,7 +19,6 @@ public struct ResolvedRoute: Sendable {
         let row: ServerRow
         let bases: [RouteBase]
         let settings: RouteSettings
-        let pins: Tracked<[String]>
         /// For each base URL, the whole URL with its parameters.
         let templates: [PathTemplate]
         let pathParameters: [String]
@@ -27,8 +26,7 @@ public struct ResolvedRoute: Sendable {
         let key: String
 
         init(
-            server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase], settings: RouteSettings,
-            pins: Tracked<[String]>
+            server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase], settings: RouteSettings
         ) throws(PathTemplate.Problem) {
             let path = row.path ?? ""
             isAbsolute = HTTPAddress.isAbsolute(path)
@@ -46,16 +44,14 @@ public struct ResolvedRoute: Sendable {
             self.path = path
             self.row = row
             self.settings = settings
-            self.pins = pins
         }
     }
 
     init(
-        server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase], settings: RouteSettings,
-        pins: Tracked<[String]>
+        server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase], settings: RouteSettings
     ) throws(PathTemplate.Problem) {
         storage = try Storage(
-            server: server, domain: domain, row: row, bases: bases, settings: settings, pins: pins)
+            server: server, domain: domain, row: row, bases: bases, settings: settings)
     }
 
     /// The server; `nil` for a route made from a domain and a path.
@@ -74,7 +70,7 @@ public struct ResolvedRoute: Sendable {
     /// The merged settings of `defaults`, domain and server, each with its origin.
     public var settings: RouteSettings { storage.settings }
     /// The pins of the domain; empty for none.
-    public var pins: [String] { storage.pins.wrappedValue ?? [] }
+    public var pins: [String] { settings.tls.pins ?? [] }
     /// Whether the path is an absolute URL, so that the domain's base URLs are not used.
     public var isAbsolute: Bool { storage.isAbsolute }
 
@@ -83,7 +79,6 @@ public struct ResolvedRoute: Sendable {
 
     var bases: [RouteBase] { storage.bases }
     var row: ServerRow { storage.row }
-    var trackedPins: Tracked<[String]> { storage.pins }
 
     /// Returns the whole URL.
     ///

@@ -1,5 +1,6 @@
 import DomainTableFormat
 import HTTPCore
+import Synchronization
 
 /// A table with its rows merged, so that a look-up has nothing to compute. Rebuilt at every change.
 final class TableSnapshot: Sendable {
@@ -16,8 +17,12 @@ final class TableSnapshot: Sendable {
     private struct DomainRoute: Sendable {
         var bases: [RouteBase]
         var settings: RouteSettings
-        var pins: Tracked<[String]>
     }
+
+    /// Later snapshots have greater numbers.
+    let revision = TableSnapshot.count.add(1, ordering: .relaxed).newValue
+
+    private static let count = Atomic<UInt64>(0)
 
     init(_ contents: TableContents) {
         var domains = contents.fileDomains
@@ -33,15 +38,14 @@ final class TableSnapshot: Sendable {
             guard let row = domains[name] else { continue }
             domainRoutes[name] = DomainRoute(
                 bases: Self.bases(row, environment: environment, override: contents.baseURLs[name]),
-                settings: row.settings.over(defaults), pins: row.$pins)
+                settings: row.settings.over(defaults))
         }
         var routes: [ServerName: ResolvedRoute] = [:]
         for name in servers.names {
             guard let row = servers[name], let domain = row.domain, let shared = domainRoutes[domain] else { continue }
             routes[name] = try? ResolvedRoute(
                 server: name, domain: domain, row: row, bases: shared.bases,
-                settings: row.settings.over(shared.settings),
-                pins: shared.pins)
+                settings: row.settings.over(shared.settings))
         }
         self.contents = contents
         self.defaults = defaults
@@ -58,10 +62,10 @@ final class TableSnapshot: Sendable {
 
     /// Requires that the domain exists.
     func route(domain name: DomainName, path: String) throws(PathTemplate.Problem) -> ResolvedRoute {
-        let shared = domainRoutes[name] ?? DomainRoute(bases: [], settings: defaults, pins: Tracked(wrappedValue: nil))
+        let shared = domainRoutes[name] ?? DomainRoute(bases: [], settings: defaults)
         return try ResolvedRoute(
             server: nil, domain: name, row: ServerRow(domain: name, path: path), bases: shared.bases,
-            settings: shared.settings, pins: shared.pins)
+            settings: shared.settings)
     }
 
     /// The URL set in code, else those of the environment, else the row's base URL and mirrors.

@@ -1,0 +1,96 @@
+/// The TLS settings of a request, an entity or a domain's row. A setting that is `nil` comes from the manager.
+///
+/// ```swift
+/// request.tls = RequestTLS(caFile: "ca.pem", clientCertificate: .pkcs12(path: "id.p12", password: "…"))
+/// ```
+///
+/// The files are read and checked when a request with these settings first needs TLS. A missing file or a wrong password
+/// then fails with ``NetworkError/Kind/invalidRequest``. A connection or TLS session is reused only by requests with equal
+/// settings. The pins of a request are ``HTTPRequest/pinnedPublicKeys``.
+public struct RequestTLS: Hashable, Sendable {
+    /// A PEM file of trusted certificates, in place of those that the manager trusts. Default `nil`.
+    ///
+    /// A file that changes counts for connections that are opened afterwards, as that of the manager does.
+    public var caFile: String?
+    /// The certificate that the client sends to a server that requests one. The responses to requests with one of their own
+    /// are cached like those to requests with credentials. Default `nil`.
+    public var clientCertificate: ClientCertificate?
+    /// The oldest version that is offered. Default `nil`.
+    public var minimumVersion: TLSVersion?
+    /// What set the values, for error messages. It does not count when settings are compared.
+    package var place: String?
+
+    /// Makes settings.
+    public init(
+        caFile: String? = nil, clientCertificate: ClientCertificate? = nil, minimumVersion: TLSVersion? = nil
+    ) {
+        self.caFile = caFile
+        self.clientCertificate = clientCertificate
+        self.minimumVersion = minimumVersion
+    }
+
+    /// Whether nothing is set.
+    package var isEmpty: Bool { caFile == nil && clientCertificate == nil && minimumVersion == nil }
+
+    /// Returns these settings over others: a setting that is `nil` here comes from the others.
+    package func over(_ other: RequestTLS?) -> RequestTLS {
+        guard let other, !isEmpty else { return other ?? self }
+        return RequestTLS(
+            caFile: caFile ?? other.caFile, clientCertificate: clientCertificate ?? other.clientCertificate,
+            minimumVersion: minimumVersion ?? other.minimumVersion)
+    }
+
+    /// Compares the settings.
+    public static func == (lhs: Self, rhs: Self) -> Bool {
+        lhs.caFile == rhs.caFile && lhs.clientCertificate == rhs.clientCertificate
+            && lhs.minimumVersion == rhs.minimumVersion
+    }
+
+    /// Hashes the settings.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(caFile)
+        hasher.combine(clientCertificate)
+        hasher.combine(minimumVersion)
+    }
+}
+
+/// A version of TLS.
+public enum TLSVersion: String, Hashable, Sendable, Comparable, CaseIterable {
+    /// TLS 1.2 (RFC 5246).
+    // swift-format-ignore: AlwaysUseLowerCamelCase
+    case v1_2 = "TLS 1.2"
+    /// TLS 1.3 (RFC 8446).
+    // swift-format-ignore: AlwaysUseLowerCamelCase
+    case v1_3 = "TLS 1.3"
+
+    /// Whether the left version is older.
+    public static func < (lhs: Self, rhs: Self) -> Bool { lhs == .v1_2 && rhs == .v1_3 }
+}
+
+/// A client certificate with its private key.
+public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
+    /// A PKCS#12 file (`.p12`, `.pfx`) with certificate, key, and intermediate certificates.
+    case pkcs12(path: String, password: String)
+    /// PEM files: the certificate, followed by the intermediate ones, and its key. The password is for an encrypted
+    /// key; default `nil`.
+    case pem(certificate: String, key: String, password: String? = nil)
+
+    /// The paths of the files, without the password.
+    public var description: String {
+        switch self {
+        case .pkcs12(let path, _): "PKCS#12 \(path)"
+        case .pem(let certificate, let key, _): "PEM \(certificate) with key \(key)"
+        }
+    }
+
+    /// An empty mirror, so that reflection shows no password.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+
+    /// The same certificate with another password.
+    package func with(password: String) -> ClientCertificate {
+        switch self {
+        case .pkcs12(let path, _): .pkcs12(path: path, password: password)
+        case .pem(let certificate, let key, _): .pem(certificate: certificate, key: key, password: password)
+        }
+    }
+}

@@ -1,0 +1,203 @@
+import FoundationEssentials
+import LATTesting
+import Synchronization
+import Testing
+
+@testable import LATNetworking
+
+/// `retry`, `limits` and `circuit` of rows.
+@Suite(.timeLimit(.minutes(1))) struct RowLimitTests {
+    /// Holds every request until it is let go, and counts those it holds.
+    private final class Gate: Sendable {
+        private let held = Mutex<[CheckedContinuation<Void, Never>]>([])
+
+        var count: Int { held.withLock(\.count) }
+
+        func wait() async { await withCheckedContinuation { waiter in held.withLock { $0.append(waiter) } } }
+
+        func release(_ count: Int = .max) {
+            let some = held.withLock { held in
+                defer { held.removeFirst(min(count, held.count)) }
+                return held.prefix(count)
+            }
+            for waiter in some { waiter.resume() }
+        }
+    }
+
+    private func table(_ domain: String, other: String = "", defaults: String = "") throws -> DomainTable {
+        try DomainTable(
+            json5: """
+                {
+                  defaults: { \(defaults) },
+                  domains: { d: { baseURL: "http://d.test", \(domain) }, e: { baseURL: "http://e.test", \(other) } },
+                  servers: { s: { domain: "d", path: "s", method: "GET" }, t: { domain: "e", path: "t", method: "GET" } },
+                }
+                """, environment: nil)
+    }
+
+    private struct Other: RequestEntity { static let route = Route(server: "t") }
+
+    private func manager(
+        _ table: DomainTable, _ change: (inout ManagerConfiguration) -> Void = { _ in },
+        _ answer: @escaping @Sendable (HTTPRequest) async throws -> Int
+    ) throws -> CentralRequestManager {
+        try .make(table) {
+            $0.transport = FunctionTransport { request in
+                HTTPResponse(
+                    status: try await answer(request), body: ResponseBody(Data("{}".utf8)), url: request.url)
+            }
+            change(&$0)
+        }
+    }
+
+    // MARK: Limits
+
+    @Test func domainsLimitIsChangedWhileItCounts() async throws {
+        let gate = Gate()
+        let manager = try manager(table("limits: { maxConcurrentRequests: 2 }")) { _ in
+            await gate.wait()
+            return 200
+        }
+        func start(_ count: Int) -> [Task<JSONValue, any Error>] {
+            (0..<count).map { _ in Task { try await Row().startRequest(on: manager) } }
+        }
+        var calls = start(4)
+        try await eventually { gate.count == 2 && manager.calls.count(.all) == 4 }
+        // A change of something else leaves the two running calls counted.
+        let same = try table("limits: { maxConcurrentRequests: 2 }, timeout: \"5s\"")
+        try manager.updateDomains { $0 = same }
+        calls += start(1)
+        try await eventually { manager.calls.count(.all) == 5 }
+        #expect(gate.count == 2)
+        // The next request applies a higher limit, to those that wait too.
+        let higher = try table("limits: { maxConcurrentRequests: 4 }")
+        try manager.updateDomains { $0 = higher }
+        calls += start(1)
+        try await eventually { gate.count == 4 }
+        // Another domain, and a request that ignores limits, do not wait.
+        let free = [
+            Task { try await Other().startRequest(on: manager) },
+            Task { try await Row().setting(\.ignoresLimits, true).startRequest(on: manager) },
+        ]
+        try await eventually { gate.count == 6 }
+        let none = try table("limits: null", defaults: "limits: { maxConcurrentRequests: 1 }")
+        try manager.updateDomains { $0 = none }
+        calls += start(1)
+        try await eventually { gate.count == 9 }
+        gate.release()
+        for call in calls + free { _ = try await call.value }
+    }
+
+    @Test func limitInDefaultsIsThatOfEachDomain() async throws {
+        let gate = Gate()
+        let manager = try manager(table("", defaults: "limits: { maxConcurrentRequests: 1 }")) { _ in
+            await gate.wait()
+            return 200
+        }
+        let calls = (0..<2).flatMap { _ in
+            [
+                Task { try await Row().startRequest(on: manager) },
+                Task { try await Other().startRequest(on: manager) },
+            ]
+        }
+        try await eventually { gate.count == 2 && manager.calls.count(.all) == 4 }
+        gate.release()
+        try await eventually { gate.count == 2 }
+        gate.release()
+        for call in calls { _ = try await call.value }
+    }
+
+    @Test func managersLimitHoldsToo() async throws {
+        let gate = Gate()
+        let manager = try manager(
+            table("limits: { maxConcurrentRequests: 3 }"), { $0.limits.maxConcurrentRequests = 2 }
+        ) { _ in
+            await gate.wait()
+            return 200
+        }
+        let calls = (0..<4).map { _ in Task { try await Row().startRequest(on: manager) } }
+        try await eventually { gate.count == 2 && manager.calls.count(.all) == 4 }
+        gate.release()
+        try await eventually { gate.count == 2 }
+        gate.release()
+        for call in calls { _ = try await call.value }
+    }
+
+    @Test func changedLimitsKeepWhatIsUsed() {
+        var limits = RequestLimits()
+        limits.rate = RateLimit(perSecond: 1, burst: 4)
+        limits.maxConcurrentRequests = 3
+        var queue = LimitQueue<Int>(limits, at: .zero)
+        for id in 0..<3 { #expect(queue.enter(id, host: "h", priority: .normal, at: .zero).started == [id]) }
+        // One token is left, and no slot.
+        #expect(queue.enter(3, host: "h", priority: .normal, at: .zero).started.isEmpty)
+        limits.rate = RateLimit(perSecond: 2, burst: 8)
+        limits.maxConcurrentRequests = 10
+        #expect(queue.adopt(limits, at: .zero).started == [3])
+        #expect(queue.running == 4)
+        let turn = queue.enter(4, host: "h", priority: .normal, at: .zero)
+        #expect(turn.started.isEmpty && (turn.wakeAfter ?? .zero) > .milliseconds(400))
+        #expect(queue.adopt(RequestLimits(), at: .zero).started == [4])
+    }
+
+    // MARK: Circuit
+
+    @Test func domainsCircuitIsItsOwnAndMayBeSwitchedOff() async throws {
+        let manager = try manager(
+            table(#"circuit: { failures: 2, pause: "1h" }"#, other: "circuit: null"),
+            { $0.circuitBreaker = CircuitBreakerPolicy(failures: 1) }, { _ in 503 })
+        func kind(_ entity: some EntityRequest<JSONValue>) async -> NetworkError.Kind? {
+            await failure { try await entity.startRequest(on: manager) }?.kind
+        }
+        for expected in [NetworkError.Kind.httpStatus, .httpStatus, .circuitOpen] {
+            #expect(await kind(Row()) == expected)
+        }
+        for _ in 0..<3 { #expect(await kind(Other()) == .httpStatus) }
+        #expect(await kind(Row().setting(\.ignoresLimits, true)) == .httpStatus)
+        // Open as before after a change of something else; closed by `null`; the manager's without the key.
+        let same = try table(#"circuit: { failures: 2, pause: "1h" }, timeout: "5s""#)
+        try manager.updateDomains { $0 = same }
+        #expect(await kind(Row()) == .circuitOpen)
+        let off = try table("circuit: null")
+        try manager.updateDomains { $0 = off }
+        for _ in 0..<3 { #expect(await kind(Row()) == .httpStatus) }
+        let unset = try table("")
+        try manager.updateDomains { $0 = unset }
+        #expect(await kind(Row()) == .httpStatus)
+        #expect(await kind(Row()) == .circuitOpen)
+    }
+
+    // MARK: Retry
+
+    @Test func rowsRetryPolicyIsApplied() async throws {
+        let count = Counter()
+        let retrying = try manager(
+            table(#"retry: { retries: 2, statuses: [418], firstWait: "1ms" }"#)
+        ) { _ in
+            count.next() < 4 ? 418 : 200
+        }
+        #expect(await failure { try await Row().retries(1).startRequest(on: retrying) }?.kind == .httpStatus)
+        #expect(count.value == 2)
+        _ = try await Row().startRequest(on: retrying)
+        #expect(count.value == 4)
+    }
+
+    @Test func policyIsExplainedLineByLine() throws {
+        let table = try table(
+            """
+
+            retry: { retries: 3, statuses: [502, 504], firstWait: "50ms" },
+            limits: { maxConcurrentRequests: 4, rate: { perSecond: 20, burst: 5 } },
+            circuit: { failures: 3 },
+            tls: { caFile: "/ca.pem", clientCertificate: { file: "/id.p12", password: "hunter2" } },
+            """, defaults: #"retry: { longestWait: "2s" }"#)
+        let lines = try table.explanations(of: "s").map(\.description)
+        for line in [
+            "retries = 3 (inline:4)", "retry.statuses = 502, 504 (inline:4)", "retry.firstWait = 50ms (inline:4)",
+            "retry.longestWait = 2s (inline:2)", "limits = 4 at once, 20.0 per second, burst 5 (inline:5)",
+            "circuit = 3 failures, pause 30s, statuses 500, 502, 503, 504 (inline:6)",
+            "tls.caFile = /ca.pem (inline:7)", "tls.clientCertificate = PKCS#12 /id.p12 (inline:7)",
+        ] { #expect(lines.contains(line), "\(line) in \(lines)") }
+        #expect(!table.explain("s").contains("hunter2"))
+    }
+}

@@ -1,0 +1,13 @@
+import LATNetworking
+import Testing
+
+@testable import HTTPCore
+
+@Suite struct SettingNamesTests {
+    @Test func entityHasEverySettingOfARequest() {
+        let own = Set(Mirror(reflecting: LATNetworking.RequestOptions()).children.compactMap(\.label))
+        let all = Set(Mirror(reflecting: HTTPCore.RequestOptions()).children.compactMap(\.label))
+        // Set by rows, and by the way in which a call is made.
+        #expect(all.subtracting(own) == ["rowHeaders", "secretHeaders", "streamsBody"])
+    }
+}
