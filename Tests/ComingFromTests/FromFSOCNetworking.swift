@@ -93,9 +93,9 @@ private struct AppVersion: Interceptor {
 
     @Test("postRequestWithUrl:parameters:entityClass:complateBlock:") func postRequest() async throws {
         let central = try manager()
-        // NEXT: startRequest(Route("POST", domain: "app", path: "api/userInfo"), parameters: …, as: UserInfo.self)
         do {
-            let user = try await central.startRequest(server: "user.info", parameters: ["id": 7], as: UserInfo.self)
+            let route = Route("POST", domain: "app", path: "api/userInfo")
+            let user = try await central.startRequest(route, parameters: ["id": 7], as: UserInfo.self)
             screen.show(user.model.name)
         } catch let error as NetworkError {
             screen.show(error.userMessage)
@@ -271,9 +271,12 @@ private struct AppVersion: Interceptor {
     @Test func statusCodeValidator() async throws {
         let central = try manager()
         server.enqueue(.status(404))
-        // NEXT: request.acceptedStatuses, which has a verdict too
-        let response = try await central.send(HTTPRequest("GET", "/api/users/9"))
+        var request = HTTPRequest("GET", "/api/users/9")
+        request.acceptedStatuses = [200, 404]
+        let response = try await central.startRequest(request)
         #expect(response.status == 404 && server.requestCount == 1)
+        server.enqueue(.status(500))
+        #expect(try await failure { try await central.startRequest(request) }.kind == .httpStatus)
     }
 
     @Test func jsonValidator() async throws {
@@ -285,10 +288,13 @@ private struct AppVersion: Interceptor {
 
     @Test("tag, userInfo") func tag() async throws {
         let central = try manager { configuration in
-            configuration.outcomeObservers = [{ outcome, request in screen.show(request.tag ?? "none") }]
+            configuration.outcomeObservers = [{ outcome, request in screen.show(request.userInfo["row"]?.int ?? 0) }]
         }
-        // NEXT: request.userInfo
-        _ = try await FetchUser(id: 7).tag("profile").startRequest(on: central)
+        let call = FetchUser(id: 7).tag("profile").userInfo(["row": 3])
+        let user = try await call.observe(didFinish: { call, result in screen.show(call.tag ?? "") }).startRequest(
+            on: central)
+        #expect(user.name == "user 7")
+        #expect(try await screen.next() == 3)
         #expect(try await screen.next() == "profile")
     }
 }

@@ -147,7 +147,7 @@ extension LegacyModel: RequestEntity { static let route = Route("POST", domain: 
         task.cancel()
         #expect(try await screen.next() == true)
         try await server.waitForClosedConnections(1)
-        #expect(task.isFinished)  // NEXT: task.state
+        #expect(task.state == .cancelled)
     }
 
     @Test func requestPostFileDatas() async throws {
@@ -198,7 +198,7 @@ extension LegacyModel: RequestEntity { static let route = Route("POST", domain: 
             failure: { task, error in screen.show(error) })
         let response: HTTPResponse = try await screen.next()
         #expect(try response.json()["json"] == ["name": "Ada", "age": 36])
-        #expect(server.requests.map(\.method) == ["POST"] && task.isFinished)
+        #expect(server.requests.map(\.method) == ["POST"] && task.state == .finished)
 
         let missing = server.url("/missing")
         central.startRequest(

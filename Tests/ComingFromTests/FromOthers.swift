@@ -144,8 +144,8 @@ private struct FetchUser: RequestEntity, Encodable {
 
     @Test("data(from:), data(for:)") func data() async throws {
         let central = try manager()
-        // NEXT: a URL in place of its text
-        let response = try await central.startRequest("GET", url)
+        let address = try #require(URL(string: url))
+        let response = try await central.startRequest("GET", address)
         #expect(response.data.count == 15 && response.headers["Content-Type"] == "application/json")
         var request = HTTPRequest("PUT", url, headers: ["If-Match": "\"v1\""])
         request.timeout = .seconds(5)

@@ -254,6 +254,10 @@ extension LeveledSetting {
         .plain("ignoresLimits", \.ignoresLimits, flags, read: { $0.sent.ignoresLimits }),
         .option("tag", \.tag, (1...6).map { "t\($0)" }, read: { request, _ in request.tag }),
         .option(
+            "acceptedStatuses", \.acceptedStatuses, (201...206).map { [$0] },
+            read: { request, _ in request.acceptedStatuses }),
+        .plain("userInfo", \.userInfo, (1...6).map { ["row": .int($0)] }, read: { $0.sent.userInfo }),
+        .option(
             "idempotencyKey", \.idempotencyKey, (1...6).map { "k\($0)" }, read: { request, _ in request.idempotencyKey }
         ),
         .option(

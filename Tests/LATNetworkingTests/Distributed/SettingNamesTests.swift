@@ -7,7 +7,7 @@ import Testing
     @Test func entityHasEverySettingOfARequest() {
         let own = Set(Mirror(reflecting: LATNetworking.RequestOptions()).children.compactMap(\.label))
         let all = Set(Mirror(reflecting: HTTPCore.RequestOptions()).children.compactMap(\.label))
-        // Set by rows, and by the way in which a call is made.
-        #expect(all.subtracting(own) == ["rowHeaders", "secretHeaders", "streamsBody"])
+        // Set by rows, by the way in which a call is made, and as `accessories`.
+        #expect(all.subtracting(own) == ["rowHeaders", "secretHeaders", "streamsBody", "observers"])
     }
 }
