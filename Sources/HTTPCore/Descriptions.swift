@@ -1,33 +1,21 @@
 // The descriptions of requests, responses and credentials in `print`, `dump`, a debugger and a log. They show no body, no
-// user information or query of a URL, and only the names of secret fields.
-
-extension SecretHeaders {
-    /// The text that replaces a secret.
-    package static let placeholder = "(not shown)"
-
-    /// The value of a field as it may be printed. A URL is shown without user information and query.
-    package func shown(_ value: String, of name: String) -> String {
-        if contains(name) { return Self.placeholder }
-        let isURL = ["Location", "Content-Location", "Referer"].contains { name.equalsIgnoringASCIICase($0) }
-        return isURL ? URLText.redacted(value) : value
-    }
-}
+// user information or query of their URL, and only the names of secret fields.
 
 extension HTTPHeaders: CustomDebugStringConvertible, CustomReflectable {
-    /// One line for each field, separated by `\n`. The values of ``SecretHeaders/standard`` are not shown.
+    /// One line for each field, separated by `\n`. The values of ``Secrets/standard`` are not shown.
     public var description: String { description(hiding: .standard) }
 
     /// The same as ``description``.
     public var debugDescription: String { description }
 
     /// One line for each field, separated by `\n`. The values of secret fields are not shown.
-    public func description(hiding secrets: SecretHeaders) -> String {
+    public func description(hiding secrets: Secrets) -> String {
         map { "\($0.name): \(URLText.visible(secrets.shown($0.value, of: $0.name)))" }.joined(separator: "\n")
     }
 
-    /// Names and values. The values of ``SecretHeaders/standard`` are not shown.
+    /// Names and values. The values of ``Secrets/standard`` are not shown.
     public var customMirror: Mirror {
-        let secrets = SecretHeaders.standard
+        let secrets = Secrets.standard
         let children: [Mirror.Child] = map { ($0.name, secrets.shown($0.value, of: $0.name) as Any) }
         return Mirror(self, children: children)
     }

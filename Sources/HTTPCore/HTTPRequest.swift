@@ -312,9 +312,9 @@ public struct HTTPRequest: Sendable, Hashable {
     }
 
     /// The fields that the request's row declares secret, in addition to the manager's.
-    package var secretHeaders: SecretHeaders {
-        get { options.value.secretHeaders }
-        set { options.modify { $0.secretHeaders = newValue } }
+    package var rowSecrets: Secrets {
+        get { options.value.rowSecrets }
+        set { options.modify { $0.rowSecrets = newValue } }
     }
 
     /// A request with the settings of this one and nothing else.

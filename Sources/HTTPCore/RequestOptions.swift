@@ -35,7 +35,7 @@ struct RequestOptions: Sendable, Hashable {
     var traceParent: TraceParent?
     var replacesGlobalHeaders = false
     var rowHeaders = HTTPHeaders()
-    var secretHeaders: SecretHeaders = []
+    var rowSecrets = Secrets()
     var coding: Coding?
     var acceptedStatuses: Set<Int>?
     var userInfo: [String: JSONValue] = [:]

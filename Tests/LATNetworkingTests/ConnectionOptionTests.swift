@@ -45,7 +45,7 @@ import Testing
     // MARK: HSTS
 
     @Test func redirectToAnHSTSHostUsesTLS() throws {
-        var rule = RedirectRule(secretHeaders: .standard)
+        var rule = RedirectRule(secrets: .standard)
         rule.effectiveURL = { $0.replacing("http://safe.example", with: "https://safe.example") }
         var request = HTTPRequest("GET", "https://safe.example/a", headers: ["Authorization": "x"])
         let response = HTTPResponse(

@@ -13,7 +13,7 @@ import Testing
     @Test func secretsStayWithTheirOrigin() async throws {
         let first = try MockServer()
         let second = try MockServer()
-        let manager = try CentralRequestManager.make { $0.secretHeaders.insert("x-mine") }
+        let manager = try CentralRequestManager.make { $0.secrets.insert(header: "x-mine") }
         first.route("GET", "/here") { _ in .redirect(to: "/same") }
         first.route("GET", "/same") { _ in .redirect(to: second.url("/there")) }
         second.route("GET", "/there") { _ in .redirect(to: first.url("/back")) }
@@ -128,7 +128,7 @@ import Testing
         request.authentication = .basic(user: "u", password: "p")
         change(&request)
         let response = HTTPResponse(status: status, headers: ["Location": location], url: url)
-        return try RedirectRule(secretHeaders: .standard).next(after: response, to: request)
+        return try RedirectRule(secrets: .standard).next(after: response, to: request)
     }
 
     @Test(arguments: [

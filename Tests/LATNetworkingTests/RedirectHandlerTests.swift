@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test func handlersURLMustKeepTLS() async throws {
-        let rule = RedirectRule(secretHeaders: .standard)
+        let rule = RedirectRule(secrets: .standard)
         let request = HTTPRequest("GET", "https://h/a")
         let response = HTTPResponse(status: 302, url: "https://h/a")
         #expect(throws: NetworkError.self) {
@@ -133,7 +133,7 @@ import Testing
         for value in location { headers.append("Location", value) }
         let base = String(url.prefix { $0 != "#" })
         let response = HTTPResponse(status: 302, headers: headers, url: base)
-        return try RedirectRule(secretHeaders: .standard).next(after: response, to: HTTPRequest("GET", url))?.url
+        return try RedirectRule(secrets: .standard).next(after: response, to: HTTPRequest("GET", url))?.url
     }
 
     @Test func redirectKeepsTheFragment() throws {

@@ -114,7 +114,7 @@ import Testing
         let second = try MockServer()
         first.fallback { _ in .redirect(to: second.url("/x")) }
         second.fallback { _ in .text("no", status: 500) }
-        let manager = try CentralRequestManager.make { $0.secretHeaders.insert("X-Mine") }
+        let manager = try CentralRequestManager.make { $0.secrets.insert(header: "X-Mine") }
         let error = try #require(
             await failure { try await manager.startRequest("GET", first.url(), headers: ["X-Mine": "hunter-mine"]) })
         checkAll(error.message)

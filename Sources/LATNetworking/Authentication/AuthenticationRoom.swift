@@ -90,8 +90,8 @@ final class AuthenticationRoom: Room {
             var authorized = try await limits.run(for: call) { [tokens] in try await tokens.apply(request) }
             let token = Self.fields(of: authorized.headers, besides: request.headers)
             for (name, _) in token
-            where scope?.secrets.contains(name) != true && !authorized.secretHeaders.contains(name) {
-                authorized.secretHeaders.insert(name)
+            where scope?.secrets.contains(header: name) != true && !authorized.rowSecrets.contains(header: name) {
+                authorized.rowSecrets.insert(header: name)
             }
             return (authorized, token)
         } catch let error as CancellationError where Task.isCancelled {

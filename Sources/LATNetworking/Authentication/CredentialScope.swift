@@ -8,7 +8,7 @@ import Synchronization
 /// ``CentralRequestManager/Configuration/credentialOrigins``. A manager with none of these sends to every origin.
 final class CredentialScope: Sendable {
     /// The fields that hold credentials, in addition to those that a row declares.
-    let secrets: SecretHeaders
+    let secrets: Secrets
 
     private let named: [String]
     private let baseURL: @Sendable () -> String?
@@ -27,7 +27,7 @@ final class CredentialScope: Sendable {
     }
 
     init(
-        secrets: SecretHeaders, named: [String], baseURL: @escaping @Sendable () -> String?,
+        secrets: Secrets, named: [String], baseURL: @escaping @Sendable () -> String?,
         table: @escaping @Sendable () -> DomainTable?
     ) {
         self.secrets = secrets

@@ -13,7 +13,7 @@ struct CacheOperations: Sendable {
     /// Whether responses to methods other than GET and HEAD are stored by default.
     let cachesUnsafeMethods: Bool
     /// The fields that hold credentials.
-    let secretFields: SecretHeaders
+    let secrets: Secrets
     /// The jar whose cookies are added to requests; `nil` when cookies are not kept.
     let cookies: CookieJar?
     /// The maximum number of bytes of a collected body.
@@ -61,7 +61,7 @@ struct CacheOperations: Sendable {
         guard let url = CanonicalURL(request.url), let primary = primary(counted, url, call, body)
         else { throw .noKey }
         let identity = RequestIdentity(
-            of: request, partition: call.details.partition, secretFields: secretFields,
+            of: request, partition: call.details.partition, secrets: secrets,
             cookies: await cookieText(for: request, url), key: { storage.identityKey.bytes })
         return Ticket(url: url, primary: primary, identity: identity)
     }

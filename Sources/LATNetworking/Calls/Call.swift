@@ -82,7 +82,12 @@ final class Call: @unchecked Sendable, TransferOwner {
         givenHandler = progress
         word = Atomic(UInt32(request.priority.rawValue) << Flag.priorityShift)
         self.watch =
-            watch ?? watchers.map { CallReporter($0, ObservedCall(id: id, request: request, tag: request.tag)) }
+            watch
+            ?? watchers.map {
+                let secrets = $0.secrets.union(request.rowSecrets)
+                return CallReporter(
+                    $0, ObservedCall(id: id, request: request, tag: request.tag, secrets: secrets))
+            }
     }
 
     /// The call's name in selections: ``RequestSelection/key(_:)``.

@@ -85,7 +85,9 @@ extension CentralRequestManager {
         return Call(
             request, details: details, deadline: limit.map { corridor.limits.clock.now() + $0 },
             watchers: configuration.accessories.isEmpty && accessories.isEmpty && !hub.isActive
-                ? nil : CallReporters(accessories: configuration.accessories + accessories, hub: hub),
+                ? nil
+                : CallReporters(
+                    secrets: configuration.secrets, accessories: configuration.accessories + accessories, hub: hub),
             watch: watch, progress: progress)
     }
 

@@ -70,7 +70,7 @@ public final class CentralRequestManager: Sendable {
         corridor = Corridor(
             configuration, storage: storage, reachability: reachability, sender: sender,
             scope: CredentialScope(
-                secrets: configuration.secretHeaders, named: configuration.credentialOrigins,
+                secrets: configuration.secrets, named: configuration.credentialOrigins,
                 baseURL: { address.url }, table: { tables.current }),
             manager: { manager.value })
         manager.value = self

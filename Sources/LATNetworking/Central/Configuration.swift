@@ -38,7 +38,7 @@ extension CentralRequestManager {
         /// Provides headers before each attempt and before ``headerProvider``; costs no task. Default `nil`.
         public var immediateHeaderProvider: ImmediateHeaderProvider?
         /// Origins besides the manager's own that may receive credentials, such as `https://api.example.org`. The
-        /// fields of ``secretHeaders`` that a header provider sets, and those of the ``authenticator``, are sent only
+        /// fields of ``secrets`` that a header provider sets, and those of the ``authenticator``, are sent only
         /// to the base URL, the domains of the table with their mirrors, and these. Default none. A manager that has
         /// none of the three sends them to every origin.
         public var credentialOrigins: [String] = []
@@ -80,8 +80,9 @@ extension CentralRequestManager {
         /// How long an address of a domain is skipped after connecting to it failed; the domain's other addresses are
         /// used instead. Then one request tries it again. Default 30 s.
         public var mirrorMemory = Duration.seconds(30)
-        /// Fields that hold secrets and never follow a redirect to another origin. Default ``SecretHeaders/standard``.
-        public var secretHeaders = SecretHeaders.standard
+        /// The names of fields and parameters that hold secrets. Such fields never follow a redirect to another origin, and
+        /// neither are shown by logs. Rows of the table add fields (`secretHeaders`). Default ``Secrets/standard``.
+        public var secrets = Secrets.standard
         /// How values become parameters and bodies, and responses become values: dates, names, bytes. Default `Coding()`,
         /// with dates in ISO 8601. The table's rows override dates and names (`dates`, `keys`); an entity or a request
         /// may have a coding of its own.

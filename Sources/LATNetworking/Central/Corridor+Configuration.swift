@@ -13,7 +13,7 @@ extension Corridor {
         let timeout = configuration.engine.timeout
         let limits = TimeLimits()
         let clock = limits.clock
-        let sharing = SharingRoom(configuration.duplicates, secrets: configuration.secretHeaders)
+        let sharing = SharingRoom(configuration.duplicates, secrets: configuration.secrets)
         let barrier = BarrierRoom()
         let composition = CompositionRoom(
             defaults: configuration.headers, immediateHeaderProvider: configuration.immediateHeaderProvider,
@@ -22,7 +22,7 @@ extension Corridor {
         let redirect = RedirectRoom(
             policy: configuration.redirects,
             rule: RedirectRule(
-                secretHeaders: configuration.secretHeaders, allowsInsecure: configuration.followsInsecureRedirects,
+                secrets: configuration.secrets, allowsInsecure: configuration.followsInsecureRedirects,
                 effectiveURL: { url in
                     if case .engine(let engine) = sender { engine.effectiveURL(of: url) } else { url }
                 }),
@@ -32,7 +32,7 @@ extension Corridor {
         let operations = CacheOperations(
             storage: storage, volatileParameters: Set(configuration.volatileParameters),
             version: configuration.cacheVersion, cachesUnsafeMethods: configuration.cachesUnsafeMethods,
-            secretFields: configuration.secretHeaders, cookies: cookies,
+            secrets: configuration.secrets, cookies: cookies,
             maxBodySize: configuration.engine.maxBodySize,
             servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected, mode: configuration.cacheMode)
         let cache = CacheRoom(

@@ -37,7 +37,7 @@ struct CompositionRoom: Room {
         if let headerProvider {
             provided.merge(try await ask("header", for: composed, call) { try await headerProvider($0) })
         }
-        let isSecret = { scope.secrets.contains($0) || request.secretHeaders.contains($0) }
+        let isSecret = { scope.secrets.contains(header: $0) || request.rowSecrets.contains(header: $0) }
         if provided.fields.contains(where: { isSecret($0.name) }), !scope.includes(request.url, of: call) {
             provided.removeAll(where: isSecret)
         }

@@ -48,14 +48,16 @@ struct DuplicateKey: Hashable, Sendable {
     /// - Parameters:
     ///   - composed: the call's request as it is about to be sent.
     ///   - secrets: the fields that hold credentials.
-    init?(sharing call: Call, composed: HTTPRequest, secrets: SecretHeaders) {
+    init?(sharing call: Call, composed: HTTPRequest, secrets: Secrets) {
         // Each caller gets its own cached response, so such calls are not shared.
         guard call.details.deliversCached == nil else { return nil }
         self.init(call.request, simulation: call.details.simulation)
         credentials = Self.sorted(
             HTTPHeaders(
-                composed.headers.filter { secrets.contains($0.name) || composed.secretHeaders.contains($0.name) }
-                    .map { ($0.name, $0.value) }))
+                composed.headers.filter {
+                    secrets.contains(header: $0.name) || composed.rowSecrets.contains(header: $0.name)
+                }
+                .map { ($0.name, $0.value) }))
         partition = call.details.partition
         rows = [call.details.row?.domain, call.details.row?.server]
     }

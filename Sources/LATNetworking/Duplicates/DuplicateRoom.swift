@@ -51,10 +51,10 @@ final class SharingRoom: Room {
     }
 
     private let standard: DuplicatePolicy
-    private let secrets: SecretHeaders
+    private let secrets: Secrets
     private let state = Mutex(State())
 
-    init(_ standard: DuplicatePolicy, secrets: SecretHeaders = .standard) {
+    init(_ standard: DuplicatePolicy, secrets: Secrets = .standard) {
         self.standard = standard
         self.secrets = secrets
     }

@@ -10,6 +10,8 @@ public struct ObservedCall: Sendable, Identifiable {
     public let request: HTTPRequest
     /// The tag of the request.
     public let tag: String?
+    /// What must not be shown of the call: the manager's list and what the request's row adds.
+    package let secrets: Secrets
     /// The key of the call, for ``RequestSelection/key(_:)``.
     public var key: String { "request-\(id)" }
 }
@@ -134,6 +136,7 @@ extension EventHub<CallEvent> {
 
 /// The observers of a manager's calls.
 struct CallReporters: Sendable {
+    let secrets: Secrets
     let accessories: [any RequestAccessory]
     let hub: CallEventHub
 }

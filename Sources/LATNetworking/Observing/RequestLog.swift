@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Glibc
-public import HTTPCore
+import HTTPCore
 
 /// Logs requests and responses. Nothing is logged unless it is among the accessories.
 ///
@@ -9,8 +9,8 @@ public import HTTPCore
 /// configuration.accessories = [RequestLog(.curl) { line in logger.debug("\(line)") }]
 /// ```
 ///
-/// Secrets are omitted: the fields of ``secretHeaders``, `Set-Cookie`, user and password of a URL, and the
-/// ``secretParameters`` of a query or form. Long bodies are cut, binary ones are logged by their size, and streamed
+/// Secrets are omitted: what the manager's ``CentralRequestManager/Configuration/secrets`` and the request's row name,
+/// `Set-Cookie`, and user and password of a URL. Long bodies are cut, binary ones are logged by their size, and streamed
 /// ones are not read. Bodies may contain other secrets, so keep the log itself protected.
 public struct RequestLog: RequestAccessory {
     /// The format of a log.
@@ -25,14 +25,6 @@ public struct RequestLog: RequestAccessory {
 
     /// The format.
     public let format: Format
-    /// The fields that are omitted. Default ``SecretHeaders/standard``; set the manager's if it has more.
-    public var secretHeaders = SecretHeaders.standard
-    /// The parameters that are omitted, in lower case. Default `access_token`, `refresh_token`, `id_token`, `token`,
-    /// `password`, `passwd`, `pwd`, `secret`, `client_secret`, `api_key`, `apikey`, `key`, `signature`, `sig`, `code`.
-    public var secretParameters: Set<String> = [
-        "access_token", "refresh_token", "id_token", "token", "password", "passwd", "pwd", "secret", "client_secret",
-        "api_key", "apikey", "key", "signature", "sig", "code",
-    ]
     /// The maximum number of bytes of a body that are logged. Default 4 KiB.
     public var bodyLimit = 4_096
     private let write: @Sendable (String) -> Void
@@ -61,11 +53,11 @@ public struct RequestLog: RequestAccessory {
     public func handle(_ event: CallEvent) {
         switch (format, event.kind) {
         case (.curl, .sending(_, let request)):
-            write(CurlCommand(redaction: redaction(request), bodyLimit: bodyLimit).text(of: request))
+            write(CurlCommand(secrets: event.call.secrets, bodyLimit: bodyLimit).text(of: request))
         case (.full, .sending(let attempt, let request)):
-            write(text(of: request, "--> [\(event.call.id)] attempt \(attempt)"))
+            write(text(of: request, event.call.secrets, "--> [\(event.call.id)] attempt \(attempt)"))
         case (.full, .answered(let attempt, let response)):
-            write(text(of: response, redaction(event.call.request), "<-- [\(event.call.id)] attempt \(attempt)"))
+            write(text(of: response, event.call.secrets, "<-- [\(event.call.id)] attempt \(attempt)"))
         case (.full, .failed(let attempt, let error)):
             write("<-- [\(event.call.id)] attempt \(attempt): \(URLText.visible(error.description))")
         case (.full, .retrying(let wait)):
@@ -75,11 +67,6 @@ public struct RequestLog: RequestAccessory {
         default:
             break
         }
-    }
-
-    /// The redaction for a call: the log's own settings and the fields that the request's row declares secret.
-    private func redaction(_ request: HTTPRequest) -> Redaction {
-        Redaction(headers: secretHeaders.union(request.secretHeaders), parameters: secretParameters)
     }
 
     private func summary(
@@ -92,7 +79,7 @@ public struct RequestLog: RequestAccessory {
             case .success(let response): response.source == .network ? response.url : call.request.url
             case .failure(let error): error.url ?? call.request.url
             }
-        let what = "\(call.request.method) \(redaction(call.request).url(url))"
+        let what = "\(call.request.method) \(call.secrets.shown(url: url))"
         let end =
             switch result {
             case .success(let response):
@@ -106,82 +93,36 @@ public struct RequestLog: RequestAccessory {
 
     private func size(of body: ResponseBody) -> String { body.data.map { "\($0.count) bytes" } ?? "streamed" }
 
-    private func text(of request: HTTPRequest, _ title: String) -> String {
-        let redaction = redaction(request)
-        var lines = [URLText.visible("\(title): \(request.method) \(redaction.url(request.url))")]
-        lines += fieldLines(of: request.headers, redaction)
+    private func text(of request: HTTPRequest, _ secrets: Secrets, _ title: String) -> String {
+        var lines = [URLText.visible("\(title): \(request.method) \(secrets.shown(url: request.url))")]
+        lines += fieldLines(of: request.headers, secrets)
         if let body = request.body {
             lines.append("")
-            lines.append(BodyText(limit: bodyLimit, redaction: redaction).text(of: body))
+            lines.append(BodyText(limit: bodyLimit, secrets: secrets).text(of: body))
         }
         return lines.joined(separator: "\n")
     }
 
-    private func text(of response: HTTPResponse, _ redaction: Redaction, _ title: String) -> String {
+    private func text(of response: HTTPResponse, _ secrets: Secrets, _ title: String) -> String {
         var lines = [URLText.visible("\(title): \(response.version) \(response.status) \(response.reason)")]
-        lines += fieldLines(of: response.headers, redaction)
+        lines += fieldLines(of: response.headers, secrets)
         lines.append("")
         lines.append(
             response.body.data.map {
-                BodyText(limit: bodyLimit, redaction: redaction).text(of: $0, response.headers["Content-Type"])
+                BodyText(limit: bodyLimit, secrets: secrets).text(of: $0, response.headers["Content-Type"])
             } ?? "(streamed)")
         return lines.joined(separator: "\n")
     }
 
-    private func fieldLines(of headers: HTTPHeaders, _ redaction: Redaction) -> [String] {
-        headers.map { URLText.visible("\($0.name): \(redaction.value(of: $0.name, $0.value))") }
-    }
-}
-
-/// Replaces secrets in logged text.
-struct Redaction: Sendable {
-    let headers: SecretHeaders
-    let parameters: Set<String>
-
-    static let replacement = "***"
-
-    func value(of field: String, _ value: String) -> String {
-        let isSecret = headers.contains(field) || field.equalsIgnoringASCIICase("Set-Cookie")
-        return isSecret ? Self.replacement : value
-    }
-
-    /// A URL without user, password and the values of secret parameters.
-    func url(_ url: String) -> String {
-        let fragmentless = url.prefix { $0 != "#" }
-        guard let mark = fragmentless.utf8.firstIndex(of: UInt8(ascii: "?")) else { return URLText.redacted(url) }
-        let stem = URLText.redacted(String(fragmentless[..<mark]))
-        return stem + "?" + form(String(fragmentless[fragmentless.utf8.index(after: mark)...]))
-    }
-
-    /// A query or form without the values of secret parameters.
-    func form(_ text: String) -> String {
-        text.split(separator: "&", omittingEmptySubsequences: false).map { item in
-            guard let equals = item.firstIndex(of: "=") else { return String(item) }
-            // Only the last name in brackets counts, as in `user[password]`.
-            let name = item[..<equals].lowercased().replacing("%5b", with: "[").replacing("%5d", with: "]")
-            let last = name.split { $0 == "[" || $0 == "]" }.last.map(String.init) ?? name
-            return parameters.contains(last) ? "\(item[..<equals])=\(Self.replacement)" : String(item)
-        }.joined(separator: "&")
-    }
-
-    /// A JSON value without the values of secret members.
-    func json(_ value: JSONValue) -> JSONValue {
-        if let members = value.object {
-            return .object(
-                Dictionary(
-                    uniqueKeysWithValues: members.map { name, member in
-                        (name, parameters.contains(name.lowercased()) ? .string(Self.replacement) : json(member))
-                    }))
-        }
-        if let elements = value.array { return .array(elements.map(json)) }
-        return value
+    private func fieldLines(of headers: HTTPHeaders, _ secrets: Secrets) -> [String] {
+        headers.map { URLText.visible("\($0.name): \(secrets.shown($0.value, of: $0.name))") }
     }
 }
 
 /// A body as log text: the beginning of a text, or the size of anything else.
 struct BodyText: Sendable {
     let limit: Int
-    let redaction: Redaction
+    let secrets: Secrets
 
     func text(of body: HTTPBody) -> String {
         switch body.content {
@@ -211,13 +152,13 @@ struct BodyText: Sendable {
     private func redacted(_ data: Data, _ type: String?) -> String? {
         let type = type?.lowercased() ?? ""
         if type.hasPrefix("application/x-www-form-urlencoded") {
-            return redaction.form(String(decoding: data, as: UTF8.self))
+            return secrets.shown(form: String(decoding: data, as: UTF8.self))
         }
         // A larger document is cut and not parsed, so that the log does not cost more than the call.
         if type.contains("json") || type.isEmpty, data.count <= 1 << 20, let value = try? JSONValue(parsing: data),
             value.object != nil || value.array != nil
         {
-            return redaction.json(value).description
+            return secrets.shown(json: value).description
         }
         // A JSON document that was not parsed may have secrets anywhere.
         guard !type.contains("json") else { return nil }
@@ -233,7 +174,7 @@ struct BodyText: Sendable {
 
 /// A request as a curl command for a shell.
 struct CurlCommand: Sendable {
-    let redaction: Redaction
+    let secrets: Secrets
     let bodyLimit: Int
 
     func text(of request: HTTPRequest) -> String {
@@ -246,7 +187,7 @@ struct CurlCommand: Sendable {
         }
         for (name, value) in request.headers {
             // curl removes a field without a value, but sends an empty one for a name that ends with a semicolon.
-            words += ["-H", Self.quoted(value.isEmpty ? "\(name);" : "\(name): \(redaction.value(of: name, value))")]
+            words += ["-H", Self.quoted(value.isEmpty ? "\(name);" : "\(name): \(secrets.shown(value, of: name))")]
         }
         if let body = request.body {
             if let type = body.contentType, request.headers["Content-Type"] == nil {
@@ -255,7 +196,7 @@ struct CurlCommand: Sendable {
             words += self.words(of: body)
         }
         if request.decompresses { words.append("--compressed") }
-        words.append(Self.quoted(redaction.url(request.url)))
+        words.append(Self.quoted(secrets.shown(url: request.url)))
         return words.joined(separator: " ")
     }
 
@@ -264,18 +205,18 @@ struct CurlCommand: Sendable {
         case .file(let path): ["--data-binary", Self.quoted("@\(path)")]
         case .multipart(let files): files.flatMap { ["-F", Self.quoted(part($0))] }
         case .stream: ["--data-binary", "@-"]
-        default: ["--data-raw", Self.quoted(BodyText(limit: bodyLimit, redaction: redaction).text(of: body))]
+        default: ["--data-raw", Self.quoted(BodyText(limit: bodyLimit, secrets: secrets).text(of: body))]
         }
     }
 
     private func part(_ file: UploadFile) -> String {
-        let isSecret = redaction.parameters.contains(file.name.lowercased())
+        let isSecret = secrets.contains(parameter: file.name)
         switch file.source {
         case .path(let path): return "\(file.name)=@\(path)\(file.fileName.map { ";filename=\($0)" } ?? "")"
         case .stream: return "\(file.name)=@-"
         case .data(let data):
             let text =
-                isSecret ? Redaction.replacement : BodyText(limit: bodyLimit, redaction: redaction).text(of: data, nil)
+                isSecret ? Secrets.placeholder : BodyText(limit: bodyLimit, secrets: secrets).text(of: data, nil)
             return "\(file.name)=\(text)"
         }
     }

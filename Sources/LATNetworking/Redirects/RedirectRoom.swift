@@ -31,7 +31,7 @@ struct RedirectRoom: Room {
         var deadline = TransferDeadline(request.timeout ?? (request.streamsBody ? nil : timeout))
         deadline?.spend(response.timings)
         var rule = rule
-        rule.secretHeaders = rule.secretHeaders.union(request.secretHeaders)
+        rule.secrets = rule.secrets.union(request.rowSecrets)
         do {
             while true {
                 // A body that has not been collected is hidden from the rule, the handler and errors.

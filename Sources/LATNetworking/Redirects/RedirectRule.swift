@@ -4,7 +4,7 @@ public import HTTPCore
 /// Decides how to follow a redirect: the rules of RFC 9110 §15.4 as a function of request and response, without I/O.
 struct RedirectRule {
     /// Fields that are never sent to another origin.
-    var secretHeaders: SecretHeaders
+    var secrets: Secrets
     /// Whether a redirect from https to http is followed.
     var allowsInsecure = false
     /// The URL that a request really goes to: `https` where the host requires it by HSTS.
@@ -55,7 +55,7 @@ struct RedirectRule {
         // Both belong to the domain that redirected.
         next.pinnedPublicKeys = []
         next.tls = nil
-        Self.removeHeaders(&next) { secretHeaders.contains($0) || $0.equalsIgnoringASCIICase("Host") }
+        Self.removeHeaders(&next) { secrets.contains(header: $0) || $0.equalsIgnoringASCIICase("Host") }
     }
 
     /// The base URL of `Location`: the URL that answered, with the fragment of the request, which a `Location` without

@@ -168,9 +168,7 @@ final class RoutePlan: Sendable {
         if let limit = settings.maxConnectionsPerHost { request.maxConnectionsPerHost = limit }
         if !settings.headers.hasNoFields { request.rowHeaders = settings.headers }
         if let names = settings.secretHeaders {
-            var secrets: SecretHeaders = []
-            for name in names { secrets.insert(name) }
-            request.secretHeaders = secrets
+            request.rowSecrets = Secrets(headers: names)
         }
         return request
     }

@@ -28,11 +28,11 @@ package struct RequestIdentity: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - partition: The user as named by the app.
-    ///   - secretFields: The fields that hold credentials.
+    ///   - secrets: The list of the fields that hold credentials.
     ///   - cookies: The cookies that the cookie jar adds.
     ///   - key: The secret key of the digest, so that credentials cannot be guessed from it.
     package init(
-        of request: HTTPRequest, partition: String?, secretFields: SecretHeaders, cookies: String?, key: () -> Data
+        of request: HTTPRequest, partition: String?, secrets: Secrets, cookies: String?, key: () -> Data
     ) {
         self.partition = partition
         self.cookies = cookies
@@ -42,7 +42,7 @@ package struct RequestIdentity: Hashable, Sendable {
         if !request.headers.hasNoFields {
             for field in request.headers.fields {
                 guard let value = field.value,
-                    secretFields.contains(field.name) || request.secretHeaders.contains(field.name)
+                    secrets.contains(header: field.name) || request.rowSecrets.contains(header: field.name)
                 else { continue }
                 digest.add(field.name.lowercased(), value)
                 isEmpty = false

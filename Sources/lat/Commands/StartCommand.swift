@@ -150,9 +150,8 @@ private struct StartRun {
                     + "and name it with --table")
         }
         guard case .named(let name) = settings.authenticator else { return }
-        var secrets = SecretHeaders.standard
-        for name in settings.secretHeaders ?? [] { secrets.insert(name) }
-        guard command.headers.contains(where: { secrets.contains($0.name) }) else {
+        let secrets = Secrets.standard.union(Secrets(headers: settings.secretHeaders ?? []))
+        guard command.headers.contains(where: { secrets.contains(header: $0.name) }) else {
             throw UsageError(
                 "\"\(command.server)\" gets its token from the authenticator \"\(name)\" "
                     + "(\(Self.place(settings.$authenticator))), which only the program has; give a token with "
@@ -176,8 +175,7 @@ private struct StartRun {
         // There is only one call, so later changes of the file do not matter.
         configuration.domainsObserver = { _ in }
         if command.isVerbose {
-            var secrets = SecretHeaders.standard
-            for name in route.settings.secretHeaders ?? [] { secrets.insert(name) }
+            let secrets = Secrets.standard.union(Secrets(headers: route.settings.secretHeaders ?? []))
             let hidden = secrets
             configuration.transport = TracingTransport(engine: try CurlTransport(configuration: configuration.engine)) {
                 [console] request in

@@ -3,7 +3,7 @@ import LATNetworking
 /// Heads and timings as lines for people: `>` is sent, `<` is received, `*` is about both.
 enum RequestTrace {
     /// The request without the values of secret headers.
-    static func lines(of request: HTTPRequest, hiding secrets: SecretHeaders = .standard, _ style: Style) -> [String] {
+    static func lines(of request: HTTPRequest, hiding secrets: Secrets = .standard, _ style: Style) -> [String] {
         let (host, target) = parts(of: request.url)
         var fields: [(name: String, value: String)] = []
         if !request.headers.contains("Host") { fields.append(("Host", host)) }
@@ -23,8 +23,7 @@ enum RequestTrace {
             }
         var lines = ["\(request.method) \(target) \(version)"]
         for (name, value) in fields {
-            let isSecret = secrets.contains(name)
-            let shown = isSecret ? style.dim("(not shown)") : SafeText.line(value)
+            let shown = secrets.contains(header: name) ? style.dim("(not shown)") : SafeText.line(value)
             lines.append("\(style.cyan(SafeText.line(name))): \(shown)")
         }
         return lines.map { style.dim(">") + " " + $0 }
@@ -32,13 +31,13 @@ enum RequestTrace {
 
     /// The head of a response as `--include` shows it: complete, unless headers are to be hidden.
     static func head(
-        of response: HTTPResponse, hiding secrets: SecretHeaders = [], _ style: Style
+        of response: HTTPResponse, hiding secrets: Secrets = Secrets(), _ style: Style
     ) -> [String] {
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
         let status = SafeText.line("\(response.status)\(reason)")
         var lines = ["\(response.version) " + (response.isSuccess ? style.green(status) : style.yellow(status))]
         for (name, value) in response.headers {
-            let shown = secrets.contains(name) ? style.dim("(not shown)") : SafeText.line(value)
+            let shown = secrets.contains(header: name) ? style.dim("(not shown)") : SafeText.line(value)
             lines.append("\(style.cyan(SafeText.line(name))): \(shown)")
         }
         return lines
@@ -46,7 +45,7 @@ enum RequestTrace {
 
     /// The redirects before a response, and its head.
     static func lines(
-        of response: HTTPResponse, hiding secrets: SecretHeaders = .standard, _ style: Style
+        of response: HTTPResponse, hiding secrets: Secrets = .standard, _ style: Style
     ) -> [String] {
         let hops = response.redirects.map { style.dim("*") + " \($0.status) redirected by \(address($0.url))" }
         let arrival = response.redirects.isEmpty ? [] : [style.dim("*") + " answered by \(address(response.url))"]

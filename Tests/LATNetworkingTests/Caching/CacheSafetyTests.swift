@@ -27,7 +27,7 @@ import Testing
     @Test(arguments: policies, ["Authorization", "Cookie", "X-Tenant-Key"])
     func usersDoNotShareResponses(policy: CachePolicy, field: String) async throws {
         let server = try Self.mirror(["Cache-Control": "max-age=3600"])
-        let manager = try CentralRequestManager.caching(policy) { $0.secretHeaders.insert("X-Tenant-Key") }
+        let manager = try CentralRequestManager.caching(policy) { $0.secrets.insert(header: "X-Tenant-Key") }
         for user in ["ada", "bob", "ada", "bob"] {
             #expect(try await manager.startRequest("GET", server.url(), headers: [field: user]).text == user)
         }

@@ -3,6 +3,7 @@ import LATTesting
 import Synchronization
 import Testing
 
+@testable import HTTPCore
 @testable import LATNetworking
 
 @Suite(.timeLimit(.minutes(2))) struct ObservingTests {
@@ -270,6 +271,44 @@ import Testing
             #expect(text.contains("POST") || format == .curl)
             if format != .summary { #expect(text.contains("seen")) }
         }
+    }
+
+    @Test(
+        arguments: [
+            "access_token", "accessToken", "ACCESS-TOKEN", "access%5Ftoken", "%61ccess_token", "%2561ccess_token",
+            "user[access_token]", "user%5Baccess_token%5D", "a[b][accessToken]",
+        ])
+    func everySpellingOfASecretNameIsHidden(_ name: String) async throws {
+        for format in [RequestLog.Format.summary, .full, .curl] {
+            let reply = MockReply.json(#"{"accessToken":"SECRET","user":{"Access_Token":"SECRET"}}"#, status: 201)
+                .header("Location", "/next?\(name)=SECRET&page=2").header("Content-Location", "/x?\(name)=SECRET")
+            let plain = name[...].percentDecoded()[...].percentDecoded()
+            let entries = try await log(format, reply) { manager, url in
+                _ = try await manager.startRequest(
+                    "POST", url + "?\(name)=SECRET", parameters: [plain: "SECRET", "page": 2],
+                    files: [UploadFile(name: plain, value: "SECRET")],
+                    headers: ["Referer": url + "?\(name)=SECRET"])
+                _ = try await manager.startRequest("POST", url, body: .json([plain: "SECRET", "page": "2"]))
+            }
+            let text = entries.joined(separator: "\n")
+            #expect(!text.contains("SECRET"), "\(format): \(text)")
+            if format == .full { #expect(text.contains("Location: BASE/next?") || text.contains("page=2")) }
+        }
+    }
+
+    @Test func managersListIsTheLogs() async throws {
+        let server = try MockServer()
+        let entries = Log<String>()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [RequestLog(.full) { entries.append($0) }]
+            $0.secrets.insert(header: "X-Mine")
+            $0.secrets.insert(parameter: "pin_code")
+        }
+        server.fallback { _ in .text("ok") }
+        _ = try await manager.startRequest(
+            "GET", server.url("/x"), parameters: ["pinCode": "SECRET", "q": "seen"], headers: ["X-Mine": "SECRET"])
+        let text = entries.elements.joined()
+        #expect(!text.contains("SECRET") && text.contains("q=seen") && text.contains("X-Mine: ***"))
     }
 
     @Test func curlCommandIsQuotedForTheShell() async throws {

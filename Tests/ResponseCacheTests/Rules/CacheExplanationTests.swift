@@ -73,7 +73,7 @@ import Testing
     @Test func credentialsAreReportedButNotShown() {
         let request = HTTPRequest("GET", "http://h/k", headers: ["Authorization": "Bearer secret"])
         let identity = RequestIdentity(
-            of: request, partition: nil, secretFields: .standard, cookies: nil, key: { Data("key".utf8) })
+            of: request, partition: nil, secrets: .standard, cookies: nil, key: { Data("key".utf8) })
         var stored = entry(["Cache-Control": "max-age=60"], of: request)
         stored.varyFields = identity.varyFields([], of: stored.headers)
         stored.key.variant = VaryRule.variant(stored.varyFields, of: request, identity) ?? ""

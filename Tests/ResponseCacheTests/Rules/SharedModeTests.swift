@@ -124,7 +124,7 @@ struct RuleCache {
     func request(_ headers: HTTPHeaders = [:]) -> HTTPRequest { HTTPRequest("GET", "http://a/", headers: headers) }
 
     private func identity(_ request: HTTPRequest) -> RequestIdentity {
-        RequestIdentity(of: request, partition: nil, secretFields: .standard, cookies: nil, key: { Data([7]) })
+        RequestIdentity(of: request, partition: nil, secrets: .standard, cookies: nil, key: { Data([7]) })
     }
 
     /// The entry for a response; `nil` when it is not stored.

@@ -274,7 +274,7 @@ private struct ExplanationList {
     private func shown(_ field: HTTPHeaders.Field) -> String {
         guard let value = field.value else { return "null" }
         let isSecret =
-            SecretHeaders.standard.contains(field.name)
+            Secrets.standard.contains(header: field.name)
             || secrets.contains { $0.equalsIgnoringASCIICase(field.name) }
         return isSecret ? "•••" : value
     }

@@ -1,0 +1,111 @@
+/// The names of what holds secrets: header fields, and parameters of queries, forms, multipart bodies and JSON.
+///
+/// ```swift
+/// configuration.secrets.insert(header: "X-Session")
+/// configuration.secrets.insert(parameter: "pin_code")
+/// ```
+///
+/// It is the one list of a manager. Secret fields are never sent to another origin. Neither they nor secret parameters are
+/// shown by descriptions, logs and anything that records calls.
+public struct Secrets: Hashable, Sendable {
+    private var headers: Set<String> = []
+    private var parameters: Set<String> = []
+
+    /// The usual names.
+    ///
+    /// Fields: `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Api-Key`, `Api-Key`, `X-Goog-Api-Key`,
+    /// `X-Auth-Token`, `X-Access-Token`, `X-CSRF-Token`, `X-Amz-Security-Token`. Parameters: `access_token`,
+    /// `refresh_token`, `id_token`, `auth_token`, `csrf_token`, `token`, `password`, `passwd`, `pwd`, `passphrase`,
+    /// `secret`, `client_secret`, `api_key`, `key`, `private_key`, `session_id`, `signature`, `sig`, `code`,
+    /// `X-Amz-Signature`, `X-Amz-Security-Token`, `X-Goog-Signature`.
+    public static let standard = Secrets(
+        headers: [
+            "Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "Api-Key", "X-Goog-Api-Key",
+            "X-Auth-Token", "X-Access-Token", "X-CSRF-Token", "X-Amz-Security-Token",
+        ],
+        parameters: [
+            "access_token", "refresh_token", "id_token", "auth_token", "csrf_token", "token", "password", "passwd",
+            "pwd", "passphrase", "secret", "client_secret", "api_key", "key", "private_key", "session_id", "signature",
+            "sig", "code", "X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature",
+        ])
+
+    /// Makes a list of names.
+    public init(headers: [String] = [], parameters: [String] = []) {
+        for name in headers { insert(header: name) }
+        for name in parameters { insert(parameter: name) }
+    }
+
+    /// Adds the name of a header field, in any case.
+    public mutating func insert(header name: String) { headers.insert(name.lowercased()) }
+
+    /// Adds the name of a parameter. `access_token`, `accessToken`, `access-token` and `user[access_token]` are one name.
+    public mutating func insert(parameter name: String) { parameters.insert(Self.plain(name)) }
+
+    /// Whether a field of this name holds a secret.
+    public func contains(header name: String) -> Bool { headers.contains(name.lowercased()) }
+
+    /// Whether a parameter of this name holds a secret. The name may be percent-encoded, in brackets, and in any case.
+    public func contains(parameter name: String) -> Bool { parameters.contains(Self.plain(name)) }
+
+    /// Both lists as one.
+    public func union(_ other: Secrets) -> Secrets {
+        var both = self
+        both.headers.formUnion(other.headers)
+        both.parameters.formUnion(other.parameters)
+        return both
+    }
+
+    /// The last name in brackets, without escapes, separators and case.
+    private static func plain(_ name: String) -> String {
+        var text = name
+        // Names may be escaped more than once, for a URL within a URL.
+        for _ in 0..<3 where text.utf8.contains(UInt8(ascii: "%")) {
+            text = text[...].percentDecoded()
+        }
+        let last = text.split { $0 == "[" || $0 == "]" }.last.map(String.init) ?? text
+        return last.lowercased().filter { $0 != "_" && $0 != "-" && $0 != "." && $0 != " " && $0 != "+" }
+    }
+}
+
+// What may be shown.
+extension Secrets {
+    /// The text that replaces a secret.
+    package static let placeholder = "***"
+
+    /// The value of a field as it may be shown. In a URL, user information and the values of secret parameters are hidden.
+    package func shown(_ value: String, of name: String) -> String {
+        if contains(header: name) || name.equalsIgnoringASCIICase("Set-Cookie") { return Self.placeholder }
+        let isURL = ["Location", "Content-Location", "Referer"].contains { name.equalsIgnoringASCIICase($0) }
+        return isURL ? shown(url: value) : value
+    }
+
+    /// A URL without user information and the values of secret parameters.
+    package func shown(url: String) -> String {
+        let fragmentless = url.prefix { $0 != "#" }
+        guard let mark = fragmentless.utf8.firstIndex(of: UInt8(ascii: "?")) else { return URLText.redacted(url) }
+        let stem = URLText.redacted(String(fragmentless[..<mark]))
+        return stem + "?" + shown(form: String(fragmentless[fragmentless.utf8.index(after: mark)...]))
+    }
+
+    /// A query or form without the values of secret parameters.
+    package func shown(form: String) -> String {
+        form.split(separator: "&", omittingEmptySubsequences: false).map { item in
+            guard let equals = item.firstIndex(of: "=") else { return String(item) }
+            let name = item[..<equals]
+            return contains(parameter: String(name)) ? "\(name)=\(Self.placeholder)" : String(item)
+        }.joined(separator: "&")
+    }
+
+    /// A JSON value without the values of secret members.
+    package func shown(json value: JSONValue) -> JSONValue {
+        if let members = value.object {
+            return .object(
+                Dictionary(
+                    uniqueKeysWithValues: members.map { name, member in
+                        (name, contains(parameter: name) ? .string(Self.placeholder) : shown(json: member))
+                    }))
+        }
+        if let elements = value.array { return .array(elements.map(shown(json:))) }
+        return value
+    }
+}
