@@ -26,7 +26,7 @@ extension EntityRequest {
     /// Sets any setting; it overrides the entity's.
     ///
     /// ```swift
-    /// try await FetchUser(id: 42).setting(\.connectTimeout, .seconds(2)).setting(\.version, .http1).startRequest()
+    /// try await FetchUser(id: 42).setting(\.connectTimeout, .seconds(2)).setting(\.tls.minimumVersion, .v1_3).startRequest()
     /// ```
     public func setting<Value>(
         _ setting: WritableKeyPath<RequestOptions, Value>, _ value: Value

@@ -85,9 +85,9 @@ public struct RequestOptions: Sendable {
     public var proxy: ProxyPolicy?
     /// The largest number of connections to the host. Default `nil`.
     public var maxConnectionsPerHost: Int?
-    /// Authorities, client certificate and oldest version of TLS. Each that is `nil` comes from the row or the manager.
-    /// Default `nil`.
-    public var tls: RequestTLS?
+    /// Authorities, client certificate and oldest version of TLS. Each that is `nil`, the default, comes from the row or
+    /// the manager.
+    public var tls = RequestTLS()
     /// The accepted public keys of the server (``HTTPRequest/pinnedPublicKeys``); empty for those of the manager alone,
     /// whatever the row says. Default `nil`.
     public var pinnedPublicKeys: [String]?
@@ -168,7 +168,7 @@ public struct RequestOptions: Sendable {
         if let unixSocketPath { request.unixSocketPath = unixSocketPath }
         if let proxy { request.proxy = proxy }
         if let maxConnectionsPerHost { request.maxConnectionsPerHost = maxConnectionsPerHost }
-        if let tls { request.tls = tls.over(request.tls) }
+        if !tls.isEmpty { request.tls = tls.over(request.tls) }
         if let pinnedPublicKeys { request.pinnedPublicKeys = pinnedPublicKeys }
         if let authentication { request.authentication = authentication }
         if priority != .normal { request.priority = priority }

@@ -161,16 +161,16 @@ extension LeveledSetting {
 
     private static let ofTLS: [LeveledSetting] = [
         tls(
-            "tls.caFile", (1...6).map { "/ca\($0).pem" }, { "caFile: \"\($0)\"" }, { $0.caFile = $1 },
-            { $0.caFile = $1 }, { $0?.caFile ?? $1.caFile }),
+            "tls.caFile", \.caFile, (1...6).map { "/ca\($0).pem" }, { "caFile: \"\($0)\"" }, { $0.caFile = $1 },
+            { $0.caFile }),
         tls(
-            "tls.minimumVersion", [TLSVersion.v1_2, .v1_3], { "minimumVersion: \"\($0.rawValue.dropFirst(4))\"" },
-            { $0.minimumVersion = $1 }, { $0.minimumVersion = $1 }, { $0?.minimumVersion ?? $1.minimumVersion }),
+            "tls.minimumVersion", \.minimumVersion, [TLSVersion.v1_2, .v1_3],
+            { "minimumVersion: \"\($0.rawValue.dropFirst(4))\"" }, { $0.minimumVersion = $1 }, { $0.minimumVersion }),
         tls(
-            "tls.clientCertificate", (1...6).map { ClientCertificate.pkcs12(path: "/\($0).p12", password: "") },
+            "tls.clientCertificate", \.clientCertificate,
+            (1...6).map { ClientCertificate.pkcs12(path: "/\($0).p12", password: "") },
             { if case .pkcs12(let path, _) = $0 { "clientCertificate: { file: \"\(path)\" }" } else { "" } },
-            { $0.clientCertificate = $1 }, { $0.clientCertificate = $1 },
-            { $0?.clientCertificate ?? $1.clientCertificate }),
+            { $0.clientCertificate = $1 }, { $0.clientCertificate }),
         .option(
             "pinnedPublicKeys", \.pinnedPublicKeys,
             (1...6).map { ["sha256//" + Data(repeating: $0, count: 32).base64EncodedString()] },
@@ -180,25 +180,27 @@ extension LeveledSetting {
 
     /// A member of `tls`.
     private static func tls<Value: Sendable>(
-        _ name: String, _ values: [Value], _ row: @escaping @Sendable (Value) -> String,
-        _ request: @escaping @Sendable (inout RequestTLS, Value) -> Void,
+        _ name: String, _ path: WritableKeyPath<RequestTLS, Value?> & Sendable, _ values: [Value],
+        _ row: @escaping @Sendable (Value) -> String,
         _ manager: @escaping @Sendable (inout TLSConfiguration, Value) -> Void,
-        _ read: @escaping @Sendable (RequestTLS?, TLSConfiguration) -> Value?
+        _ ofManager: @escaping @Sendable (TLSConfiguration) -> Value?
     ) -> LeveledSetting {
         let values = (0..<6).map { values[$0 % values.count] }
-        let set: @Sendable (inout RequestOptions, Int) -> Void = { options, level in
-            var tls = RequestTLS()
-            request(&tls, values[level])
-            options.tls = tls.over(options.tls)
+        var setting = LeveledSetting(testDescription: name, values: values.map { "\($0)" }) { observation in
+            let value = observation.sent.tls?[keyPath: path] ?? ofManager(observation.configuration.engine.tls)
+            return value.map { "\($0)" } ?? "nil"
         }
-        return LeveledSetting(
-            testDescription: name, values: values.map { "\($0)" }, options: ["tls"], rows: ["tls"],
-            manager: { manager(&$0.tls, values[$1]) }, row: { "tls: { \(row(values[$0])) }" },
-            rowLevels: [.defaults, .domain], entity: set,
-            call: { call, level in call.with { set(&$0.options, level) } },
-            read: { observation in
-                read(observation.sent.tls, observation.configuration.engine.tls).map { "\($0)" } ?? "nil"
-            })
+        setting.options = ["tls"]
+        setting.rows = ["tls"]
+        setting.rowLevels = [.defaults, .domain]
+        setting.manager = { manager(&$0.tls, values[$1]) }
+        setting.row = { "tls: { \(row(values[$0])) }" }
+        setting.entity = { options, level in options.tls[keyPath: path] = values[level] }
+        setting.call = { call, level in
+            let tls: WritableKeyPath<RequestOptions, RequestTLS> = \.tls
+            return call.setting(tls.appending(path: path as WritableKeyPath<RequestTLS, Value?>), values[level])
+        }
+        return setting
     }
 
     private static let ofCalls: [LeveledSetting] = [
