@@ -9,6 +9,8 @@ let package = Package(
         .library(name: "LATNetworking", targets: ["LATNetworking"]),
         .library(name: "LATStorage", targets: ["LATStorage"]),
         .library(name: "LATTesting", targets: ["LATTesting"]),
+        // For those who write a store of their own, or read the cache's reports by name.
+        .library(name: "ResponseCache", targets: ["ResponseCache"]),
         .executable(name: "lat", targets: ["lat"]),
         .plugin(name: "DomainTablePlugin", targets: ["DomainTablePlugin"]),
     ],
@@ -41,7 +43,9 @@ let package = Package(
         .target(name: "LATTesting", dependencies: ["CLinux", "HTTPCore", "Platform", "ResponseCache"]),
         .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTableFormat"]),
         .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
-        .executableTarget(name: "lat", dependencies: ["LATNetworking", "LATStorage", "LATTesting", "ResponseCache"]),
+        .executableTarget(
+            name: "lat",
+            dependencies: ["LATNetworking", "LATStorage", "LATTesting", "ResponseCache", "DomainTableFormat"]),
 
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore"]),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"]),
@@ -56,7 +60,11 @@ let package = Package(
         .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),
         .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "LATTesting", "Platform"]),
         .testTarget(
-            name: "LATNetworkingTests", dependencies: ["LATNetworking", "Cryptography", "LATTesting", "Platform"]),
+            name: "LATNetworkingTests",
+            dependencies: [
+                "LATNetworking", "CurlTransport", "DomainTableFormat", "ResponseCache", "Cryptography", "LATTesting",
+                "Platform",
+            ]),
         .testTarget(
             name: "DomainTableTests",
             dependencies: ["LATNetworking", "DomainTableFormat", "DomainTableGenerator", "LATTesting"]),

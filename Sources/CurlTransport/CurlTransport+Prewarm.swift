@@ -1,4 +1,4 @@
-import HTTPCore
+package import HTTPCore
 
 extension CurlTransport {
     /// Opens connections to a URL's origin, including name look-up and TLS handshake, and leaves them in the pool. It

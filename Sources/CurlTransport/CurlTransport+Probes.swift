@@ -1,4 +1,4 @@
-import HTTPCore
+package import HTTPCore
 
 extension CurlTransport {
     /// Connects to a request's origin as the request would (proxy, TLS, pins, overrides), sends nothing, and closes the

@@ -1,6 +1,6 @@
 import CLibcurl
 import FoundationEssentials
-public import HTTPCore
+package import HTTPCore
 import Platform
 import Synchronization
 
@@ -15,14 +15,12 @@ import Synchronization
 /// It follows no redirects and returns a response whatever its status. A
 /// process may have any number of engines; they share nothing. Releasing the
 /// last reference ends the thread; ``shutdown()`` also waits for that.
-public final class CurlTransport: Transport {
+package final class CurlTransport: Transport {
     /// The version of this package, as in the default `User-Agent`.
     public static let version = "1.1"
 
     /// The settings of an engine.
-    public typealias Configuration = EngineConfiguration
     /// Counts of an engine's libcurl handles and sockets.
-    public typealias Gauges = EngineGauges
 
     /// The plan of a request without settings of its own, computed once.
     let standardPlan: TransferPlan
@@ -49,13 +47,13 @@ public final class CurlTransport: Transport {
 
     /// What the thread reports when it ends.
     private final class FinalReport: Sendable {
-        let gauges = Mutex(Gauges(easyHandles: 0, sockets: 0, isRunning: false))
+        let gauges = Mutex(EngineGauges(easyHandles: 0, sockets: 0, isRunning: false))
     }
 
     /// Starts an engine.
     ///
     /// - Throws: ``NetworkError`` when the configuration cannot work, or the system has no thread or descriptor left.
-    public init(configuration: Configuration = Configuration()) throws {
+    public init(configuration: EngineConfiguration = EngineConfiguration()) throws {
         try configuration.validate()
         standardPlan = TransferPlan(configuration)
         headerLines = HeaderLines(userAgent: configuration.userAgent ?? DefaultUserAgent.value)
@@ -150,7 +148,7 @@ public final class CurlTransport: Transport {
         }
     }
 
-    /// The URL that a request for `url` goes to: the `https` form where the host requires TLS (``HSTSPolicy``).
+    /// The URL that a request for `url` goes to: the `https` form where the host requires TLS (``EngineConfiguration/HSTSPolicy``).
     package func effectiveURL(of url: String) -> String {
         guard let hsts = origins?.hsts, let target = try? targets.target(for: url) else { return url }
         return hsts.secureURL(of: target) ?? url
@@ -166,7 +164,7 @@ public final class CurlTransport: Transport {
     }
 
     /// Counts of the engine's libcurl handles and sockets; after shutdown, those at its end.
-    public var gauges: Gauges {
+    public var gauges: EngineGauges {
         get async {
             await withUnsafeContinuation { continuation in
                 if !mailbox.post(.gauges(continuation)) {

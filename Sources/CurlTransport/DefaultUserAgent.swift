@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Glibc
-import HTTPCore
+internal import HTTPCore
 
 /// The default `User-Agent` field: `LATNetworking/1.1 (Debian 12; x86_64)` (RFC 9110 §10.1.5).
 enum DefaultUserAgent {

@@ -1,50 +1,52 @@
-/// A reason why an address does not belong to the public internet, from the registries of RFC 6890 and the metadata
-/// services of clouds.
-///
-/// A manager with `blocksPrivateAddresses` refuses to connect to an address to which one of these cases applies.
-public enum AddressRule: String, Hashable, Sendable, CaseIterable {
-    /// 127.0.0.0/8, ::1 (RFC 1122 §3.2.1.3), and names for them such as `localhost`.
-    case loopback
-    /// 0.0.0.0/8, :: (RFC 1122 §3.2.1.3). Linux connects them to the local machine.
-    case unspecified
-    /// 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 (RFC 1918).
-    case privateUse
-    /// 100.64.0.0/10 (RFC 6598), shared by a provider and its customers.
-    case carrierGradeNAT
-    /// 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291).
-    case linkLocal
-    /// fc00::/7 (RFC 4193).
-    case uniqueLocal
-    /// fec0::/10, deprecated by RFC 3879 in favour of unique local addresses.
-    case siteLocal
-    /// Cloud services that give a machine its credentials: 169.254.169.254, 169.254.170.2, 169.254.170.23, fd00:ec2::254,
-    /// fd00:ec2::23, fd20:ce::254, 100.100.100.200, 168.63.129.16, 192.0.0.192, `metadata.google.internal` and
-    /// `metadata.goog`.
-    case metadata
-    /// 224.0.0.0/4, ff00::/8.
-    case multicast
-    /// 255.255.255.255.
-    case broadcast
-    /// 192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24 (RFC 5737), 2001:db8::/32, 3fff::/20 (RFC 9637).
-    case documentation
-    /// 198.18.0.0/15 (RFC 2544), 2001:2::/48 (RFC 5180).
-    case benchmarking
-    /// Reserved for protocols or future use: 192.0.0.0/24, 192.88.99.0/24, 240.0.0.0/4, and all of IPv6 outside
-    /// 2000::/3.
-    case reserved
-    /// Tunnels, whose destination the address does not show: Teredo (2001::/32), local-use NAT64 (64:ff9b:1::/48).
-    case tunnel
-    /// A Unix domain socket, which reaches services of the local machine.
-    case unixSocket
+extension NetworkError {
+    /// A reason why an address does not belong to the public internet, from the registries of RFC 6890 and the metadata
+    /// services of clouds.
+    ///
+    /// A manager with `blocksPrivateAddresses` refuses to connect to an address to which one of these cases applies.
+    public enum AddressRule: String, Hashable, Sendable, CaseIterable {
+        /// 127.0.0.0/8, ::1 (RFC 1122 §3.2.1.3), and names for them such as `localhost`.
+        case loopback
+        /// 0.0.0.0/8, :: (RFC 1122 §3.2.1.3). Linux connects them to the local machine.
+        case unspecified
+        /// 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 (RFC 1918).
+        case privateUse
+        /// 100.64.0.0/10 (RFC 6598), shared by a provider and its customers.
+        case carrierGradeNAT
+        /// 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291).
+        case linkLocal
+        /// fc00::/7 (RFC 4193).
+        case uniqueLocal
+        /// fec0::/10, deprecated by RFC 3879 in favour of unique local addresses.
+        case siteLocal
+        /// Cloud services that give a machine its credentials: 169.254.169.254, 169.254.170.2, 169.254.170.23, fd00:ec2::254,
+        /// fd00:ec2::23, fd20:ce::254, 100.100.100.200, 168.63.129.16, 192.0.0.192, `metadata.google.internal` and
+        /// `metadata.goog`.
+        case metadata
+        /// 224.0.0.0/4, ff00::/8.
+        case multicast
+        /// 255.255.255.255.
+        case broadcast
+        /// 192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24 (RFC 5737), 2001:db8::/32, 3fff::/20 (RFC 9637).
+        case documentation
+        /// 198.18.0.0/15 (RFC 2544), 2001:2::/48 (RFC 5180).
+        case benchmarking
+        /// Reserved for protocols or future use: 192.0.0.0/24, 192.88.99.0/24, 240.0.0.0/4, and all of IPv6 outside
+        /// 2000::/3.
+        case reserved
+        /// Tunnels, whose destination the address does not show: Teredo (2001::/32), local-use NAT64 (64:ff9b:1::/48).
+        case tunnel
+        /// A Unix domain socket, which reaches services of the local machine.
+        case unixSocket
+    }
 }
 
 extension IPAddress {
     /// The reason why this address does not belong to the public internet; `nil` when it does.
     ///
     /// An IPv4 address inside an IPv6 address (mapped, compatible, translated, NAT64, 6to4, ISATAP) is checked too.
-    public var rule: AddressRule? { isIPv4 ? ruleOfIPv4 : ruleOfIPv6 }
+    public var rule: NetworkError.AddressRule? { isIPv4 ? ruleOfIPv4 : ruleOfIPv6 }
 
-    private var ruleOfIPv4: AddressRule? {
+    private var ruleOfIPv4: NetworkError.AddressRule? {
         if Self.metadata.contains(self) { return .metadata }
         switch (bytes[0], bytes[1], bytes[2]) {
         case (0, _, _): return .unspecified
@@ -62,7 +64,7 @@ extension IPAddress {
         }
     }
 
-    private var ruleOfIPv6: AddressRule? {
+    private var ruleOfIPv6: NetworkError.AddressRule? {
         if Self.metadata.contains(self) { return .metadata }
         if bytes.allSatisfy({ $0 == 0 }) { return .unspecified }
         if starts(with: [UInt8](repeating: 0, count: 15)), bytes[15] == 1 { return .loopback }
@@ -113,10 +115,10 @@ extension IPAddress {
         ].compactMap { IPAddress($0) })
 }
 
-extension AddressRule {
+extension NetworkError.AddressRule {
     /// The rule for the host of a URL, judged by its text alone: an address in any notation, or a name that by definition
     /// means the local machine or a cloud's metadata service. `nil` for every other name, whatever it resolves to.
-    package static func ofHost(_ host: String) -> AddressRule? {
+    package static func ofHost(_ host: String) -> NetworkError.AddressRule? {
         if let address = IPAddress(host: host) { return address.rule }
         var name = host.lowercased()
         while name.hasSuffix(".") { name.removeLast() }

@@ -10,13 +10,13 @@ extension HTTPHeaders: CustomDebugStringConvertible, CustomReflectable {
 
     /// One line for each field, separated by `\n`. The values of secret fields are not shown.
     public func description(hiding secrets: Secrets) -> String {
-        map { "\($0.name): \(URLText.visible(secrets.shown($0.value, of: $0.name)))" }.joined(separator: "\n")
+        map { "\($0.name): \(URLText.visible(secrets.described($0.value, of: $0.name)))" }.joined(separator: "\n")
     }
 
     /// Names and values. The values of ``Secrets/standard`` are not shown.
     public var customMirror: Mirror {
         let secrets = Secrets.standard
-        let children: [Mirror.Child] = map { ($0.name, secrets.shown($0.value, of: $0.name) as Any) }
+        let children: [Mirror.Child] = map { ($0.name, secrets.described($0.value, of: $0.name) as Any) }
         return Mirror(self, children: children)
     }
 

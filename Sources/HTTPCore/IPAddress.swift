@@ -8,7 +8,7 @@ import Glibc
 /// IPAddress("93.184.216.34")?.rule        // nil: an address of the public internet
 /// IPAddress(host: "0x7f.1")?.rule         // .loopback: read as the system's resolver does
 /// ```
-public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
+package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     /// The address in network byte order: 4 bytes for IPv4, 16 for IPv6.
     public let bytes: [UInt8]
 
@@ -100,7 +100,7 @@ public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
 }
 
 /// A range of addresses in CIDR notation (RFC 4632), or a single one: `10.0.0.0/8`, `fd00::/8`, `127.0.0.1`.
-public struct AddressRange: Hashable, Sendable, CustomStringConvertible {
+package struct AddressRange: Hashable, Sendable, CustomStringConvertible {
     /// An address of the range.
     public let base: IPAddress
     /// The number of leading bits that an address has to share with ``base``.

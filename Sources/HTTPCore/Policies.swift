@@ -87,21 +87,23 @@ public enum HTTPVersionPolicy: Hashable, Sendable {
     case http3Only
 }
 
-/// The version of a received response.
-public enum HTTPVersion: String, Hashable, Sendable, CustomStringConvertible {
-    /// HTTP/1.0.
-    // swift-format-ignore: AlwaysUseLowerCamelCase
-    case http1_0 = "HTTP/1.0"
-    /// HTTP/1.1.
-    // swift-format-ignore: AlwaysUseLowerCamelCase
-    case http1_1 = "HTTP/1.1"
-    /// HTTP/2.
-    case http2 = "HTTP/2"
-    /// HTTP/3.
-    case http3 = "HTTP/3"
+extension HTTPResponse {
+    /// The version of a received response.
+    public enum Version: String, Hashable, Sendable, CustomStringConvertible {
+        /// HTTP/1.0.
+        // swift-format-ignore: AlwaysUseLowerCamelCase
+        case http1_0 = "HTTP/1.0"
+        /// HTTP/1.1.
+        // swift-format-ignore: AlwaysUseLowerCamelCase
+        case http1_1 = "HTTP/1.1"
+        /// HTTP/2.
+        case http2 = "HTTP/2"
+        /// HTTP/3.
+        case http3 = "HTTP/3"
 
-    /// The name as in a status line.
-    public var description: String { rawValue }
+        /// The name as in a status line.
+        public var description: String { rawValue }
+    }
 }
 
 /// Which proxy requests go through.

@@ -10,7 +10,7 @@ struct RequestOptions: Sendable, Hashable {
     var connectTimeout: Duration?
     var idleTimeout: Duration?
     var compressesBody = false
-    var trailers: RequestTrailers?
+    var trailers: HTTPRequest.Trailers?
     var authentication: Authentication?
     var priority = RequestPriority.normal
     var version = HTTPVersionPolicy.automatic
@@ -19,7 +19,7 @@ struct RequestOptions: Sendable, Hashable {
     var proxy: ProxyPolicy?
     var maxConnectionsPerHost: Int?
     var pinnedPublicKeys: [String] = []
-    var tls: RequestTLS?
+    var tls: HTTPRequest.TLS?
     var maxBodySize: Int64?
     var maxReceiveRate: Int64?
     var maxSendRate: Int64?

@@ -1,56 +1,58 @@
-/// The TLS settings of a request, an entity or a domain's row. A setting that is `nil` comes from the manager.
-///
-/// ```swift
-/// request.tls = RequestTLS(caFile: "ca.pem", clientCertificate: .pkcs12(path: "id.p12", password: "…"))
-/// ```
-///
-/// The files are read and checked when a request with these settings first needs TLS. A missing file or a wrong password
-/// then fails with ``NetworkError/Kind/invalidRequest``. A connection or TLS session is reused only by requests with equal
-/// settings. The pins of a request are ``HTTPRequest/pinnedPublicKeys``.
-public struct RequestTLS: Hashable, Sendable {
-    /// A PEM file of trusted certificates, in place of those that the manager trusts. Default `nil`.
+extension HTTPRequest {
+    /// The TLS settings of a request, an entity or a domain's row. A setting that is `nil` comes from the manager.
     ///
-    /// A file that changes counts for connections that are opened afterwards, as that of the manager does.
-    public var caFile: String?
-    /// The certificate that the client sends to a server that requests one. The responses to requests with one of their own
-    /// are cached like those to requests with credentials. Default `nil`.
-    public var clientCertificate: ClientCertificate?
-    /// The oldest version that is offered. Default `nil`.
-    public var minimumVersion: TLSVersion?
-    /// What set the values, for error messages. It does not count when settings are compared.
-    package var place: String?
+    /// ```swift
+    /// request.tls = HTTPRequest.TLS(caFile: "ca.pem", clientCertificate: .pkcs12(path: "id.p12", password: "…"))
+    /// ```
+    ///
+    /// The files are read and checked when a request with these settings first needs TLS. A missing file or a wrong password
+    /// then fails with ``NetworkError/Kind/invalidRequest``. A connection or TLS session is reused only by requests with equal
+    /// settings. The pins of a request are ``HTTPRequest/pinnedPublicKeys``.
+    public struct TLS: Hashable, Sendable {
+        /// A PEM file of trusted certificates, in place of those that the manager trusts. Default `nil`.
+        ///
+        /// A file that changes counts for connections that are opened afterwards, as that of the manager does.
+        public var caFile: String?
+        /// The certificate that the client sends to a server that requests one. The responses to requests with one of their own
+        /// are cached like those to requests with credentials. Default `nil`.
+        public var clientCertificate: ClientCertificate?
+        /// The oldest version that is offered. Default `nil`.
+        public var minimumVersion: TLSVersion?
+        /// What set the values, for error messages. It does not count when settings are compared.
+        package var place: String?
 
-    /// Makes settings.
-    public init(
-        caFile: String? = nil, clientCertificate: ClientCertificate? = nil, minimumVersion: TLSVersion? = nil
-    ) {
-        self.caFile = caFile
-        self.clientCertificate = clientCertificate
-        self.minimumVersion = minimumVersion
-    }
+        /// Makes settings.
+        public init(
+            caFile: String? = nil, clientCertificate: ClientCertificate? = nil, minimumVersion: TLSVersion? = nil
+        ) {
+            self.caFile = caFile
+            self.clientCertificate = clientCertificate
+            self.minimumVersion = minimumVersion
+        }
 
-    /// Whether nothing is set.
-    package var isEmpty: Bool { caFile == nil && clientCertificate == nil && minimumVersion == nil }
+        /// Whether nothing is set.
+        package var isEmpty: Bool { caFile == nil && clientCertificate == nil && minimumVersion == nil }
 
-    /// Returns these settings over others: a setting that is `nil` here comes from the others.
-    package func over(_ other: RequestTLS?) -> RequestTLS {
-        guard let other, !isEmpty else { return other ?? self }
-        return RequestTLS(
-            caFile: caFile ?? other.caFile, clientCertificate: clientCertificate ?? other.clientCertificate,
-            minimumVersion: minimumVersion ?? other.minimumVersion)
-    }
+        /// Returns these settings over others: a setting that is `nil` here comes from the others.
+        package func over(_ other: HTTPRequest.TLS?) -> HTTPRequest.TLS {
+            guard let other, !isEmpty else { return other ?? self }
+            return HTTPRequest.TLS(
+                caFile: caFile ?? other.caFile, clientCertificate: clientCertificate ?? other.clientCertificate,
+                minimumVersion: minimumVersion ?? other.minimumVersion)
+        }
 
-    /// Compares the settings.
-    public static func == (lhs: Self, rhs: Self) -> Bool {
-        lhs.caFile == rhs.caFile && lhs.clientCertificate == rhs.clientCertificate
-            && lhs.minimumVersion == rhs.minimumVersion
-    }
+        /// Compares the settings.
+        public static func == (lhs: Self, rhs: Self) -> Bool {
+            lhs.caFile == rhs.caFile && lhs.clientCertificate == rhs.clientCertificate
+                && lhs.minimumVersion == rhs.minimumVersion
+        }
 
-    /// Hashes the settings.
-    public func hash(into hasher: inout Hasher) {
-        hasher.combine(caFile)
-        hasher.combine(clientCertificate)
-        hasher.combine(minimumVersion)
+        /// Hashes the settings.
+        public func hash(into hasher: inout Hasher) {
+            hasher.combine(caFile)
+            hasher.combine(clientCertificate)
+            hasher.combine(minimumVersion)
+        }
     }
 }
 

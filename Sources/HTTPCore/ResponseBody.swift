@@ -19,7 +19,7 @@ public struct ResponseBody: AsyncSequence, Sendable {
 
     fileprivate enum Storage: Sendable {
         case collected(Data)
-        case source(any ResponseBodySource)
+        case source(any ResponseBody.Source)
     }
 
     private let storage: Storage
@@ -31,7 +31,7 @@ public struct ResponseBody: AsyncSequence, Sendable {
     public init(_ data: Data) { storage = .collected(data) }
 
     /// Makes a streamed body from a source of chunks: the engine, another transport, a test.
-    public init(_ source: some ResponseBodySource) { storage = .source(source) }
+    public init(_ source: some ResponseBody.Source) { storage = .source(source) }
 
     /// The bytes of a collected body, `nil` for a stream.
     public var data: Data? {
@@ -78,7 +78,7 @@ public struct ResponseBody: AsyncSequence, Sendable {
     /// The iterator of the chunks.
     public struct Iterator: AsyncIteratorProtocol {
         private var collected: Data?
-        private let source: (any ResponseBodySource)?
+        private let source: (any ResponseBody.Source)?
 
         fileprivate init(_ storage: Storage) {
             switch storage {
@@ -137,16 +137,18 @@ public struct ResponseBody: AsyncSequence, Sendable {
     }
 }
 
-/// A source of the chunks of a streamed body, for one reader.
-public protocol ResponseBodySource: AnyObject, Sendable {
-    /// Returns the next chunk, which is not empty; `nil` at the end and in every call after it.
-    ///
-    /// - Throws: ``NetworkError`` when the body ends early, `CancellationError` when the task is cancelled.
-    func next() async throws -> Data?
+extension ResponseBody {
+    /// A source of the chunks of a streamed body, for one reader.
+    public protocol Source: AnyObject, Sendable {
+        /// Returns the next chunk, which is not empty; `nil` at the end and in every call after it.
+        ///
+        /// - Throws: ``NetworkError`` when the body ends early, `CancellationError` when the task is cancelled.
+        func next() async throws -> Data?
+    }
 }
 
 /// A source that can be cancelled while references to it exist.
-package protocol AbandonableBodySource: ResponseBodySource {
+package protocol AbandonableBodySource: ResponseBody.Source {
     /// Stops producing bytes. Further reads throw ``NetworkError/Kind/cancelled``.
     func abandon()
 }

@@ -75,8 +75,16 @@ extension Secrets {
     /// The value of a field as it may be shown. In a URL, user information and the values of secret parameters are hidden.
     package func shown(_ value: String, of name: String) -> String {
         if contains(header: name) || name.equalsIgnoringASCIICase("Set-Cookie") { return Self.placeholder }
-        let isURL = ["Location", "Content-Location", "Referer"].contains { name.equalsIgnoringASCIICase($0) }
-        return isURL ? shown(url: value) : value
+        return Self.isURL(name) ? shown(url: value) : value
+    }
+
+    /// The same for a description, where a URL has no query.
+    func described(_ value: String, of name: String) -> String {
+        Self.isURL(name) ? URLText.redacted(value) : shown(value, of: name)
+    }
+
+    private static func isURL(_ name: String) -> Bool {
+        ["Location", "Content-Location", "Referer"].contains { name.equalsIgnoringASCIICase($0) }
     }
 
     /// A URL without user information and the values of secret parameters.

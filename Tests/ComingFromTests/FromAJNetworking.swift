@@ -35,7 +35,7 @@ private final class SignIn: RequestModel<Registered> {
     }
 }
 
-private struct Hub: ActivityPresenter {
+private struct Hub: ActivityIndicator.Presenter {
     let screen: Screen
     func show(_ tip: String?) { screen.show("showHub \(tip ?? "")") }
     func dismiss() { screen.show("dismissHub") }
@@ -151,7 +151,7 @@ private struct Hub: ActivityPresenter {
     @Test("downloadTaskWithBean:progress:completion:") func downloadTaskWithBean() async throws {
         let central = try manager()
         let url = server.url("/desktop.jpg")
-        var options = DownloadOptions()
+        var options = Download.Options()
         options.existingFile = .skip
         let download = central.download(url, to: folder.path + "/desktop.jpg", options: options)
         for await progress in download.progress { screen.show(progress.fraction ?? 0) }

@@ -13,7 +13,7 @@ private struct Bookends: RequestAccessory {
     func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) { screen.show("finally") }
 }
 
-private struct HUD: ActivityPresenter {
+private struct HUD: ActivityIndicator.Presenter {
     let screen: Screen
     func show(_ tip: String?) { screen.show("HUD \(tip ?? "")") }
     func dismiss() { screen.show("no HUD") }
@@ -36,7 +36,7 @@ private final class LoadWeather: RequestModel<Weather> {
 private final class Controller: RequestModelDelegate {
     let screen: Screen
     init(screen: Screen) { self.screen = screen }
-    func requestModel<Model>(_ call: RequestModelCall<Model>, didEndWith outcome: RequestModelOutcome<Model>) {
+    func requestModel<Model>(_ call: RequestModel<Model>.Call, didEndWith outcome: CallOutcome<Reply<Model>>) {
         switch outcome {
         case .success(let reply): screen.show(["success", "\(reply.model)"])
         case .failure(let refusal, _): screen.show(["failure", refusal.envelope.data?["errMsg"].string ?? ""])
@@ -276,7 +276,7 @@ extension PreferenceKey<Int> { fileprivate static var fontSize: Self { Self("fon
         #expect(device.operatingSystem.kernel?.isEmpty == false && device.processor.logicalCount ?? 0 > 0)
         #expect(device.memory?.total ?? 0 > device.memory?.available ?? 0 && device.disk(at: "/")?.free ?? 0 > 0)
         #expect(device.interfaces.contains { $0.kind == .loopback && $0.addresses.contains("127.0.0.1") })
-        #expect(InterfaceKind.allCases.contains(central.reachability.currentStatus))
+        #expect(Reachability.InterfaceKind.allCases.contains(central.reachability.currentStatus))
     }
 
     @Test("FrankFMDBManage") func frankFMDBManage() throws {

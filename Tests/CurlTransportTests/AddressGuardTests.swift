@@ -8,7 +8,7 @@ import Testing
 /// The guard against private addresses on real sockets. Addresses of other machines are tried only in network
 /// namespaces of the tests' own, where every address is local and no packet leaves.
 @Suite struct AddressGuardTests {
-    private func guarded(_ allowed: [String] = []) -> CurlTransport.Configuration {
+    private func guarded(_ allowed: [String] = []) -> EngineConfiguration {
         testConfiguration {
             $0.blocksPrivateAddresses = true
             $0.allowedPrivateAddresses = allowed
@@ -170,7 +170,7 @@ struct AddressGuardNetworkTests {
 
     private func place(
         address: UInt32? = nil, reply: String? = nil,
-        _ change: @escaping @Sendable (inout CurlTransport.Configuration, Int) -> Void
+        _ change: @escaping @Sendable (inout EngineConfiguration, Int) -> Void
     ) throws -> Place {
         try NetworkNamespace.run {
             let server =

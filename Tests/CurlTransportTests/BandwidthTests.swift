@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test(arguments: [0, -1]) func rateMustBePositive(rate: Int64) async throws {
-        for (name, change): (String, @Sendable (inout CurlTransport.Configuration) -> Void) in [
+        for (name, change): (String, @Sendable (inout EngineConfiguration) -> Void) in [
             ("maxReceiveRate", { $0.maxReceiveRate = rate }), ("maxSendRate", { $0.maxSendRate = rate }),
         ] {
             let error = #expect(throws: NetworkError.self) {

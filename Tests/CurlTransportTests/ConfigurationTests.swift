@@ -5,7 +5,7 @@ import LATTesting
 import Testing
 
 @Suite struct ConfigurationTests {
-    typealias Change = @Sendable (inout CurlTransport.Configuration) -> Void
+    typealias Change = @Sendable (inout EngineConfiguration) -> Void
 
     private static let invalid: [(name: String, change: Change)] = [
         ("timeout", { $0.timeout = .zero }), ("timeout", { $0.timeout = .seconds(-1) }),

@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    private static let wrong: [(String, @Sendable (inout CurlTransport.Configuration) -> Void)] = [
+    private static let wrong: [(String, @Sendable (inout EngineConfiguration) -> Void)] = [
         ("connectionSource", { $0.connectionSource = .interface("eth99") }),
         ("connectionSource", { $0.connectionSource = .interface("") }),
         ("connectionSource", { $0.connectionSource = .interface("lo\0") }),
@@ -121,7 +121,7 @@ import Testing
             server = try OtherFamilyServer(port: silent.port)
         }
 
-        func configuration(_ delay: Duration, _ connectTimeout: Duration) -> CurlTransport.Configuration {
+        func configuration(_ delay: Duration, _ connectTimeout: Duration) -> EngineConfiguration {
             testConfiguration {
                 $0.resolve = ["two.example:\(silent.port)": "127.0.0.1,[::1]"]
                 $0.happyEyeballsDelay = delay

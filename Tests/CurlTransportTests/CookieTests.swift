@@ -8,7 +8,7 @@ import Testing
 @Suite struct CookieTests {
     private let places = CookiePlaces()
 
-    private func configuration(_ server: MockServer) -> CurlTransport.Configuration { places.configuration(server) }
+    private func configuration(_ server: MockServer) -> EngineConfiguration { places.configuration(server) }
 
     private func server() throws -> MockServer { try places.server() }
 

@@ -6,8 +6,8 @@ import Testing
 
 @Suite(.enabled(if: TestCertificates.shared != nil)) struct HSTSTests {
     private func configuration(
-        _ change: (inout CurlTransport.Configuration) -> Void
-    ) throws -> CurlTransport.Configuration {
+        _ change: (inout EngineConfiguration) -> Void
+    ) throws -> EngineConfiguration {
         let authority = try #require(TestCertificates.shared).authority
         return testConfiguration {
             $0.tls.caFile = authority

@@ -41,8 +41,8 @@ private let isLibcurl7 = String(cString: curl_version()).hasPrefix("libcurl/7.")
 
 @Suite(.enabled(if: FaultyHTTP2Server.python != nil, "needs h2 in .venv and openssl; scripts/test has both"))
 struct HTTP2FaultTests {
-    private func configuration(_ change: (inout CurlTransport.Configuration) -> Void = { _ in })
-        -> CurlTransport.Configuration
+    private func configuration(_ change: (inout EngineConfiguration) -> Void = { _ in })
+        -> EngineConfiguration
     {
         testConfiguration {
             $0.tls.caFile = TestCertificates.shared?.authority

@@ -6,8 +6,8 @@ import Testing
 @testable import CurlTransport
 
 @Suite struct HTTP2Tests {
-    private func trusting(_ change: (inout CurlTransport.Configuration) -> Void = { _ in })
-        -> CurlTransport.Configuration
+    private func trusting(_ change: (inout EngineConfiguration) -> Void = { _ in })
+        -> EngineConfiguration
     {
         testConfiguration {
             $0.tls.caFile = Servers.authority

@@ -10,8 +10,8 @@ import Testing
 /// HTTP/3 against aioquic. Without HTTP/3 in libcurl the suite is skipped and ``HTTP3RefusalTests`` runs instead.
 @Suite(.needsHTTP3) struct HTTP3Tests {
     private func trusting(
-        _ version: HTTPVersionPolicy = .http3Only, _ change: (inout CurlTransport.Configuration) -> Void = { _ in }
-    ) -> CurlTransport.Configuration {
+        _ version: HTTPVersionPolicy = .http3Only, _ change: (inout EngineConfiguration) -> Void = { _ in }
+    ) -> EngineConfiguration {
         testConfiguration {
             $0.tls.caFile = TestCertificates.shared?.authority
             $0.version = version
@@ -55,7 +55,7 @@ import Testing
         try await withTransport(trusting { $0.maxConnectionsPerHost = 1 }) { transport async throws in
             _ = try await transport.get(server.url())
             let url = server.url("/together/64")
-            try await withThrowingTaskGroup(of: HTTPVersion.self) { group in
+            try await withThrowingTaskGroup(of: HTTPResponse.Version.self) { group in
                 for _ in 0..<64 { group.addTask { try await transport.get(url).version } }
                 for try await version in group { #expect(version == .http3) }
             }
@@ -282,7 +282,7 @@ import Testing
         }
         for change in [
             { @Sendable in $0.unixSocketPath = "/nowhere" }, { @Sendable in $0.tls.maximumVersion = .v1_2 },
-        ] as [@Sendable (inout CurlTransport.Configuration) -> Void] {
+        ] as [@Sendable (inout EngineConfiguration) -> Void] {
             let error = #expect(throws: NetworkError.self) {
                 try CurlTransport(configuration: trusting(.http3Only, change))
             }

@@ -6,8 +6,8 @@ import Testing
 
 @Suite(.enabled(if: TestCertificates.shared != nil)) struct NameResolverTests {
     private func configuration(
-        _ resolver: String, _ change: (inout CurlTransport.Configuration) -> Void = { _ in }
-    ) throws -> CurlTransport.Configuration {
+        _ resolver: String, _ change: (inout EngineConfiguration) -> Void = { _ in }
+    ) throws -> EngineConfiguration {
         let authority = try #require(TestCertificates.shared).authority
         return testConfiguration {
             $0.tls.caFile = authority

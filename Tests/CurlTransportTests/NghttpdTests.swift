@@ -65,7 +65,7 @@ private final class Nghttpd: Sendable {
 /// HTTP/2 against nghttpd, the server of nghttp2.
 @Suite(.needs("nghttpd"), .enabled(if: TestCertificates.shared != nil, "needs openssl"))
 struct NghttpdTests {
-    private func configuration() -> CurlTransport.Configuration {
+    private func configuration() -> EngineConfiguration {
         testConfiguration { $0.tls.caFile = TestCertificates.shared?.authority }
     }
 

@@ -8,7 +8,7 @@ import Testing
 @Suite struct PlanPrecedenceTests {
     private struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
-        let configure: @Sendable (inout CurlTransport.Configuration) -> Void
+        let configure: @Sendable (inout EngineConfiguration) -> Void
         let request: @Sendable (inout HTTPRequest) -> Void
         /// The value that counts.
         let read: @Sendable (TransferPlan) -> String
@@ -16,7 +16,7 @@ import Testing
         let values: [String]
 
         init(
-            _ name: String, _ configure: @escaping @Sendable (inout CurlTransport.Configuration) -> Void,
+            _ name: String, _ configure: @escaping @Sendable (inout EngineConfiguration) -> Void,
             _ request: @escaping @Sendable (inout HTTPRequest) -> Void, _ values: [String],
             _ read: @escaping @Sendable (TransferPlan) -> String
         ) {
@@ -51,7 +51,7 @@ import Testing
             "\($0.version.value)"
         },
         Case(
-            "minimumVersion", { $0.tls.minimumVersion = .v1_2 }, { $0.tls = RequestTLS(minimumVersion: .v1_3) },
+            "minimumVersion", { $0.tls.minimumVersion = .v1_2 }, { $0.tls = HTTPRequest.TLS(minimumVersion: .v1_3) },
             ["nil", "TLS 1.3"]
         ) { $0.tls?.configuration.minimumVersion.rawValue ?? "nil" },
         Case("decompresses", { _ in }, { $0.decompresses = false }, ["true", "false"]) { "\($0.decompresses)" },
@@ -59,7 +59,7 @@ import Testing
 
     @Test(arguments: Self.cases)
     private func requestWinsOverTheEngine(_ setting: Case) throws {
-        var configuration = CurlTransport.Configuration()
+        var configuration = EngineConfiguration()
         configuration.proxy = .none
         setting.configure(&configuration)
         let transport = try CurlTransport(configuration: configuration)

@@ -13,7 +13,7 @@ import Testing
         return server
     }
 
-    private func one(_ change: (inout CurlTransport.Configuration) -> Void = { _ in }) -> CurlTransport.Configuration {
+    private func one(_ change: (inout EngineConfiguration) -> Void = { _ in }) -> EngineConfiguration {
         testConfiguration {
             $0.maxConnectionsPerHost = 1
             change(&$0)

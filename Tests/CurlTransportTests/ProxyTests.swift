@@ -8,7 +8,7 @@ import Testing
 
 /// Proxy settings, and the behaviour of single proxy programs. ``RealProxyTests`` tests what all of them share.
 @Suite struct ProxyTests {
-    private func configuration(_ proxy: String) -> CurlTransport.Configuration {
+    private func configuration(_ proxy: String) -> EngineConfiguration {
         testConfiguration {
             $0.proxy = .url(proxy)
             $0.tls.caFile = TestCertificates.shared?.authority
@@ -69,8 +69,8 @@ import Testing
 
     @Test(
         .needs("squid"),
-        arguments: [ProxyAuthentication.digest, .any, .basic])
-    func squidReceivesCredentials(_ scheme: ProxyAuthentication) async throws {
+        arguments: [EngineConfiguration.ProxyAuthentication.digest, .any, .basic])
+    func squidReceivesCredentials(_ scheme: EngineConfiguration.ProxyAuthentication) async throws {
         let proxy = try await RealProxy.squid(scheme)
         let origin = try origin()
         let secure = try await TLSServer()

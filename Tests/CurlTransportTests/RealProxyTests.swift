@@ -138,8 +138,8 @@ struct ProxyTrial: Sendable, CustomTestStringConvertible {
     private func nginx() throws -> String { try #require(Servers.nginxTLS).replacing("localhost", with: host) }
 
     private func configuration(
-        _ proxy: RealProxy, credentials: String? = nil, _ change: (inout CurlTransport.Configuration) -> Void = { _ in }
-    ) -> CurlTransport.Configuration {
+        _ proxy: RealProxy, credentials: String? = nil, _ change: (inout EngineConfiguration) -> Void = { _ in }
+    ) -> EngineConfiguration {
         testConfiguration {
             $0.proxy = .url(
                 "\(scheme)://\(credentials ?? (hasPassword ? "ada:love%2Dlace@" : ""))127.0.0.1:\(proxy.port)")

@@ -11,11 +11,11 @@ struct RequestTLSTests {
 
     init() throws { certificates = try #require(TestCertificates.shared) }
 
-    private func request(_ url: String, _ tls: RequestTLS?) -> HTTPRequest {
+    private func request(_ url: String, _ tls: HTTPRequest.TLS?) -> HTTPRequest {
         HTTPRequest("GET", url).with { $0.tls = tls }
     }
 
-    private var trusting: RequestTLS { RequestTLS(caFile: certificates.authority) }
+    private var trusting: HTTPRequest.TLS { HTTPRequest.TLS(caFile: certificates.authority) }
 
     @Test func authoritiesOfARequestCountForIt() async throws {
         let server = try await TLSServer()
@@ -25,7 +25,8 @@ struct RequestTLSTests {
                 #expect(try await transport.send(request(server.url(), trusting)).status == 200)
                 #expect(try await transport.failure(of: request(server.url(), nil)).kind == .tls(.untrusted))
                 // Nothing set is the same as no settings.
-                #expect(try await transport.failure(of: request(server.url(), RequestTLS())).kind == .tls(.untrusted))
+                #expect(
+                    try await transport.failure(of: request(server.url(), HTTPRequest.TLS())).kind == .tls(.untrusted))
             }
         }
     }
@@ -36,12 +37,12 @@ struct RequestTLSTests {
         let path = try copy.write(try Data(contentsOf: URL(filePath: certificates.authority)), to: "ca.pem")
         try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
             transport async throws in
-            func isResumed(_ tls: RequestTLS?) async throws -> Bool {
+            func isResumed(_ tls: HTTPRequest.TLS?) async throws -> Bool {
                 let text = try await transport.send(request(server.url(), tls)).text ?? ""
                 #expect(text.contains("Reused, TLSv1") || text.contains("New, TLSv1"), "\(text)")
                 return text.contains("Reused, TLSv1")
             }
-            let all = [nil, RequestTLS(caFile: path), RequestTLS(minimumVersion: .v1_3)]
+            let all = [nil, HTTPRequest.TLS(caFile: path), HTTPRequest.TLS(minimumVersion: .v1_3)]
             for tls in all { #expect(try await !isResumed(tls)) }
             for tls in all + all { #expect(try await isResumed(tls)) }
         }
@@ -59,7 +60,7 @@ struct RequestTLSTests {
         try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
             transport async throws in
             for identity in identities + identities {
-                let tls = RequestTLS(clientCertificate: identity)
+                let tls = HTTPRequest.TLS(clientCertificate: identity)
                 #expect(try await transport.send(request(server.url(), tls)).status == 200)
                 #expect(try await transport.failure(of: request(server.url(), nil)).kind == .tls(.clientCertificate))
             }
@@ -71,7 +72,7 @@ struct RequestTLSTests {
         try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
             transport async throws in
             for _ in 0..<2 {
-                let strict = request(server.url(), RequestTLS(minimumVersion: .v1_3))
+                let strict = request(server.url(), HTTPRequest.TLS(minimumVersion: .v1_3))
                 #expect(try await transport.failure(of: strict).kind == .tls(.protocolVersion))
                 #expect(try await transport.get(server.url()).status == 200)
             }
@@ -80,15 +81,15 @@ struct RequestTLSTests {
 
     /// Each error names the setting and the file, and nothing is sent.
     @Test func unusableFilesFailTheRequest() async throws {
-        let cases: [(RequestTLS, String)] = [
-            (RequestTLS(caFile: "/no/such/ca.pem"), "tls.caFile \"/no/such/ca.pem\" cannot be read"),
-            (RequestTLS(caFile: certificates.path("server.key")), "holds no certificate in PEM"),
+        let cases: [(HTTPRequest.TLS, String)] = [
+            (HTTPRequest.TLS(caFile: "/no/such/ca.pem"), "tls.caFile \"/no/such/ca.pem\" cannot be read"),
+            (HTTPRequest.TLS(caFile: certificates.path("server.key")), "holds no certificate in PEM"),
             (
-                RequestTLS(clientCertificate: .pkcs12(path: certificates.path("client.p12"), password: "wrong")),
+                HTTPRequest.TLS(clientCertificate: .pkcs12(path: certificates.path("client.p12"), password: "wrong")),
                 "client.p12\" does not open with the password"
             ),
             (
-                RequestTLS(
+                HTTPRequest.TLS(
                     clientCertificate: .pem(
                         certificate: certificates.path("client.crt"), key: certificates.path("client-locked.key"))),
                 "give its password"
@@ -113,7 +114,7 @@ struct RequestTLSTests {
         let ours = try Data(contentsOf: URL(filePath: certificates.authority))
         let path = try directory.write(Data(contentsOf: URL(filePath: certificates.path("other.pem"))), to: "ca.pem")
         try await withTransport { transport async throws in
-            let request = request(server.url(), RequestTLS(caFile: path))
+            let request = request(server.url(), HTTPRequest.TLS(caFile: path))
             #expect(try await transport.failure(of: request).kind == .tls(.untrusted))
             _ = try directory.write(ours, to: "ca.pem")
             try await within(.seconds(20), "the change to count") {
@@ -129,21 +130,21 @@ struct RequestTLSTests {
         let directory = try TemporaryDirectory()
         let copy = try directory.write(try Data(contentsOf: URL(filePath: authority)), to: "ca.pem")
         try await withTransport(testConfiguration { $0.tls.caFile = authority }) { transport async throws in
-            func isReused(_ tls: RequestTLS?) async throws -> Bool {
+            func isReused(_ tls: HTTPRequest.TLS?) async throws -> Bool {
                 let response = try await transport.send(request(url, tls))
                 #expect(response.status == 200)
                 return response.timings.connectionReused
             }
-            let all: [RequestTLS?] = [
-                nil, RequestTLS(caFile: copy),
-                RequestTLS(
+            let all: [HTTPRequest.TLS?] = [
+                nil, HTTPRequest.TLS(caFile: copy),
+                HTTPRequest.TLS(
                     clientCertificate: .pem(
                         certificate: certificates.path("client.crt"), key: certificates.path("client.key"))),
             ]
             for tls in all { #expect(try await !isReused(tls), "\(tls.debugDescription)") }
             for tls in all + all.reversed() { #expect(try await isReused(tls), "\(tls.debugDescription)") }
             // A server that the request does not trust gets no connection, though some are open.
-            let other = RequestTLS(caFile: certificates.path("other.pem"))
+            let other = HTTPRequest.TLS(caFile: certificates.path("other.pem"))
             #expect(try await transport.failure(of: request(url, other)).kind == .tls(.untrusted))
             #expect(try await isReused(nil))
         }

@@ -19,7 +19,9 @@ import Testing
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
             for body in [Self.stream("hello"), .data(Data("hello".utf8)), .data(Data())] {
-                let trailers = RequestTrailers(["X-Checksum", "X-Count"]) { ["X-Checksum": "ab c", "X-Count": "5"] }
+                let trailers = HTTPRequest.Trailers(["X-Checksum", "X-Count"]) {
+                    ["X-Checksum": "ab c", "X-Count": "5"]
+                }
                 let request = HTTPRequest("PUT", server.url(), body: body).with { $0.trailers = trailers }
                 #expect(try await transport.answer(to: request).status == 200)
             }
@@ -51,7 +53,7 @@ import Testing
         }
         try await withTransport { transport async throws in
             let request = HTTPRequest("POST", server.url(), body: body).with {
-                $0.trailers = RequestTrailers(["X-Count"]) { ["X-Count": "\(count.value)"] }
+                $0.trailers = HTTPRequest.Trailers(["X-Count"]) { ["X-Count": "\(count.value)"] }
             }
             #expect(try await transport.answer(to: request).status == 200)
         }
@@ -63,7 +65,7 @@ import Testing
         let url = try #require(Servers.nginxTLS)
         try await withTransport(testConfiguration { $0.tls.caFile = Servers.authority }) { transport async throws in
             let request = HTTPRequest("POST", "\(url)/1k.bin", body: Self.stream("x")).with {
-                $0.trailers = RequestTrailers(["X-A"]) { ["X-A": "1"] }
+                $0.trailers = HTTPRequest.Trailers(["X-A"]) { ["X-A": "1"] }
             }
             #expect(try await transport.answer(to: request).version == .http1_1)
             #expect(try await transport.get("\(url)/1k.bin").version == .http2)
@@ -74,9 +76,9 @@ import Testing
         { $0.body = nil },
         {
             $0.method = .get; $0.body = nil
-        }, { $0.trailers = RequestTrailers([]) { [:] } },
-        { $0.trailers = RequestTrailers(["a b"]) { [:] } },
-        { $0.trailers = RequestTrailers(["Content-Length"]) { [:] } },
+        }, { $0.trailers = HTTPRequest.Trailers([]) { [:] } },
+        { $0.trailers = HTTPRequest.Trailers(["a b"]) { [:] } },
+        { $0.trailers = HTTPRequest.Trailers(["Content-Length"]) { [:] } },
         { $0.body = .multipart([UploadFile(name: "f", fileName: "f", data: Data(), contentType: "text/plain")]) },
         { $0.authentication = .digest(user: "a", password: "b") }, { $0.headers["Content-Length"] = "1" },
         { $0.version = .http2PriorKnowledge },
@@ -86,7 +88,7 @@ import Testing
         let server = try MockServer()
         try await withTransport { transport async throws in
             let request = HTTPRequest("POST", server.url(), body: Self.stream("x")).with {
-                $0.trailers = RequestTrailers(["X-A"]) { ["X-A": "1"] }
+                $0.trailers = HTTPRequest.Trailers(["X-A"]) { ["X-A": "1"] }
                 Self.wrong[index](&$0)
             }
             let error = try await transport.failure(of: request)
@@ -102,7 +104,7 @@ import Testing
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
             let request = HTTPRequest("POST", server.url(), body: Self.stream("x")).with {
-                $0.trailers = RequestTrailers(["X-A"]) {
+                $0.trailers = HTTPRequest.Trailers(["X-A"]) {
                     var headers = HTTPHeaders()
                     for (name, value) in fields { headers[name] = value }
                     return headers

@@ -88,10 +88,10 @@ import Testing
     }
 
     @Test(arguments: [
-        ("HTTP/1.0 404", HTTPVersion.http1_0, 404, ""), ("HTTP/2 200 ", .http2, 200, ""),
+        ("HTTP/1.0 404", HTTPResponse.Version.http1_0, 404, ""), ("HTTP/2 200 ", .http2, 200, ""),
         ("HTTP/3 503", .http3, 503, ""), ("HTTP/1.1 599 Zu  spät", .http1_1, 599, "Zu  spät"),
     ])
-    func statusLineIsParsed(line: String, version: HTTPVersion, status: Int, reason: String) {
+    func statusLineIsParsed(line: String, version: HTTPResponse.Version, status: Int, reason: String) {
         let head = head(line, "").head
         #expect(head.version == version)
         #expect(head.status == status)

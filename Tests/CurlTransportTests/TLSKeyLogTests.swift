@@ -45,7 +45,7 @@ struct TLSKeyLogTests {
             setenv("SSLKEYLOGFILE", path, 1)
             let certificates = try #require(TestCertificates.shared)
             let server = try await TLSServer()
-            for (keyLog, isWritten) in [(TLSKeyLog.off, false), (.environment, true)] {
+            for (keyLog, isWritten) in [(TLSConfiguration.KeyLog.off, false), (.environment, true)] {
                 let configuration = testConfiguration {
                     $0.tls.caFile = certificates.authority
                     $0.tls.keyLog = keyLog

@@ -11,7 +11,7 @@ struct TLSStaplingTests {
 
     init() throws { certificates = try #require(TestCertificates.shared) }
 
-    private var configuration: CurlTransport.Configuration {
+    private var configuration: EngineConfiguration {
         testConfiguration {
             $0.tls.caFile = certificates.authority
             $0.tls.requiresOCSPStapling = true

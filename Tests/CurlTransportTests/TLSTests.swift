@@ -13,14 +13,14 @@ struct TLSTests {
 
     private func configuration(
         _ change: (inout TLSConfiguration) -> Void = { _ in }
-    ) -> CurlTransport.Configuration {
+    ) -> EngineConfiguration {
         testConfiguration {
             $0.tls.caFile = certificates.authority
             change(&$0.tls)
         }
     }
 
-    private func status(of url: String, _ configuration: CurlTransport.Configuration) async throws -> Int {
+    private func status(of url: String, _ configuration: EngineConfiguration) async throws -> Int {
         let status = Box(0)
         try await withTransport(configuration) { transport async throws in
             let answer = try await transport.get(url).status
@@ -29,7 +29,7 @@ struct TLSTests {
         return status.value
     }
 
-    private func kind(of url: String, _ configuration: CurlTransport.Configuration) async throws -> NetworkError {
+    private func kind(of url: String, _ configuration: EngineConfiguration) async throws -> NetworkError {
         let result = Box<NetworkError?>(nil)
         try await withTransport(configuration) { transport async throws in
             let error = try await transport.failure(of: HTTPRequest("GET", url))
@@ -274,7 +274,7 @@ struct TLSTests {
     }
 }
 
-extension CurlTransport.Configuration {
+extension EngineConfiguration {
     /// The settings after a change, for one-line tests.
     func with(_ change: (inout Self) -> Void) -> Self {
         var copy = self

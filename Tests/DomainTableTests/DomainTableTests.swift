@@ -51,7 +51,7 @@ struct DomainTableTests {
         #expect(route.settings.headers["X-A"] == "0")
         #expect(route.settings.headers["User-Agent"] == nil)
         #expect(route.settings.parameters == ["channel": "linux", "depth": 16])
-        #expect(route.settings.envelope == EnvelopeChoice.none)
+        #expect(route.settings.envelope == DomainTable.EnvelopeChoice.none)
         #expect(route.pins == ["sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="])
         #expect(route.settings.$timeout.origin?.description == "Config/domains.json5:24")
         #expect(route.settings.$retries.origin?.description == "Config/domains.json5:17")
@@ -65,7 +65,7 @@ struct DomainTableTests {
         #expect(
             detail.settings.envelope
                 == .rule(
-                    EnvelopeRule(
+                    Envelope.Rule(
                         code: "result.code", message: "message", data: "datas", success: ["10000", "OK"],
                         messages: ["10001": "Token expired"])))
         #expect(detail.settings.volatileParameters == ["nonce"])
@@ -190,17 +190,21 @@ struct DomainTableTests {
         #expect(route.settings.$timeout.origin == .code)
         #expect(route.settings.$ttl.origin?.description == "Config/domains.json5:23")
 
-        try table.setDomain("new", DomainRow(baseURL: "http://127.0.0.1:5/"))
-        try table.setServer("new.call", ServerRow(domain: "new", path: "a/{b}", method: .put))
+        try table.setDomain("new", DomainTable.DomainRow(baseURL: "http://127.0.0.1:5/"))
+        try table.setServer("new.call", DomainTable.ServerRow(domain: "new", path: "a/{b}", method: .put))
         #expect(try table.resolve(server: "new.call").url(["b": "c"]) == "http://127.0.0.1:5/a/c")
         #expect(table.serverNames.last == "new.call")
         table.removeDomain("new")
         #expect(throws: NetworkError.self) { try table.resolve(server: "new.call") }
 
-        #expect(throws: NetworkError.self) { try table.setServer("x", ServerRow(domain: "other", path: "//h/x")) }
-        #expect(throws: NetworkError.self) { try table.setServer("x", ServerRow(domain: "nowhere", path: "x")) }
         #expect(throws: NetworkError.self) {
-            try table.setServer("x", ServerRow(domain: "other", path: "x", method: "A B"))
+            try table.setServer("x", DomainTable.ServerRow(domain: "other", path: "//h/x"))
+        }
+        #expect(throws: NetworkError.self) {
+            try table.setServer("x", DomainTable.ServerRow(domain: "nowhere", path: "x"))
+        }
+        #expect(throws: NetworkError.self) {
+            try table.setServer("x", DomainTable.ServerRow(domain: "other", path: "x", method: "A B"))
         }
         table.discardChanges()
         #expect(try table.resolve(server: "user.detail").settings.timeout == .seconds(30))

@@ -38,7 +38,7 @@ struct WatcherTests {
 
     /// Waits until this version is loaded. Fails when a version is rejected.
     private func expect(
-        _ wanted: Int, _ events: inout AsyncStream<DomainTableWatcher.Event>.Iterator,
+        _ wanted: Int, _ events: inout AsyncStream<DomainTable.FileEvent>.Iterator,
         _ location: SourceLocation = #_sourceLocation
     ) async throws {
         while let event = await events.next() {
@@ -51,7 +51,7 @@ struct WatcherTests {
         Issue.record("the watcher has ended", sourceLocation: location)
     }
 
-    private func expectRejection(_ events: inout AsyncStream<DomainTableWatcher.Event>.Iterator) async -> String {
+    private func expectRejection(_ events: inout AsyncStream<DomainTable.FileEvent>.Iterator) async -> String {
         while let event = await events.next() {
             if case .rejected(let error) = event { return error.message }
         }

@@ -3,7 +3,7 @@ import Testing
 
 /// The classification of addresses for `blocksPrivateAddresses`, without connections.
 @Suite struct AddressRuleTests {
-    static let refused: [(String, AddressRule)] = [
+    static let refused: [(String, NetworkError.AddressRule)] = [
         ("0.0.0.0", .unspecified), ("0.1.2.3", .unspecified), ("0.255.255.255", .unspecified),
         ("10.0.0.0", .privateUse), ("10.255.255.255", .privateUse), ("172.16.0.0", .privateUse),
         ("172.31.255.255", .privateUse), ("192.168.0.1", .privateUse), ("192.168.255.255", .privateUse),
@@ -34,9 +34,10 @@ import Testing
         ("2a00:1450::5efe:10.0.0.1", .privateUse), ("2a00:1450::200:5efe:127.0.0.1", .loopback),
     ]
 
-    @Test(arguments: refused) func nonPublicAddressesHaveARule(_ text: String, _ rule: AddressRule) throws {
+    @Test(arguments: refused) func nonPublicAddressesHaveARule(_ text: String, _ rule: NetworkError.AddressRule) throws
+    {
         #expect(try #require(IPAddress(text)).rule == rule)
-        #expect(AddressRule.ofHost(text.contains(":") ? "[\(text)]" : text) == rule)
+        #expect(NetworkError.AddressRule.ofHost(text.contains(":") ? "[\(text)]" : text) == rule)
     }
 
     @Test(arguments: [
@@ -79,15 +80,15 @@ import Testing
     }
 
     @Test(arguments: [
-        ("localhost", AddressRule.loopback), ("LOCALHOST.", .loopback), ("a.localhost", .loopback),
+        ("localhost", NetworkError.AddressRule.loopback), ("LOCALHOST.", .loopback), ("a.localhost", .loopback),
         ("ip6-localhost", .loopback), ("metadata.google.internal", .metadata), ("Metadata.Google.Internal.", .metadata),
     ])
-    func localAndMetadataNamesHaveARule(_ host: String, _ rule: AddressRule) {
-        #expect(AddressRule.ofHost(host) == rule)
+    func localAndMetadataNamesHaveARule(_ host: String, _ rule: NetworkError.AddressRule) {
+        #expect(NetworkError.AddressRule.ofHost(host) == rule)
     }
 
     @Test(arguments: ["example.org", "localhost.example.org", "notlocalhost", "10.0.0.1.example.org"])
-    func otherNamesHaveNoRule(_ host: String) { #expect(AddressRule.ofHost(host) == nil) }
+    func otherNamesHaveNoRule(_ host: String) { #expect(NetworkError.AddressRule.ofHost(host) == nil) }
 
     @Test(arguments: [
         ("10.0.0.0/8", "10.255.0.1", true), ("10.0.0.0/8", "11.0.0.0", false), ("10.1.2.3", "10.1.2.3", true),

@@ -67,7 +67,7 @@ import Testing
         for try await _ in ResponseBody.empty { Issue.record("an empty body has a chunk") }
     }
 
-    private final class Chunks: ResponseBodySource {
+    private final class Chunks: ResponseBody.Source {
         nonisolated(unsafe) private var left: [Data]
         init(_ chunks: [String]) { left = chunks.map { Data($0.utf8) } }
         func next() async throws -> Data? { left.isEmpty ? nil : left.removeFirst() }

@@ -183,7 +183,7 @@ import Testing
                       servers: { send: { domain: "here", path: "/send", method: "POST" } } }
                     """)
         }
-        _ = try await Send(text: "x").trailers(RequestTrailers(["X-Sum"]) { ["X-Sum": "7"] })
+        _ = try await Send(text: "x").trailers(HTTPRequest.Trailers(["X-Sum"]) { ["X-Sum": "7"] })
             .maxRate(receive: 1 << 20, send: 1 << 20).reply(on: manager)
         #expect(server.requests.first?.trailers["X-Sum"] == "7")
         let error = await failure { try await Send(text: "x").maxRate(send: -1).reply(on: manager) }

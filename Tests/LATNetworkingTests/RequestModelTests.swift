@@ -66,7 +66,7 @@ private final class Listener: RequestModelDelegate {
         self.onEvent = onEvent
     }
 
-    func requestModel<Model>(_ call: RequestModelCall<Model>, didEndWith outcome: RequestModelOutcome<Model>) {
+    func requestModel<Model>(_ call: RequestModel<Model>.Call, didEndWith outcome: CallOutcome<Reply<Model>>) {
         if case .success(let reply) = outcome, let user = reply.model as? User {
             log.append("delegate \(user.name)")
         } else {
@@ -78,17 +78,17 @@ private final class Listener: RequestModelDelegate {
 
 /// Collects the outcomes passed to a closure, so that a test can wait for them.
 private final class Outcomes<Model: Decodable & Sendable>: Sendable {
-    let log = Log<RequestModelOutcome<Model>>()
-    private let stream = AsyncStream<RequestModelOutcome<Model>>.makeStream()
+    let log = Log<CallOutcome<Reply<Model>>>()
+    private let stream = AsyncStream<CallOutcome<Reply<Model>>>.makeStream()
 
-    var closure: RequestModelCall<Model>.Completion {
+    var closure: RequestModel<Model>.Call.Completion {
         { [log, stream] _, outcome in
             log.append(outcome)
             stream.continuation.yield(outcome)
         }
     }
 
-    func next() async -> RequestModelOutcome<Model>? {
+    func next() async -> CallOutcome<Reply<Model>>? {
         for await outcome in stream.stream { return outcome }
         return nil
     }

@@ -1,4 +1,4 @@
-import HTTPCore
+internal import HTTPCore
 
 /// Decides which addresses may be connected to (``EngineConfiguration/blocksPrivateAddresses``). A pure value without I/O.
 struct AddressGuard: Sendable {
@@ -33,15 +33,15 @@ struct AddressGuard: Sendable {
     /// Returns why a connection to an address is refused; `nil` when it is allowed.
     ///
     /// - Parameter host: The host of the URL, which may be allowed by name.
-    func refusal(of address: IPAddress, host: String) -> AddressRule? {
+    func refusal(of address: IPAddress, host: String) -> NetworkError.AddressRule? {
         guard let rule = address.rule, !isAllowed(host: host) else { return nil }
         return allowedRanges.contains { $0.contains(address) } ? nil : rule
     }
 
     /// Returns why a request through a proxy is refused; `nil` when its host is allowed, or is a name that does not
     /// show whether its addresses are private.
-    func refusal(ofProxiedHost host: String) -> AddressRule? {
-        guard let rule = AddressRule.ofHost(host), !isAllowed(host: host) else { return nil }
+    func refusal(ofProxiedHost host: String) -> NetworkError.AddressRule? {
+        guard let rule = NetworkError.AddressRule.ofHost(host), !isAllowed(host: host) else { return nil }
         if let address = IPAddress(host: host), allowedRanges.contains(where: { $0.contains(address) }) { return nil }
         return rule
     }
@@ -64,7 +64,7 @@ struct AddressGuard: Sendable {
     }
 
     /// Returns the error for a refused address.
-    static func error(_ rule: AddressRule, address: String, host: String) -> NetworkError {
+    static func error(_ rule: NetworkError.AddressRule, address: String, host: String) -> NetworkError {
         let place = address == host ? address : "\(address), the address of \(host),"
         return NetworkError(
             .addressBlocked(rule),

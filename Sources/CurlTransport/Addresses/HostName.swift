@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 /// Converts internationalized host names to ASCII (IDNA, RFC 5891, with the mapping of UTS #46).
 ///

@@ -1,6 +1,6 @@
 import CLibcurl
 import Glibc
-import HTTPCore
+internal import HTTPCore
 import Synchronization
 
 /// A URL as libcurl parsed it. The checks before sending and libcurl itself use this one parsed form.

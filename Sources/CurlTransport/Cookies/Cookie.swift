@@ -1,5 +1,5 @@
 public import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 
 /// A cookie in a manager's jar (RFC 6265 §5.3).
 ///

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Glibc
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 /// The file of a cookie jar, read once and always written whole.

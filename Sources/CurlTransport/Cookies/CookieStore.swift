@@ -2,7 +2,7 @@ import CLibcurl
 import Dispatch
 import FoundationEssentials
 import Glibc
-import HTTPCore
+internal import HTTPCore
 import Platform
 import Synchronization
 
@@ -46,7 +46,7 @@ final class CookieStore: ProcessExitObserver {
     /// - Throws: ``NetworkError/Kind/unsupported`` when the list of public suffixes is missing,
     ///   ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
     init(
-        _ policy: CookiePolicy, warn: @escaping @Sendable (String) -> Void,
+        _ policy: EngineConfiguration.CookiePolicy, warn: @escaping @Sendable (String) -> Void,
         write: (@Sendable (_ path: String, _ text: String) -> CInt)? = nil
     ) throws(NetworkError) {
         guard let suffixes = PublicSuffixList.shared else {

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 
 /// The cookies of a jar, with the rules of RFC 6265 §5.3 and §5.4 for storing and sending them. A pure value.
 ///

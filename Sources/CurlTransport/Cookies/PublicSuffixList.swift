@@ -1,5 +1,5 @@
 import Glibc
-import HTTPCore
+internal import HTTPCore
 
 /// The public suffixes, such as `com` and `co.uk`, for which no cookie may be set: the list of publicsuffix.org, read
 /// with libpsl.

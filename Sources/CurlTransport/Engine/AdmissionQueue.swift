@@ -1,4 +1,4 @@
-import HTTPCore
+internal import HTTPCore
 
 /// Decides which requests start now and which wait, to enforce the limits of
 /// each host and of the whole engine.

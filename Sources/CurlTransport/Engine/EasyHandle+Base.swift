@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 // The options that all transfers of an engine share, set when a handle is made and after each reset.
 extension EasyHandle {

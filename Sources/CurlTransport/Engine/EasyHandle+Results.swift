@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 // What libcurl reports about a transfer (`curl_easy_getinfo`).
 extension EasyHandle {

@@ -1,6 +1,6 @@
 import CLibcurl
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 
 extension EasyHandle {
     /// Sets the options of ``tls``.

@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 extension EasyHandle {
     /// Sets up a request with trailers, which need a chunked body over HTTP/1.1. The connection is always new: libcurl

@@ -1,6 +1,6 @@
 import CLibcurl
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 
 /// A libcurl easy handle, used for one transfer after the other.
 ///

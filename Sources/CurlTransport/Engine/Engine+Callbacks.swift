@@ -1,6 +1,6 @@
 import CLibcurl
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 // The engine's side of libcurl's callbacks.

@@ -1,4 +1,4 @@
-import HTTPCore
+internal import HTTPCore
 
 // How transfers use the cookie store. None of this runs when no cookies are kept.
 extension Engine {

@@ -1,6 +1,6 @@
 import CLibcurl
 import Cryptography
-import HTTPCore
+internal import HTTPCore
 
 // Digest authentication. libcurl answers the challenge to the first request of an origin. The engine keeps that
 // challenge, and later requests answer it in advance. None of this runs for requests without Digest credentials.

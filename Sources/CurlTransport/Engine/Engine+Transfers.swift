@@ -1,6 +1,6 @@
 import CLibcurl
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 
 // The path of a transfer through the engine: start, pause and end.
 extension Engine {

@@ -1,6 +1,6 @@
 import CLibcurl
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 /// The network thread of a transport: it runs `epoll_wait`, libcurl's multi

@@ -21,7 +21,7 @@
 ///
 /// After the engine has ended, the tasks that prefer it run on Swift's global
 /// executor.
-public final class EngineExecutor: TaskExecutor {
+package final class EngineExecutor: TaskExecutor {
     private let mailbox: Mailbox<Engine.Command>
 
     init(mailbox: Mailbox<Engine.Command>) { self.mailbox = mailbox }

@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 // The errors of transfers, each with its kind, what happened, and the next step.

@@ -1,6 +1,6 @@
 import CLibcurl
 import Glibc
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 /// The checked settings that all connections of an engine share, as libcurl options.

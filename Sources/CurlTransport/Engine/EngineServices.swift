@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 /// What an engine's thread does besides transfers: connection probes and the network watch. Belongs to that thread.

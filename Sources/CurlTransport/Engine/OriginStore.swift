@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 /// What origins announced in their responses: that they require TLS (HSTS), and their alternative services.
 struct OriginStore: Sendable {

@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 extension Engine {
     /// Whether a pooled connection cannot carry the next request, because it was closed or holds unsolicited input.

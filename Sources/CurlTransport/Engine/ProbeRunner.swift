@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 /// Runs connection probes (`CURLOPT_CONNECT_ONLY`) on the engine's thread.

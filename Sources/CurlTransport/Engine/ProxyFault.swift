@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 /// A failure of the proxy, or of the connection to it, rather than of the server.
 struct ProxyFault {

@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 /// Decides whether a request is sent again after its connection failed before any of the response arrived.
 ///

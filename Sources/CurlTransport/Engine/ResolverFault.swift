@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 /// A failure of the resolver that `nameResolver` sets.
 struct ResolverFault {

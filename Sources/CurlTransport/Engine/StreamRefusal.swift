@@ -1,6 +1,6 @@
 import CLibcurl
 import Glibc
-import HTTPCore
+internal import HTTPCore
 
 /// Whether the server said that it did not process a request in HTTP/2 or HTTP/3, so that the request may be sent again
 /// with any method (RFC 9113 §8.7). libcurl reports this only in its log.

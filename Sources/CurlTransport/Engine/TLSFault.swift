@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 /// Finds the reason for a TLS failure. libcurl has one code for most of them; OpenSSL's verification result
 /// (`CURLINFO_SSL_VERIFYRESULT`) and the recorded handshake tell them apart.

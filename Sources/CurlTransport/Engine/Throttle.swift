@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 /// A token bucket that limits the bytes in one direction, of one transfer or of a whole engine. A piece may overdraw it;

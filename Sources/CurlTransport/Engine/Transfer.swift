@@ -1,5 +1,5 @@
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 import Synchronization
 
 /// One request on its way through the engine, from submission to its end.

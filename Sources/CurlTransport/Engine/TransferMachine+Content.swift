@@ -1,4 +1,4 @@
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 // Heads, bodies, and their progress.

@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 /// The life of one transfer as a state machine without I/O.

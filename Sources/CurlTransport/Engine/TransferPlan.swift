@@ -1,5 +1,5 @@
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 
 /// The checked settings of a transfer, from the request or else from the
 /// engine's configuration.

@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 import Synchronization
 
 /// A transfer that only opens a connection.

@@ -1,6 +1,6 @@
 import CLibcurl
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 import Synchronization
 
 /// An alternative service of an origin, from its `Alt-Svc` field (RFC 7838 §3).

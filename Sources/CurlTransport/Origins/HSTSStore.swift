@@ -1,7 +1,7 @@
 import CLibcurl
 import FoundationEssentials
 import Glibc
-import HTTPCore
+internal import HTTPCore
 import Synchronization
 
 /// A parsed `Strict-Transport-Security` field (RFC 6797 §6.1).

@@ -1,7 +1,7 @@
 import Dispatch
 import FoundationEssentials
 import Glibc
-import HTTPCore
+internal import HTTPCore
 import Platform
 import Synchronization
 

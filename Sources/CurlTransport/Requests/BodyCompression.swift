@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Glibc
-import HTTPCore
+package import HTTPCore
 import Platform
 
 /// Compresses the bodies of requests that ask for it (RFC 9110 §8.4.1.3).

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 
 /// The bytes of a request body, which libcurl reads on demand.
 ///

@@ -1,6 +1,6 @@
 import Dispatch
 import Glibc
-import HTTPCore
+internal import HTTPCore
 import Platform
 import Synchronization
 

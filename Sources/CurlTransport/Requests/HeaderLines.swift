@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 import Synchronization
 
 /// Turns a request's header fields into lines for `CURLOPT_HTTPHEADER`, and refuses fields that must not be sent.

@@ -1,4 +1,4 @@
-import HTTPCore
+internal import HTTPCore
 
 /// A source that reports each read to a handler.
 final class MeteredSource: BodySource {

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Glibc
-import HTTPCore
+internal import HTTPCore
 
 /// User names and passwords of hosts from a file in the `.netrc` format: `machine` with `login` and `password`, and
 /// `default` for all other hosts. Macros (`macdef`, up to an empty line) and comments (`#`, up to the line's end) are skipped.
@@ -17,7 +17,7 @@ struct Netrc: Sendable, Hashable {
     /// Reads the file of a policy; `nil` when there is none to read.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` with the file, and the line if its content is malformed.
-    init?(_ policy: NetrcPolicy) throws(NetworkError) {
+    init?(_ policy: EngineConfiguration.NetrcPolicy) throws(NetworkError) {
         let path: String
         switch policy {
         case .off: return nil

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 
 /// A request body that is ready to be sent: it is encoded and its files exist.
 enum PreparedBody: Sendable {

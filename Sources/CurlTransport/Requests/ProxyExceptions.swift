@@ -1,4 +1,4 @@
-import HTTPCore
+internal import HTTPCore
 
 /// The hosts that are reached without a proxy: `NO_PROXY`, in libcurl's notation (`CURLOPT_NOPROXY`).
 ///

@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 /// Decides which proxy a request goes through. The environment is read once; libcurl would read it for each request.
 struct ProxySettings: Sendable {

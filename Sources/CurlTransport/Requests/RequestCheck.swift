@@ -1,5 +1,5 @@
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 
 /// Checks of requests and settings, as pure functions.
 enum RequestCheck {

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 import Synchronization
 
 /// The bytes of an asynchronous sequence, requested no faster than libcurl sends them: the next chunk is requested when

@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 /// The trailers of a request: announced and checked before it is sent, and read after its body.
 enum TrailerFields {
@@ -14,7 +14,7 @@ enum TrailerFields {
     /// Returns the line of the `Trailer` field.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for trailers that cannot be sent.
-    static func line(_ trailers: RequestTrailers, of request: HTTPRequest) throws(NetworkError) -> String {
+    static func line(_ trailers: HTTPRequest.Trailers, of request: HTTPRequest) throws(NetworkError) -> String {
         guard !trailers.names.isEmpty else {
             throw .invalidRequest("trailers announce no field; name those that will be sent, or leave trailers out")
         }
@@ -50,7 +50,7 @@ enum TrailerFields {
     /// Returns the lines for libcurl; the caller frees them.
     ///
     /// - Throws: ``NetworkError/Kind/requestBody`` for fields that were not announced or cannot be sent.
-    static func list(_ trailers: RequestTrailers) throws(NetworkError) -> UnsafeMutablePointer<curl_slist>? {
+    static func list(_ trailers: HTTPRequest.Trailers) throws(NetworkError) -> UnsafeMutablePointer<curl_slist>? {
         let announced = Set(trailers.names.map { $0.lowercased() })
         var list: UnsafeMutablePointer<curl_slist>?
         for field in trailers.fields.fields {

@@ -1,12 +1,12 @@
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 import Synchronization
 
 /// A bounded buffer that carries a streamed body from the engine to one reader.
 ///
 /// The engine appends bytes and pauses the transfer when the buffer reaches ``highMark``. The reader takes the
 /// whole buffer as one chunk, so a slow reader costs few wake-ups, and thereby resumes the transfer.
-final class BodyPipe: ResponseBodySource {
+final class BodyPipe: ResponseBody.Source {
     /// The number of unread bytes at which a transfer is paused.
     static let highMark = 256 << 10
 

@@ -1,5 +1,5 @@
 import Glibc
-import HTTPCore
+internal import HTTPCore
 
 /// Collects the head of a response from the lines of libcurl's header callback, and the trailers after the body.
 ///
@@ -10,7 +10,7 @@ struct ResponseHead {
     static let sizeLimit = 1 << 20
 
     private(set) var status = 0
-    private(set) var version = HTTPVersion.http1_1
+    private(set) var version = HTTPResponse.Version.http1_1
     private(set) var reason = ""
     /// Whether the empty line that ends the head was received.
     private(set) var isComplete = false
@@ -130,7 +130,7 @@ struct ResponseHead {
         reason = index < end ? String(decoding: line[index..<end], as: UTF8.self) : ""
     }
 
-    private static func version(_ text: Slice<UnsafeBufferPointer<UInt8>>) -> HTTPVersion {
+    private static func version(_ text: Slice<UnsafeBufferPointer<UInt8>>) -> HTTPResponse.Version {
         switch text.first {
         case UInt8(ascii: "2"): .http2
         case UInt8(ascii: "3"): .http3

@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 /// Makes a `NetworkError` from what libcurl and the engine report of a failure. This file has the errors without a transfer.
 enum EngineFailure {

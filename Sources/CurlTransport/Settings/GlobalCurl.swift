@@ -1,5 +1,5 @@
 import CLibcurl
-import HTTPCore
+internal import HTTPCore
 
 /// The process-wide initialization of libcurl, and facts about the loaded library.
 enum GlobalCurl {

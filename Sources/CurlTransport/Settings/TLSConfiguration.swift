@@ -56,8 +56,8 @@ public struct TLSConfiguration: Hashable, Sendable {
     /// ``NetworkError/Kind/unsupported`` when libcurl's TLS library lacks this.
     public var requiresOCSPStapling = false
     /// Whether the secrets of connections are written to a file, with which programs such as Wireshark decrypt recorded
-    /// traffic. Default ``TLSKeyLog/off``.
-    public var keyLog = TLSKeyLog.off
+    /// traffic. Default ``TLSConfiguration/KeyLog/off``.
+    public var keyLog = TLSConfiguration.KeyLog.off
     /// Whether certificates are verified. Default `true`; only ``disableCertificateVerification()`` changes it.
     public private(set) var verifiesCertificates = true
 
@@ -72,25 +72,29 @@ public struct TLSConfiguration: Hashable, Sendable {
     public mutating func disableCertificateVerification() { verifiesCertificates = false }
 }
 
-/// Where the secrets of TLS connections are written, in the NSS format that Wireshark reads.
-///
-/// Anyone with the file can decrypt the traffic. Lines are appended; a new file is readable by its owner only (0600).
-/// Each manager that writes one warns once, through ``EngineConfiguration/warningHandler`` or on standard error.
-public enum TLSKeyLog: Hashable, Sendable {
-    /// To no file, even if `SSLKEYLOGFILE` is set in the environment. libcurl may create that file, but it stays empty.
-    case off
-    /// To the file that `SSLKEYLOGFILE` names when the manager is made; to none when it is not set.
-    case environment
-    /// To a file. Making the manager fails with ``NetworkError/Kind/invalidRequest`` when it cannot be written.
-    case file(path: String)
+extension TLSConfiguration {
+    /// Where the secrets of TLS connections are written, in the NSS format that Wireshark reads.
+    ///
+    /// Anyone with the file can decrypt the traffic. Lines are appended; a new file is readable by its owner only (0600).
+    /// Each manager that writes one warns once, through ``EngineConfiguration/warningHandler`` or on standard error.
+    public enum KeyLog: Hashable, Sendable {
+        /// To no file, even if `SSLKEYLOGFILE` is set in the environment. libcurl may create that file, but it stays empty.
+        case off
+        /// To the file that `SSLKEYLOGFILE` names when the manager is made; to none when it is not set.
+        case environment
+        /// To a file. Making the manager fails with ``NetworkError/Kind/invalidRequest`` when it cannot be written.
+        case file(path: String)
+    }
 }
 
-/// The authentication scheme for an HTTP proxy.
-public enum ProxyAuthentication: Hashable, Sendable {
-    /// Basic (RFC 7617), sent with the first request.
-    case basic
-    /// Digest (RFC 7616), in answer to the proxy's challenge.
-    case digest
-    /// The strongest of the schemes that the proxy offers.
-    case any
+extension EngineConfiguration {
+    /// The authentication scheme for an HTTP proxy.
+    public enum ProxyAuthentication: Hashable, Sendable {
+        /// Basic (RFC 7617), sent with the first request.
+        case basic
+        /// Digest (RFC 7616), in answer to the proxy's challenge.
+        case digest
+        /// The strongest of the schemes that the proxy offers.
+        case any
+    }
 }

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Glibc
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 /// The content of a file that a setting names.

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Glibc
-import HTTPCore
+internal import HTTPCore
 import Platform
 
 /// The file that the secrets of TLS connections are appended to, in the NSS format (`CLIENT_RANDOM …`).
@@ -11,7 +11,9 @@ final class TLSKeyLogFile: Sendable {
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be written,
     ///   ``NetworkError/Kind/unsupported`` when libcurl does not use OpenSSL.
-    static func opened(for setting: TLSKeyLog, warn: (String) -> Void) throws(NetworkError) -> TLSKeyLogFile? {
+    static func opened(for setting: TLSConfiguration.KeyLog, warn: (String) -> Void) throws(NetworkError)
+        -> TLSKeyLogFile?
+    {
         let path: String
         let place: String
         switch setting {
@@ -23,7 +25,8 @@ final class TLSKeyLogFile: Sendable {
         }
         guard OpenSSL.shared != nil else {
             throw NetworkError(
-                .unsupported, message: "tls.keyLog: this libcurl does not use OpenSSL 3; set .\(TLSKeyLog.off)")
+                .unsupported,
+                message: "tls.keyLog: this libcurl does not use OpenSSL 3; set .\(TLSConfiguration.KeyLog.off)")
         }
         let file = try TLSKeyLogFile(path, place)
         warn("the keys of all TLS connections are written to \(path): anyone with that file can decrypt the traffic")

@@ -1,7 +1,7 @@
 import CLibcurl
 import Cryptography
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 import Synchronization
 
 /// A checked ``TLSConfiguration`` with the content of its files, ready for libcurl.
@@ -218,7 +218,7 @@ final class TLSMaterial: Sendable {
 final class TLSMaterials: Sendable {
     let own: TLSMaterial
     private let warn: @Sendable (String) -> Void
-    private let ofRequests = Mutex<[RequestTLS: TLSMaterial]>([:])
+    private let ofRequests = Mutex<[HTTPRequest.TLS: TLSMaterial]>([:])
 
     /// The largest number of requests' settings that are kept. Beyond that they are read anew.
     static let limit = 64
@@ -231,7 +231,7 @@ final class TLSMaterials: Sendable {
     /// Returns the settings of a request, read and checked at their first use; `nil` for the engine's own.
     ///
     /// - Throws: as ``TLSMaterial/init(_:over:warn:)``, with the place of the settings.
-    func material(for tls: RequestTLS?) throws(NetworkError) -> TLSMaterial? {
+    func material(for tls: HTTPRequest.TLS?) throws(NetworkError) -> TLSMaterial? {
         guard let tls, !tls.isEmpty else { return nil }
         if let known = ofRequests.withLock({ $0[tls] }) { return known }
         var configuration = own.configuration

@@ -1,6 +1,6 @@
 import CLibcurl
 import FoundationEssentials
-import HTTPCore
+internal import HTTPCore
 import Synchronization
 
 /// The certificates that a manager trusts, read and parsed once for all its connections.

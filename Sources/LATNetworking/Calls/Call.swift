@@ -212,7 +212,8 @@ final class Call: @unchecked Sendable, TransferOwner {
 
     /// Sets the result of a call in closure form.
     func settle(_ result: Result<HTTPResponse, NetworkError>) {
-        outcome.settle(result.mapError { $0 }) { state.withLock(\.board)?.finish() }
+        let result: Result<HTTPResponse, any Error> = result.mapError { $0 }
+        outcome.settle(result) { state.withLock(\.board)?.finish(result) }
     }
 
     /// The progress from now on. Asking for it makes the engine report it.
@@ -224,7 +225,7 @@ final class Call: @unchecked Sendable, TransferOwner {
             return (board, true)
         }
         if isNew, change({ $0 | Flag.measured }) { notifyWaits() }
-        if outcome.result != nil { board.finish() }
+        if let result = outcome.result { board.finish(result) }
         return board.updates
     }
 
@@ -276,67 +277,6 @@ extension NetworkError {
     fileprivate func with(response: HTTPResponse?) -> NetworkError {
         NetworkError(kind, message: message, request: request, response: response)
     }
-}
-
-/// Details of a call that are not part of its request.
-struct CallDetails: Sendable {
-    /// What the call's route determines; `nil` for a call without a route.
-    var row: CallRow?
-    /// The possible addresses, the preferred one first, without the call's own parameters.
-    var addresses: [String] = []
-    /// How values are encoded and decoded; `nil` for the standard coding.
-    var coding: CodingRules?
-    /// The manager's judge of responses, for a call without a route; ``row`` has its own.
-    var judge: SuccessJudge?
-    /// Parameters, files and body, to encode them again for another address or with common parameters.
-    var content: RequestContent?
-    /// The simulation that responds instead of the server.
-    var simulation: Simulation?
-    /// The path with its parameters filled in and without the base URL, to look fixtures up.
-    var filledPath: String?
-    /// The entity, to select the call for cancellation.
-    var entity: EntityReference?
-    /// The user's cache partition, read once: a user who signs in during the call gets none of its responses.
-    var partition: String?
-    /// Receives the bytes that are read from an upload's files.
-    var bodyHandler: BodyHandler?
-    /// Receives the cached response before the network is asked.
-    var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?
-
-    /// What decides whether a response with status 2xx is a success; `nil` when every one is.
-    var verdict: ReplyDecoder? { row?.verdict ?? judge.map { ReplyDecoder(judge: $0) } }
-}
-
-/// What a route determines for its calls, apart from the request and its settings.
-final class CallRow: Sendable {
-    let domain: String?
-    let server: String?
-    /// The path with its parameter names in braces.
-    let path: String
-    /// The key of the mirrors' state: domain and base URLs, so that the state is reset when the row changes.
-    let mirrorKey: String
-    /// Parameters that are not part of the cache key.
-    let volatileParameters: Set<String>
-    /// The limits and the circuit of the domain.
-    let limits: LimitRoom.OfRow
-    /// Decides whether a response is a success, and decodes it.
-    let decoder: ReplyDecoder
-
-    init(
-        domain: String? = nil, server: String? = nil, path: String, mirrorKey: String = "",
-        volatileParameters: Set<String> = [], limits: LimitRoom.OfRow = LimitRoom.OfRow(), _ decoder: ReplyDecoder
-    ) {
-        self.domain = domain
-        self.server = server
-        self.path = path
-        self.mirrorKey = mirrorKey
-        self.volatileParameters = volatileParameters
-        self.limits = limits
-        self.decoder = decoder
-    }
-
-    /// Decides whether a response may be stored; `nil` when every response with status 2xx may.
-    var verdict: ReplyDecoder? { decoder.envelope != nil || decoder.judge != nil ? decoder : nil }
 }
 
 extension Call {

@@ -3,7 +3,7 @@ import HTTPCore
 import Synchronization
 
 /// A body that reports its end once: when it was read completely, failed or was released.
-final class CallBody: ResponseBodySource {
+final class CallBody: ResponseBody.Source {
     private let body: ResponseBody
     private let call: Call
     private let end: Mutex<(@Sendable (NetworkError?) -> Void)?>

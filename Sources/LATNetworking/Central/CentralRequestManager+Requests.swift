@@ -122,7 +122,7 @@ extension CentralRequestManager {
     @discardableResult
     public func download(
         _ url: URL, to path: String, segments: Int = 1, headers: HTTPHeaders = HTTPHeaders(),
-        options: DownloadOptions = DownloadOptions()
+        options: Download.Options = Download.Options()
     ) -> Download {
         download(url.absoluteString, to: path, segments: segments, headers: headers, options: options)
     }
@@ -161,8 +161,8 @@ extension RequestSelection {
 
 extension Reachability {
     /// Probes the server of a URL, as ``probe(_:)-(String)``.
-    public func probe(_ url: URL) async -> ReachabilityStatus { await probe(url.absoluteString) }
+    public func probe(_ url: URL) async -> Reachability.Status { await probe(url.absoluteString) }
 
     /// Follows the server of a URL, as ``updates(of:)-(String)``.
-    public func updates(of url: URL) -> AsyncStream<ReachabilityStatus> { updates(of: url.absoluteString) }
+    public func updates(of url: URL) -> AsyncStream<Reachability.Status> { updates(of: url.absoluteString) }
 }

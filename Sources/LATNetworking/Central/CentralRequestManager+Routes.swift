@@ -87,7 +87,7 @@ extension CentralRequestManager {
     @discardableResult
     public func download(
         _ route: Route, parameters: Parameters? = nil, to path: String, segments: Int = 1,
-        headers: HTTPHeaders = HTTPHeaders(), options: DownloadOptions = DownloadOptions()
+        headers: HTTPHeaders = HTTPHeaders(), options: Download.Options = Download.Options()
     ) -> Download {
         EntityCall(route, parameters: parameters, files: [], RequestOptions(headers: headers), as: JSONValue.self)
             .download(to: path, on: self, segments: segments, options: options)

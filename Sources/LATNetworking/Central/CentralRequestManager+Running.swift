@@ -215,11 +215,7 @@ extension CentralRequestManager {
     /// Notifies the outcome observers.
     func tell(_ result: Result<HTTPResponse, NetworkError>, _ request: HTTPRequest) async {
         guard !configuration.outcomeObservers.isEmpty else { return }
-        let outcome: CallOutcome =
-            switch result {
-            case .success(let response): .success(response)
-            case .failure(let error): CallOutcome(error)
-            }
+        let outcome = CallOutcome(result)
         for observer in configuration.outcomeObservers { await observer(outcome, request) }
     }
 

@@ -77,7 +77,16 @@ extension CentralRequestManager {
     public func runningRequests(_ selection: RequestSelection = .all) -> Int { calls.count(kind(of: selection)) }
 
     /// The events of this manager's calls, as they happen.
-    public var events: CallEvents { CallEvents(hub) }
+    ///
+    /// ```swift
+    /// for await event in manager.events {
+    ///     if case .retrying(let wait) = event.kind { print(event.call.request.url, "again in", wait) }
+    /// }
+    /// ```
+    ///
+    /// Each access returns a stream of its own, which collects events until it or the manager is released. A slow reader
+    /// loses the oldest events, but never delays a call.
+    public var events: AsyncStream<CallEvent> { hub.events() }
 
     private func kind(of selection: RequestSelection) -> RequestSelection.Kind {
         guard case .url(let url) = selection.kind else { return selection.kind }

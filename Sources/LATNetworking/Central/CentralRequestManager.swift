@@ -1,4 +1,4 @@
-public import CurlTransport
+import CurlTransport
 import FoundationEssentials
 public import HTTPCore
 import Platform
@@ -105,7 +105,7 @@ public final class CentralRequestManager: Sendable {
     public var executor: (any TaskExecutor)? { engine?.executor }
 
     /// The numbers of live objects in the engine; `nil` with a custom transport.
-    public var gauges: CurlTransport.Gauges? {
+    package var gauges: EngineGauges? {
         get async { await engine?.gauges }
     }
 

@@ -15,11 +15,11 @@ extension CentralRequestManager {
     /// ```
     ///
     /// The engine's settings (`timeout`, `connectTimeout`, `idleTimeout`, `maxConnectionsPerHost`, `proxy`, `tls`, …)
-    /// are also members of this type; ``CurlTransport/Configuration`` describes them.
+    /// are also members of this type; ``EngineConfiguration`` describes them.
     @dynamicMemberLookup
     public struct Configuration: Sendable {
-        /// The settings of the engine. Default `CurlTransport.Configuration()`.
-        public var engine = CurlTransport.Configuration()
+        /// The settings of the engine. Default `EngineConfiguration()`.
+        public var engine = EngineConfiguration()
 
         /// The URL that paths are joined to, with exactly one slash between; its own path and query are kept. Default
         /// `nil`: calls use absolute URLs. ``CentralRequestManager/baseURL`` changes it later.
@@ -29,7 +29,7 @@ extension CentralRequestManager {
         public var domains: DomainTable?
         /// Called when a change of the table's file was adopted, or rejected as invalid. Default `nil`: a rejected
         /// change is reported on standard error.
-        public var domainsObserver: (@Sendable (DomainTableWatcher.Event) -> Void)?
+        public var domainsObserver: (@Sendable (DomainTable.FileEvent) -> Void)?
         /// Headers of every request. Default none. Later ones win in this order: these, the domain's, the server row's,
         /// the provider's, the entity's, the call's.
         public var headers = HTTPHeaders()
@@ -98,12 +98,12 @@ extension CentralRequestManager {
         /// How often an idempotent request is retried after a network failure. Default 0. A dead connection from the
         /// pool is replaced once regardless of this, when that is safe.
         public var retries = 0
-        /// How reachability is determined, and whether calls wait for it. Default `ReachabilityConfiguration()`.
-        public var reachability = ReachabilityConfiguration()
+        /// How reachability is determined, and whether calls wait for it. Default `Reachability.Configuration()`.
+        public var reachability = Reachability.Configuration()
         /// When a request is retried, and after which delay. Default `RetryPolicy()` with ``retries`` retries.
         public var retryPolicy = RetryPolicy()
         /// The most retries of the manager in total; `nil`: no limit. Default: 1 per 5 requests, and 10 per second.
-        public var retryBudget: RetryBudget? = RetryBudget()
+        public var retryBudget: RetryPolicy.Budget? = RetryPolicy.Budget()
         /// The time limit of a whole call, including retries, waits and queues. Default `nil`: none.
         public var deadline: Duration?
         /// What happens when a request is made while an equal one is running. Default ``DuplicatePolicy/allow``.
@@ -116,7 +116,7 @@ extension CentralRequestManager {
         /// The limits of concurrent requests and of their rate. Default no limits.
         public var limits = RequestLimits()
         /// When requests to a host that keeps failing are held back. Default `nil`: never.
-        public var circuitBreaker: CircuitBreakerPolicy?
+        public var circuitBreaker: RequestLimits.CircuitBreakerPolicy?
         /// Objects that observe every call. Default none.
         public var accessories: [any RequestAccessory] = []
         /// How the cache is used. Default ``CachePolicy/networkOnly``.
@@ -126,8 +126,8 @@ extension CentralRequestManager {
         /// The store of the responses. Default `nil`: a store of the SDK according to ``cacheStorage`` and
         /// ``cacheDirectory``, created when a request first needs it.
         public var cacheStore: (any CacheStore)?
-        /// Where responses are kept. Default ``CacheStorageKind/memoryAndDisk``.
-        public var cacheStorage = CacheStorageKind.memoryAndDisk
+        /// Where responses are kept. Default ``CentralRequestManager/Cache/Storage/memoryAndDisk``.
+        public var cacheStorage = CentralRequestManager.Cache.Storage.memoryAndDisk
         /// The disk store's directory. Default `nil`: `$XDG_CACHE_HOME/<program>`, or `~/.cache/<program>`. It is
         /// created at the first write.
         public var cacheDirectory: String?
@@ -172,7 +172,7 @@ extension CentralRequestManager {
         }
 
         /// Reads and writes a setting of the engine as a member of this type.
-        public subscript<Value>(dynamicMember keyPath: WritableKeyPath<CurlTransport.Configuration, Value>) -> Value {
+        public subscript<Value>(dynamicMember keyPath: WritableKeyPath<EngineConfiguration, Value>) -> Value {
             get { engine[keyPath: keyPath] }
             set { engine[keyPath: keyPath] = newValue }
         }

@@ -134,12 +134,14 @@ extension CentralRequestManager {
     }
 }
 
-/// Where a manager keeps responses.
-public enum CacheStorageKind: String, Hashable, Sendable {
-    /// In the memory of the process.
-    case memory
-    /// In memory and on disk, where responses outlive the process.
-    case memoryAndDisk
+extension CentralRequestManager.Cache {
+    /// Where a manager keeps responses.
+    public enum Storage: String, Hashable, Sendable {
+        /// In the memory of the process.
+        case memory
+        /// In memory and on disk, where responses outlive the process.
+        case memoryAndDisk
+    }
 }
 
 extension CacheStorage {

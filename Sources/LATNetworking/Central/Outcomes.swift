@@ -1,15 +1,24 @@
 public import HTTPCore
 
 /// How a call ended: with success, with a failure that the server reported, or without a usable response.
-public enum CallOutcome: Sendable {
+///
+/// `Value` is ``HTTPResponse`` for outcome observers, and ``Reply`` for a ``RequestModel``.
+public enum CallOutcome<Value: Sendable>: Sendable {
     /// The call succeeded.
-    case success(HTTPResponse)
+    case success(Value)
     /// The server answered and reported a failure, by its envelope's code or by the success judge.
     case failure(BusinessFailure, NetworkError)
     /// Any other failure: the network, the status, the decoding, a cancellation.
     case networkError(NetworkError)
 
-    init(_ error: NetworkError) {
+    init(_ result: Result<Value, NetworkError>) {
+        switch result {
+        case .success(let value): self = .success(value)
+        case .failure(let error): self.init(error)
+        }
+    }
+
+    private init(_ error: NetworkError) {
         if let failure = error.businessFailure, case .business = error.kind {
             self = .failure(failure, error)
         } else {
@@ -21,7 +30,8 @@ public enum CallOutcome: Sendable {
 /// Receives the outcome of each call before its caller does, for example to notice an expired token or an untrusted
 /// certificate. A call that fails before its request is made, for example because of a name that is not in the table,
 /// has a request without a URL.
-public typealias OutcomeObserver = @Sendable (_ outcome: CallOutcome, _ request: HTTPRequest) async -> Void
+public typealias OutcomeObserver =
+    @Sendable (_ outcome: CallOutcome<HTTPResponse>, _ request: HTTPRequest) async -> Void
 
 /// Fixes the cause of a call's failure, and has the call sent again.
 ///

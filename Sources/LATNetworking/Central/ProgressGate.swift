@@ -55,7 +55,16 @@ final class ProgressBoard: Sendable {
         }
     }
 
-    func finish() { latest.finish(latest.current.ended) }
+    /// Ends with the last value. For a response whose progress nobody observed in time, that is its whole body.
+    func finish(_ result: Result<HTTPResponse, any Error>?) {
+        var last = latest.current.ended
+        if case .success(let response) = result, last.completed == 0, last.direction == .download,
+            let count = response.body.data?.count
+        {
+            (last.completed, last.total) = (Int64(count), Int64(count))
+        }
+        latest.finish(last)
+    }
 }
 
 /// The progress from now on: the current value, then changes, at most twenty a second, and at last the final value. Each

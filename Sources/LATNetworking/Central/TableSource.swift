@@ -14,7 +14,7 @@ final class TableSource: Sendable {
     private let kept: Mutex<DomainTable?>
 
     /// Watches the file of a table. If that fails, the table stays fixed, and the observer gets the error.
-    init(_ table: DomainTable?, observer: (@Sendable (DomainTableWatcher.Event) -> Void)?) {
+    init(_ table: DomainTable?, observer: (@Sendable (DomainTable.FileEvent) -> Void)?) {
         let report = observer ?? Self.reportRejected
         kept = Mutex(table)
         guard let table, let path = table.path else {
@@ -49,7 +49,7 @@ final class TableSource: Sendable {
         }
     }
 
-    private static func reportRejected(_ event: DomainTableWatcher.Event) {
+    private static func reportRejected(_ event: DomainTable.FileEvent) {
         guard case .rejected(let error) = event else { return }
         RequestLog.standardError("LATNetworking: \(error.message); the table is unchanged")
     }

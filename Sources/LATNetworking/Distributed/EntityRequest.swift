@@ -97,7 +97,7 @@ extension EntityRequest {
     }
 
     /// Sets the fields that are sent after the body.
-    public func trailers(_ trailers: RequestTrailers) -> EntityCall<Model> {
+    public func trailers(_ trailers: HTTPRequest.Trailers) -> EntityCall<Model> {
         call.with { $0.options.trailers = trailers }
     }
 
@@ -247,7 +247,7 @@ extension EntityRequest {
     @discardableResult
     public func download(
         to path: String, on manager: CentralRequestManager = .shared, segments: Int = 1,
-        options: DownloadOptions = DownloadOptions()
+        options: Download.Options = Download.Options()
     ) -> Download {
         let call = call
         return manager.download(to: path, segments: segments, options: options) { () throws(NetworkError) in

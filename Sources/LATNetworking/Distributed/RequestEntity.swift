@@ -87,7 +87,7 @@ public struct RequestOptions: Sendable {
     public var maxConnectionsPerHost: Int?
     /// Authorities, client certificate and oldest version of TLS. Each that is `nil`, the default, comes from the row or
     /// the manager.
-    public var tls = RequestTLS()
+    public var tls = HTTPRequest.TLS()
     /// The accepted public keys of the server (``HTTPRequest/pinnedPublicKeys``); empty for those of the manager alone,
     /// whatever the row says. Default `nil`.
     public var pinnedPublicKeys: [String]?
@@ -100,7 +100,7 @@ public struct RequestOptions: Sendable {
     /// Whether the body is compressed with gzip (``HTTPRequest/compressesBody``). Default `nil`: the row's choice.
     public var compressesBody: Bool?
     /// Fields that are sent after the body. Default `nil`.
-    public var trailers: RequestTrailers?
+    public var trailers: HTTPRequest.Trailers?
     /// The most bytes received per second (``HTTPRequest/maxReceiveRate``). Default `nil`: the manager's limit.
     public var maxReceiveRate: Int64?
     /// The most bytes sent per second (``HTTPRequest/maxSendRate``). Default `nil`: the manager's limit.

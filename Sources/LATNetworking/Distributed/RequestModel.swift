@@ -65,7 +65,7 @@ open class RequestModel<Model: Decodable & Sendable> {
     ///
     /// Runs before delivery, away from the caller. A class method, because the object may be changed or gone by then.
     ///
-    /// - Throws: any error; the outcome is then ``RequestModelOutcome/networkError(_:)``. A ``NetworkError`` is
+    /// - Throws: any error; the outcome is then ``CallOutcome/networkError(_:)``. A ``NetworkError`` is
     ///   delivered unchanged, any other error as ``NetworkError/Kind/decoding(path:)``.
     open class func model(from reply: Reply<Model>) throws -> Model { reply.model }
 
@@ -82,10 +82,10 @@ open class RequestModel<Model: Decodable & Sendable> {
     ///   - completion: called with the outcome. Default `nil`.
     @discardableResult
     public func start(
-        on manager: CentralRequestManager = .shared, _ completion: RequestModelCall<Model>.Completion? = nil
-    ) -> RequestModelCall<Model> {
+        on manager: CentralRequestManager = .shared, _ completion: RequestModel<Model>.Call.Completion? = nil
+    ) -> RequestModel<Model>.Call {
         let plan = Result { () throws(NetworkError) in EntityPlan(content: try content(), options: options) }
-        let blueprint = RequestModelCall<Model>.Blueprint(
+        let blueprint = RequestModel<Model>.Call.Blueprint(
             route: route, manager: manager, plan: plan, refine: Self.refinement(type(of: self)), running: running,
             deliver: { [weak delegate] call, outcome in
                 completion?(call, outcome)
@@ -94,7 +94,7 @@ open class RequestModel<Model: Decodable & Sendable> {
         return blueprint.start()
     }
 
-    /// Cancels every running call of this model, including those started again by ``RequestModelCall/restart()``. Each
+    /// Cancels every running call of this model, including those started again by ``RequestModel/Call/restart()``. Each
     /// ends with `.networkError` of kind ``NetworkError/Kind/cancelled``.
     public func cancel() { running.cancel() }
 
@@ -122,33 +122,11 @@ open class RequestModel<Model: Decodable & Sendable> {
     }
 }
 
-/// How a call of a ``RequestModel`` ended.
-public enum RequestModelOutcome<Model: Sendable>: Sendable {
-    /// The server reported success.
-    case success(Reply<Model>)
-    /// The server reported a failure, by its envelope's code or by the success judge. The error holds the response.
-    case failure(BusinessFailure, NetworkError)
-    /// Any other failure: the network, the status, the decoding, a cancellation. The error holds the response,
-    /// including its body, if there was one.
-    case networkError(NetworkError)
-
-    init(_ result: Result<Reply<Model>, NetworkError>) {
-        switch result {
-        case .success(let reply): self = .success(reply)
-        case .failure(let error):
-            switch CallOutcome(error) {
-            case .failure(let failure, let error): self = .failure(failure, error)
-            case .success, .networkError: self = .networkError(error)
-            }
-        }
-    }
-}
-
 /// Receives the outcomes of ``RequestModel`` calls. One delegate may serve models of any kind;
-/// ``RequestModelCall/route`` distinguishes them.
+/// ``RequestModel/Call/route`` distinguishes them.
 ///
 /// ```swift
-/// func requestModel<Model>(_ call: RequestModelCall<Model>, didEndWith outcome: RequestModelOutcome<Model>) {
+/// func requestModel<Model>(_ call: RequestModel<Model>.Call, didEndWith outcome: CallOutcome<Reply<Model>>) {
 ///     if case .success(let reply) = outcome, let user = reply.model as? User { show(user) }
 /// }
 /// ```
@@ -156,48 +134,50 @@ public protocol RequestModelDelegate: AnyObject, Sendable {
     /// Called once for each call, after its closure, on the manager's callback executor, and once before that for a
     /// cached reply.
     func requestModel<Model: Decodable & Sendable>(
-        _ call: RequestModelCall<Model>, didEndWith outcome: RequestModelOutcome<Model>)
+        _ call: RequestModel<Model>.Call, didEndWith outcome: CallOutcome<Reply<Model>>)
 }
 
-/// One call of a ``RequestModel``, running or ended.
-public struct RequestModelCall<Model: Decodable & Sendable>: Sendable {
-    /// Receives the call and its outcome.
-    public typealias Completion =
-        @Sendable (
-            _ call: RequestModelCall<Model>, _ outcome: RequestModelOutcome<Model>
-        ) -> Void
+extension RequestModel {
+    /// One call of a ``RequestModel``, running or ended.
+    public struct Call: Sendable {
+        /// Receives the call and its outcome.
+        public typealias Completion =
+            @Sendable (
+                _ call: Call, _ outcome: CallOutcome<Reply<Model>>
+            ) -> Void
 
-    /// The handle of the call: cancels, suspends and resumes it, and identifies it by its key.
-    public let task: RequestTask
+        /// The handle of the call: cancels, suspends and resumes it, and identifies it by its key.
+        public let task: RequestTask
 
-    private let blueprint: Blueprint
+        private let blueprint: Blueprint
 
-    /// Where the request goes.
-    public var route: Route { blueprint.route }
+        /// Where the request goes.
+        public var route: Route { blueprint.route }
 
-    /// Cancels this call, unless it has ended. Its outcome is `.networkError` of kind ``NetworkError/Kind/cancelled``.
-    public func cancel() { task.cancel() }
+        /// Cancels this call, unless it has ended. Its outcome is `.networkError` of kind ``NetworkError/Kind/cancelled``.
+        public func cancel() { task.cancel() }
 
-    /// Sends the same request once more, as a new call with its own outcome. Closure and delegate may call this.
-    @discardableResult
-    public func restart() -> RequestModelCall { blueprint.start() }
+        /// Sends the same request once more, as a new call with its own outcome. Closure and delegate may call this.
+        @discardableResult
+        public func restart() -> Call { blueprint.start() }
 
-    /// What is needed to start a call, and to start it again.
-    struct Blueprint: Sendable {
-        let route: Route
-        let manager: CentralRequestManager
-        let plan: Result<EntityPlan, NetworkError>
-        let refine: @Sendable (Reply<Model>) throws -> Reply<Model>
-        let running: RunningCalls
-        let deliver: Completion
+        /// What is needed to start a call, and to start it again.
+        struct Blueprint: Sendable {
+            let route: Route
+            let manager: CentralRequestManager
+            let plan: Result<EntityPlan, NetworkError>
+            let refine: @Sendable (Reply<Model>) throws -> Reply<Model>
+            let running: RunningCalls
+            let deliver: Completion
 
-        func start() -> RequestModelCall {
-            let task = manager.start(plan, as: Model.self, refine: refine) { task, result in
-                if task.isFinished { running.remove(task) }
-                deliver(RequestModelCall(task: task, blueprint: self), RequestModelOutcome(result))
+            func start() -> Call {
+                let task = manager.start(plan, as: Model.self, refine: refine) { task, result in
+                    if task.isFinished { running.remove(task) }
+                    deliver(Call(task: task, blueprint: self), CallOutcome(result))
+                }
+                running.add(task)
+                return Call(task: task, blueprint: self)
             }
-            running.add(task)
-            return RequestModelCall(task: task, blueprint: self)
         }
     }
 }

@@ -1,39 +1,41 @@
 import HTTPCore
 
-/// A policy that stops requests to a host for a while after repeated failures.
-///
-/// ```swift
-/// configuration.circuitBreaker = CircuitBreakerPolicy(failures: 5, pause: .seconds(30))
-/// ```
-///
-/// After a number of failures in a row, requests to the host fail at once with ``NetworkError/Kind/circuitOpen``, and
-/// nothing is sent. After the pause, one request probes the host. Its success closes the circuit, its failure starts
-/// another pause.
-public struct CircuitBreakerPolicy: Hashable, Sendable {
-    /// The number of failures in a row that open the circuit. Default 5.
-    public var failures: Int
-    /// How long the circuit stays open. Default 30 s.
-    public var pause: Duration
-    /// The statuses that count as failures, like network failures. Default 500, 502, 503, 504.
-    public var statuses: Set<Int>
+extension RequestLimits {
+    /// A policy that stops requests to a host for a while after repeated failures.
+    ///
+    /// ```swift
+    /// configuration.circuitBreaker = RequestLimits.CircuitBreakerPolicy(failures: 5, pause: .seconds(30))
+    /// ```
+    ///
+    /// After a number of failures in a row, requests to the host fail at once with ``NetworkError/Kind/circuitOpen``, and
+    /// nothing is sent. After the pause, one request probes the host. Its success closes the circuit, its failure starts
+    /// another pause.
+    public struct CircuitBreakerPolicy: Hashable, Sendable {
+        /// The number of failures in a row that open the circuit. Default 5.
+        public var failures: Int
+        /// How long the circuit stays open. Default 30 s.
+        public var pause: Duration
+        /// The statuses that count as failures, like network failures. Default 500, 502, 503, 504.
+        public var statuses: Set<Int>
 
-    /// Creates a policy.
-    public init(failures: Int = 5, pause: Duration = .seconds(30), statuses: Set<Int> = [500, 502, 503, 504]) {
-        self.failures = failures
-        self.pause = pause
-        self.statuses = statuses
-    }
+        /// Creates a policy.
+        public init(failures: Int = 5, pause: Duration = .seconds(30), statuses: Set<Int> = [500, 502, 503, 504]) {
+            self.failures = failures
+            self.pause = pause
+            self.statuses = statuses
+        }
 
-    /// Whether a response or error means that the host works; `nil` if it says nothing, like a cancellation.
-    func judge(_ answer: Result<HTTPResponse, any Error>) -> Bool? {
-        switch answer {
-        case .success(let response): return !statuses.contains(response.status)
-        case .failure(let error):
-            guard let error = error as? NetworkError else { return nil }
-            return switch error.kind {
-            case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation: false
-            case .redirect, .bodyTooLarge, .httpStatus: true
-            default: nil
+        /// Whether a response or error means that the host works; `nil` if it says nothing, like a cancellation.
+        func judge(_ answer: Result<HTTPResponse, any Error>) -> Bool? {
+            switch answer {
+            case .success(let response): return !statuses.contains(response.status)
+            case .failure(let error):
+                guard let error = error as? NetworkError else { return nil }
+                return switch error.kind {
+                case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation: false
+                case .redirect, .bodyTooLarge, .httpStatus: true
+                default: nil
+                }
             }
         }
     }
@@ -56,13 +58,13 @@ struct CircuitBreaker: Sendable {
     }
 
     /// May change; the failures so far and an open circuit's end stay.
-    var policy: CircuitBreakerPolicy
+    var policy: RequestLimits.CircuitBreakerPolicy
     private var state = State.closed(failures: 0)
     private var tickets: UInt64 = 0
     /// The first ticket of the present state. Results of older tickets are ignored.
     private var firstTicket: UInt64 = 1
 
-    init(_ policy: CircuitBreakerPolicy) { self.policy = policy }
+    init(_ policy: RequestLimits.CircuitBreakerPolicy) { self.policy = policy }
 
     /// Whether no failure is recorded.
     var isIdle: Bool { state == .closed(failures: 0) }

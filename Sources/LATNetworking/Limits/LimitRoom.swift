@@ -10,7 +10,7 @@ final class LimitRoom: Room {
     struct OfRow: Sendable {
         var limits: RequestLimits?
         /// `nil` for the manager's.
-        var circuit: CircuitChoice?
+        var circuit: DomainTable.CircuitChoice?
         /// The ``TableSnapshot/revision`` of the row: the newest one counts.
         var revision: UInt64 = 0
 
@@ -24,12 +24,12 @@ final class LimitRoom: Room {
 
     /// A circuit that a request is subject to.
     private struct Circuit {
-        let policy: CircuitBreakerPolicy
+        let policy: RequestLimits.CircuitBreakerPolicy
         /// The host, for a domain with a policy of its own after the domain's name.
         let key: String
     }
 
-    private let policy: CircuitBreakerPolicy?
+    private let policy: RequestLimits.CircuitBreakerPolicy?
     /// `nil` if the manager limits nothing.
     private let gate: LimitGate?
     private let clock: CallClock
@@ -38,7 +38,8 @@ final class LimitRoom: Room {
     private let knowsDomains = Atomic(false)
 
     init(
-        _ limits: RequestLimits = RequestLimits(), _ policy: CircuitBreakerPolicy? = nil, clock: CallClock = .continuous
+        _ limits: RequestLimits = RequestLimits(), _ policy: RequestLimits.CircuitBreakerPolicy? = nil,
+        clock: CallClock = .continuous
     ) {
         self.policy = policy
         gate = limits.isUnlimited ? nil : LimitGate(limits, clock: clock)
@@ -140,7 +141,7 @@ final class LimitRoom: Room {
     }
 
     private static func isOpen(
-        _ host: String, _ pause: Duration?, _ policy: CircuitBreakerPolicy, _ request: HTTPRequest
+        _ host: String, _ pause: Duration?, _ policy: RequestLimits.CircuitBreakerPolicy, _ request: HTTPRequest
     ) -> NetworkError {
         let next = pause.map { "it is tried again in \($0)" } ?? "it is being tried again"
         return NetworkError(

@@ -3,18 +3,20 @@ public import HTTPCore
 import Platform
 import Synchronization
 
-/// Displays that work is in progress, such as a HUD or a status line.
-public protocol ActivityPresenter: Sendable {
-    /// Displays the activity, or changes its tip. Called on any thread, but never concurrently.
-    func show(_ tip: String?)
-    /// Hides the activity.
-    func dismiss()
+extension ActivityIndicator {
+    /// Displays that work is in progress, such as a HUD or a status line.
+    public protocol Presenter: Sendable {
+        /// Displays the activity, or changes its tip. Called on any thread, but never concurrently.
+        func show(_ tip: String?)
+        /// Hides the activity.
+        func dismiss()
+    }
 }
 
 /// Shows that calls are running, without flicker: short work is not shown, and what is shown stays for a minimum time.
 ///
 /// ```swift
-/// let indicator = ActivityIndicator(TerminalSpinner())
+/// let indicator = ActivityIndicator(ActivityIndicator.TerminalSpinner())
 /// configuration.accessories = [indicator]        // for every call
 /// let activity = indicator.show("Uploading")     // or for work of the app
 /// indicator.dismiss(activity)
@@ -36,7 +38,7 @@ public final class ActivityIndicator: RequestAccessory {
         var isTelling = false
     }
 
-    private let presenter: any ActivityPresenter
+    private let presenter: any ActivityIndicator.Presenter
     private let tip: @Sendable (ObservedCall) -> String?
     private let clock: CallClock
     private let contents: Mutex<Contents>
@@ -49,14 +51,14 @@ public final class ActivityIndicator: RequestAccessory {
     ///   - minimum: How long it is shown at least. Default 500 ms.
     ///   - tip: Returns the text for a call. Default none.
     public convenience init(
-        _ presenter: any ActivityPresenter, delay: Duration = .milliseconds(300),
+        _ presenter: any ActivityIndicator.Presenter, delay: Duration = .milliseconds(300),
         minimum: Duration = .milliseconds(500), tip: @escaping @Sendable (ObservedCall) -> String? = { _ in nil }
     ) {
         self.init(presenter, delay: delay, minimum: minimum, tip: tip, clock: .continuous)
     }
 
     init(
-        _ presenter: any ActivityPresenter, delay: Duration, minimum: Duration,
+        _ presenter: any ActivityIndicator.Presenter, delay: Duration, minimum: Duration,
         tip: @escaping @Sendable (ObservedCall) -> String?, clock: CallClock
     ) {
         self.presenter = presenter
@@ -151,61 +153,64 @@ public final class ActivityIndicator: RequestAccessory {
     }
 }
 
-/// Shows a spinner in the current line of a terminal. Writes nothing if the output is not a terminal.
-public final class TerminalSpinner: ActivityPresenter {
-    private struct State {
-        var tip: String?
-        var turning: Task<Void, Never>?
-    }
-
-    private let descriptor: Int32
-    private let state = Mutex(State())
-
-    /// Creates a spinner.
-    ///
-    /// - Parameter descriptor: The file descriptor of a terminal. Default 2, the standard error.
-    public init(descriptor: Int32 = 2) { self.descriptor = descriptor }
-
-    /// Shows the spinner, with the tip beside it.
-    public func show(_ tip: String?) {
-        guard isatty(descriptor) == 1 else { return }
-        state.withLock { state in
-            state.tip = tip
-            if state.turning == nil { state.turning = Task { [weak self] in await self?.turn() } }
+extension ActivityIndicator {
+    /// Shows a spinner in the current line of a terminal. Writes nothing if the output is not a terminal.
+    public final class TerminalSpinner: ActivityIndicator.Presenter {
+        private struct State {
+            var tip: String?
+            var turning: Task<Void, Never>?
         }
-    }
 
-    /// Stops the spinner and clears the line.
-    public func dismiss() {
-        state.withLock { state in
-            state.turning?.cancel()
-            guard state.turning != nil else { return }
-            state.turning = nil
-            state.tip = nil
-            write("\r\u{1B}[K")
-        }
-    }
+        private let descriptor: Int32
+        private let state = Mutex(State())
 
-    private func turn() async {
-        var frame = 0
-        let frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"]
-        while !Task.isCancelled {
+        /// Creates a spinner.
+        ///
+        /// - Parameter descriptor: The file descriptor of a terminal. Default 2, the standard error.
+        public init(descriptor: Int32 = 2) { self.descriptor = descriptor }
+
+        /// Shows the spinner, with the tip beside it.
+        public func show(_ tip: String?) {
+            guard isatty(descriptor) == 1 else { return }
             state.withLock { state in
-                // A frame written after the line was cleared would remain.
-                guard !Task.isCancelled else { return }
-                write("\r\u{1B}[K\(frames[frame % frames.count])\(state.tip.map { " " + URLText.visible($0) } ?? "")")
+                state.tip = tip
+                if state.turning == nil { state.turning = Task { [weak self] in await self?.turn() } }
             }
-            frame += 1
-            try? await Task.sleep(for: .milliseconds(100))
         }
-    }
 
-    private func write(_ text: String) {
-        var bytes = Array(text.utf8)[...]
-        while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            guard count > 0 else { return }
-            bytes = bytes.dropFirst(count)
+        /// Stops the spinner and clears the line.
+        public func dismiss() {
+            state.withLock { state in
+                state.turning?.cancel()
+                guard state.turning != nil else { return }
+                state.turning = nil
+                state.tip = nil
+                write("\r\u{1B}[K")
+            }
+        }
+
+        private func turn() async {
+            var frame = 0
+            let frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"]
+            while !Task.isCancelled {
+                state.withLock { state in
+                    // A frame written after the line was cleared would remain.
+                    guard !Task.isCancelled else { return }
+                    write(
+                        "\r\u{1B}[K\(frames[frame % frames.count])\(state.tip.map { " " + URLText.visible($0) } ?? "")")
+                }
+                frame += 1
+                try? await Task.sleep(for: .milliseconds(100))
+            }
+        }
+
+        private func write(_ text: String) {
+            var bytes = Array(text.utf8)[...]
+            while !bytes.isEmpty {
+                let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+                guard count > 0 else { return }
+                bytes = bytes.dropFirst(count)
+            }
         }
     }
 }

@@ -64,7 +64,7 @@ public struct CallEvent: Sendable {
 /// however the call ends.
 ///
 /// ```swift
-/// configuration.accessories = [ActivityIndicator(TerminalSpinner()), RequestLog(.summary)]
+/// configuration.accessories = [ActivityIndicator(ActivityIndicator.TerminalSpinner()), RequestLog(.summary)]
 /// ```
 ///
 /// A call that fails before it has a request, for example because the table lacks its domain, is not reported. The
@@ -93,37 +93,6 @@ extension RequestAccessory {
     public func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {}
     /// Does nothing.
     public func handle(_ event: CallEvent) {}
-}
-
-/// The events of a manager's calls, as they happen.
-///
-/// ```swift
-/// for await event in manager.events {
-///     if case .retrying(let wait) = event.kind { print(event.call.request.url, "again in", wait) }
-/// }
-/// ```
-///
-/// Events are collected once an iterator exists. A slow reader loses the oldest events, but never delays a call.
-public struct CallEvents: AsyncSequence, Sendable {
-    /// An event of one of the calls.
-    public typealias Element = CallEvent
-
-    private let hub: CallEventHub
-
-    init(_ hub: CallEventHub) { self.hub = hub }
-
-    /// Starts to collect the events of new calls, until the iterator or the manager is released.
-    public func makeAsyncIterator() -> Iterator { Iterator(hub.events()) }
-
-    /// Returns one event after the other.
-    public struct Iterator: AsyncIteratorProtocol {
-        private var events: AsyncStream<CallEvent>.Iterator
-
-        init(_ events: AsyncStream<CallEvent>) { self.events = events.makeAsyncIterator() }
-
-        /// The next event; `nil` if the manager was released or the task is cancelled.
-        public mutating func next() async -> CallEvent? { await events.next() }
-    }
 }
 
 /// Distributes the events of a manager's calls. A slow reader loses the oldest.

@@ -1,25 +1,27 @@
 import Platform
 
-/// The kind of a machine's network connection.
-public enum InterfaceKind: String, Hashable, Sendable, CaseIterable {
-    /// A cable, or a device that looks like one: Ethernet, a bridge, a tunnel, a virtual pair.
-    case wired
-    /// A wireless network.
-    case wifi
-    /// A mobile network.
-    case cellular
-    /// Only the machine itself.
-    case loopback
-    /// No connection.
-    case none
+extension Reachability {
+    /// The kind of a machine's network connection.
+    public enum InterfaceKind: String, Hashable, Sendable, CaseIterable {
+        /// A cable, or a device that looks like one: Ethernet, a bridge, a tunnel, a virtual pair.
+        case wired
+        /// A wireless network.
+        case wifi
+        /// A mobile network.
+        case cellular
+        /// Only the machine itself.
+        case loopback
+        /// No connection.
+        case none
+    }
 }
 
 /// A network interface of this machine, as the kernel describes it in `/sys/class/net`.
-public struct NetworkInterface: Hashable, Sendable {
+package struct NetworkInterface: Hashable, Sendable {
     /// The name, such as `eth0`.
     public var name: String
     /// The kind.
-    public var kind: InterfaceKind
+    public var kind: Reachability.InterfaceKind
     /// Whether it is enabled and has a carrier.
     public var isRunning: Bool
     /// Whether it has a default route, so that packets to any address can leave through it.
@@ -29,7 +31,7 @@ public struct NetworkInterface: Hashable, Sendable {
     public static var all: [NetworkInterface] { InterfaceReader().interfaces }
 
     /// The kind of the preferred running interface, with a default route if there is one; `none` without any.
-    public static var currentKind: InterfaceKind { InterfaceReader().currentKind }
+    public static var currentKind: Reachability.InterfaceKind { InterfaceReader().currentKind }
 }
 
 /// Reads interfaces and routes from the kernel's files, or from others in tests.
@@ -39,7 +41,7 @@ struct InterfaceReader {
     /// - Parameter root: The directory that contains `sys` and `proc`. Default: `/`.
     init(root: String = "") { files = SystemFiles(root: root) }
 
-    var currentKind: InterfaceKind { interfaces.first { $0.isRunning }?.kind ?? .none }
+    var currentKind: Reachability.InterfaceKind { interfaces.first { $0.isRunning }?.kind ?? .none }
 
     var interfaces: [NetworkInterface] {
         let routes = defaultRoutes
@@ -49,7 +51,8 @@ struct InterfaceReader {
             let isRunning =
                 (interface.flags ?? 0) & 0x1 != 0 && ["up", "unknown"].contains(interface.state ?? "unknown")
             return NetworkInterface(
-                name: name, kind: InterfaceKind(rawValue: interface.kind.rawValue) ?? .wired, isRunning: isRunning,
+                name: name, kind: Reachability.InterfaceKind(rawValue: interface.kind.rawValue) ?? .wired,
+                isRunning: isRunning,
                 hasDefaultRoute: routes[name] != nil)
         }
         func rank(_ interface: NetworkInterface) -> (Int, Int, String) {

@@ -9,13 +9,13 @@ struct ProbeTarget: Hashable, Sendable {
     /// The URLs in the order in which they are probed. The first reachable one counts.
     var urls: [String]
     var pins: [String] = []
-    var tls: RequestTLS?
-    var check: ReachabilityConfiguration.ResponseCheck?
+    var tls: HTTPRequest.TLS?
+    var check: Reachability.Configuration.ResponseCheck?
 
     /// - Parameter text: The name of a domain, or an absolute URL.
     /// - Throws: ``NetworkError`` for an unusable URL, an unknown name, with the nearest known name, or a password that is
     ///   missing in the environment.
-    init(_ text: String, in table: DomainTable?, _ configuration: ReachabilityConfiguration) throws(NetworkError) {
+    init(_ text: String, in table: DomainTable?, _ configuration: Reachability.Configuration) throws(NetworkError) {
         if text.contains("://") {
             guard let origin = URLReference.origin(of: text) else {
                 throw .invalidRequest(
@@ -42,27 +42,27 @@ struct ProbeTarget: Hashable, Sendable {
 
 /// Runs the probes on the manager's engine, or on a separate one if the manager uses the app's own transport.
 final class ProbeSource: Sendable {
-    private let configuration: ReachabilityConfiguration
+    private let configuration: Reachability.Configuration
     private let engines: LazyEngine
 
-    init(_ configuration: ReachabilityConfiguration, engines: LazyEngine) {
+    init(_ configuration: Reachability.Configuration, engines: LazyEngine) {
         self.configuration = configuration
         self.engines = engines
     }
 
     /// Probes the addresses of a target one after the other.
-    func attempt(_ target: ProbeTarget) async -> ReachabilityReport {
-        var first: ReachabilityReport?
+    func attempt(_ target: ProbeTarget) async -> Reachability.Report {
+        var first: Reachability.Report?
         for url in target.urls {
             let report = await attempt(url, target)
             if report.status.isReachable { return report }
             first = first ?? report
         }
-        return first ?? ReachabilityReport(target: "")
+        return first ?? Reachability.Report(target: "")
     }
 
-    private func attempt(_ url: String, _ target: ProbeTarget) async -> ReachabilityReport {
-        var report = ReachabilityReport(target: url)
+    private func attempt(_ url: String, _ target: ProbeTarget) async -> Reachability.Report {
+        var report = Reachability.Report(target: url)
         report.url = url
         do {
             let engine = try engines.engine()
@@ -73,7 +73,7 @@ final class ProbeSource: Sendable {
             request.tls = target.tls
             let connection = await engine.connect(for: request)
             report.timings = connection.timings
-            if let reason = UnreachableReason(connection) {
+            if let reason = Reachability.UnreachableReason(connection) {
                 report.status = .unreachable(reason: reason)
                 report.error = Self.error(connection, reason, url)
             } else {
@@ -85,7 +85,7 @@ final class ProbeSource: Sendable {
             report.status = .unreachable(reason: .captivePortal)
             report.error = error.error
         } catch let error as NetworkError {
-            report.status = .unreachable(reason: UnreachableReason(error))
+            report.status = .unreachable(reason: Reachability.UnreachableReason(error))
             report.error = error
         } catch {
             report.status = .unreachable(reason: .other)
@@ -97,7 +97,7 @@ final class ProbeSource: Sendable {
 
     /// The error of a probe. Its next step depends on whether there is a route.
     private static func error(
-        _ connection: ConnectionReport, _ reason: UnreachableReason, _ url: String
+        _ connection: ConnectionReport, _ reason: Reachability.UnreachableReason, _ url: String
     ) -> NetworkError? {
         guard reason == .network, let error = connection.error, error.kind == .connect else { return connection.error }
         let place = URLReference.origin(of: url) ?? URLText.redacted(url)
@@ -114,7 +114,7 @@ final class ProbeSource: Sendable {
 
     /// Sends the request of a check and compares the response.
     private func check(
-        _ check: ReachabilityConfiguration.ResponseCheck, _ probe: HTTPRequest, _ engine: CurlTransport
+        _ check: Reachability.Configuration.ResponseCheck, _ probe: HTTPRequest, _ engine: CurlTransport
     ) async throws {
         var request = probe
         request.url =

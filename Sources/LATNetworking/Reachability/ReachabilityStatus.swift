@@ -3,123 +3,133 @@ public import FoundationEssentials
 import Glibc
 public import HTTPCore
 
-/// The last known reachability of a server.
-public enum ReachabilityStatus: Hashable, Sendable {
-    /// It has not been probed yet.
-    case unknown
-    /// A connection was made. `latency` is its duration without the name look-up and TLS. `address` is the address of
-    /// the server, or of the proxy if there is one; it is empty for a Unix domain socket.
-    case reachable(latency: Duration, address: String)
-    /// No connection could be made, or what responded is not the server.
-    case unreachable(reason: UnreachableReason)
+extension Reachability {
+    /// The last known reachability of a server.
+    public enum Status: Hashable, Sendable {
+        /// It has not been probed yet.
+        case unknown
+        /// A connection was made. `latency` is its duration without the name look-up and TLS. `address` is the address of
+        /// the server, or of the proxy if there is one; it is empty for a Unix domain socket.
+        case reachable(latency: Duration, address: String)
+        /// No connection could be made, or what responded is not the server.
+        case unreachable(reason: Reachability.UnreachableReason)
 
-    /// Whether a connection was made. `false` before the first probe.
-    public var isReachable: Bool { if case .reachable = self { true } else { false } }
+        /// Whether a connection was made. `false` before the first probe.
+        public var isReachable: Bool { if case .reachable = self { true } else { false } }
 
-    /// The duration of the connection; `nil` without one.
-    public var latency: Duration? { if case .reachable(let latency, _) = self { latency } else { nil } }
+        /// The duration of the connection; `nil` without one.
+        public var latency: Duration? { if case .reachable(let latency, _) = self { latency } else { nil } }
 
-    /// The address that was connected to; `nil` without a connection.
-    public var address: String? { if case .reachable(_, let address) = self { address } else { nil } }
+        /// The address that was connected to; `nil` without a connection.
+        public var address: String? { if case .reachable(_, let address) = self { address } else { nil } }
 
-    /// The reason why no connection could be made; `nil` if one was, and before the first probe.
-    public var reason: UnreachableReason? { if case .unreachable(let reason) = self { reason } else { nil } }
+        /// The reason why no connection could be made; `nil` if one was, and before the first probe.
+        public var reason: Reachability.UnreachableReason? {
+            if case .unreachable(let reason) = self { reason } else { nil }
+        }
 
-    /// Whether the two differ in more than their latency. Only such changes are reported.
-    func isChange(after other: ReachabilityStatus?) -> Bool {
-        switch (self, other) {
-        case (.reachable(_, let new), .reachable(_, let old)): new != old
-        default: self != other
+        /// Whether the two differ in more than their latency. Only such changes are reported.
+        func isChange(after other: Reachability.Status?) -> Bool {
+            switch (self, other) {
+            case (.reachable(_, let new), .reachable(_, let old)): new != old
+            default: self != other
+            }
         }
     }
 }
 
-/// The reason why a server cannot be reached.
-public enum UnreachableReason: String, Hashable, Sendable, CaseIterable {
-    /// The name was not found, or no name server answered.
-    case dns
-    /// The machine refused the connection: no process listens at the port.
-    case refused
-    /// There was no response in time: a firewall drops the packets, or the machine is off.
-    case timeout
-    /// The TLS handshake failed: certificate, pin, version.
-    case tls
-    /// The proxy cannot be reached, or refuses to connect to the server.
-    case proxy
-    /// There is no route: no network, or a machine that does not answer its neighbours.
-    case network
-    /// A connection was made, but the response fails the check. Most likely a captive portal responded.
-    case captivePortal
-    /// The table has no such domain, or the URL cannot be used.
-    case unknownName
-    /// Another reason; see ``ReachabilityReport/error``.
-    case other
+extension Reachability {
+    /// The reason why a server cannot be reached.
+    public enum UnreachableReason: String, Hashable, Sendable, CaseIterable {
+        /// The name was not found, or no name server answered.
+        case dns
+        /// The machine refused the connection: no process listens at the port.
+        case refused
+        /// There was no response in time: a firewall drops the packets, or the machine is off.
+        case timeout
+        /// The TLS handshake failed: certificate, pin, version.
+        case tls
+        /// The proxy cannot be reached, or refuses to connect to the server.
+        case proxy
+        /// There is no route: no network, or a machine that does not answer its neighbours.
+        case network
+        /// A connection was made, but the response fails the check. Most likely a captive portal responded.
+        case captivePortal
+        /// The table has no such domain, or the URL cannot be used.
+        case unknownName
+        /// Another reason; see ``Reachability/Report/error``.
+        case other
+    }
 }
 
-/// The result of a probe with its details.
-public struct ReachabilityReport: Sendable {
-    /// The name or URL that was requested.
-    public var target: String
-    /// The probed URL. For a domain it is the base URL, or the first reachable mirror; empty if there is none.
-    public var url = ""
-    /// The status.
-    public var status = ReachabilityStatus.unknown
-    /// The times of name look-up, connection and TLS, each measured from the start.
-    public var timings = Timings.none
-    /// The error with its next step; `nil` if the server is reachable.
-    public var error: NetworkError?
-    /// The time of the probe; `nil` if there was none.
-    public var date: Date?
+extension Reachability {
+    /// The result of a probe with its details.
+    public struct Report: Sendable {
+        /// The name or URL that was requested.
+        public var target: String
+        /// The probed URL. For a domain it is the base URL, or the first reachable mirror; empty if there is none.
+        public var url = ""
+        /// The status.
+        public var status = Reachability.Status.unknown
+        /// The times of name look-up, connection and TLS, each measured from the start.
+        public var timings = Timings.none
+        /// The error with its next step; `nil` if the server is reachable.
+        public var error: NetworkError?
+        /// The time of the probe; `nil` if there was none.
+        public var date: Date?
 
-    init(target: String) { self.target = target }
+        init(target: String) { self.target = target }
+    }
 }
 
-/// The settings of a manager's reachability.
-public struct ReachabilityConfiguration: Sendable {
-    /// How long a reachable result is valid. Default 10 s. A change of the network invalidates it.
-    public var ttl: Duration = .seconds(10)
-    /// How long an unreachable result is valid. Default 2 s.
-    public var failureTTL: Duration = .seconds(2)
-    /// The maximum time of a probe: name, connection and TLS, or the check. Default 5 s.
-    public var timeout: Duration = .seconds(5)
-    /// The request, and the response to it that makes a server count as reachable. Default `nil`: a connection is enough,
-    /// and nothing is sent.
-    public var check: ResponseCheck?
-    /// Checks for domains of the table, instead of ``check``. Default none.
-    public var checks: [String: ResponseCheck] = [:]
-    /// Whether calls that cannot connect wait for the network, unless they set it themselves. Default `false`.
-    public var waitsForConnectivity = false
-    /// The maximum time that a call waits for the network, in addition to its own timeout. Default 60 s.
-    public var connectivityTimeout: Duration = .seconds(60)
+extension Reachability {
+    /// The settings of a manager's reachability.
+    public struct Configuration: Sendable {
+        /// How long a reachable result is valid. Default 10 s. A change of the network invalidates it.
+        public var ttl: Duration = .seconds(10)
+        /// How long an unreachable result is valid. Default 2 s.
+        public var failureTTL: Duration = .seconds(2)
+        /// The maximum time of a probe: name, connection and TLS, or the check. Default 5 s.
+        public var timeout: Duration = .seconds(5)
+        /// The request, and the response to it that makes a server count as reachable. Default `nil`: a connection is enough,
+        /// and nothing is sent.
+        public var check: ResponseCheck?
+        /// Checks for domains of the table, instead of ``check``. Default none.
+        public var checks: [String: ResponseCheck] = [:]
+        /// Whether calls that cannot connect wait for the network, unless they set it themselves. Default `false`.
+        public var waitsForConnectivity = false
+        /// The maximum time that a call waits for the network, in addition to its own timeout. Default 60 s.
+        public var connectivityTimeout: Duration = .seconds(60)
 
-    /// Creates settings with the default values.
-    public init() {}
+        /// Creates settings with the default values.
+        public init() {}
 
-    /// An HTTP request and its expected response. Any other response is taken for that of a captive portal.
-    ///
-    /// ```swift
-    /// configuration.reachability.checks["daxiang"] = ResponseCheck(path: "/health", status: 200, contains: "ok")
-    /// ```
-    ///
-    /// The request is a `GET` without redirects, on a connection of its own that is closed afterwards.
-    public struct ResponseCheck: Hashable, Sendable {
-        /// The path, joined to the probed URL, or an absolute URL.
-        public var path: String
-        /// The expected status.
-        public var status: Int
-        /// The text that the body must contain; `nil` for any body.
-        public var contains: String?
+        /// An HTTP request and its expected response. Any other response is taken for that of a captive portal.
+        ///
+        /// ```swift
+        /// configuration.reachability.checks["daxiang"] = ResponseCheck(path: "/health", status: 200, contains: "ok")
+        /// ```
+        ///
+        /// The request is a `GET` without redirects, on a connection of its own that is closed afterwards.
+        public struct ResponseCheck: Hashable, Sendable {
+            /// The path, joined to the probed URL, or an absolute URL.
+            public var path: String
+            /// The expected status.
+            public var status: Int
+            /// The text that the body must contain; `nil` for any body.
+            public var contains: String?
 
-        /// Creates a check. The default status 204 fits `generate_204` pages.
-        public init(path: String, status: Int = 204, contains: String? = nil) {
-            self.path = path
-            self.status = status
-            self.contains = contains
+            /// Creates a check. The default status 204 fits `generate_204` pages.
+            public init(path: String, status: Int = 204, contains: String? = nil) {
+                self.path = path
+                self.status = status
+                self.contains = contains
+            }
         }
     }
 }
 
-extension UnreachableReason {
+extension Reachability.UnreachableReason {
     /// The reason for the result of a probe; `nil` if it connected.
     package init?(_ report: ConnectionReport) {
         guard let error = report.error else { return nil }
@@ -151,7 +161,7 @@ extension UnreachableReason {
             }
     }
 
-    private static func reason(ofSystemError error: Int32) -> UnreachableReason {
+    private static func reason(ofSystemError error: Int32) -> Reachability.UnreachableReason {
         switch error {
         case ENETUNREACH, EHOSTUNREACH, ENETDOWN, EHOSTDOWN, EADDRNOTAVAIL, EINVAL, EACCES, EPERM: .network
         case ETIMEDOUT: .timeout

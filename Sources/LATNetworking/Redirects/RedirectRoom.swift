@@ -64,10 +64,10 @@ struct RedirectRoom: Room {
         _ response: HTTPResponse, _ call: Call
     ) async throws -> HTTPRequest? {
         guard let handler else { return next }
-        let hop = RedirectHop(
+        let hop = RedirectPolicy.Hop(
             request: request, response: response, next: next, hops: hops,
             changesOrigin: URLReference.origin(of: next.url) != URLReference.origin(of: response.url))
-        let decision: RedirectDecision
+        let decision: RedirectPolicy.Decision
         do {
             decision = try await limits.run(for: call) { try await handler(hop) }
         } catch let error as CancellationError {

@@ -112,31 +112,35 @@ struct RedirectRule {
 ///
 /// Called after the rules of ``RedirectPolicy``, and not for hops that they refuse. An error that it throws fails the
 /// call with ``NetworkError/Kind/provider``.
-public typealias RedirectHandler = @Sendable (_ hop: RedirectHop) async throws -> RedirectDecision
+public typealias RedirectHandler = @Sendable (_ hop: RedirectPolicy.Hop) async throws -> RedirectPolicy.Decision
 
-/// A hop that is about to be made.
-public struct RedirectHop: Sendable {
-    /// The request that was redirected.
-    public let request: HTTPRequest
-    /// The redirect: its status is 301, 302, 303, 307 or 308.
-    public let response: HTTPResponse
-    /// The request that will be sent: method and body as the status requires, without secrets when the origin changes.
-    public let next: HTTPRequest
-    /// The hops made before this one.
-    public let hops: [HTTPResponse.Redirect]
-    /// Whether ``next`` goes to another scheme, host or port.
-    public let changesOrigin: Bool
+extension RedirectPolicy {
+    /// A hop that is about to be made.
+    public struct Hop: Sendable {
+        /// The request that was redirected.
+        public let request: HTTPRequest
+        /// The redirect: its status is 301, 302, 303, 307 or 308.
+        public let response: HTTPResponse
+        /// The request that will be sent: method and body as the status requires, without secrets when the origin changes.
+        public let next: HTTPRequest
+        /// The hops made before this one.
+        public let hops: [HTTPResponse.Redirect]
+        /// Whether ``next`` goes to another scheme, host or port.
+        public let changesOrigin: Bool
+    }
 }
 
-/// The decision of a ``RedirectHandler``.
-public enum RedirectDecision: Sendable {
-    /// Make the hop, with ``RedirectHop/next`` or a changed request.
-    ///
-    /// When the request goes to another origin than ``RedirectHop/next``, the same rules apply: secrets are removed,
-    /// and https to http is refused.
-    case follow(HTTPRequest)
-    /// Make no hop: the call ends with the redirect as its response.
-    case stop
-    /// Fail with ``NetworkError/Kind/redirect`` and this reason.
-    case refuse(String)
+extension RedirectPolicy {
+    /// The decision of a ``RedirectHandler``.
+    public enum Decision: Sendable {
+        /// Make the hop, with ``RedirectPolicy/Hop/next`` or a changed request.
+        ///
+        /// When the request goes to another origin than ``RedirectPolicy/Hop/next``, the same rules apply: secrets are removed,
+        /// and https to http is refused.
+        case follow(HTTPRequest)
+        /// Make no hop: the call ends with the redirect as its response.
+        case stop
+        /// Fail with ``NetworkError/Kind/redirect`` and this reason.
+        case refuse(String)
+    }
 }

@@ -54,69 +54,71 @@ public struct Envelope: Hashable, Sendable {
 
     /// The code as text: `10001` for the number and for the text.
     public var codeText: String? {
-        code.flatMap(EnvelopeRule.text)
+        code.flatMap(Envelope.Rule.text)
     }
 }
 
-/// The places of an envelope's parts in a domain's responses, and the codes that mean success.
-public struct EnvelopeRule: Hashable, Sendable {
-    /// The key of the code; dots separate nested keys: `meta.status`.
-    public var code: String
-    /// The key of the message. Default `nil`: there is no message.
-    public var message: String?
-    /// The key of the data. Default `nil`: the whole document is the data.
-    public var data: String?
-    /// The success codes, as text. A number matches its text.
-    public var success: Set<String>
-    /// Messages by code that replace the server's. Default none.
-    public var messages: [String: String]
+extension Envelope {
+    /// The places of an envelope's parts in a domain's responses, and the codes that mean success.
+    public struct Rule: Hashable, Sendable {
+        /// The key of the code; dots separate nested keys: `meta.status`.
+        public var code: String
+        /// The key of the message. Default `nil`: there is no message.
+        public var message: String?
+        /// The key of the data. Default `nil`: the whole document is the data.
+        public var data: String?
+        /// The success codes, as text. A number matches its text.
+        public var success: Set<String>
+        /// Messages by code that replace the server's. Default none.
+        public var messages: [String: String]
 
-    /// Creates a rule.
-    public init(
-        code: String, message: String? = nil, data: String? = nil, success: Set<String>,
-        messages: [String: String] = [:]
-    ) {
-        self.code = code
-        self.message = message
-        self.data = data
-        self.success = success
-        self.messages = messages
-    }
-
-    /// Returns the envelope that this rule finds in a document.
-    public func envelope(in document: JSONValue) -> Envelope {
-        Envelope(
-            code: Self.value(at: code, in: document),
-            message: message.flatMap { Self.value(at: $0, in: document) }.flatMap(Self.text),
-            data: data.map { Self.value(at: $0, in: document) } ?? document)
-    }
-
-    /// Returns the envelope of a document that is not parsed into values yet, and the data in it.
-    func envelope(in document: JSONDocument) -> (envelope: Envelope, data: JSONDocument?) {
-        let content = data.map { document[path: $0] } ?? document
-        let envelope = Envelope(
-            code: document[path: code]?.value,
-            message: message.flatMap { document[path: $0] }.flatMap { Self.text($0.value) }, found: content)
-        return (envelope, content)
-    }
-
-    /// Whether the envelope's code is a success code.
-    public func isSuccess(_ envelope: Envelope) -> Bool {
-        envelope.codeText.map(success.contains) ?? false
-    }
-
-    /// A code or message as text, whatever its type; `nil` for null.
-    static func text(_ value: JSONValue) -> String? {
-        switch value {
-        case .null: nil
-        case .string(let text): text
-        default: value.description
+        /// Creates a rule.
+        public init(
+            code: String, message: String? = nil, data: String? = nil, success: Set<String>,
+            messages: [String: String] = [:]
+        ) {
+            self.code = code
+            self.message = message
+            self.data = data
+            self.success = success
+            self.messages = messages
         }
-    }
 
-    private static func value(at path: String, in document: JSONValue) -> JSONValue? {
-        if let value = document[path] { return value }
-        return path.split(separator: ".").reduce(Optional(document)) { $0?[String($1)] }
+        /// Returns the envelope that this rule finds in a document.
+        public func envelope(in document: JSONValue) -> Envelope {
+            Envelope(
+                code: Self.value(at: code, in: document),
+                message: message.flatMap { Self.value(at: $0, in: document) }.flatMap(Self.text),
+                data: data.map { Self.value(at: $0, in: document) } ?? document)
+        }
+
+        /// Returns the envelope of a document that is not parsed into values yet, and the data in it.
+        func envelope(in document: JSONDocument) -> (envelope: Envelope, data: JSONDocument?) {
+            let content = data.map { document[path: $0] } ?? document
+            let envelope = Envelope(
+                code: document[path: code]?.value,
+                message: message.flatMap { document[path: $0] }.flatMap { Self.text($0.value) }, found: content)
+            return (envelope, content)
+        }
+
+        /// Whether the envelope's code is a success code.
+        public func isSuccess(_ envelope: Envelope) -> Bool {
+            envelope.codeText.map(success.contains) ?? false
+        }
+
+        /// A code or message as text, whatever its type; `nil` for null.
+        static func text(_ value: JSONValue) -> String? {
+            switch value {
+            case .null: nil
+            case .string(let text): text
+            default: value.description
+            }
+        }
+
+        private static func value(at path: String, in document: JSONValue) -> JSONValue? {
+            if let value = document[path] { return value }
+            return path.split(separator: ".").reduce(Optional(document)) { $0?[String($1)] }
+        }
     }
 }
 

@@ -3,7 +3,7 @@ import HTTPCore
 
 /// Decides whether a response is a success, and decodes it.
 struct ReplyDecoder: Sendable {
-    var envelope: EnvelopeRule?
+    var envelope: Envelope.Rule?
     var judge: SuccessJudge?
 
     /// - Throws: ``NetworkError`` of kind `httpStatus`, `business` or `decoding`.
@@ -101,7 +101,7 @@ struct ReplyDecoder: Sendable {
     }
 
     private static func failure(
-        _ envelope: Envelope, _ rule: EnvelopeRule?, _ response: HTTPResponse, _ request: HTTPRequest
+        _ envelope: Envelope, _ rule: Envelope.Rule?, _ response: HTTPResponse, _ request: HTTPRequest
     ) -> NetworkError {
         let code = envelope.codeText ?? ""
         let failure = BusinessFailure(

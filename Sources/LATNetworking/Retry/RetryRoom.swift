@@ -6,11 +6,11 @@ import Synchronization
 /// Retries a request as its policy says (``RetryState``), as long as the manager's budget lasts.
 final class RetryRoom: Room {
     let policy: RetryPolicy
-    private let budget: RetryBudget?
+    private let budget: RetryPolicy.Budget?
     private let clock: CallClock
     private let bucket: Mutex<TokenBucket?>
 
-    init(policy: RetryPolicy, budget: RetryBudget? = nil, clock: CallClock = .continuous) {
+    init(policy: RetryPolicy, budget: RetryPolicy.Budget? = nil, clock: CallClock = .continuous) {
         self.policy = policy
         self.budget = budget
         self.clock = clock
@@ -81,25 +81,27 @@ final class RetryRoom: Room {
     }
 }
 
-/// The limit of all retries of a manager: a share of its requests, so that clients do not flood a failing server.
-///
-/// Every request adds ``share`` to the budget, every second adds ``reserve``, and each retry costs 1. The reserve lets
-/// a manager with few requests retry too.
-public struct RetryBudget: Hashable, Sendable {
-    /// The retries per request. Default 0.2.
-    public var share: Double
-    /// The retries that are always available, per second. Default 10.
-    public var reserve: Double
+extension RetryPolicy {
+    /// The limit of all retries of a manager: a share of its requests, so that clients do not flood a failing server.
+    ///
+    /// Every request adds ``share`` to the budget, every second adds ``reserve``, and each retry costs 1. The reserve lets
+    /// a manager with few requests retry too.
+    public struct Budget: Hashable, Sendable {
+        /// The retries per request. Default 0.2.
+        public var share: Double
+        /// The retries that are always available, per second. Default 10.
+        public var reserve: Double
 
-    /// Creates a budget.
-    public init(share: Double = 0.2, reserve: Double = 10) {
-        self.share = share
-        self.reserve = reserve
-    }
+        /// Creates a budget.
+        public init(share: Double = 0.2, reserve: Double = 10) {
+            self.share = share
+            self.reserve = reserve
+        }
 
-    func bucket(at now: Duration) -> TokenBucket {
-        // Saves up the shares of at most 100 requests on top of the reserve.
-        TokenBucket(perSecond: reserve, capacity: max(1, reserve) + 100 * share, at: now)
+        func bucket(at now: Duration) -> TokenBucket {
+            // Saves up the shares of at most 100 requests on top of the reserve.
+            TokenBucket(perSecond: reserve, capacity: max(1, reserve) + 100 * share, at: now)
+        }
     }
 }
 

@@ -69,7 +69,7 @@ final class RoutePlan: Sendable {
     }
 
     private enum Target: Sendable {
-        case route(ResolvedRoute)
+        case route(DomainTable.ResolvedRoute)
         /// A URL outside the table, joined to the base URL.
         case url(PathTemplate)
     }
@@ -133,7 +133,9 @@ final class RoutePlan: Sendable {
 
     // MARK: From the rows
 
-    private static func resolve(_ target: Route.Target, in table: DomainTable?) throws(NetworkError) -> ResolvedRoute {
+    private static func resolve(_ target: Route.Target, in table: DomainTable?) throws(NetworkError)
+        -> DomainTable.ResolvedRoute
+    {
         guard let table else {
             throw NetworkError(
                 .unknownName,
@@ -146,9 +148,9 @@ final class RoutePlan: Sendable {
         }
     }
 
-    /// - Throws: the errors of ``TLSSettings/request(of:)``.
+    /// - Throws: the errors of ``DomainTable/TLSSettings/request(of:)``.
     private static func prototype(
-        _ method: HTTPMethod, _ settings: RouteSettings, of domain: DomainName, _ standard: Standard
+        _ method: HTTPMethod, _ settings: DomainTable.RouteSettings, of domain: DomainName, _ standard: Standard
     ) throws(NetworkError) -> HTTPRequest {
         var request = HTTPRequest(method.rawValue, "")
         if let pins = settings.tls.pins, !pins.isEmpty { request.pinnedPublicKeys = pins }
@@ -173,7 +175,7 @@ final class RoutePlan: Sendable {
         return request
     }
 
-    private static func simulation(_ rule: SimulationRule?) -> Simulation? {
+    private static func simulation(_ rule: DomainTable.SimulationRule?) -> Simulation? {
         switch rule {
         case nil: nil
         case .off: .off
@@ -182,7 +184,7 @@ final class RoutePlan: Sendable {
         }
     }
 
-    private static func noMethod(_ route: ResolvedRoute) -> NetworkError {
+    private static func noMethod(_ route: DomainTable.ResolvedRoute) -> NetworkError {
         .invalidRequest(
             "neither the entity's route nor the row \"\(route.server?.rawValue ?? route.path)\" names a method; "
                 + "give one of them one")

@@ -1,6 +1,6 @@
 import Cryptography
-public import FoundationEssentials
-public import HTTPCore
+import FoundationEssentials
+import HTTPCore
 
 /// The server's counterpart of a sealer: opens requests and seals replies. For servers in Swift, and for tests.
 ///
@@ -13,39 +13,39 @@ public import HTTPCore
 ///     …
 /// }
 /// ```
-public struct SealingPeer: Sendable {
+package struct SealingPeer: Sendable {
     /// An opened request.
-    public struct Request: Sendable {
+    package struct Request: Sendable {
         /// The method that the message is bound to.
-        public let method: String
+        package let method: String
         /// The path and query that the message is bound to.
-        public let target: String
+        package let target: String
         /// The content; `nil` if there was none.
-        public let body: Data?
+        package let body: Data?
         /// The media type of the content.
-        public let contentType: String?
+        package let contentType: String?
         /// The name of the key that sealed the message.
-        public let keyID: String
+        package let keyID: String
         /// When the message was sealed, in milliseconds since 1970.
-        public let time: Int64
+        package let time: Int64
         let nonce: [UInt8]
     }
 
     /// A sealed reply.
-    public struct Reply: Sendable {
+    package struct Reply: Sendable {
         /// The header fields to set.
-        public let headers: HTTPHeaders
+        package let headers: HTTPHeaders
         /// The body; empty for a reply that must not have one.
-        public let body: Data
+        package let body: Data
     }
 
     private let core: SealingCore
 
     /// Creates the counterpart of clients that use AES-256-GCM. The sealer must not be used for sending as well.
-    public init(_ sealer: AESGCMSealer) { core = sealer.core }
+    package init(_ sealer: AESGCMSealer) { core = sealer.core }
 
     /// Creates the counterpart of clients that use ChaCha20-Poly1305. The sealer must not be used for sending as well.
-    public init(_ sealer: ChaChaPolySealer) { core = sealer.core }
+    package init(_ sealer: ChaChaPolySealer) { core = sealer.core }
 
     init(core: SealingCore) { self.core = core }
 
@@ -54,7 +54,8 @@ public struct SealingPeer: Sendable {
     /// - Parameter target: Path and query as they were received.
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/integrity`` for a message that was not sealed with one of
     ///   the keys for this method and target, is too old, or is a replay.
-    public func open(method: String, target: String, headers: HTTPHeaders, body: Data) throws(NetworkError) -> Request {
+    package func open(method: String, target: String, headers: HTTPHeaders, body: Data) throws(NetworkError) -> Request
+    {
         do {
             let field = headers[SealingCore.field].flatMap { Data(base64Encoded: $0) }
             let isInBody = SealingCore.isSealed(headers["Content-Type"])
@@ -79,7 +80,7 @@ public struct SealingPeer: Sendable {
     ///   - request: The request that the reply belongs to.
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` for an unusable content type, or
     ///   ``NetworkError/Kind/unsupported`` if libcrypto cannot seal.
-    public func seal(
+    package func seal(
         _ content: Data, contentType: String? = nil, status: Int, to request: Request
     ) throws(NetworkError) -> Reply {
         let binding = SealedMessage.Binding(method: request.method, target: request.target, status: status)

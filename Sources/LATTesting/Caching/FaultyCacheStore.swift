@@ -110,7 +110,7 @@ public final class FaultyCacheStore: CacheStore {
 }
 
 /// A body without its last byte.
-private final class TornBody: ResponseBodySource {
+private final class TornBody: ResponseBody.Source {
     private let body: ResponseBody
     /// The last chunk so far, held back until the next one arrives.
     private let held = Mutex(Data?.none)

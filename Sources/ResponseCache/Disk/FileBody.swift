@@ -8,7 +8,7 @@ import Synchronization
 /// A body in a file, which is checked completely and then read in chunks.
 ///
 /// The file stays open, so removing the entry does not disturb the reader.
-final class FileBody: ResponseBodySource {
+final class FileBody: ResponseBody.Source {
     /// The largest body that the check keeps in memory and that is returned in one piece.
     static let wholeByteCount: Int64 = 1 << 20
     private static let chunkByteCount = 256 << 10

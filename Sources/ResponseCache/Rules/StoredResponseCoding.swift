@@ -54,7 +54,7 @@ package enum StoredResponseCoding {
             return response
         }
         if let url = headers[urlField] { response.url = url }
-        if let version = headers[versionField].flatMap(HTTPVersion.init) { response.version = version }
+        if let version = headers[versionField].flatMap(HTTPResponse.Version.init) { response.version = version }
         response.redirects = headers[values: redirectField].compactMap { line in
             let parts = line.split(separator: " ", maxSplits: 1)
             guard parts.count == 2, let status = Int(parts[0]) else { return nil }

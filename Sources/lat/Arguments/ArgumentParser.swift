@@ -1,3 +1,4 @@
+import DomainTableFormat
 import LATNetworking
 
 /// Splits a command line into options with their values, and operands.

@@ -1,3 +1,4 @@
+import DomainTableFormat
 import LATNetworking
 
 /// A duration on the command line: `500ms`, `1.5s`, `2m`, `1h`.

@@ -1,3 +1,4 @@
+import DomainTableFormat
 import FoundationEssentials
 import LATNetworking
 import ResponseCache

@@ -93,10 +93,10 @@ final class DemoTable: Sendable {
 
     private let directory: TemporaryDirectory
     private let text: String
-    private let events: AsyncStream<DomainTableWatcher.Event>
+    private let events: AsyncStream<DomainTable.FileEvent>
     /// The reason why the file was last refused.
     private let refusal = Mutex<NetworkError?>(nil)
-    private let report: AsyncStream<DomainTableWatcher.Event>.Continuation
+    private let report: AsyncStream<DomainTable.FileEvent>.Continuation
 
     init() throws {
         directory = try TemporaryDirectory()

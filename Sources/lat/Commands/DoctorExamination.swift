@@ -122,11 +122,11 @@ struct DoctorExamination: Sendable {
     private static func proxy(_ proxy: String, _ connection: ConnectionReport) -> DoctorStep {
         var step = DoctorStep(name: "proxy", finding: proxy, duration: connection.latency)
         if let address = connection.address { step.details = ["reached at \(address), port \(connection.port)"] }
-        guard let error = connection.error, UnreachableReason(connection) != .tls else { return step }
+        guard let error = connection.error, Reachability.UnreachableReason(connection) != .tls else { return step }
         step.outcome = .failure
         step.details.append(error.message)
         step.advice =
-            switch UnreachableReason(connection) {
+            switch Reachability.UnreachableReason(connection) {
             case .dns: "the proxy cannot resolve the name; check it for a typo"
             case .refused, .network, .timeout: "the proxy cannot reach the server; ask its operator"
             default: "check the proxy's address and credentials, or use none: --proxy \"\""
@@ -170,7 +170,7 @@ struct DoctorExamination: Sendable {
         var step = DoctorStep(name: "tcp", finding: "port \(port)")
         step.details = reports.map { address, report in
             if let latency = report.latency { return "\(address): connected in \(Quantity.duration(latency))" }
-            return "\(address): \(UnreachableReason(report)?.rawValue ?? "other")"
+            return "\(address): \(Reachability.UnreachableReason(report)?.rawValue ?? "other")"
         }
         if let first = good.first {
             step.finding = "\(first.address), port \(port)"
@@ -185,7 +185,7 @@ struct DoctorExamination: Sendable {
         }
         step.outcome = .failure
         step.advice =
-            switch reports.first.flatMap({ UnreachableReason($0.report) }) {
+            switch reports.first.flatMap({ Reachability.UnreachableReason($0.report) }) {
             case .refused: "nothing listens on port \(port); is the server running, and is the port right?"
             case .timeout: "no answer: a firewall drops the packets, or the machine is off; try from elsewhere"
             case .network: "there is no route; check ip route, and whether the server is on this network"

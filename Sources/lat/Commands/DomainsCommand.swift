@@ -1,3 +1,4 @@
+import DomainTableFormat
 import LATNetworking
 
 /// `lat domains check|list|explain`: shows the table of domains and servers.

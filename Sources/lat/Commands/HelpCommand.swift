@@ -1,3 +1,4 @@
+import DomainTableFormat
 import LATNetworking
 
 /// `lat help [COMMAND]`: shows the commands.

@@ -9,7 +9,7 @@ struct ProbeCommand: Command {
     let timeout: Duration
     let watches: Bool
     let interval: Duration
-    let check: ReachabilityConfiguration.ResponseCheck?
+    let check: Reachability.Configuration.ResponseCheck?
     let proxy: String?
     let table: TableArgument
     let format: OutputFormat
@@ -35,7 +35,7 @@ struct ProbeCommand: Command {
 
     private static func check(
         _ arguments: ParsedArguments
-    ) throws(UsageError) -> ReachabilityConfiguration.ResponseCheck? {
+    ) throws(UsageError) -> Reachability.Configuration.ResponseCheck? {
         guard let text = arguments.value(Self.check) else { return nil }
         let parts = text.split(separator: "=", omittingEmptySubsequences: false)
         guard parts.count > 1, let last = parts.last else { return .init(path: text) }
@@ -131,9 +131,9 @@ private struct ProbeRun {
     /// Probes all targets at once, and returns the reports in the order of the command line.
     ///
     /// - Throws: ``UsageError`` for an unknown name.
-    private func reports(_ manager: CentralRequestManager) async throws -> [ReachabilityReport] {
+    private func reports(_ manager: CentralRequestManager) async throws -> [Reachability.Report] {
         let reachability = manager.reachability
-        let found = await withTaskGroup(of: (Int, ReachabilityReport).self) { group in
+        let found = await withTaskGroup(of: (Int, Reachability.Report).self) { group in
             for (index, target) in command.targets.enumerated() {
                 group.addTask { (index, await reachability.report(of: target)) }
             }
@@ -155,7 +155,7 @@ private struct ProbeRun {
         try view.show(reports, changed: nil)
         // A name that is given twice is watched once.
         let targets = Set(command.targets)
-        let (changes, continuation) = AsyncStream.makeStream(of: ReachabilityReport.self)
+        let (changes, continuation) = AsyncStream.makeStream(of: Reachability.Report.self)
         let followers = targets.map { target in
             Task {
                 for await _ in reachability.updates(of: target) {
@@ -180,7 +180,7 @@ private struct ProbeRun {
 
 /// The reports on the probed servers as lines and as JSON: a pure value.
 struct ProbeTable {
-    var reports: [ReachabilityReport]
+    var reports: [Reachability.Report]
 
     private static let heads = ["name", "status", "latency", "address"]
 
@@ -213,7 +213,7 @@ struct ProbeTable {
         return line
     }
 
-    private static func cells(_ report: ReachabilityReport) -> [String] {
+    private static func cells(_ report: Reachability.Report) -> [String] {
         [
             SafeText.line(report.target), words(report.status), report.status.latency.map(Quantity.duration) ?? "",
             SafeText.line(report.status.address ?? ""),
@@ -221,7 +221,7 @@ struct ProbeTable {
     }
 
     /// The status in words: `reachable`, `unreachable: refused`.
-    static func words(_ status: ReachabilityStatus) -> String {
+    static func words(_ status: Reachability.Status) -> String {
         switch status {
         case .unknown: "unknown"
         case .reachable: "reachable"
@@ -229,7 +229,7 @@ struct ProbeTable {
         }
     }
 
-    static func painted(_ text: String, _ status: ReachabilityStatus, _ style: Style) -> String {
+    static func painted(_ text: String, _ status: Reachability.Status, _ style: Style) -> String {
         switch status {
         case .unknown: style.dim(text)
         case .reachable: style.green(text)
@@ -246,7 +246,7 @@ struct ProbeTable {
     }
 
     /// One server. The latency is in milliseconds; unknown values are null.
-    static func value(_ report: ReachabilityReport) -> JSONValue {
+    static func value(_ report: Reachability.Report) -> JSONValue {
         let status =
             switch report.status {
             case .unknown: "unknown"
@@ -283,7 +283,7 @@ final class ProbeView: Sendable {
 
     /// - Parameter changed: the index of the server that changed, `nil` for none. On a terminal every call shows all
     ///   servers. Elsewhere the first call shows all, and later calls show only the server that changed.
-    func show(_ reports: [ReachabilityReport], changed: Int?) throws {
+    func show(_ reports: [Reachability.Report], changed: Int?) throws {
         try drawn.withLock { drawn in
             if redraws {
                 // One column stays free, because a full line would wrap on some terminals.
@@ -300,7 +300,7 @@ final class ProbeView: Sendable {
         }
     }
 
-    private func print(_ report: ReachabilityReport) throws {
+    private func print(_ report: Reachability.Report) throws {
         if format == .json { return try console.out.write(ProbeTable.value(report).description + "\n") }
         let style = console.outStyle
         let facts = [report.status.latency.map(Quantity.duration), report.status.address].compactMap { $0 }

@@ -1,3 +1,4 @@
+import DomainTableFormat
 import FoundationEssentials
 import LATNetworking
 
@@ -115,8 +116,8 @@ private struct StartRun {
     /// Resolves the route of the call, and checks that it is complete.
     ///
     /// - Throws: ``UsageError`` for an unknown name or a missing parameter.
-    private func route(in table: DomainTable) throws(UsageError) -> ResolvedRoute {
-        let route: ResolvedRoute
+    private func route(in table: DomainTable) throws(UsageError) -> DomainTable.ResolvedRoute {
+        let route: DomainTable.ResolvedRoute
         do {
             route = try table.resolve(server: ServerName(command.server))
         } catch {
@@ -141,7 +142,7 @@ private struct StartRun {
     /// those. A secret of the command line stands in for the authenticator.
     ///
     /// - Throws: ``UsageError`` that says what to do.
-    private func standIn(for route: ResolvedRoute, in table: inout DomainTable) throws(UsageError) {
+    private func standIn(for route: DomainTable.ResolvedRoute, in table: inout DomainTable) throws(UsageError) {
         let settings = route.settings
         if case .sealed(let name) = settings.sealing {
             throw UsageError(
@@ -166,9 +167,11 @@ private struct StartRun {
         }
     }
 
-    private static func place<Value>(_ setting: Tracked<Value>) -> String { setting.origin?.description ?? "code" }
+    private static func place<Value>(_ setting: DomainTable.Tracked<Value>) -> String {
+        setting.origin?.description ?? "code"
+    }
 
-    private func manager(_ table: DomainTable, _ route: ResolvedRoute) throws -> CentralRequestManager {
+    private func manager(_ table: DomainTable, _ route: DomainTable.ResolvedRoute) throws -> CentralRequestManager {
         var configuration = CentralRequestManager.Configuration()
         configuration.headers = RequestSettings.headers
         configuration.domains = table
@@ -196,7 +199,7 @@ private struct StartRun {
         var timings: Timings? { response?.timings ?? error?.timings }
     }
 
-    private func answer(from table: DomainTable, by route: ResolvedRoute) async throws -> Answer {
+    private func answer(from table: DomainTable, by route: DomainTable.ResolvedRoute) async throws -> Answer {
         do {
             let reply = try await manager(table, route).startRequest(
                 server: ServerName(command.server), parameters: command.parameters.isEmpty ? nil : command.parameters,
@@ -216,12 +219,12 @@ private struct StartRun {
         }
     }
 
-    private static func hasEnvelope(_ route: ResolvedRoute) -> Bool {
+    private static func hasEnvelope(_ route: DomainTable.ResolvedRoute) -> Bool {
         if case .rule = route.settings.envelope { true } else { false }
     }
 
     /// The URL of a call that failed before it was sent.
-    private func url(of route: ResolvedRoute) -> String {
+    private func url(of route: DomainTable.ResolvedRoute) -> String {
         (try? route.url(command.parameters.mapValues { $0.string ?? $0.description })) ?? route.path
     }
 

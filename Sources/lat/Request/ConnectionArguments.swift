@@ -2,11 +2,11 @@ import LATNetworking
 
 /// The options of `lat request` on connections and their speed.
 struct ConnectionArguments {
-    let resolver: NameResolver?
-    let source: ConnectionSource?
+    let resolver: EngineConfiguration.NameResolver?
+    let source: EngineConfiguration.ConnectionSource?
     let ports: ClosedRange<Int>?
     let happyEyeballsDelay: Duration?
-    let netrc: NetrcPolicy
+    let netrc: EngineConfiguration.NetrcPolicy
     let hsts: String?
     let altSvc: String?
     let rate: Int64?
@@ -56,7 +56,7 @@ struct ConnectionArguments {
         request.maxSendRate = rate
         request.compressesBody = compressesBody
         if !trailers.fields.isEmpty {
-            request.trailers = RequestTrailers(trailers.fields.map(\.name)) { [trailers] in trailers }
+            request.trailers = HTTPRequest.Trailers(trailers.fields.map(\.name)) { [trailers] in trailers }
         }
     }
 }
@@ -104,7 +104,7 @@ extension ConnectionArguments {
 // MARK: Arguments
 
 extension ConnectionArguments {
-    private static func resolver(_ arguments: ParsedArguments) throws(UsageError) -> NameResolver? {
+    private static func resolver(_ arguments: ParsedArguments) throws(UsageError) -> EngineConfiguration.NameResolver? {
         if arguments.contains(doh), arguments.contains(dnsServers) {
             throw UsageError("\(doh.name) and \(dnsServers.name) cannot be combined; give one of them")
         }

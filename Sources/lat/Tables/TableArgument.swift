@@ -1,3 +1,4 @@
+import DomainTableFormat
 import Glibc
 import LATNetworking
 

@@ -7,8 +7,8 @@ struct CookiePlaces {
     /// Returns settings that resolve the host names to the server: a domain and two subdomains, another domain, and two
     /// domains under the public suffix `co.uk`.
     func configuration(
-        _ server: MockServer, _ cookies: CookiePolicy = .memory
-    ) -> CurlTransport.Configuration {
+        _ server: MockServer, _ cookies: EngineConfiguration.CookiePolicy = .memory
+    ) -> EngineConfiguration {
         testConfiguration {
             $0.cookies = cookies
             for host in ["example.org", "a.example.org", "b.example.org", "other.net", "shop.co.uk", "evil.co.uk"] {

@@ -65,7 +65,7 @@ final class RealProxy: Sendable {
     }
 
     /// squid with a password, by Basic or Digest.
-    static func squid(_ scheme: ProxyAuthentication) async throws -> RealProxy {
+    static func squid(_ scheme: EngineConfiguration.ProxyAuthentication) async throws -> RealProxy {
         try await squid { directory in
             let digest = try directory.write(Data("ada:love-lace\n".utf8), to: "digest")
             let hash = try ChildProcess.run("openssl", ["passwd", "-apr1", "love-lace"], in: "/")

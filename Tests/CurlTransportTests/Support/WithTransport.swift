@@ -6,9 +6,9 @@ import Testing
 
 /// Returns settings for tests: they ignore the environment and limit every wait.
 func testConfiguration(
-    _ change: (inout CurlTransport.Configuration) -> Void = { _ in }
-) -> CurlTransport.Configuration {
-    var configuration = CurlTransport.Configuration()
+    _ change: (inout EngineConfiguration) -> Void = { _ in }
+) -> EngineConfiguration {
+    var configuration = EngineConfiguration()
     configuration.proxy = .none
     configuration.timeout = .seconds(20)
     change(&configuration)
@@ -17,7 +17,7 @@ func testConfiguration(
 
 /// Runs a test with an engine of its own, then shuts it down and checks that it left no libcurl handle, socket or thread.
 func withTransport(
-    _ configuration: CurlTransport.Configuration = testConfiguration(),
+    _ configuration: EngineConfiguration = testConfiguration(),
     sourceLocation: SourceLocation = #_sourceLocation,
     _ body: @Sendable (CurlTransport) async throws -> Void
 ) async throws {

@@ -146,7 +146,9 @@ import Testing
         let manager = try manager(.table)
         _ = try await manager.startRequest("GET", foreign.url("/1"))
         let url = foreign.url()
-        try manager.updateDomains { table throws(NetworkError) in try table.setDomain("e", DomainRow(baseURL: url)) }
+        try manager.updateDomains { table throws(NetworkError) in
+            try table.setDomain("e", DomainTable.DomainRow(baseURL: url))
+        }
         _ = try await manager.startRequest("GET", foreign.url("/2"))
         #expect(foreign.requests.map { secrets($0) } == [[], all])
     }

@@ -37,7 +37,7 @@ private final class Fixer: FailureResolver {
 
     // MARK: Observers
 
-    private func name(_ outcome: CallOutcome) -> String {
+    private func name(_ outcome: CallOutcome<HTTPResponse>) -> String {
         switch outcome {
         case .success(let response): "success \(response.status)"
         case .failure(let failure, let error): "failure \(failure.code) \(error.kind)"

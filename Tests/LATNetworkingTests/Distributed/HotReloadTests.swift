@@ -39,11 +39,11 @@ private struct Versioned: RequestEntity { static let route = Route("GET", server
 
     /// Collects the watcher's events, so that a test can wait for them.
     private final class Events: Sendable {
-        let stream: AsyncStream<DomainTableWatcher.Event>
-        let observer: @Sendable (DomainTableWatcher.Event) -> Void
+        let stream: AsyncStream<DomainTable.FileEvent>
+        let observer: @Sendable (DomainTable.FileEvent) -> Void
 
         init() {
-            let (stream, continuation) = AsyncStream<DomainTableWatcher.Event>.makeStream()
+            let (stream, continuation) = AsyncStream<DomainTable.FileEvent>.makeStream()
             self.stream = stream
             observer = { continuation.yield($0) }
         }

@@ -122,7 +122,7 @@ private struct Save: RequestEntity, Encodable {
         let url = first.url()
         let mirrors = [second.url("/other")]
         try manager.updateDomains { table throws(NetworkError) in
-            var row = DomainRow(baseURL: url)
+            var row = DomainTable.DomainRow(baseURL: url)
             row.mirrors = mirrors
             try table.setDomain("d", row)
         }

@@ -83,7 +83,7 @@ import Testing
     @Test func everySettingOfARowIsListed() {
         // Those of several rows count together, or belong to a domain; `ttl` is part of the cache policy.
         let others: Set = ["volatileParameters", "secretHeaders", "limits", "circuit", "ttl"]
-        let names = Mirror(reflecting: RouteSettings()).children.compactMap(\.label)
+        let names = Mirror(reflecting: DomainTable.RouteSettings()).children.compactMap(\.label)
             .map { $0.hasPrefix("_") ? String($0.dropFirst()) : $0 }.filter { !$0.hasSuffix("Origins") }
         #expect(Set(names).subtracting(others).subtracting(LeveledSetting.all.flatMap(\.rows)) == [])
     }

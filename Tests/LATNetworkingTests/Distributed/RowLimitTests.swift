@@ -125,13 +125,13 @@ import Testing
 
     @Test func changedLimitsKeepWhatIsUsed() {
         var limits = RequestLimits()
-        limits.rate = RateLimit(perSecond: 1, burst: 4)
+        limits.rate = RequestLimits.RateLimit(perSecond: 1, burst: 4)
         limits.maxConcurrentRequests = 3
         var queue = LimitQueue<Int>(limits, at: .zero)
         for id in 0..<3 { #expect(queue.enter(id, host: "h", priority: .normal, at: .zero).started == [id]) }
         // One token is left, and no slot.
         #expect(queue.enter(3, host: "h", priority: .normal, at: .zero).started.isEmpty)
-        limits.rate = RateLimit(perSecond: 2, burst: 8)
+        limits.rate = RequestLimits.RateLimit(perSecond: 2, burst: 8)
         limits.maxConcurrentRequests = 10
         #expect(queue.adopt(limits, at: .zero).started == [3])
         #expect(queue.running == 4)
@@ -145,7 +145,7 @@ import Testing
     @Test func domainsCircuitIsItsOwnAndMayBeSwitchedOff() async throws {
         let manager = try manager(
             table(#"circuit: { failures: 2, pause: "1h" }"#, other: "circuit: null"),
-            { $0.circuitBreaker = CircuitBreakerPolicy(failures: 1) }, { _ in 503 })
+            { $0.circuitBreaker = RequestLimits.CircuitBreakerPolicy(failures: 1) }, { _ in 503 })
         func kind(_ entity: some EntityRequest<JSONValue>) async -> NetworkError.Kind? {
             await failure { try await entity.startRequest(on: manager) }?.kind
         }

@@ -59,7 +59,7 @@ struct RowTLSTests {
         let central = await failure { try await manager.startRequest("GET", nginx + "/empty.bin") }
         #expect(central?.kind == .tls(.untrusted) || central?.kind == .tls(.selfSigned))
         try manager.updateDomains { $0 = wrong }
-        let call = Row().setting(\.tls, RequestTLS(caFile: authority))
+        let call = Row().setting(\.tls, HTTPRequest.TLS(caFile: authority))
         #expect(try await call.reply(on: manager).response.status == 200)
     }
 

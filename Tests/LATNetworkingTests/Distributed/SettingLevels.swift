@@ -44,7 +44,7 @@ struct LeveledSetting: Sendable, CustomTestStringConvertible {
     let testDescription: String
     /// The value of each level, as `read` returns it.
     let values: [String]
-    /// The properties of `RequestOptions` and `RouteSettings` that are set.
+    /// The properties of `RequestOptions` and `DomainTable.RouteSettings` that are set.
     var options: Set<String> = []
     var rows: Set<String> = []
     var manager: (@Sendable (inout ManagerConfiguration, Int) -> Void)?
@@ -117,7 +117,7 @@ extension LeveledSetting {
     private static let durations: [Duration] = (1...6).map { .seconds($0 * 10) }
     private static let sizes: [Int64] = (1...6).map { $0 << 20 }
     private static let flags = [false, true]
-    private static let trailers = (1...6).map { number in RequestTrailers(["X-\(number)"]) { [:] } }
+    private static let trailers = (1...6).map { number in HTTPRequest.Trailers(["X-\(number)"]) { [:] } }
 
     static let all: [LeveledSetting] = ofConnections + ofTLS + ofCalls + ofContent
 
@@ -180,7 +180,7 @@ extension LeveledSetting {
 
     /// A member of `tls`.
     private static func tls<Value: Sendable>(
-        _ name: String, _ path: WritableKeyPath<RequestTLS, Value?> & Sendable, _ values: [Value],
+        _ name: String, _ path: WritableKeyPath<HTTPRequest.TLS, Value?> & Sendable, _ values: [Value],
         _ row: @escaping @Sendable (Value) -> String,
         _ manager: @escaping @Sendable (inout TLSConfiguration, Value) -> Void,
         _ ofManager: @escaping @Sendable (TLSConfiguration) -> Value?
@@ -197,8 +197,8 @@ extension LeveledSetting {
         setting.row = { "tls: { \(row(values[$0])) }" }
         setting.entity = { options, level in options.tls[keyPath: path] = values[level] }
         setting.call = { call, level in
-            let tls: WritableKeyPath<RequestOptions, RequestTLS> = \.tls
-            return call.setting(tls.appending(path: path as WritableKeyPath<RequestTLS, Value?>), values[level])
+            let tls: WritableKeyPath<RequestOptions, HTTPRequest.TLS> = \.tls
+            return call.setting(tls.appending(path: path as WritableKeyPath<HTTPRequest.TLS, Value?>), values[level])
         }
         return setting
     }

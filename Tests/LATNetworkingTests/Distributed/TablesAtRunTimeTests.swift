@@ -222,8 +222,8 @@ private struct TwoInPath: RequestEntity {
         #expect(manager.domains == nil)
         let url = server.url("/made")
         try manager.updateDomains { table throws(NetworkError) in
-            try table.setDomain("d", DomainRow(baseURL: url))
-            try table.setServer("s", ServerRow(domain: "d", path: "x", method: .put))
+            try table.setDomain("d", DomainTable.DomainRow(baseURL: url))
+            try table.setServer("s", DomainTable.ServerRow(domain: "d", path: "x", method: .put))
         }
         _ = try await Row(["a": 1]).startRequest(on: manager)
         #expect(server.requests.map { "\($0.method) \($0.target)" } == ["PUT /made/x"])

@@ -20,8 +20,8 @@ import Testing
         if Bool.random(using: &generator) {
             limits.maxConcurrentRequestsPerHost = Int.random(in: 1...3, using: &generator)
         }
-        if Bool.random(using: &generator) { limits.rate = RateLimit(perSecond: 20, burst: 3) }
-        if Bool.random(using: &generator) { limits.ratePerHost = RateLimit(perSecond: 8, burst: 2) }
+        if Bool.random(using: &generator) { limits.rate = RequestLimits.RateLimit(perSecond: 20, burst: 3) }
+        if Bool.random(using: &generator) { limits.ratePerHost = RequestLimits.RateLimit(perSecond: 8, burst: 2) }
         var now = Duration.zero
         var queue = LimitQueue<Int>(limits, at: now)
         var hosts: [Int: String] = [:]
@@ -108,7 +108,7 @@ import Testing
 
     @Test func unusedRateTokenIsReturned() {
         var limits = RequestLimits()
-        limits.rate = RateLimit(perSecond: 0.001)
+        limits.rate = RequestLimits.RateLimit(perSecond: 0.001)
         var queue = LimitQueue<Int>(limits, at: .zero)
         #expect(queue.enter(1, host: "h", priority: .normal, at: .zero).started == [1])
         #expect(queue.enter(2, host: "h", priority: .normal, at: .zero).started == [])

@@ -9,7 +9,7 @@ import Testing
 /// Deadlines, retries, barriers, limits and circuit breakers in whole calls.
 @Suite(.timeLimit(.minutes(2))) struct FlowRoomTests {
     private func next(
-        _ events: inout CallEvents.Iterator, _ isWanted: (CallEvent.Kind) -> Bool
+        _ events: inout AsyncStream<CallEvent>.Iterator, _ isWanted: (CallEvent.Kind) -> Bool
     ) async -> CallEvent? {
         while let event = await events.next() { if isWanted(event.kind) { return event } }
         return nil
@@ -57,7 +57,7 @@ import Testing
         let manager = try CentralRequestManager.make {
             $0.retries = 5
             $0.retryPolicy.firstWait = .zero
-            $0.retryBudget = RetryBudget(share: 0.1, reserve: 0)
+            $0.retryBudget = RetryPolicy.Budget(share: 0.1, reserve: 0)
         }
         for _ in 0..<100 { _ = await failure { try await manager.startRequest("GET", server.url()) } }
         // The budget starts full, with 11 retries, and 100 requests add 10 more.
@@ -216,7 +216,7 @@ import Testing
     @Test func requestsStartNoFasterThanTheRate() async throws {
         let clock = VirtualClock()
         var limits = RequestLimits()
-        limits.rate = RateLimit(perSecond: 2, burst: 2)
+        limits.rate = RequestLimits.RateLimit(perSecond: 2, burst: 2)
         let room = LimitRoom(limits, clock: clock.callClock)
         let starts = Log<Duration>()
         let calls = (0..<6).map { _ in
@@ -260,7 +260,7 @@ import Testing
 
     @Test func circuitOpensAndHostIsTriedAfterThePause() async throws {
         let clock = VirtualClock()
-        let policy = CircuitBreakerPolicy(failures: 3, pause: .seconds(30))
+        let policy = RequestLimits.CircuitBreakerPolicy(failures: 3, pause: .seconds(30))
         let room = LimitRoom(RequestLimits(), policy, clock: clock.callClock)
         let sent = Log<String>()
         func send(_ url: String, _ status: Int) async throws -> Int {
@@ -280,7 +280,7 @@ import Testing
     }
 
     @Test func cancellationsAndInvalidRequestsDoNotCount() {
-        let policy = CircuitBreakerPolicy()
+        let policy = RequestLimits.CircuitBreakerPolicy()
         #expect(policy.judge(.failure(CancellationError())) == nil)
         #expect(policy.judge(.failure(NetworkError(.cancelled, message: ""))) == nil)
         #expect(policy.judge(.failure(NetworkError(.invalidRequest, message: ""))) == nil)

@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test func budgetAllowsItsShareAndReserve() {
-        let budget = RetryBudget(share: 0.2, reserve: 10)
+        let budget = RetryPolicy.Budget(share: 0.2, reserve: 10)
         var bucket = budget.bucket(at: .zero)
         while bucket.take(at: .zero) {}
         var retries = 0
@@ -167,7 +167,7 @@ import Testing
     // MARK: Circuit breaker
 
     @Test func circuitOpensProbesAndCloses() {
-        var breaker = CircuitBreaker(CircuitBreakerPolicy(failures: 2, pause: .seconds(10)))
+        var breaker = CircuitBreaker(RequestLimits.CircuitBreakerPolicy(failures: 2, pause: .seconds(10)))
         func ticket(_ now: Duration) -> UInt64? {
             if case .pass(let ticket) = breaker.admit(at: now) { ticket } else { nil }
         }
@@ -197,7 +197,7 @@ import Testing
     @Test(arguments: 0..<25)
     func openCircuitAdmitsOneProbe(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        let policy = CircuitBreakerPolicy(failures: 3, pause: .seconds(5))
+        let policy = RequestLimits.CircuitBreakerPolicy(failures: 3, pause: .seconds(5))
         var breaker = CircuitBreaker(policy)
         var running: [UInt64] = []
         var now = Duration.zero

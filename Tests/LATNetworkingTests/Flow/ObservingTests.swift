@@ -28,7 +28,7 @@ import Testing
         static let route = Route("GET", url: "/text")
     }
 
-    private final class Presenter: ActivityPresenter {
+    private final class Presenter: ActivityIndicator.Presenter {
         private let shown = Log<String>()
         let isDismissed = Signal()
 

@@ -86,7 +86,7 @@ import Testing
         }
         #expect(await good.reachability.probe(server.url()).isReachable)
         for check in [
-            ReachabilityConfiguration.ResponseCheck(path: "/portal"),
+            Reachability.Configuration.ResponseCheck(path: "/portal"),
             .init(path: "/health", status: 200, contains: "no"),
         ] {
             let manager = try CentralRequestManager.make { $0.reachability.check = check }
@@ -119,7 +119,7 @@ import Testing
     @Test func observerGetsStatusesUntilCancelled() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
-        let heard = Log<ReachabilityStatus>()
+        let heard = Log<Reachability.Status>()
         let reached = Signal()
         let observation = manager.reachability.observe(server.url()) { status in
             heard.append(status)

@@ -1,3 +1,4 @@
+import ResponseCache
 import FoundationEssentials
 import LATNetworking
 

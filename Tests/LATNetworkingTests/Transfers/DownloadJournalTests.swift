@@ -71,12 +71,12 @@ import Testing
     }
 
     @Test func queueRecordRoundTrips() throws {
-        let item = DownloadItem(
+        let item = DownloadManager.Item(
             id: .init(number: 7), url: "https://a.example/x", path: "/tmp/x", segments: 4, priority: .high,
             state: .paused,
             progress: TransferProgress(direction: .download))
-        var options = DownloadOptions()
-        options.digest = DownloadDigest(.md5, "d41d8cd98f00b204e9800998ecf8427e")
+        var options = Download.Options()
+        options.digest = Download.Digest(.md5, "d41d8cd98f00b204e9800998ecf8427e")
         options.existingFile = .skip
         let record = DownloadRecord(item, headers: ["X-A": "1", "X-B": "2"], options: options)
         let data = try record.encoded()
@@ -118,13 +118,13 @@ import Testing
 }
 
 @Suite struct DownloadQueueTests {
-    private func item(_ number: UInt64, _ priority: RequestPriority = .normal) -> DownloadItem {
-        DownloadItem(
+    private func item(_ number: UInt64, _ priority: RequestPriority = .normal) -> DownloadManager.Item {
+        DownloadManager.Item(
             id: .init(number: number), url: "u", path: "p", segments: 1, priority: priority, state: .waiting,
             progress: TransferProgress(direction: .download))
     }
 
-    private func id(_ number: UInt64) -> DownloadItem.ID { .init(number: number) }
+    private func id(_ number: UInt64) -> DownloadManager.Item.ID { .init(number: number) }
 
     @Test func priorityThenOrderWithinTheLimit() {
         var queue = DownloadQueue(limit: 2)

@@ -27,7 +27,7 @@ import Testing
 
     /// Waits until a download meets a condition.
     private func wait(
-        _ manager: DownloadManager, _ id: DownloadItem.ID, until isReached: (DownloadItem) -> Bool
+        _ manager: DownloadManager, _ id: DownloadManager.Item.ID, until isReached: (DownloadManager.Item) -> Bool
     ) async throws {
         try await eventually { manager.item(id).map(isReached) ?? false }
     }
@@ -36,12 +36,12 @@ import Testing
         let server = try slowServer()
         let manager = try DownloadManager(central, folder: folder, limit: 2)
         let events = manager.events
-        var ids: [DownloadItem.ID] = []
+        var ids: [DownloadManager.Item.ID] = []
         for number in 0..<6 { ids.append(try manager.add(server.url, to: directory.path(of: "f\(number)"))) }
         for id in ids { #expect(try await manager.value(of: id).byteCount == 600_000) }
         #expect(manager.items.allSatisfy { $0.state == .finished && $0.progress.fraction == 1 })
         #expect(directory.contents.filter { $0.hasPrefix("queue/") } == ["queue/.lock"])
-        var running = Set<DownloadItem.ID>()
+        var running = Set<DownloadManager.Item.ID>()
         var finished = 0
         for await event in events {
             switch event {

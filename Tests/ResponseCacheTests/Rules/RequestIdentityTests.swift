@@ -6,9 +6,9 @@ import Testing
 @Suite struct RequestIdentityTests {
     private func credentials(_ certificate: String?) -> String? {
         var request = HTTPRequest("GET", "https://a/")
-        request.tls = RequestTLS(clientCertificate: certificate.map { .pkcs12(path: $0, password: "") })
+        request.tls = HTTPRequest.TLS(clientCertificate: certificate.map { .pkcs12(path: $0, password: "") })
         return RequestIdentity(
-            of: request, partition: nil, secretFields: .standard, cookies: nil, key: { Data([7]) }
+            of: request, partition: nil, secrets: .standard, cookies: nil, key: { Data([7]) }
         ).credentials
     }
 

@@ -1,161 +1,167 @@
 public import HTTPCore
 
-/// The settings of a row of the table. `defaults`, a domain and a server each have their own; a request takes each
-/// setting from the last of the three that sets it, and from the manager when none does.
-public struct RouteSettings: Sendable {
-    /// The total timeout. Default `nil`, as for all settings: not set here.
-    @Tracked public var timeout: Duration?
-    /// The time limit for connecting.
-    @Tracked public var connectTimeout: Duration?
-    /// The longest time without data on an open connection.
-    @Tracked public var idleTimeout: Duration?
-    /// The most connections to one host. For `defaults` and domains only.
-    @Tracked public var maxConnectionsPerHost: Int?
-    /// How often an idempotent request is retried after a network failure.
-    @Tracked public var retries: Int?
-    /// When a request is retried, and after which delay.
-    public var retry = RetrySettings()
-    /// The authorities, client certificate, oldest version and pins of connections. For `defaults` and domains only.
-    public var tls = TLSSettings()
-    /// The limits of the domain, in addition to the manager's. In `defaults` they are those of each domain. For `defaults`
-    /// and domains only.
-    @Tracked public var limits: RequestLimits?
-    /// When requests to a failing host of the domain are held back. For `defaults` and domains only.
-    @Tracked public var circuit: CircuitChoice?
-    /// The cache policy, without its time to live.
-    @Tracked public var cache: CacheChoice?
-    /// How long a stored response may be used.
-    @Tracked public var ttl: CachePolicy.TimeToLive?
-    /// How parameters are encoded as a body.
-    @Tracked public var parameterEncoding: ParameterEncoding?
-    /// How dates are written and read.
-    @Tracked public var dates: Coding.Dates?
-    /// How the names of properties become the names of members.
-    @Tracked public var keys: Coding.Keys?
-    /// The proxy. For `defaults` and domains only.
-    @Tracked public var proxy: ProxyPolicy?
-    /// Whether redirects are followed.
-    @Tracked public var redirects: RedirectPolicy?
-    /// Whether responses come from a source other than the server.
-    @Tracked public var simulation: SimulationRule?
-    /// The envelope around the data in responses, with its success codes.
-    @Tracked public var envelope: EnvelopeChoice?
-    /// Parameters that are ignored when a cached response is looked up: timestamps, nonces.
-    @Tracked public var volatileParameters: [String]?
-    /// The user whose responses are stored and found (``HTTPRequest/cachePartition``).
-    @Tracked public var cachePartition: String?
-    /// Which of the manager's authenticators is used, or none.
-    @Tracked public var authenticator: AuthenticatorPolicy?
-    /// Whether the content is sealed, and by which of the manager's sealers.
-    @Tracked public var sealing: SealingPolicy?
-    /// Whether the body is compressed with gzip: `compressBody: "gzip"`.
-    @Tracked public var compressesBody: Bool?
-    /// Header fields that hold secrets, in addition to the manager's. For `defaults` and domains only; both count.
-    @Tracked public var secretHeaders: [String]?
-    /// Header fields, merged field by field; a `nil` value removes a field that a broader row sets. Default none.
-    public var headers = HTTPHeaders()
-    /// Parameters that every call sends unless it sets them itself, merged one by one. Default none.
-    public var parameters: [String: JSONValue] = [:]
+extension DomainTable {
+    /// The settings of a row of the table. `defaults`, a domain and a server each have their own; a request takes each
+    /// setting from the last of the three that sets it, and from the manager when none does.
+    public struct RouteSettings: Sendable {
+        /// The total timeout. Default `nil`, as for all settings: not set here.
+        @DomainTable.Tracked public var timeout: Duration?
+        /// The time limit for connecting.
+        @DomainTable.Tracked public var connectTimeout: Duration?
+        /// The longest time without data on an open connection.
+        @DomainTable.Tracked public var idleTimeout: Duration?
+        /// The most connections to one host. For `defaults` and domains only.
+        @DomainTable.Tracked public var maxConnectionsPerHost: Int?
+        /// How often an idempotent request is retried after a network failure.
+        @DomainTable.Tracked public var retries: Int?
+        /// When a request is retried, and after which delay.
+        public var retry = DomainTable.RetrySettings()
+        /// The authorities, client certificate, oldest version and pins of connections. For `defaults` and domains only.
+        public var tls = DomainTable.TLSSettings()
+        /// The limits of the domain, in addition to the manager's. In `defaults` they are those of each domain. For `defaults`
+        /// and domains only.
+        @DomainTable.Tracked public var limits: RequestLimits?
+        /// When requests to a failing host of the domain are held back. For `defaults` and domains only.
+        @DomainTable.Tracked public var circuit: DomainTable.CircuitChoice?
+        /// The cache policy, without its time to live.
+        @DomainTable.Tracked public var cache: CacheChoice?
+        /// How long a stored response may be used.
+        @DomainTable.Tracked public var ttl: CachePolicy.TimeToLive?
+        /// How parameters are encoded as a body.
+        @DomainTable.Tracked public var parameterEncoding: ParameterEncoding?
+        /// How dates are written and read.
+        @DomainTable.Tracked public var dates: Coding.Dates?
+        /// How the names of properties become the names of members.
+        @DomainTable.Tracked public var keys: Coding.Keys?
+        /// The proxy. For `defaults` and domains only.
+        @DomainTable.Tracked public var proxy: ProxyPolicy?
+        /// Whether redirects are followed.
+        @DomainTable.Tracked public var redirects: RedirectPolicy?
+        /// Whether responses come from a source other than the server.
+        @DomainTable.Tracked public var simulation: DomainTable.SimulationRule?
+        /// The envelope around the data in responses, with its success codes.
+        @DomainTable.Tracked public var envelope: DomainTable.EnvelopeChoice?
+        /// Parameters that are ignored when a cached response is looked up: timestamps, nonces.
+        @DomainTable.Tracked public var volatileParameters: [String]?
+        /// The user whose responses are stored and found (``HTTPRequest/cachePartition``).
+        @DomainTable.Tracked public var cachePartition: String?
+        /// Which of the manager's authenticators is used, or none.
+        @DomainTable.Tracked public var authenticator: AuthenticatorPolicy?
+        /// Whether the content is sealed, and by which of the manager's sealers.
+        @DomainTable.Tracked public var sealing: SealingPolicy?
+        /// Whether the body is compressed with gzip: `compressBody: "gzip"`.
+        @DomainTable.Tracked public var compressesBody: Bool?
+        /// Header fields that hold secrets, in addition to the manager's. For `defaults` and domains only; both count.
+        @DomainTable.Tracked public var secretHeaders: [String]?
+        /// Header fields, merged field by field; a `nil` value removes a field that a broader row sets. Default none.
+        public var headers = HTTPHeaders()
+        /// Parameters that every call sends unless it sets them itself, merged one by one. Default none.
+        public var parameters: [String: JSONValue] = [:]
 
-    var headerOrigins = OriginMap<String?>()
-    var parameterOrigins = OriginMap<JSONValue>()
+        var headerOrigins = OriginMap<String?>()
+        var parameterOrigins = OriginMap<JSONValue>()
 
-    /// Creates settings in which nothing is set.
-    public init() {}
+        /// Creates settings in which nothing is set.
+        public init() {}
 
-    /// The words of `cache` in the table.
-    public enum CacheChoice: String, Hashable, Sendable, CaseIterable {
-        /// ``CachePolicy/networkOnly``.
-        case networkOnly
-        /// ``CachePolicy/writeOnly``.
-        case writeOnly
-        /// ``CachePolicy/cacheOnly``.
-        case cacheOnly
-        /// ``CachePolicy/cacheElseNetwork(_:)`` with the row's time to live.
-        case cacheElseNetwork
-        /// ``CachePolicy/cacheThenNetwork``.
-        case cacheThenNetwork
-        /// ``CachePolicy/networkElseCache``.
-        case networkElseCache
-        /// ``CachePolicy/http``.
-        case http
-    }
-
-    /// The cache policy with its time to live; `nil` when no row sets one. ``CacheChoice/cacheElseNetwork`` without a
-    /// time to live keeps responses forever.
-    public var cachePolicy: CachePolicy? {
-        switch cache {
-        case nil: nil
-        case .networkOnly: .networkOnly
-        case .writeOnly: .writeOnly
-        case .cacheOnly: .cacheOnly
-        case .cacheElseNetwork: .cacheElseNetwork(ttl ?? .forever)
-        case .cacheThenNetwork: .cacheThenNetwork
-        case .networkElseCache: .networkElseCache
-        case .http: .http
+        /// The words of `cache` in the table.
+        public enum CacheChoice: String, Hashable, Sendable, CaseIterable {
+            /// ``CachePolicy/networkOnly``.
+            case networkOnly
+            /// ``CachePolicy/writeOnly``.
+            case writeOnly
+            /// ``CachePolicy/cacheOnly``.
+            case cacheOnly
+            /// ``CachePolicy/cacheElseNetwork(_:)`` with the row's time to live.
+            case cacheElseNetwork
+            /// ``CachePolicy/cacheThenNetwork``.
+            case cacheThenNetwork
+            /// ``CachePolicy/networkElseCache``.
+            case networkElseCache
+            /// ``CachePolicy/http``.
+            case http
         }
-    }
 
-    /// Returns these settings over others: a setting that is unset here comes from the other.
-    func over(_ other: RouteSettings) -> RouteSettings {
-        var merged = RouteSettings()
-        merged.$timeout = $timeout.over(other.$timeout)
-        merged.$connectTimeout = $connectTimeout.over(other.$connectTimeout)
-        merged.$idleTimeout = $idleTimeout.over(other.$idleTimeout)
-        merged.$maxConnectionsPerHost = $maxConnectionsPerHost.over(other.$maxConnectionsPerHost)
-        merged.$retries = $retries.over(other.$retries)
-        merged.retry = retry.over(other.retry)
-        merged.tls = tls.over(other.tls)
-        merged.$limits = $limits.over(other.$limits)
-        merged.$circuit = $circuit.over(other.$circuit)
-        merged.$cache = $cache.over(other.$cache)
-        merged.$ttl = $ttl.over(other.$ttl)
-        merged.$parameterEncoding = $parameterEncoding.over(other.$parameterEncoding)
-        merged.$dates = $dates.over(other.$dates)
-        merged.$keys = $keys.over(other.$keys)
-        merged.$proxy = $proxy.over(other.$proxy)
-        merged.$redirects = $redirects.over(other.$redirects)
-        merged.$simulation = $simulation.over(other.$simulation)
-        merged.$envelope = $envelope.over(other.$envelope)
-        merged.$volatileParameters = $volatileParameters.over(other.$volatileParameters)
-        merged.$cachePartition = $cachePartition.over(other.$cachePartition)
-        merged.$authenticator = $authenticator.over(other.$authenticator)
-        merged.$sealing = $sealing.over(other.$sealing)
-        merged.$compressesBody = $compressesBody.over(other.$compressesBody)
-        let secrets = (other.secretHeaders ?? []) + (secretHeaders ?? [])
-        merged.$secretHeaders = Tracked(
-            secrets.isEmpty ? nil : secrets, from: $secretHeaders.origin ?? other.$secretHeaders.origin)
-        merged.headers = other.headers.merging(headers)
-        merged.parameters = other.parameters.merging(parameters) { _, own in own }
-        for (settings, fields) in [(other, other.headers.fields), (self, headers.fields)] {
-            for field in fields {
-                let name = field.name.lowercased()
-                merged.headerOrigins.set(field.value, of: name, from: settings.headerOrigins[name, field.value])
+        /// The cache policy with its time to live; `nil` when no row sets one. ``CacheChoice/cacheElseNetwork`` without a
+        /// time to live keeps responses forever.
+        public var cachePolicy: CachePolicy? {
+            switch cache {
+            case nil: nil
+            case .networkOnly: .networkOnly
+            case .writeOnly: .writeOnly
+            case .cacheOnly: .cacheOnly
+            case .cacheElseNetwork: .cacheElseNetwork(ttl ?? .forever)
+            case .cacheThenNetwork: .cacheThenNetwork
+            case .networkElseCache: .networkElseCache
+            case .http: .http
             }
         }
-        for settings in [other, self] {
-            for (name, value) in settings.parameters {
-                merged.parameterOrigins.set(value, of: name, from: settings.parameterOrigins[name, value])
+
+        /// Returns these settings over others: a setting that is unset here comes from the other.
+        func over(_ other: DomainTable.RouteSettings) -> DomainTable.RouteSettings {
+            var merged = DomainTable.RouteSettings()
+            merged.$timeout = $timeout.over(other.$timeout)
+            merged.$connectTimeout = $connectTimeout.over(other.$connectTimeout)
+            merged.$idleTimeout = $idleTimeout.over(other.$idleTimeout)
+            merged.$maxConnectionsPerHost = $maxConnectionsPerHost.over(other.$maxConnectionsPerHost)
+            merged.$retries = $retries.over(other.$retries)
+            merged.retry = retry.over(other.retry)
+            merged.tls = tls.over(other.tls)
+            merged.$limits = $limits.over(other.$limits)
+            merged.$circuit = $circuit.over(other.$circuit)
+            merged.$cache = $cache.over(other.$cache)
+            merged.$ttl = $ttl.over(other.$ttl)
+            merged.$parameterEncoding = $parameterEncoding.over(other.$parameterEncoding)
+            merged.$dates = $dates.over(other.$dates)
+            merged.$keys = $keys.over(other.$keys)
+            merged.$proxy = $proxy.over(other.$proxy)
+            merged.$redirects = $redirects.over(other.$redirects)
+            merged.$simulation = $simulation.over(other.$simulation)
+            merged.$envelope = $envelope.over(other.$envelope)
+            merged.$volatileParameters = $volatileParameters.over(other.$volatileParameters)
+            merged.$cachePartition = $cachePartition.over(other.$cachePartition)
+            merged.$authenticator = $authenticator.over(other.$authenticator)
+            merged.$sealing = $sealing.over(other.$sealing)
+            merged.$compressesBody = $compressesBody.over(other.$compressesBody)
+            let secrets = (other.secretHeaders ?? []) + (secretHeaders ?? [])
+            merged.$secretHeaders = DomainTable.Tracked(
+                secrets.isEmpty ? nil : secrets, from: $secretHeaders.origin ?? other.$secretHeaders.origin)
+            merged.headers = other.headers.merging(headers)
+            merged.parameters = other.parameters.merging(parameters) { _, own in own }
+            for (settings, fields) in [(other, other.headers.fields), (self, headers.fields)] {
+                for field in fields {
+                    let name = field.name.lowercased()
+                    merged.headerOrigins.set(field.value, of: name, from: settings.headerOrigins[name, field.value])
+                }
             }
+            for settings in [other, self] {
+                for (name, value) in settings.parameters {
+                    merged.parameterOrigins.set(value, of: name, from: settings.parameterOrigins[name, value])
+                }
+            }
+            return merged
         }
-        return merged
     }
 }
 
-/// Whether responses have an envelope with a success code: `envelope` of the table.
-public enum EnvelopeChoice: Hashable, Sendable {
-    /// No envelope, whatever the broader rows say, so that every 2xx is a success: `envelope: null`.
-    case none
-    /// An envelope with these parts.
-    case rule(EnvelopeRule)
+extension DomainTable {
+    /// Whether responses have an envelope with a success code: `envelope` of the table.
+    public enum EnvelopeChoice: Hashable, Sendable {
+        /// No envelope, whatever the broader rows say, so that every 2xx is a success: `envelope: null`.
+        case none
+        /// An envelope with these parts.
+        case rule(Envelope.Rule)
+    }
 }
 
-/// A source of responses other than the server: `simulate` of the table.
-public enum SimulationRule: Hashable, Sendable {
-    /// The server, whatever the broader rows say: `simulate: null`.
-    case off
-    /// Files of a directory, after a delay.
-    case directory(String, delay: Duration?)
-    /// Another base URL, after a delay.
-    case baseURL(String, delay: Duration?)
+extension DomainTable {
+    /// A source of responses other than the server: `simulate` of the table.
+    public enum SimulationRule: Hashable, Sendable {
+        /// The server, whatever the broader rows say: `simulate: null`.
+        case off
+        /// Files of a directory, after a delay.
+        case directory(String, delay: Duration?)
+        /// Another base URL, after a delay.
+        case baseURL(String, delay: Duration?)
+    }
 }

@@ -2,58 +2,60 @@ import CurlTransport
 import DomainTableFormat
 import HTTPCore
 
-extension DomainRow {
+extension DomainTable.DomainRow {
     /// Creates a row from its entry in the file. The paths in it are relative to `folder`.
     init(_ entry: DomainEntry, folder: String?) {
         self.init()
-        $baseURL = Tracked(entry.baseURL)
+        $baseURL = DomainTable.Tracked(entry.baseURL)
         for (name, urls) in entry.environments { environments[name] = urls.value }
         for (name, urls) in entry.environments { environmentOrigins[name] = .file(urls.position) }
-        $mirrors = Tracked(entry.mirrors)
-        settings = RouteSettings(entry.settings, folder: folder)
+        $mirrors = DomainTable.Tracked(entry.mirrors)
+        settings = DomainTable.RouteSettings(entry.settings, folder: folder)
     }
 }
 
-extension ServerRow {
+extension DomainTable.ServerRow {
     init(_ entry: ServerEntry, folder: String?) {
         self.init()
-        $domain = Tracked(entry.domain) { DomainName($0) }
-        $path = Tracked(entry.path)
-        $method = Tracked(entry.method) { HTTPMethod($0) }
-        $allowsAbsolute = Tracked(entry.allowsAbsolute)
-        settings = RouteSettings(entry.settings, folder: folder)
+        $domain = DomainTable.Tracked(entry.domain) { DomainName($0) }
+        $path = DomainTable.Tracked(entry.path)
+        $method = DomainTable.Tracked(entry.method) { HTTPMethod($0) }
+        $allowsAbsolute = DomainTable.Tracked(entry.allowsAbsolute)
+        settings = DomainTable.RouteSettings(entry.settings, folder: folder)
     }
 }
 
-extension RouteSettings {
+extension DomainTable.RouteSettings {
     init(_ entry: SettingsEntry, folder: String?) {
         self.init()
-        $timeout = Tracked(entry.timeout)
-        $connectTimeout = Tracked(entry.connectTimeout)
-        $idleTimeout = Tracked(entry.idleTimeout)
-        $maxConnectionsPerHost = Tracked(entry.maxConnectionsPerHost)
-        $retries = Tracked(entry.retries)
-        retry.$statuses = Tracked(entry.retry.statuses)
-        retry.$firstWait = Tracked(entry.retry.firstWait)
-        retry.$longestWait = Tracked(entry.retry.longestWait)
-        retry.$longestRetryAfter = Tracked(entry.retry.longestRetryAfter)
-        retry.$repeatsOnlyIdempotent = Tracked(entry.retry.repeatsOnlyIdempotent)
-        tls.$caFile = Tracked(entry.tls.caFile) { Self.path($0, in: folder) }
-        tls.$clientCertificate = Tracked(entry.tls.clientCertificate) { ClientCertificateRule($0, in: folder) }
-        tls.$minimumVersion = Tracked(entry.tls.minimumVersion) { $0 == .v1_3 ? .v1_3 : .v1_2 }
-        tls.$pins = Tracked(entry.tls.pins)
-        $limits = Tracked(entry.limits) { RequestLimits($0) }
-        $circuit = Tracked(entry.circuit) { CircuitChoice($0) }
-        $cache = Tracked(entry.cache) { CacheChoice(rawValue: $0.rawValue) }
-        $ttl = Tracked(entry.ttl) { ttl in
+        $timeout = DomainTable.Tracked(entry.timeout)
+        $connectTimeout = DomainTable.Tracked(entry.connectTimeout)
+        $idleTimeout = DomainTable.Tracked(entry.idleTimeout)
+        $maxConnectionsPerHost = DomainTable.Tracked(entry.maxConnectionsPerHost)
+        $retries = DomainTable.Tracked(entry.retries)
+        retry.$statuses = DomainTable.Tracked(entry.retry.statuses)
+        retry.$firstWait = DomainTable.Tracked(entry.retry.firstWait)
+        retry.$longestWait = DomainTable.Tracked(entry.retry.longestWait)
+        retry.$longestRetryAfter = DomainTable.Tracked(entry.retry.longestRetryAfter)
+        retry.$repeatsOnlyIdempotent = DomainTable.Tracked(entry.retry.repeatsOnlyIdempotent)
+        tls.$caFile = DomainTable.Tracked(entry.tls.caFile) { Self.path($0, in: folder) }
+        tls.$clientCertificate = DomainTable.Tracked(entry.tls.clientCertificate) {
+            DomainTable.ClientCertificateRule($0, in: folder)
+        }
+        tls.$minimumVersion = DomainTable.Tracked(entry.tls.minimumVersion) { $0 == .v1_3 ? .v1_3 : .v1_2 }
+        tls.$pins = DomainTable.Tracked(entry.tls.pins)
+        $limits = DomainTable.Tracked(entry.limits) { RequestLimits($0) }
+        $circuit = DomainTable.Tracked(entry.circuit) { DomainTable.CircuitChoice($0) }
+        $cache = DomainTable.Tracked(entry.cache) { CacheChoice(rawValue: $0.rawValue) }
+        $ttl = DomainTable.Tracked(entry.ttl) { ttl in
             switch ttl {
             case .fixed(let duration): .fixed(duration)
             case .sliding(let duration): .sliding(duration)
             case .forever: .forever
             }
         }
-        $parameterEncoding = Tracked(entry.parameterEncoding) { ParameterEncoding(rawValue: $0.rawValue) }
-        $dates = Tracked(entry.dates) { dates in
+        $parameterEncoding = DomainTable.Tracked(entry.parameterEncoding) { ParameterEncoding(rawValue: $0.rawValue) }
+        $dates = DomainTable.Tracked(entry.dates) { dates in
             switch dates {
             case .iso8601: .iso8601
             case .unixSeconds: .unixSeconds
@@ -62,22 +64,22 @@ extension RouteSettings {
             case .pattern(let text): .pattern(text)
             }
         }
-        $keys = Tracked(entry.keys) { Coding.Keys(rawValue: $0.rawValue) }
-        $proxy = Tracked(entry.proxy) { proxy in
+        $keys = DomainTable.Tracked(entry.keys) { Coding.Keys(rawValue: $0.rawValue) }
+        $proxy = DomainTable.Tracked(entry.proxy) { proxy in
             switch proxy {
             case .environment: .environment
             case .direct: ProxyPolicy.none
             case .url(let url): .url(url)
             }
         }
-        $redirects = Tracked(entry.redirects) { redirects in
+        $redirects = DomainTable.Tracked(entry.redirects) { redirects in
             switch redirects {
             case .automatic: .automatic
             case .none: RedirectPolicy.none
             case .follow(let limit): .follow(limit: limit)
             }
         }
-        $simulation = Tracked(entry.simulate) { simulation in
+        $simulation = DomainTable.Tracked(entry.simulate) { simulation in
             switch simulation {
             case .off: .off
             case .directory(let path, let delay):
@@ -85,28 +87,28 @@ extension RouteSettings {
             case .baseURL(let url, let delay): .baseURL(url, delay: delay)
             }
         }
-        $envelope = Tracked(entry.envelope) { choice in
+        $envelope = DomainTable.Tracked(entry.envelope) { choice in
             switch choice {
-            case .none: EnvelopeChoice.none
-            case .envelope(let entry): .rule(EnvelopeRule(entry))
+            case .none: DomainTable.EnvelopeChoice.none
+            case .envelope(let entry): .rule(Envelope.Rule(entry))
             }
         }
-        $volatileParameters = Tracked(entry.volatileParameters)
-        $cachePartition = Tracked(entry.cachePartition)
-        $authenticator = Tracked(entry.authenticator) { authenticator in
+        $volatileParameters = DomainTable.Tracked(entry.volatileParameters)
+        $cachePartition = DomainTable.Tracked(entry.cachePartition)
+        $authenticator = DomainTable.Tracked(entry.authenticator) { authenticator in
             switch authenticator {
             case .none: .off
             case .named(let name): .named(name)
             }
         }
-        $sealing = Tracked(entry.sealer) { sealer in
+        $sealing = DomainTable.Tracked(entry.sealer) { sealer in
             switch sealer {
             case .none: .unsealed
             case .named(let name): .sealed(by: name)
             }
         }
-        $compressesBody = Tracked(entry.compressBody) { $0 == .gzip }
-        $secretHeaders = Tracked(entry.secretHeaders)
+        $compressesBody = DomainTable.Tracked(entry.compressBody) { $0 == .gzip }
+        $secretHeaders = DomainTable.Tracked(entry.secretHeaders)
         for (name, value) in entry.headers {
             headers[name] = value.value
             headerOrigins.set(value.value, of: name.lowercased(), from: .file(value.position))
@@ -119,16 +121,16 @@ extension RouteSettings {
     }
 }
 
-extension RouteSettings {
+extension DomainTable.RouteSettings {
     fileprivate static func path(_ path: String, in folder: String?) -> String {
         guard let folder, !path.hasPrefix("/") else { return path }
         return "\(folder)/\(path)"
     }
 }
 
-extension ClientCertificateRule {
+extension DomainTable.ClientCertificateRule {
     fileprivate init(_ entry: SettingsEntry.ClientCertificate, in folder: String?) {
-        func path(_ path: String) -> String { RouteSettings.path(path, in: folder) }
+        func path(_ path: String) -> String { DomainTable.RouteSettings.path(path, in: folder) }
         switch entry {
         case .pkcs12(let file, let password):
             self.init(.pkcs12(path: path(file), password: password.text ?? ""), passwordVariable: password.variable)
@@ -149,17 +151,17 @@ extension RequestLimits {
     fileprivate init(_ entry: SettingsEntry.Limits) {
         self.init()
         maxConcurrentRequests = entry.maxConcurrentRequests
-        rate = entry.perSecond.map { RateLimit(perSecond: $0, burst: entry.burst ?? 1) }
+        rate = entry.perSecond.map { RequestLimits.RateLimit(perSecond: $0, burst: entry.burst ?? 1) }
     }
 }
 
-extension CircuitChoice {
+extension DomainTable.CircuitChoice {
     fileprivate init(_ entry: SettingsEntry.Circuit) {
         guard case .breaker(let failures, let pause, let statuses) = entry else {
             self = .off
             return
         }
-        var policy = CircuitBreakerPolicy()
+        var policy = RequestLimits.CircuitBreakerPolicy()
         if let failures { policy.failures = failures }
         if let pause { policy.pause = pause }
         if let statuses { policy.statuses = statuses }
@@ -167,7 +169,7 @@ extension CircuitChoice {
     }
 }
 
-extension EnvelopeRule {
+extension Envelope.Rule {
     fileprivate init(_ entry: EnvelopeEntry) {
         let codes = entry.success.map { code in
             switch code {
@@ -183,7 +185,7 @@ extension EnvelopeRule {
     }
 }
 
-extension Tracked {
+extension DomainTable.Tracked {
     fileprivate init(_ located: Located<Value>?) {
         self.init(located?.value, from: located.map { .file($0.position) })
     }

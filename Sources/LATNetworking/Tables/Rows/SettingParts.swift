@@ -1,117 +1,125 @@
 import FoundationEssentials
 public import HTTPCore
 
-/// The members of `retry` in a row, without the number of retries, which is ``RouteSettings/retries``. Each member comes
-/// from the last row that sets it, and from the manager's policy when none does.
-public struct RetrySettings: Sendable {
-    /// ``RetryPolicy/statuses``.
-    @Tracked public var statuses: Set<Int>?
-    /// ``RetryPolicy/firstWait``.
-    @Tracked public var firstWait: Duration?
-    /// ``RetryPolicy/longestWait``.
-    @Tracked public var longestWait: Duration?
-    /// ``RetryPolicy/longestRetryAfter``.
-    @Tracked public var longestRetryAfter: Duration?
-    /// ``RetryPolicy/repeatsOnlyIdempotent``.
-    @Tracked public var repeatsOnlyIdempotent: Bool?
+extension DomainTable {
+    /// The members of `retry` in a row, without the number of retries, which is ``DomainTable/RouteSettings/retries``. Each member comes
+    /// from the last row that sets it, and from the manager's policy when none does.
+    public struct RetrySettings: Sendable {
+        /// ``RetryPolicy/statuses``.
+        @DomainTable.Tracked public var statuses: Set<Int>?
+        /// ``RetryPolicy/firstWait``.
+        @DomainTable.Tracked public var firstWait: Duration?
+        /// ``RetryPolicy/longestWait``.
+        @DomainTable.Tracked public var longestWait: Duration?
+        /// ``RetryPolicy/longestRetryAfter``.
+        @DomainTable.Tracked public var longestRetryAfter: Duration?
+        /// ``RetryPolicy/repeatsOnlyIdempotent``.
+        @DomainTable.Tracked public var repeatsOnlyIdempotent: Bool?
 
-    /// Creates settings in which nothing is set.
-    public init() {}
+        /// Creates settings in which nothing is set.
+        public init() {}
 
-    func over(_ other: RetrySettings) -> RetrySettings {
-        var merged = RetrySettings()
-        merged.$statuses = $statuses.over(other.$statuses)
-        merged.$firstWait = $firstWait.over(other.$firstWait)
-        merged.$longestWait = $longestWait.over(other.$longestWait)
-        merged.$longestRetryAfter = $longestRetryAfter.over(other.$longestRetryAfter)
-        merged.$repeatsOnlyIdempotent = $repeatsOnlyIdempotent.over(other.$repeatsOnlyIdempotent)
-        return merged
-    }
-
-    /// Returns the manager's policy with these members; `nil` when none is set.
-    func over(_ standard: RetryPolicy) -> RetryPolicy? {
-        var policy = standard
-        if let statuses { policy.statuses = statuses }
-        if let firstWait { policy.firstWait = firstWait }
-        if let longestWait { policy.longestWait = longestWait }
-        if let longestRetryAfter { policy.longestRetryAfter = longestRetryAfter }
-        if let repeatsOnlyIdempotent { policy.repeatsOnlyIdempotent = repeatsOnlyIdempotent }
-        let isSet =
-            statuses != nil || firstWait != nil || longestWait != nil || longestRetryAfter != nil
-            || repeatsOnlyIdempotent != nil
-        return isSet ? policy : nil
-    }
-}
-
-/// The members of `tls` in a row. Each comes from the last row that sets it, and from the manager when none does.
-public struct TLSSettings: Sendable {
-    /// A PEM file of trusted certificates (``RequestTLS/caFile``). In the table its path is relative to the table's folder.
-    @Tracked public var caFile: String?
-    /// The certificate that the client sends (``RequestTLS/clientCertificate``).
-    @Tracked public var clientCertificate: ClientCertificateRule?
-    /// The oldest version that is offered.
-    @Tracked public var minimumVersion: TLSVersion?
-    /// Pins of public keys, `sha256//…` (``HTTPRequest/pinnedPublicKeys``). The same as ``DomainRow/pins``.
-    @Tracked public var pins: [String]?
-
-    /// Creates settings in which nothing is set.
-    public init() {}
-
-    func over(_ other: TLSSettings) -> TLSSettings {
-        var merged = TLSSettings()
-        merged.$caFile = $caFile.over(other.$caFile)
-        merged.$clientCertificate = $clientCertificate.over(other.$clientCertificate)
-        merged.$minimumVersion = $minimumVersion.over(other.$minimumVersion)
-        merged.$pins = $pins.over(other.$pins)
-        return merged
-    }
-
-    /// The settings of the requests of a domain; `nil` when there are none.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` when the variable of a password is not set.
-    func request(of domain: DomainName) throws(NetworkError) -> RequestTLS? {
-        var tls = RequestTLS(caFile: caFile, minimumVersion: minimumVersion)
-        var origins: [String] = []
-        for origin in [$caFile.origin, $clientCertificate.origin, $minimumVersion.origin] {
-            guard let text = origin?.description, !origins.contains(text) else { continue }
-            origins.append(text)
+        func over(_ other: DomainTable.RetrySettings) -> DomainTable.RetrySettings {
+            var merged = DomainTable.RetrySettings()
+            merged.$statuses = $statuses.over(other.$statuses)
+            merged.$firstWait = $firstWait.over(other.$firstWait)
+            merged.$longestWait = $longestWait.over(other.$longestWait)
+            merged.$longestRetryAfter = $longestRetryAfter.over(other.$longestRetryAfter)
+            merged.$repeatsOnlyIdempotent = $repeatsOnlyIdempotent.over(other.$repeatsOnlyIdempotent)
+            return merged
         }
-        guard !origins.isEmpty else { return nil }
-        let place = "tls of the domain \"\(domain)\", \(origins.joined(separator: " and "))"
-        if let clientCertificate { tls.clientCertificate = try clientCertificate.resolved(place) }
-        tls.place = place
-        return tls
-    }
-}
 
-/// A client certificate in a row, and where its password comes from.
-public struct ClientCertificateRule: Hashable, Sendable {
-    /// The files, and the password if it is not in a variable.
-    public var certificate: ClientCertificate
-    /// The environment variable with the password. It is read when a call first uses the row. Default `nil`: none.
-    public var passwordVariable: String?
-
-    /// Creates a rule.
-    public init(_ certificate: ClientCertificate, passwordVariable: String? = nil) {
-        self.certificate = certificate
-        self.passwordVariable = passwordVariable
-    }
-
-    fileprivate func resolved(_ place: String) throws(NetworkError) -> ClientCertificate {
-        guard let passwordVariable else { return certificate }
-        guard let password = ProcessInfo.processInfo.environment[passwordVariable] else {
-            throw .invalidRequest(
-                "tls.clientCertificate (\(certificate)): the environment variable \(passwordVariable) for its password "
-                    + "is not set; set it (\(place))")
+        /// Returns the manager's policy with these members; `nil` when none is set.
+        func over(_ standard: RetryPolicy) -> RetryPolicy? {
+            var policy = standard
+            if let statuses { policy.statuses = statuses }
+            if let firstWait { policy.firstWait = firstWait }
+            if let longestWait { policy.longestWait = longestWait }
+            if let longestRetryAfter { policy.longestRetryAfter = longestRetryAfter }
+            if let repeatsOnlyIdempotent { policy.repeatsOnlyIdempotent = repeatsOnlyIdempotent }
+            let isSet =
+                statuses != nil || firstWait != nil || longestWait != nil || longestRetryAfter != nil
+                || repeatsOnlyIdempotent != nil
+            return isSet ? policy : nil
         }
-        return certificate.with(password: password)
     }
 }
 
-/// When requests to a failing host of a domain are held back: `circuit` of the table.
-public enum CircuitChoice: Hashable, Sendable {
-    /// Never, whatever the broader rows and the manager say: `circuit: null`.
-    case off
-    /// As this policy says.
-    case breaker(CircuitBreakerPolicy)
+extension DomainTable {
+    /// The members of `tls` in a row. Each comes from the last row that sets it, and from the manager when none does.
+    public struct TLSSettings: Sendable {
+        /// A PEM file of trusted certificates (``HTTPRequest/TLS/caFile``). In the table its path is relative to the table's folder.
+        @DomainTable.Tracked public var caFile: String?
+        /// The certificate that the client sends (``HTTPRequest/TLS/clientCertificate``).
+        @DomainTable.Tracked public var clientCertificate: DomainTable.ClientCertificateRule?
+        /// The oldest version that is offered.
+        @DomainTable.Tracked public var minimumVersion: TLSVersion?
+        /// Pins of public keys, `sha256//…` (``HTTPRequest/pinnedPublicKeys``). The same as ``DomainTable/DomainRow/pins``.
+        @DomainTable.Tracked public var pins: [String]?
+
+        /// Creates settings in which nothing is set.
+        public init() {}
+
+        func over(_ other: DomainTable.TLSSettings) -> DomainTable.TLSSettings {
+            var merged = DomainTable.TLSSettings()
+            merged.$caFile = $caFile.over(other.$caFile)
+            merged.$clientCertificate = $clientCertificate.over(other.$clientCertificate)
+            merged.$minimumVersion = $minimumVersion.over(other.$minimumVersion)
+            merged.$pins = $pins.over(other.$pins)
+            return merged
+        }
+
+        /// The settings of the requests of a domain; `nil` when there are none.
+        ///
+        /// - Throws: ``NetworkError/Kind/invalidRequest`` when the variable of a password is not set.
+        func request(of domain: DomainName) throws(NetworkError) -> HTTPRequest.TLS? {
+            var tls = HTTPRequest.TLS(caFile: caFile, minimumVersion: minimumVersion)
+            var origins: [String] = []
+            for origin in [$caFile.origin, $clientCertificate.origin, $minimumVersion.origin] {
+                guard let text = origin?.description, !origins.contains(text) else { continue }
+                origins.append(text)
+            }
+            guard !origins.isEmpty else { return nil }
+            let place = "tls of the domain \"\(domain)\", \(origins.joined(separator: " and "))"
+            if let clientCertificate { tls.clientCertificate = try clientCertificate.resolved(place) }
+            tls.place = place
+            return tls
+        }
+    }
+}
+
+extension DomainTable {
+    /// A client certificate in a row, and where its password comes from.
+    public struct ClientCertificateRule: Hashable, Sendable {
+        /// The files, and the password if it is not in a variable.
+        public var certificate: ClientCertificate
+        /// The environment variable with the password. It is read when a call first uses the row. Default `nil`: none.
+        public var passwordVariable: String?
+
+        /// Creates a rule.
+        public init(_ certificate: ClientCertificate, passwordVariable: String? = nil) {
+            self.certificate = certificate
+            self.passwordVariable = passwordVariable
+        }
+
+        fileprivate func resolved(_ place: String) throws(NetworkError) -> ClientCertificate {
+            guard let passwordVariable else { return certificate }
+            guard let password = ProcessInfo.processInfo.environment[passwordVariable] else {
+                throw .invalidRequest(
+                    "tls.clientCertificate (\(certificate)): the environment variable \(passwordVariable) for its password "
+                        + "is not set; set it (\(place))")
+            }
+            return certificate.with(password: password)
+        }
+    }
+}
+
+extension DomainTable {
+    /// When requests to a failing host of a domain are held back: `circuit` of the table.
+    public enum CircuitChoice: Hashable, Sendable {
+        /// Never, whatever the broader rows and the manager say: `circuit: null`.
+        case off
+        /// As this policy says.
+        case breaker(RequestLimits.CircuitBreakerPolicy)
+    }
 }

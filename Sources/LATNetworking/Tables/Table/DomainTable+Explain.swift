@@ -1,17 +1,19 @@
 import DomainTableFormat
 public import HTTPCore
 
-/// One value of a route, and its source.
-public struct Explanation: Hashable, Sendable, CustomStringConvertible {
-    /// The key in the table, such as `timeout`, or `headers.X-App` for one of the headers.
-    public var setting: String
-    /// The value as the table writes it; secrets are masked.
-    public var value: String
-    /// The source of the value: a line of the file, code, or an environment variable.
-    public var origin: SettingOrigin
+extension DomainTable {
+    /// One value of a route, and its source.
+    public struct Explanation: Hashable, Sendable, CustomStringConvertible {
+        /// The key in the table, such as `timeout`, or `headers.X-App` for one of the headers.
+        public var setting: String
+        /// The value as the table writes it; secrets are masked.
+        public var value: String
+        /// The source of the value: a line of the file, code, or an environment variable.
+        public var origin: DomainTable.SettingOrigin
 
-    /// `timeout = 5s (Config/domains.json5:12)`.
-    public var description: String { "\(setting) = \(value) (\(origin))" }
+        /// `timeout = 5s (Config/domains.json5:12)`.
+        public var description: String { "\(setting) = \(value) (\(origin))" }
+    }
 }
 
 extension DomainTable {
@@ -51,13 +53,13 @@ extension DomainTable {
     /// - Parameter name: as in ``explain(_:)``.
     /// - Throws: ``NetworkError/Kind/unknownName`` for an unknown name, and for a URL that belongs to no domain;
     ///   ``NetworkError/Kind/invalidRequest`` for an invalid URL.
-    public func explanations(of name: String) throws(NetworkError) -> [Explanation] {
+    public func explanations(of name: String) throws(NetworkError) -> [DomainTable.Explanation] {
         Self.explanations(of: try route(for: name), contents.environment)
     }
 
     // MARK: Finding the row
 
-    private func route(for name: String) throws(NetworkError) -> ResolvedRoute {
+    private func route(for name: String) throws(NetworkError) -> DomainTable.ResolvedRoute {
         if current.servers[ServerName(name)] != nil { return try resolve(server: ServerName(name)) }
         if current.domains[DomainName(name)] != nil { return try resolve(domain: DomainName(name), path: "") }
         guard name.contains("://") else {
@@ -100,7 +102,7 @@ extension DomainTable {
     }
 
     /// How many segments of a route's path equal the URL's exactly; `nil` when the paths do not match.
-    private static func literals(of route: ResolvedRoute, matching rest: String, _ url: String) -> Int? {
+    private static func literals(of route: DomainTable.ResolvedRoute, matching rest: String, _ url: String) -> Int? {
         let segments = { (path: String) in path.prefix { $0 != "?" && $0 != "#" }.split(separator: "/") }
         let own = segments(route.path)
         let asked = segments(route.isAbsolute ? url : rest)
@@ -116,7 +118,9 @@ extension DomainTable {
 
     // MARK: Explanations
 
-    private static func explanations(of route: ResolvedRoute, _ environment: Tracked<String>) -> [Explanation] {
+    private static func explanations(of route: DomainTable.ResolvedRoute, _ environment: DomainTable.Tracked<String>)
+        -> [DomainTable.Explanation]
+    {
         var list = ExplanationList(secrets: route.settings.secretHeaders ?? [])
         if route.server != nil {
             list.add("domain", route.row.$domain) { $0.rawValue }
@@ -147,21 +151,21 @@ extension DomainTable {
 
 /// Collects the values that are set.
 private struct ExplanationList {
-    var rows: [Explanation] = []
+    var rows: [DomainTable.Explanation] = []
     let secrets: [String]
 
     init(secrets: [String]) { self.secrets = secrets }
 
-    mutating func add(_ setting: String, _ value: String, _ origin: SettingOrigin) {
-        rows.append(Explanation(setting: setting, value: value, origin: origin))
+    mutating func add(_ setting: String, _ value: String, _ origin: DomainTable.SettingOrigin) {
+        rows.append(DomainTable.Explanation(setting: setting, value: value, origin: origin))
     }
 
-    mutating func add<Value>(_ setting: String, _ tracked: Tracked<Value>, _ text: (Value) -> String) {
+    mutating func add<Value>(_ setting: String, _ tracked: DomainTable.Tracked<Value>, _ text: (Value) -> String) {
         guard let value = tracked.wrappedValue, let origin = tracked.origin else { return }
         add(setting, text(value), origin)
     }
 
-    mutating func add(_ settings: RouteSettings) {
+    mutating func add(_ settings: DomainTable.RouteSettings) {
         add("timeout", settings.$timeout, DurationText.text)
         add("connectTimeout", settings.$connectTimeout, DurationText.text)
         add("idleTimeout", settings.$idleTimeout, DurationText.text)
@@ -251,7 +255,7 @@ private struct ExplanationList {
         }
     }
 
-    private mutating func add(_ retry: RetrySettings) {
+    private mutating func add(_ retry: DomainTable.RetrySettings) {
         add("retry.statuses", retry.$statuses, Self.list)
         add("retry.firstWait", retry.$firstWait, DurationText.text)
         add("retry.longestWait", retry.$longestWait, DurationText.text)
@@ -259,7 +263,7 @@ private struct ExplanationList {
         add("retry.repeatsOnlyIdempotent", retry.$repeatsOnlyIdempotent) { "\($0)" }
     }
 
-    private mutating func add(_ tls: TLSSettings) {
+    private mutating func add(_ tls: DomainTable.TLSSettings) {
         add("tls.caFile", tls.$caFile) { $0 }
         add("tls.clientCertificate", tls.$clientCertificate) { rule in
             "\(rule.certificate)" + (rule.passwordVariable.map { ", password in \($0)" } ?? "")

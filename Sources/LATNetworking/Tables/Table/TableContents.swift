@@ -8,16 +8,16 @@ struct TableContents: Sendable {
     /// The file that the table was read from; `nil` for a table made from text or in code.
     var path: String?
     var warnings: [TableDiagnostic] = []
-    var fileDefaults = RouteSettings()
-    var fileDomains = RowList<DomainName, DomainRow>()
-    var fileServers = RowList<ServerName, ServerRow>()
+    var fileDefaults = DomainTable.RouteSettings()
+    var fileDomains = RowList<DomainName, DomainTable.DomainRow>()
+    var fileServers = RowList<ServerName, DomainTable.ServerRow>()
 
     // Set in code, and kept when the file is read again. A `nil` row is a removed one.
-    var defaults: RouteSettings?
-    var domains: [(name: DomainName, row: DomainRow?)] = []
-    var servers: [(name: ServerName, row: ServerRow?)] = []
+    var defaults: DomainTable.RouteSettings?
+    var domains: [(name: DomainName, row: DomainTable.DomainRow?)] = []
+    var servers: [(name: ServerName, row: DomainTable.ServerRow?)] = []
     var baseURLs: [DomainName: String] = [:]
-    var environment = Tracked<String>(wrappedValue: nil)
+    var environment = DomainTable.Tracked<String>(wrappedValue: nil)
 
     init(name: String) { self.name = name }
 
@@ -27,13 +27,13 @@ struct TableContents: Sendable {
         guard reading.errors.isEmpty else { throw DomainTableError.broken(name, reading.diagnostics) }
         self.name = name
         warnings = reading.diagnostics
-        fileDefaults = RouteSettings(reading.file.defaults, folder: folder)
+        fileDefaults = DomainTable.RouteSettings(reading.file.defaults, folder: folder)
         for entry in reading.file.domains {
-            fileDomains.set(DomainRow(entry, folder: folder), for: DomainName(entry.name.value))
+            fileDomains.set(DomainTable.DomainRow(entry, folder: folder), for: DomainName(entry.name.value))
             fileDomains.positions[DomainName(entry.name.value)] = entry.name.position
         }
         for entry in reading.file.servers {
-            fileServers.set(ServerRow(entry, folder: folder), for: ServerName(entry.name.value))
+            fileServers.set(DomainTable.ServerRow(entry, folder: folder), for: ServerName(entry.name.value))
             fileServers.positions[ServerName(entry.name.value)] = entry.name.position
         }
     }

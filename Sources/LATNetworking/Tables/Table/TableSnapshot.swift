@@ -5,18 +5,18 @@ import Synchronization
 /// A table with its rows merged, so that a look-up has nothing to compute. Rebuilt at every change.
 final class TableSnapshot: Sendable {
     let contents: TableContents
-    let defaults: RouteSettings
-    let domains: RowList<DomainName, DomainRow>
-    let servers: RowList<ServerName, ServerRow>
+    let defaults: DomainTable.RouteSettings
+    let domains: RowList<DomainName, DomainTable.DomainRow>
+    let servers: RowList<ServerName, DomainTable.ServerRow>
     let environmentNames: [String]
     let isEnvironmentKnown: Bool
-    let routes: [ServerName: ResolvedRoute]
+    let routes: [ServerName: DomainTable.ResolvedRoute]
     private let domainRoutes: [DomainName: DomainRoute]
 
     /// What all calls to a domain share.
     private struct DomainRoute: Sendable {
         var bases: [RouteBase]
-        var settings: RouteSettings
+        var settings: DomainTable.RouteSettings
     }
 
     /// Later snapshots have greater numbers.
@@ -40,10 +40,10 @@ final class TableSnapshot: Sendable {
                 bases: Self.bases(row, environment: environment, override: contents.baseURLs[name]),
                 settings: row.settings.over(defaults))
         }
-        var routes: [ServerName: ResolvedRoute] = [:]
+        var routes: [ServerName: DomainTable.ResolvedRoute] = [:]
         for name in servers.names {
             guard let row = servers[name], let domain = row.domain, let shared = domainRoutes[domain] else { continue }
-            routes[name] = try? ResolvedRoute(
+            routes[name] = try? DomainTable.ResolvedRoute(
                 server: name, domain: domain, row: row, bases: shared.bases,
                 settings: row.settings.over(shared.settings))
         }
@@ -61,15 +61,15 @@ final class TableSnapshot: Sendable {
     var baseURLs: [String] { domainRoutes.values.flatMap { $0.bases.map(\.url) } }
 
     /// Requires that the domain exists.
-    func route(domain name: DomainName, path: String) throws(PathTemplate.Problem) -> ResolvedRoute {
+    func route(domain name: DomainName, path: String) throws(PathTemplate.Problem) -> DomainTable.ResolvedRoute {
         let shared = domainRoutes[name] ?? DomainRoute(bases: [], settings: defaults)
-        return try ResolvedRoute(
-            server: nil, domain: name, row: ServerRow(domain: name, path: path), bases: shared.bases,
+        return try DomainTable.ResolvedRoute(
+            server: nil, domain: name, row: DomainTable.ServerRow(domain: name, path: path), bases: shared.bases,
             settings: shared.settings)
     }
 
     /// The URL set in code, else those of the environment, else the row's base URL and mirrors.
-    private static func bases(_ row: DomainRow, environment: String?, override: String?) -> [RouteBase] {
+    private static func bases(_ row: DomainTable.DomainRow, environment: String?, override: String?) -> [RouteBase] {
         if let override { return [RouteBase(url: override, role: .base, origin: .code)] }
         if let environment, let urls = row.environments[environment] {
             let origin = row.environmentOrigins[environment] ?? .code
@@ -95,5 +95,5 @@ struct RouteBase: Sendable {
 
     var url: String
     var role: Role
-    var origin: SettingOrigin
+    var origin: DomainTable.SettingOrigin
 }

@@ -21,15 +21,7 @@ import Synchronization
 /// One thread waits for the kernel's file events (`inotify(7)`), which network file systems do not send for changes
 /// made on other machines. The thread ends, and its descriptors are closed, when the watcher is released. A rename of a
 /// directory above the file's own is noticed at the next change of the file.
-public final class DomainTableWatcher: Sendable {
-    /// The result of a change of the file.
-    public enum Event: Sendable {
-        /// The table was replaced by this one.
-        case reloaded(DomainTable)
-        /// The file is invalid or missing, as the error says; the table is unchanged.
-        case rejected(NetworkError)
-    }
-
+package final class DomainTableWatcher: Sendable {
     /// The path of the file.
     public let path: String
 
@@ -47,7 +39,7 @@ public final class DomainTableWatcher: Sendable {
     ///   more watches, descriptors or threads.
     public convenience init(
         contentsOf path: String, environment: String? = DomainTable.environmentOfProcess,
-        onEvent: (@Sendable (Event) -> Void)? = nil
+        onEvent: (@Sendable (DomainTable.FileEvent) -> Void)? = nil
     ) throws(NetworkError) {
         try self.init(path, onEvent: onEvent) { bytes throws(NetworkError) in
             try DomainTable(bytes: bytes, path: path, environment: environment)
@@ -56,7 +48,7 @@ public final class DomainTableWatcher: Sendable {
 
     /// Starts watching the file that a table was read from. Changes made to the table in code are kept.
     convenience init(
-        following table: DomainTable, at path: String, onEvent: (@Sendable (Event) -> Void)?
+        following table: DomainTable, at path: String, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?
     ) throws(NetworkError) {
         try self.init(path, onEvent: onEvent) { bytes throws(NetworkError) in
             var table = table
@@ -66,7 +58,7 @@ public final class DomainTableWatcher: Sendable {
     }
 
     private init(
-        _ path: String, onEvent: (@Sendable (Event) -> Void)?,
+        _ path: String, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?,
         _ makeTable: ([UInt8]) throws(NetworkError) -> DomainTable
     ) throws(NetworkError) {
         guard let watch = FileWatch(path: path) else {
@@ -107,7 +99,7 @@ public final class DomainTableWatcher: Sendable {
     }
 
     /// The results of changes from now on. Each access returns a stream of its own, which ends when the watching ends.
-    public var events: AsyncStream<Event> { state.events() }
+    public var events: AsyncStream<DomainTable.FileEvent> { state.events() }
 
     /// Stops watching; ``current`` stays as it is. Optional: releasing the watcher does the same.
     public func stop() { over.signal() }
@@ -122,10 +114,10 @@ final class WatchState: Sendable {
     private let table: Mutex<DomainTable>
     /// Held while a changed table is made, so that no update is lost; readers do not wait for it.
     private let changes = Mutex<Void>(())
-    private let onEvent: (@Sendable (DomainTableWatcher.Event) -> Void)?
-    private let hub = EventHub<DomainTableWatcher.Event>()
+    private let onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?
+    private let hub = EventHub<DomainTable.FileEvent>()
 
-    init(_ table: DomainTable, onEvent: (@Sendable (DomainTableWatcher.Event) -> Void)?) {
+    init(_ table: DomainTable, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?) {
         self.table = Mutex(table)
         self.onEvent = onEvent
     }
@@ -144,12 +136,22 @@ final class WatchState: Sendable {
         }
     }
 
-    func report(_ event: DomainTableWatcher.Event) {
+    func report(_ event: DomainTable.FileEvent) {
         onEvent?(event)
         hub.send(event)
     }
 
-    func events() -> AsyncStream<DomainTableWatcher.Event> { hub.events() }
+    func events() -> AsyncStream<DomainTable.FileEvent> { hub.events() }
 
     func end() { hub.finish() }
+}
+
+extension DomainTable {
+    /// The result of a change of the file.
+    public enum FileEvent: Sendable {
+        /// The table was replaced by this one.
+        case reloaded(DomainTable)
+        /// The file is invalid or missing, as the error says; the table is unchanged.
+        case rejected(NetworkError)
+    }
 }

@@ -21,12 +21,12 @@ extension CentralRequestManager {
     ///   - segments: The number of connections, if the server supports ranges and sends a strong validator; otherwise
     ///     one. The limit of connections per host is raised to it for the download. Default 1.
     ///   - headers: Override the manager's headers; `nil` values remove them. Default none.
-    ///   - options: The expected digest, what to do about an existing file, and more. Default ``DownloadOptions/init()``.
+    ///   - options: The expected digest, what to do about an existing file, and more. Default ``Download/Options/init()``.
     /// - Returns: The download. Its ``Download/value`` throws every error.
     @discardableResult
     public func download(
         _ url: String, to path: String, segments: Int = 1, headers: HTTPHeaders = HTTPHeaders(),
-        options: DownloadOptions = DownloadOptions()
+        options: Download.Options = Download.Options()
     ) -> Download {
         download(HTTPRequest("GET", url, headers: headers), to: path, segments: segments, options: options)
     }
@@ -43,14 +43,14 @@ extension CentralRequestManager {
     /// is kept when it breaks off. The download sets `Range` and `If-Range`, so the request must not.
     @discardableResult
     public func download(
-        _ request: HTTPRequest, to path: String, segments: Int = 1, options: DownloadOptions = DownloadOptions()
+        _ request: HTTPRequest, to path: String, segments: Int = 1, options: Download.Options = Download.Options()
     ) -> Download {
         download(to: path, segments: segments, options: options) { makeCall(located(request)) }
     }
 
     /// Starts the download of a call's response. An error of `make` is thrown by ``Download/value``.
     func download(
-        to path: String, segments: Int, options: DownloadOptions, _ make: () throws(NetworkError) -> Call
+        to path: String, segments: Int, options: Download.Options, _ make: () throws(NetworkError) -> Call
     ) -> Download {
         let call: Call
         var failure: NetworkError?

@@ -13,7 +13,7 @@ import Synchronization
 /// }
 /// ```
 ///
-/// Only what can be requested again without the app is saved: GET requests, with URL, path and ``DownloadOptions``. The
+/// Only what can be requested again without the app is saved: GET requests, with URL, path and ``Download/Options``. The
 /// manager supplies the hook for new links again. Headers given to ``add(_:to:segments:priority:headers:options:)`` are
 /// saved too, readable for their owner only. Secrets that change belong in
 /// ``CentralRequestManager/Configuration/headerProvider`` instead.
@@ -22,12 +22,12 @@ import Synchronization
 public final class DownloadManager: Sendable {
     struct State {
         var queue: DownloadQueue
-        var entries: [DownloadItem.ID: Entry] = [:]
-        var downloads: [DownloadItem.ID: Download] = [:]
+        var entries: [DownloadManager.Item.ID: Entry] = [:]
+        var downloads: [DownloadManager.Item.ID: Download] = [:]
         var lastNumber: UInt64 = 0
         var isClosed = false
 
-        func withProgress(_ item: DownloadItem) -> DownloadItem {
+        func withProgress(_ item: DownloadManager.Item) -> DownloadManager.Item {
             var item = item
             if let progress = entries[item.id]?.progress.current { item.progress = progress }
             return item
@@ -36,16 +36,16 @@ public final class DownloadManager: Sendable {
 
     struct Entry {
         var headers: HTTPHeaders
-        var options: DownloadOptions
+        var options: Download.Options
         let progress = LatestValue(TransferProgress(direction: .download))
-        let outcome = LatestValue<Result<DownloadedFile, NetworkError>?>(nil)
+        let outcome = LatestValue<Result<Download.File, NetworkError>?>(nil)
     }
 
     private let central: CentralRequestManager
     private let folder: DownloadFolder
     private let state: Mutex<State>
     private let refreshURL: LinkRefresh?
-    private let hub = EventHub<DownloadEvent>()
+    private let hub = EventHub<DownloadManager.Event>()
 
     /// Creates a manager and continues the downloads that the folder has records of. Paused ones stay paused.
     ///
@@ -53,7 +53,7 @@ public final class DownloadManager: Sendable {
     ///   - central: The manager that sends the requests.
     ///   - folder: The folder of the records, created if needed. Only one manager at a time can use it.
     ///   - limit: The maximum number of downloads that run at once. Default 3.
-    ///   - refreshURL: Supplies a new URL when the server refuses one; see ``DownloadOptions/refreshURL``. The option
+    ///   - refreshURL: Supplies a new URL when the server refuses one; see ``Download/Options/refreshURL``. The option
     ///     of a single download overrides it until the process ends.
     /// - Throws: ``NetworkError/Kind/storage`` if the folder cannot be used, or another manager uses it.
     public init(
@@ -89,21 +89,21 @@ public final class DownloadManager: Sendable {
     // MARK: State
 
     /// All downloads, in the order in which they start.
-    public var items: [DownloadItem] {
+    public var items: [DownloadManager.Item] {
         state.withLock { state in state.queue.ordered.map { state.withProgress($0) } }
     }
 
     /// A download; `nil` if the manager has none with this identifier.
-    public func item(_ id: DownloadItem.ID) -> DownloadItem? {
+    public func item(_ id: DownloadManager.Item.ID) -> DownloadManager.Item? {
         state.withLock { state in state.queue.items[id].map { state.withProgress($0) } }
     }
 
     /// The events from now on. Every reader gets every event. The stream ends when the manager is released.
-    public var events: AsyncStream<DownloadEvent> { hub.events() }
+    public var events: AsyncStream<DownloadManager.Event> { hub.events() }
 
     /// The progress of a download across its pauses, until the download finishes or is removed; `nil` if the manager
     /// has none with this identifier.
-    public func progress(of id: DownloadItem.ID) -> (some AsyncSequence<TransferProgress, Never> & Sendable)? {
+    public func progress(of id: DownloadManager.Item.ID) -> (some AsyncSequence<TransferProgress, Never> & Sendable)? {
         state.withLock { $0.entries[id] }.map { ProgressUpdates($0.progress) }
     }
 
@@ -112,7 +112,7 @@ public final class DownloadManager: Sendable {
     /// - Throws: The last error of the download; ``NetworkError/Kind/cancelled`` if it is removed;
     ///   ``NetworkError/Kind/unknownName`` if there is none with this identifier; `CancellationError` if the current
     ///   task is cancelled.
-    public func value(of id: DownloadItem.ID) async throws -> DownloadedFile {
+    public func value(of id: DownloadManager.Item.ID) async throws -> Download.File {
         guard let entry = state.withLock({ $0.entries[id] }) else {
             throw NetworkError(.unknownName, message: "there is no download \(id) in this manager")
         }
@@ -140,8 +140,8 @@ public final class DownloadManager: Sendable {
     @discardableResult
     public func add(
         _ url: String, to path: String, segments: Int = 1, priority: RequestPriority = .normal,
-        headers: HTTPHeaders = HTTPHeaders(), options: DownloadOptions = DownloadOptions()
-    ) throws -> DownloadItem.ID {
+        headers: HTTPHeaders = HTTPHeaders(), options: Download.Options = Download.Options()
+    ) throws -> DownloadManager.Item.ID {
         guard !state.withLock(\.isClosed) else { throw Self.closed }
         var options = options
         options.refreshURL = options.refreshURL ?? refreshURL
@@ -149,7 +149,7 @@ public final class DownloadManager: Sendable {
             state.lastNumber += 1
             return state.lastNumber
         }
-        let item = DownloadItem(
+        let item = DownloadManager.Item(
             id: .init(number: number), url: RequestBuilder.absoluteURL(url, base: central.baseURL), path: path,
             segments: segments, priority: priority, state: options.startsPaused ? .paused : .waiting,
             progress: TransferProgress(direction: .download))
@@ -165,10 +165,10 @@ public final class DownloadManager: Sendable {
     }
 
     /// Pauses a download that waits or runs, closes its connections, and saves the new state.
-    public func pause(_ id: DownloadItem.ID) { change(id) { $0.queue.pause(id) } }
+    public func pause(_ id: DownloadManager.Item.ID) { change(id) { $0.queue.pause(id) } }
 
     /// Puts a paused or failed download back into the queue.
-    public func resume(_ id: DownloadItem.ID) { change(id) { $0.queue.resume(id) } }
+    public func resume(_ id: DownloadManager.Item.ID) { change(id) { $0.queue.resume(id) } }
 
     /// Pauses all downloads.
     public func pauseAll() {
@@ -182,7 +182,7 @@ public final class DownloadManager: Sendable {
     }
 
     /// Changes the priority of a download. A running one continues.
-    public func setPriority(_ priority: RequestPriority, of id: DownloadItem.ID) {
+    public func setPriority(_ priority: RequestPriority, of id: DownloadManager.Item.ID) {
         change(id) { $0.queue.setPriority(priority, of: id) }
     }
 
@@ -190,7 +190,7 @@ public final class DownloadManager: Sendable {
     ///
     /// - Parameter keepingProgress: Whether received bytes are kept beside the target. Default `false`: they are
     ///   removed once the download has stopped. A finished file is always kept.
-    public func remove(_ id: DownloadItem.ID, keepingProgress: Bool = false) {
+    public func remove(_ id: DownloadManager.Item.ID, keepingProgress: Bool = false) {
         guard let item = item(id) else { return }
         let (download, entry, actions) = state.withLock { state in
             (state.downloads.removeValue(forKey: id), state.entries.removeValue(forKey: id), state.queue.remove(id))
@@ -233,7 +233,7 @@ public final class DownloadManager: Sendable {
 
     // MARK: Internal
 
-    private func change(_ id: DownloadItem.ID, _ change: (inout State) -> DownloadQueue.Actions) {
+    private func change(_ id: DownloadManager.Item.ID, _ change: (inout State) -> DownloadQueue.Actions) {
         let (before, after, actions) = state.withLock { state in
             let before = state.queue.items[id]
             let actions = change(&state)
@@ -246,7 +246,7 @@ public final class DownloadManager: Sendable {
         perform(actions)
     }
 
-    private func remember(_ item: DownloadItem) {
+    private func remember(_ item: DownloadManager.Item) {
         guard let entry = state.withLock({ $0.entries[item.id] }) else { return }
         do throws(NetworkError) {
             try folder.save(DownloadRecord(item, headers: entry.headers, options: entry.options))
@@ -263,7 +263,7 @@ public final class DownloadManager: Sendable {
         for id in actions.start { start(id) }
     }
 
-    private func start(_ id: DownloadItem.ID) {
+    private func start(_ id: DownloadManager.Item.ID) {
         let found = state.withLock { state in
             state.isClosed
                 ? nil
@@ -299,13 +299,14 @@ public final class DownloadManager: Sendable {
         }
     }
 
-    private func end(_ id: DownloadItem.ID, _ download: Download, _ result: Result<DownloadedFile, NetworkError>) {
-        let outcome: DownloadItem.State =
+    private func end(_ id: DownloadManager.Item.ID, _ download: Download, _ result: Result<Download.File, NetworkError>)
+    {
+        let outcome: DownloadManager.Item.State =
             switch result {
             case .success: .finished
             case .failure(let error): .failed(error.message)
             }
-        let ended = state.withLock { state -> (DownloadItem, Entry, DownloadQueue.Actions)? in
+        let ended = state.withLock { state -> (DownloadManager.Item, Entry, DownloadQueue.Actions)? in
             // If the download was removed, that has been reported already.
             guard state.downloads[id] === download, let entry = state.entries[id] else { return nil }
             state.downloads[id] = nil
@@ -327,7 +328,7 @@ public final class DownloadManager: Sendable {
     }
 
     /// Removes the files of a download that ran in an earlier process but not in this one.
-    private static func discard(_ item: DownloadItem, _ options: DownloadOptions) {
+    private static func discard(_ item: DownloadManager.Item, _ options: Download.Options) {
         guard
             let target = try? DownloadTarget(item.path, url: item.url, identity: options.identity ?? item.url),
             let file = try? PartFile(path: target.part, target: item.path)

@@ -2,7 +2,7 @@ import HTTPCore
 
 /// Decides which downloads run and which wait. A pure state machine that returns what to start and stop.
 struct DownloadQueue: Sendable {
-    typealias ID = DownloadItem.ID
+    typealias ID = DownloadManager.Item.ID
 
     /// What the manager has to do, in this order.
     struct Actions: Hashable {
@@ -12,12 +12,12 @@ struct DownloadQueue: Sendable {
 
     /// The maximum number of downloads that run at once.
     private(set) var limit: Int
-    private(set) var items: [ID: DownloadItem] = [:]
+    private(set) var items: [ID: DownloadManager.Item] = [:]
 
     init(limit: Int) { self.limit = max(1, limit) }
 
     /// The items in the order in which they start.
-    var ordered: [DownloadItem] {
+    var ordered: [DownloadManager.Item] {
         items.values.sorted { ($1.priority, $0.id.number) < ($0.priority, $1.id.number) }
     }
 
@@ -30,7 +30,7 @@ struct DownloadQueue: Sendable {
         return settle()
     }
 
-    mutating func add(_ item: DownloadItem) -> Actions {
+    mutating func add(_ item: DownloadManager.Item) -> Actions {
         items[item.id] = item
         return settle()
     }
@@ -60,7 +60,7 @@ struct DownloadQueue: Sendable {
     }
 
     /// Records the end of a download, even if it was being paused at that moment.
-    mutating func end(_ id: ID, _ state: DownloadItem.State) -> Actions {
+    mutating func end(_ id: ID, _ state: DownloadManager.Item.State) -> Actions {
         items[id]?.state = state
         return settle()
     }

@@ -3,61 +3,65 @@ import Glibc
 public import HTTPCore
 import Platform
 
-/// A download of a ``DownloadManager`` at one moment.
-public struct DownloadItem: Sendable, Identifiable {
-    /// The identifier of a download in its manager, which stays the same when the process restarts.
-    public struct ID: Hashable, Sendable, CustomStringConvertible {
-        /// Increases in the order of adding.
-        let number: UInt64
+extension DownloadManager {
+    /// A download of a ``DownloadManager`` at one moment.
+    public struct Item: Sendable, Identifiable {
+        /// The identifier of a download in its manager, which stays the same when the process restarts.
+        public struct ID: Hashable, Sendable, CustomStringConvertible {
+            /// Increases in the order of adding.
+            let number: UInt64
 
-        /// The number.
-        public var description: String { "\(number)" }
+            /// The number.
+            public var description: String { "\(number)" }
+        }
+
+        /// The state of a download in the queue.
+        public enum State: Hashable, Sendable {
+            /// It waits until the limit allows it to start.
+            case waiting
+            /// It is running.
+            case running
+            /// It is suspended until ``DownloadManager/resume(_:)``.
+            case paused
+            /// It failed, with this message. ``DownloadManager/resume(_:)`` tries again.
+            case failed(String)
+            /// The file is complete. Finished downloads are forgotten when the process restarts.
+            case finished
+        }
+
+        /// The identifier.
+        public let id: ID
+        /// The URL that it was added with.
+        public let url: String
+        /// The target: a file or a folder.
+        public let path: String
+        /// The number of connections.
+        public let segments: Int
+        /// The priority. Downloads of a higher one start first, and those of equal priority in the order of adding.
+        public internal(set) var priority: RequestPriority
+        /// The state.
+        public internal(set) var state: State
+        /// The progress.
+        public internal(set) var progress: TransferProgress
     }
-
-    /// The state of a download in the queue.
-    public enum State: Hashable, Sendable {
-        /// It waits until the limit allows it to start.
-        case waiting
-        /// It is running.
-        case running
-        /// It is suspended until ``DownloadManager/resume(_:)``.
-        case paused
-        /// It failed, with this message. ``DownloadManager/resume(_:)`` tries again.
-        case failed(String)
-        /// The file is complete. Finished downloads are forgotten when the process restarts.
-        case finished
-    }
-
-    /// The identifier.
-    public let id: ID
-    /// The URL that it was added with.
-    public let url: String
-    /// The target: a file or a folder.
-    public let path: String
-    /// The number of connections.
-    public let segments: Int
-    /// The priority. Downloads of a higher one start first, and those of equal priority in the order of adding.
-    public internal(set) var priority: RequestPriority
-    /// The state.
-    public internal(set) var state: State
-    /// The progress.
-    public internal(set) var progress: TransferProgress
 }
 
-/// An event of a ``DownloadManager``.
-public enum DownloadEvent: Sendable {
-    /// A download was added.
-    case added(DownloadItem)
-    /// The state or priority of a download has changed. ``DownloadManager/progress(of:)`` reports its progress.
-    case changed(DownloadItem)
-    /// The file of a download is complete.
-    case finished(DownloadItem, DownloadedFile)
-    /// A download failed. Its item stays and can be resumed.
-    case failed(DownloadItem, NetworkError)
-    /// A download was removed.
-    case removed(DownloadItem)
-    /// The manager could not write to its folder, which now lacks something for a restart. Downloads continue.
-    case trouble(NetworkError)
+extension DownloadManager {
+    /// An event of a ``DownloadManager``.
+    public enum Event: Sendable {
+        /// A download was added.
+        case added(DownloadManager.Item)
+        /// The state or priority of a download has changed. ``DownloadManager/progress(of:)`` reports its progress.
+        case changed(DownloadManager.Item)
+        /// The file of a download is complete.
+        case finished(DownloadManager.Item, Download.File)
+        /// A download failed. Its item stays and can be resumed.
+        case failed(DownloadManager.Item, NetworkError)
+        /// A download was removed.
+        case removed(DownloadManager.Item)
+        /// The manager could not write to its folder, which now lacks something for a restart. Downloads continue.
+        case trouble(NetworkError)
+    }
 }
 
 /// The part of a download that the manager saves in its folder, so that a later process can continue it.
@@ -73,8 +77,8 @@ struct DownloadRecord: Hashable, Sendable {
     /// Whether it is paused.
     var isPaused: Bool
     var headers: [[String]]
-    var existingFile: ExistingFilePolicy
-    var digest: DownloadDigest?
+    var existingFile: Download.ExistingFilePolicy
+    var digest: Download.Digest?
     var identity: String?
     var reservesSpace: Bool
 
@@ -102,7 +106,7 @@ struct DownloadRecord: Hashable, Sendable {
             let path = document["path"]?.string, let segments = document["segments"]?.int,
             let priority = (document["priority"]?.int).flatMap(RequestPriority.init(rawValue:)),
             let isPaused = document["isPaused"]?.bool, let headers = document["headers"]?.array,
-            let existingFile = (document["existingFile"]?.string).flatMap(ExistingFilePolicy.init(rawValue:)),
+            let existingFile = (document["existingFile"]?.string).flatMap(Download.ExistingFilePolicy.init(rawValue:)),
             let reservesSpace = document["reservesSpace"]?.bool
         else { return nil }
         self.number = UInt64(number)
@@ -116,14 +120,14 @@ struct DownloadRecord: Hashable, Sendable {
         self.reservesSpace = reservesSpace
         identity = document["identity"]?.string
         if let name = document["digest"]?[0]?.string, let digits = document["digest"]?[1]?.string,
-            let algorithm = DownloadDigest.Algorithm(rawValue: name)
+            let algorithm = Download.Digest.Algorithm(rawValue: name)
         {
-            digest = DownloadDigest(algorithm, digits)
+            digest = Download.Digest(algorithm, digits)
         }
     }
 
     init(
-        _ item: DownloadItem, headers: HTTPHeaders, options: DownloadOptions
+        _ item: DownloadManager.Item, headers: HTTPHeaders, options: Download.Options
     ) {
         number = item.id.number
         url = item.url
@@ -139,8 +143,8 @@ struct DownloadRecord: Hashable, Sendable {
     }
 
     /// The options that it was added with. The hook for new links is the manager's.
-    func options(_ refresh: LinkRefresh?) -> DownloadOptions {
-        var options = DownloadOptions()
+    func options(_ refresh: LinkRefresh?) -> Download.Options {
+        var options = Download.Options()
         options.existingFile = existingFile
         options.digest = digest
         options.identity = identity
@@ -150,8 +154,8 @@ struct DownloadRecord: Hashable, Sendable {
     }
 
     /// The download of this record.
-    var item: DownloadItem {
-        DownloadItem(
+    var item: DownloadManager.Item {
+        DownloadManager.Item(
             id: .init(number: number), url: url, path: path, segments: segments, priority: priority,
             state: isPaused ? .paused : .waiting, progress: TransferProgress(direction: .download))
     }
