@@ -15,7 +15,10 @@ let package = Package(
         .target(name: "BenchmarkSupport"),
         .executableTarget(
             name: "lat-bench",
-            dependencies: ["BenchmarkSupport", .product(name: "LATNetworking", package: "LATNetworking")],
+            dependencies: [
+                "BenchmarkSupport", .product(name: "LATNetworking", package: "LATNetworking"),
+                .product(name: "ResponseCache", package: "LATNetworking"),
+            ],
             exclude: withoutExecutor ? ["Executor.swift"] : [],
             swiftSettings: withoutExecutor ? [.define("WITHOUT_EXECUTOR")] : []
         ),

@@ -151,7 +151,7 @@ private struct Hub: ActivityIndicator.Presenter {
     @Test("downloadTaskWithBean:progress:completion:") func downloadTaskWithBean() async throws {
         let central = try manager()
         let url = server.url("/desktop.jpg")
-        var options = Download.Options()
+        var options = DownloadOptions()
         options.existingFile = .skip
         let download = central.download(url, to: folder.path + "/desktop.jpg", options: options)
         for await progress in download.progress { screen.show(progress.fraction ?? 0) }

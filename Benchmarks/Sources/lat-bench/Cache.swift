@@ -1,6 +1,7 @@
 import BenchmarkSupport
 import Foundation
 import LATNetworking
+import ResponseCache
 
 /// Modes `cache-…`: the cache of a manager, in a folder given in place of the URL. Its responses come from a transport
 /// that answers at once.

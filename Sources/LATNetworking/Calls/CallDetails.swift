@@ -40,13 +40,13 @@ final class CallRow: Sendable {
     /// Parameters that are not part of the cache key.
     let volatileParameters: Set<String>
     /// The limits and the circuit of the domain.
-    let limits: LimitRoom.OfRow
+    let limits: RowLimits
     /// Decides whether a response is a success, and decodes it.
     let decoder: ReplyDecoder
 
     init(
         domain: String? = nil, server: String? = nil, path: String, mirrorKey: String = "",
-        volatileParameters: Set<String> = [], limits: LimitRoom.OfRow = LimitRoom.OfRow(), _ decoder: ReplyDecoder
+        volatileParameters: Set<String> = [], limits: RowLimits = RowLimits(), _ decoder: ReplyDecoder
     ) {
         self.domain = domain
         self.server = server
@@ -59,4 +59,15 @@ final class CallRow: Sendable {
 
     /// Decides whether a response may be stored; `nil` when every response with status 2xx may.
     var verdict: ReplyDecoder? { decoder.envelope != nil || decoder.judge != nil ? decoder : nil }
+}
+
+/// The limits of a domain, as its row says.
+struct RowLimits: Sendable {
+    var limits: RequestLimits?
+    /// `nil` for the manager's.
+    var circuit: RequestLimits.CircuitChoice?
+    /// The ``TableSnapshot/revision`` of the row: the newest one counts.
+    var revision: UInt64 = 0
+
+    var isEmpty: Bool { limits == nil && circuit == nil }
 }

@@ -117,36 +117,6 @@ extension CentralRequestManager {
             method, url.absoluteString, parameters: parameters, files: files, body: body, cache: cache,
             timeout: timeout, headers: headers, tag: tag)
     }
-
-    /// The same as the form with a URL as text.
-    @discardableResult
-    public func download(
-        _ url: URL, to path: String, segments: Int = 1, headers: HTTPHeaders = HTTPHeaders(),
-        options: Download.Options = Download.Options()
-    ) -> Download {
-        download(url.absoluteString, to: path, segments: segments, headers: headers, options: options)
-    }
-
-    /// The same as the form with a URL as text.
-    @discardableResult
-    public func upload(
-        _ url: URL, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
-        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
-    ) -> UploadTask<HTTPResponse> {
-        upload(
-            url.absoluteString, method: method, files: files, parameters: parameters, timeout: timeout,
-            headers: headers)
-    }
-
-    /// The same as the form with a URL as text.
-    @discardableResult
-    public func upload(
-        _ url: URL, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,
-        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
-    ) -> UploadTask<HTTPResponse> {
-        upload(
-            url.absoluteString, method: method, body: body, parameters: parameters, timeout: timeout, headers: headers)
-    }
 }
 
 extension Route {

@@ -148,6 +148,21 @@ extension EntityRequest {
         call.with { $0.options.userInfo.merge(values) { $1 } }
     }
 
+    /// Adds an observer of this call alone, such as a ``RequestLog``.
+    public func accessory(_ accessory: any RequestAccessory) -> EntityCall<Model> {
+        call.with { $0.options.accessories.append(accessory) }
+    }
+
+    /// Adds closures that are called just before the call starts, and after its caller has got the result.
+    public func observe(
+        willStart: @escaping @Sendable (_ call: ObservedCall) -> Void = { _ in },
+        didFinish: @escaping @Sendable (_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) -> Void = {
+            _, _ in
+        }
+    ) -> EntityCall<Model> {
+        accessory(ClosureAccessory(start: willStart, end: didFinish))
+    }
+
     /// Uses a fixture, a canned response or another server instead of the domain's server.
     public func simulated(_ simulation: Simulation) -> EntityCall<Model> { call.with { $0.simulation = simulation } }
 
@@ -237,22 +252,6 @@ extension EntityRequest {
         var plan = try call.plan()
         plan.streams = true
         return try await manager.stream(plan)
-    }
-
-    /// Downloads the response to a file, as ``CentralRequestManager/download(_:to:segments:options:)`` does.
-    ///
-    /// ```swift
-    /// let file = try await FetchReport(year: 2026).download(to: "/tmp/report.pdf").value
-    /// ```
-    @discardableResult
-    public func download(
-        to path: String, on manager: CentralRequestManager = .shared, segments: Int = 1,
-        options: Download.Options = Download.Options()
-    ) -> Download {
-        let call = call
-        return manager.download(to: path, segments: segments, options: options) { () throws(NetworkError) in
-            try manager.call(call.plan())
-        }
     }
 }
 

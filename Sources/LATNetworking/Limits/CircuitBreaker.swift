@@ -1,41 +1,16 @@
 import HTTPCore
 
-extension RequestLimits {
-    /// A policy that stops requests to a host for a while after repeated failures.
-    ///
-    /// ```swift
-    /// configuration.circuitBreaker = RequestLimits.CircuitBreakerPolicy(failures: 5, pause: .seconds(30))
-    /// ```
-    ///
-    /// After a number of failures in a row, requests to the host fail at once with ``NetworkError/Kind/circuitOpen``, and
-    /// nothing is sent. After the pause, one request probes the host. Its success closes the circuit, its failure starts
-    /// another pause.
-    public struct CircuitBreakerPolicy: Hashable, Sendable {
-        /// The number of failures in a row that open the circuit. Default 5.
-        public var failures: Int
-        /// How long the circuit stays open. Default 30 s.
-        public var pause: Duration
-        /// The statuses that count as failures, like network failures. Default 500, 502, 503, 504.
-        public var statuses: Set<Int>
-
-        /// Creates a policy.
-        public init(failures: Int = 5, pause: Duration = .seconds(30), statuses: Set<Int> = [500, 502, 503, 504]) {
-            self.failures = failures
-            self.pause = pause
-            self.statuses = statuses
-        }
-
-        /// Whether a response or error means that the host works; `nil` if it says nothing, like a cancellation.
-        func judge(_ answer: Result<HTTPResponse, any Error>) -> Bool? {
-            switch answer {
-            case .success(let response): return !statuses.contains(response.status)
-            case .failure(let error):
-                guard let error = error as? NetworkError else { return nil }
-                return switch error.kind {
-                case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation: false
-                case .redirect, .bodyTooLarge, .httpStatus: true
-                default: nil
-                }
+extension RequestLimits.CircuitBreakerPolicy {
+    /// Whether a response or error means that the host works; `nil` if it says nothing, like a cancellation.
+    func judge(_ answer: Result<HTTPResponse, any Error>) -> Bool? {
+        switch answer {
+        case .success(let response): return !statuses.contains(response.status)
+        case .failure(let error):
+            guard let error = error as? NetworkError else { return nil }
+            return switch error.kind {
+            case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation: false
+            case .redirect, .bodyTooLarge, .httpStatus: true
+            default: nil
             }
         }
     }

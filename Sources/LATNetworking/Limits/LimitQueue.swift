@@ -1,53 +1,11 @@
 import HTTPCore
 
-/// The maximum number and rate of a manager's requests.
-///
-/// ```swift
-/// configuration.limits.maxConcurrentRequestsPerHost = 4
-/// configuration.limits.rate = RequestLimits.RateLimit(perSecond: 20, burst: 5)
-/// ```
-///
-/// Waiting for a slot counts towards no timeout except the deadline. Requests of a higher priority go first, and those
-/// of equal priority in their order. A request holds no slot while it waits for a retry or a new token. A streamed one
-/// holds it until its head has arrived.
-public struct RequestLimits: Hashable, Sendable {
-    /// The maximum number of concurrent requests. Default `nil`: only the engine's limits apply.
-    public var maxConcurrentRequests: Int?
-    /// The maximum number of concurrent requests to one host and port. Default `nil`: only the engine's limits apply.
-    public var maxConcurrentRequestsPerHost: Int?
-    /// The maximum rate at which requests are started. Default `nil`: unlimited.
-    public var rate: RequestLimits.RateLimit?
-    /// The maximum rate at which requests to one host and port are started. Default `nil`: unlimited.
-    public var ratePerHost: RequestLimits.RateLimit?
-
-    /// Creates limits that allow everything.
-    public init() {}
-
-    var isUnlimited: Bool {
-        maxConcurrentRequests == nil && maxConcurrentRequestsPerHost == nil && rate == nil && ratePerHost == nil
-    }
-}
-
-extension RequestLimits {
-    /// A rate in requests per second, with bursts (a token bucket).
-    public struct RateLimit: Hashable, Sendable {
-        /// The requests per second, more than 0.
-        public var perSecond: Double
-        /// The number of requests that may start at once after a pause, at least 1. Default 1.
-        public var burst: Int
-
-        /// Creates a limit.
-        public init(perSecond: Double, burst: Int = 1) {
-            self.perSecond = perSecond
-            self.burst = burst
-        }
-
-        /// - Parameter old: The bucket of an earlier limit, whose used tokens stay used.
-        func bucket(after old: TokenBucket? = nil, at now: Duration) -> TokenBucket {
-            var bucket = TokenBucket(perSecond: perSecond, capacity: Double(max(1, burst)), at: now)
-            if let old { bucket.limit(toTokensOf: old, at: now) }
-            return bucket
-        }
+extension RequestLimits.RateLimit {
+    /// - Parameter old: The bucket of an earlier limit, whose used tokens stay used.
+    func bucket(after old: TokenBucket? = nil, at now: Duration) -> TokenBucket {
+        var bucket = TokenBucket(perSecond: perSecond, capacity: Double(max(1, burst)), at: now)
+        if let old { bucket.limit(toTokensOf: old, at: now) }
+        return bucket
     }
 }
 

@@ -6,20 +6,9 @@ import Synchronization
 /// Keeps requests within the limits of the manager and of their domain (``LimitGate``), and away from hosts that fail
 /// (``CircuitBreaker``).
 final class LimitRoom: Room {
-    /// The limits of a domain, as its row says.
-    struct OfRow: Sendable {
-        var limits: RequestLimits?
-        /// `nil` for the manager's.
-        var circuit: DomainTable.CircuitChoice?
-        /// The ``TableSnapshot/revision`` of the row: the newest one counts.
-        var revision: UInt64 = 0
-
-        var isEmpty: Bool { limits == nil && circuit == nil }
-    }
-
     private struct Domain {
         let gate: LimitGate
-        var row: OfRow
+        var row: RowLimits
     }
 
     /// A circuit that a request is subject to.

@@ -28,24 +28,7 @@ extension HTTPRequest {
     }
 }
 
-extension EntityRequest {
-    /// Adds an observer of this call alone, such as a ``RequestLog``.
-    public func accessory(_ accessory: any RequestAccessory) -> EntityCall<Model> {
-        call.with { $0.options.accessories.append(accessory) }
-    }
-
-    /// Adds closures that are called just before the call starts, and after its caller has got the result.
-    public func observe(
-        willStart: @escaping @Sendable (_ call: ObservedCall) -> Void = { _ in },
-        didFinish: @escaping @Sendable (_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) -> Void = {
-            _, _ in
-        }
-    ) -> EntityCall<Model> {
-        accessory(ClosureAccessory(start: willStart, end: didFinish))
-    }
-}
-
-private struct ClosureAccessory: RequestAccessory {
+struct ClosureAccessory: RequestAccessory {
     let start: @Sendable (ObservedCall) -> Void
     let end: @Sendable (ObservedCall, Result<HTTPResponse, NetworkError>) -> Void
 

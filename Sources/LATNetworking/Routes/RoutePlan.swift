@@ -96,7 +96,7 @@ final class RoutePlan: Sendable {
             row = CallRow(
                 domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
                 mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []),
-                limits: LimitRoom.OfRow(
+                limits: RowLimits(
                     limits: settings.limits, circuit: settings.circuit, revision: table?.current.revision ?? 0),
                 decoder)
             pathParameters = resolved.pathParameters

@@ -34,7 +34,9 @@ final class Patience: Sendable {
         guard lateCount.load(ordering: .relaxed) < Self.lateLimit else { return nil }
         let waiter = Waiter<Value?>()
         let ticket = limits.schedule(at: limits.clock.now() + limit) { [weak self] in
-            if waiter.end(.success(nil)) { self?.lateCount.wrappingAdd(1, ordering: .relaxed) }
+            // Counted before the waiter continues, whose next work must not begin when there are too many.
+            self?.lateCount.wrappingAdd(1, ordering: .relaxed)
+            if !waiter.end(.success(nil)) { self?.lateCount.wrappingSubtract(1, ordering: .relaxed) }
         }
         begin { [self] result in
             if waiter.end(result.map { $0 }) {

@@ -6,8 +6,8 @@ struct DownloadCommand: Command {
     let url: String
     let output: String
     let segments: Int
-    let digest: Download.Digest?
-    let existingFile: Download.ExistingFilePolicy
+    let digest: DownloadDigest?
+    let existingFile: ExistingFilePolicy
     let resumes: Bool
     let reservesSpace: Bool
     let retries: Int
@@ -103,21 +103,21 @@ extension DownloadCommand {
         return name
     }
 
-    private static func digest(_ arguments: ParsedArguments) throws(UsageError) -> Download.Digest? {
+    private static func digest(_ arguments: ParsedArguments) throws(UsageError) -> DownloadDigest? {
         guard !(arguments.contains(sha256) && arguments.contains(digest)) else {
             throw UsageError("\(sha256.name) and \(digest.name) cannot be combined; give one of them")
         }
-        if let digits = arguments.value(sha256) { return try checked(Download.Digest(.sha256, digits), sha256) }
+        if let digits = arguments.value(sha256) { return try checked(DownloadDigest(.sha256, digits), sha256) }
         guard let text = arguments.value(digest) else { return nil }
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-        guard parts.count == 2, let algorithm = Download.Digest.Algorithm(rawValue: parts[0].lowercased()) else {
-            let names = Download.Digest.Algorithm.allCases.map(\.rawValue).joined(separator: ", ")
+        guard parts.count == 2, let algorithm = DownloadDigest.Algorithm(rawValue: parts[0].lowercased()) else {
+            let names = DownloadDigest.Algorithm.allCases.map(\.rawValue).joined(separator: ", ")
             throw UsageError("\(digest.name) \"\(SafeText.line(text))\" is not NAME:HEX with a NAME of \(names)")
         }
-        return try checked(Download.Digest(algorithm, String(parts[1])), digest)
+        return try checked(DownloadDigest(algorithm, String(parts[1])), digest)
     }
 
-    private static func checked(_ digest: Download.Digest, _ option: Option) throws(UsageError) -> Download.Digest {
+    private static func checked(_ digest: DownloadDigest, _ option: Option) throws(UsageError) -> DownloadDigest {
         let digits = [.md5: 32, .sha1: 40, .sha256: 64, .sha384: 96, .sha512: 128][digest.algorithm] ?? 0
         guard digest.hexadecimal.count == digits, digest.hexadecimal.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
             throw UsageError(
@@ -127,9 +127,9 @@ extension DownloadCommand {
         return digest
     }
 
-    private static func existingFile(_ arguments: ParsedArguments) throws(UsageError) -> Download.ExistingFilePolicy {
+    private static func existingFile(_ arguments: ParsedArguments) throws(UsageError) -> ExistingFilePolicy {
         guard let text = arguments.value(existing) else { return .overwrite }
-        guard let policy = Download.ExistingFilePolicy(rawValue: text) else {
+        guard let policy = ExistingFilePolicy(rawValue: text) else {
             throw UsageError("\(existing.name) \"\(SafeText.line(text))\" is unknown; write overwrite, skip or fail")
         }
         return policy
@@ -180,8 +180,8 @@ private struct DownloadRun {
         return request
     }
 
-    private var options: Download.Options {
-        var options = Download.Options()
+    private var options: DownloadOptions {
+        var options = DownloadOptions()
         options.existingFile = command.existingFile
         options.digest = command.digest
         options.resumesEarlierRun = command.resumes
@@ -191,7 +191,7 @@ private struct DownloadRun {
 
     /// The outcome. It is awaited in a detached task, so that cancelling this task does not end the wait before the
     /// cancelled download has ended.
-    private func outcome(of download: Download) async -> Result<Download.File, NetworkError> {
+    private func outcome(of download: Download) async -> Result<DownloadedFile, NetworkError> {
         await Task.detached {
             do {
                 return .success(try await download.value)
@@ -210,7 +210,7 @@ private struct DownloadRun {
     // MARK: Reporting
 
     private func tell(
-        _ result: Result<Download.File, NetworkError>, _ download: Download, _ time: Duration
+        _ result: Result<DownloadedFile, NetworkError>, _ download: Download, _ time: Duration
     ) throws -> ExitCode {
         if command.format == .json {
             try console.print(
@@ -245,7 +245,7 @@ enum DownloadReport {
     }
 
     /// A summary such as `big.iso  4.00 GiB in 12.3 s (333 MiB/s), 1.20 GiB of it resumed`.
-    static func summary(_ file: Download.File, _ time: Duration) -> String {
+    static func summary(_ file: DownloadedFile, _ time: Duration) -> String {
         let name = SafeText.line(file.path)
         if file.isSkipped { return "\(name)  exists and was left unchanged" }
         let rate = Quantity.rate(file.receivedByteCount, in: time)
@@ -261,7 +261,7 @@ enum DownloadReport {
 
     /// One object; unknown values are null.
     static func json(
-        _ command: DownloadCommand, _ result: Result<Download.File, NetworkError>, _ progress: TransferProgress,
+        _ command: DownloadCommand, _ result: Result<DownloadedFile, NetworkError>, _ progress: TransferProgress,
         _ time: Duration
     ) -> JSONValue {
         var object: [String: JSONValue] = [

@@ -249,7 +249,7 @@ import Testing
     @Test func expiredLinkIsRefreshedAndContinued() async throws {
         let server = try breaking { request, _, honest in request.query == "fresh" ? honest : .status(403) }
         let asked = Log<Int>()
-        var options = Download.Options()
+        var options = DownloadOptions()
         options.refreshURL = { [url = server.url] refusal in
             asked.append(refusal.response?.status ?? 0)
             return url + "?fresh"
@@ -262,7 +262,7 @@ import Testing
     @Test func linkIsRefreshedOnlyOnce() async throws {
         let server = try RangeServer(bytes) { _, _, _ in .status(410) }
         let asked = Log<Int>()
-        var options = Download.Options()
+        var options = DownloadOptions()
         options.refreshURL = { [url = server.url] _ in
             asked.append(1)
             return url

@@ -75,8 +75,8 @@ import Testing
             id: .init(number: 7), url: "https://a.example/x", path: "/tmp/x", segments: 4, priority: .high,
             state: .paused,
             progress: TransferProgress(direction: .download))
-        var options = Download.Options()
-        options.digest = Download.Digest(.md5, "d41d8cd98f00b204e9800998ecf8427e")
+        var options = DownloadOptions()
+        options.digest = DownloadDigest(.md5, "d41d8cd98f00b204e9800998ecf8427e")
         options.existingFile = .skip
         let record = DownloadRecord(item, headers: ["X-A": "1", "X-B": "2"], options: options)
         let data = try record.encoded()

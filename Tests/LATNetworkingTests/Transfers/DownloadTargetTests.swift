@@ -20,8 +20,8 @@ import Testing
 
     private var target: String { directory.path(of: "f") }
 
-    private func options(_ change: (inout Download.Options) -> Void) -> Download.Options {
-        var options = Download.Options()
+    private func options(_ change: (inout DownloadOptions) -> Void) -> DownloadOptions {
+        var options = DownloadOptions()
         change(&options)
         return options
     }
@@ -167,7 +167,7 @@ import Testing
 
     @Test func wrongDigestKeepsTheOldFile() async throws {
         try directory.write(Data("old".utf8), to: "f")
-        let wrong = options { $0.digest = Download.Digest(.sha512, String(repeating: "0", count: 128)) }
+        let wrong = options { $0.digest = DownloadDigest(.sha512, String(repeating: "0", count: 128)) }
         let error = try #require(
             await failure { try await manager.download(server.url, to: target, options: wrong).value })
         #expect(error.kind == .integrity && directory.contents == ["f"] && directory.read("f") == Data("old".utf8))

@@ -189,7 +189,7 @@ import Testing
 
     @Test func downloadStartedPausedWaitsForResume() async throws {
         let server = try RangeServer(content(1_000))
-        var options = Download.Options()
+        var options = DownloadOptions()
         options.startsPaused = true
         let download = manager.download(server.url, to: target, options: options)
         #expect(download.state == .paused)
@@ -203,7 +203,7 @@ import Testing
 
     @Test func cancelledWaiterLeavesTheDownloadRunning() async throws {
         let server = try RangeServer(content(1_000_000))
-        var options = Download.Options()
+        var options = DownloadOptions()
         options.startsPaused = true
         let download = manager.download(server.url, to: target, options: options)
         let waiter = Task { try await download.value }

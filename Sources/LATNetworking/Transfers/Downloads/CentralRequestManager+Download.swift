@@ -1,3 +1,4 @@
+public import FoundationEssentials
 public import HTTPCore
 
 extension CentralRequestManager {
@@ -21,12 +22,12 @@ extension CentralRequestManager {
     ///   - segments: The number of connections, if the server supports ranges and sends a strong validator; otherwise
     ///     one. The limit of connections per host is raised to it for the download. Default 1.
     ///   - headers: Override the manager's headers; `nil` values remove them. Default none.
-    ///   - options: The expected digest, what to do about an existing file, and more. Default ``Download/Options/init()``.
+    ///   - options: The expected digest, what to do about an existing file, and more. Default ``DownloadOptions/init()``.
     /// - Returns: The download. Its ``Download/value`` throws every error.
     @discardableResult
     public func download(
         _ url: String, to path: String, segments: Int = 1, headers: HTTPHeaders = HTTPHeaders(),
-        options: Download.Options = Download.Options()
+        options: DownloadOptions = DownloadOptions()
     ) -> Download {
         download(HTTPRequest("GET", url, headers: headers), to: path, segments: segments, options: options)
     }
@@ -43,14 +44,14 @@ extension CentralRequestManager {
     /// is kept when it breaks off. The download sets `Range` and `If-Range`, so the request must not.
     @discardableResult
     public func download(
-        _ request: HTTPRequest, to path: String, segments: Int = 1, options: Download.Options = Download.Options()
+        _ request: HTTPRequest, to path: String, segments: Int = 1, options: DownloadOptions = DownloadOptions()
     ) -> Download {
         download(to: path, segments: segments, options: options) { makeCall(located(request)) }
     }
 
     /// Starts the download of a call's response. An error of `make` is thrown by ``Download/value``.
     func download(
-        to path: String, segments: Int, options: Download.Options, _ make: () throws(NetworkError) -> Call
+        to path: String, segments: Int, options: DownloadOptions, _ make: () throws(NetworkError) -> Call
     ) -> Download {
         let call: Call
         var failure: NetworkError?
@@ -71,6 +72,45 @@ extension CentralRequestManager {
         } end: { [self] result in
             leave(call, alarm)
             finish(call, result.map(\.response))
+        }
+    }
+}
+
+extension CentralRequestManager {
+    /// The same as the form with a URL as text.
+    @discardableResult
+    public func download(
+        _ url: URL, to path: String, segments: Int = 1, headers: HTTPHeaders = HTTPHeaders(),
+        options: DownloadOptions = DownloadOptions()
+    ) -> Download {
+        download(url.absoluteString, to: path, segments: segments, headers: headers, options: options)
+    }
+
+    /// Downloads the response of a route to a file, as ``download(_:to:segments:options:)``.
+    @discardableResult
+    public func download(
+        _ route: Route, parameters: Parameters? = nil, to path: String, segments: Int = 1,
+        headers: HTTPHeaders = HTTPHeaders(), options: DownloadOptions = DownloadOptions()
+    ) -> Download {
+        EntityCall(route, parameters: parameters, files: [], RequestOptions(headers: headers), as: JSONValue.self)
+            .download(to: path, on: self, segments: segments, options: options)
+    }
+}
+
+extension EntityRequest {
+    /// Downloads the response to a file, as ``CentralRequestManager/download(_:to:segments:options:)`` does.
+    ///
+    /// ```swift
+    /// let file = try await FetchReport(year: 2026).download(to: "/tmp/report.pdf").value
+    /// ```
+    @discardableResult
+    public func download(
+        to path: String, on manager: CentralRequestManager = .shared, segments: Int = 1,
+        options: DownloadOptions = DownloadOptions()
+    ) -> Download {
+        let call = call
+        return manager.download(to: path, segments: segments, options: options) { () throws(NetworkError) in
+            try manager.call(call.plan())
         }
     }
 }

@@ -23,7 +23,7 @@ public final class Download: Sendable {
 
     private let control: DownloadControl
     private let board = LatestValue(TransferProgress(direction: .download))
-    private let outcome = Outcome<Download.File>()
+    private let outcome = Outcome<DownloadedFile>()
     private let call: Call
 
     /// - Parameters:
@@ -32,8 +32,8 @@ public final class Download: Sendable {
     ///   - end: Called with the result then, before any waiter gets it.
     init(
         _ order: DownloadOrder, _ call: Call,
-        observe: @escaping @Sendable (Result<Download.File, NetworkError>) async -> Void,
-        end: @escaping @Sendable (Result<Download.File, NetworkError>) -> Void
+        observe: @escaping @Sendable (Result<DownloadedFile, NetworkError>) async -> Void,
+        end: @escaping @Sendable (Result<DownloadedFile, NetworkError>) -> Void
     ) {
         url = order.request.url
         self.call = call
@@ -78,7 +78,7 @@ public final class Download: Sendable {
     ///   ``NetworkError/Kind/storage``, ``NetworkError/Kind/integrity``, ``NetworkError/Kind/cancelled`` after
     ///   ``cancel(keepingProgress:)``, and any other error of a request. `CancellationError` if the current task is
     ///   cancelled.
-    public var value: Download.File {
+    public var value: DownloadedFile {
         get async throws {
             try await outcome.value()
         }
@@ -103,11 +103,11 @@ public final class Download: Sendable {
 
     private static func run(
         _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<TransferProgress>,
-        _ outcome: Outcome<Download.File>, _ observe: (Result<Download.File, NetworkError>) async -> Void,
-        _ end: (Result<Download.File, NetworkError>) -> Void
+        _ outcome: Outcome<DownloadedFile>, _ observe: (Result<DownloadedFile, NetworkError>) async -> Void,
+        _ end: (Result<DownloadedFile, NetworkError>) -> Void
     ) async {
         var last: TransferProgress?
-        let result: Result<Download.File, NetworkError>
+        let result: Result<DownloadedFile, NetworkError>
         do {
             result = .success(try await file(order, control, board, &last))
         } catch let error as NetworkError {
@@ -127,7 +127,7 @@ public final class Download: Sendable {
     private static func file(
         _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<TransferProgress>,
         _ last: inout TransferProgress?
-    ) async throws -> Download.File {
+    ) async throws -> DownloadedFile {
         try order.check()
         let target = try DownloadTarget(order.path, url: order.request.url, identity: order.identity)
         if target.name != nil, try ExistingFile.isKept(at: target.path(serverName: nil), order.options) {

@@ -1,3 +1,4 @@
+public import FoundationEssentials
 public import HTTPCore
 import Synchronization
 
@@ -177,6 +178,39 @@ extension EntityRequest {
         return UploadTask(monitor) { [plan] outcome in
             manager.start(plan, as: Model.self, on: .immediate) { _, result in outcome(result) }
         }
+    }
+}
+
+extension CentralRequestManager {
+    /// The same as the form with a URL as text.
+    @discardableResult
+    public func upload(
+        _ url: URL, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+    ) -> UploadTask<HTTPResponse> {
+        upload(
+            url.absoluteString, method: method, files: files, parameters: parameters, timeout: timeout,
+            headers: headers)
+    }
+
+    /// The same as the form with a URL as text.
+    @discardableResult
+    public func upload(
+        _ url: URL, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+    ) -> UploadTask<HTTPResponse> {
+        upload(
+            url.absoluteString, method: method, body: body, parameters: parameters, timeout: timeout, headers: headers)
+    }
+
+    /// Uploads files to a route and reports the progress of each, as ``EntityRequest/upload(on:)``.
+    @discardableResult
+    public func upload<Model: Decodable & Sendable>(
+        _ route: Route, files: [UploadFile], parameters: Parameters? = nil, timeout: Duration? = nil,
+        headers: HTTPHeaders = HTTPHeaders(), as model: Model.Type = JSONValue.self
+    ) -> UploadTask<Reply<Model>> {
+        let options = RequestOptions(timeout: timeout, headers: headers)
+        return EntityCall(route, parameters: parameters, files: files, options, as: model).upload(on: self)
     }
 }
 

@@ -137,7 +137,7 @@ enum ExistingFile {
     /// Whether the existing file is kept, so that nothing is downloaded.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` if the file must not exist.
-    static func isKept(at path: String, _ options: Download.Options) throws(NetworkError) -> Bool {
+    static func isKept(at path: String, _ options: DownloadOptions) throws(NetworkError) -> Bool {
         switch (options.existingFile, DownloadTarget.existing(at: path)) {
         case (_, .nothing), (.overwrite, .file): return false
         case (_, .other): throw DownloadFiles.notRegular(path)

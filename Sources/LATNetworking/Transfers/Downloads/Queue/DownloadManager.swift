@@ -13,7 +13,7 @@ import Synchronization
 /// }
 /// ```
 ///
-/// Only what can be requested again without the app is saved: GET requests, with URL, path and ``Download/Options``. The
+/// Only what can be requested again without the app is saved: GET requests, with URL, path and ``DownloadOptions``. The
 /// manager supplies the hook for new links again. Headers given to ``add(_:to:segments:priority:headers:options:)`` are
 /// saved too, readable for their owner only. Secrets that change belong in
 /// ``CentralRequestManager/Configuration/headerProvider`` instead.
@@ -36,9 +36,9 @@ public final class DownloadManager: Sendable {
 
     struct Entry {
         var headers: HTTPHeaders
-        var options: Download.Options
+        var options: DownloadOptions
         let progress = LatestValue(TransferProgress(direction: .download))
-        let outcome = LatestValue<Result<Download.File, NetworkError>?>(nil)
+        let outcome = LatestValue<Result<DownloadedFile, NetworkError>?>(nil)
     }
 
     private let central: CentralRequestManager
@@ -53,7 +53,7 @@ public final class DownloadManager: Sendable {
     ///   - central: The manager that sends the requests.
     ///   - folder: The folder of the records, created if needed. Only one manager at a time can use it.
     ///   - limit: The maximum number of downloads that run at once. Default 3.
-    ///   - refreshURL: Supplies a new URL when the server refuses one; see ``Download/Options/refreshURL``. The option
+    ///   - refreshURL: Supplies a new URL when the server refuses one; see ``DownloadOptions/refreshURL``. The option
     ///     of a single download overrides it until the process ends.
     /// - Throws: ``NetworkError/Kind/storage`` if the folder cannot be used, or another manager uses it.
     public init(
@@ -112,7 +112,7 @@ public final class DownloadManager: Sendable {
     /// - Throws: The last error of the download; ``NetworkError/Kind/cancelled`` if it is removed;
     ///   ``NetworkError/Kind/unknownName`` if there is none with this identifier; `CancellationError` if the current
     ///   task is cancelled.
-    public func value(of id: DownloadManager.Item.ID) async throws -> Download.File {
+    public func value(of id: DownloadManager.Item.ID) async throws -> DownloadedFile {
         guard let entry = state.withLock({ $0.entries[id] }) else {
             throw NetworkError(.unknownName, message: "there is no download \(id) in this manager")
         }
@@ -140,7 +140,7 @@ public final class DownloadManager: Sendable {
     @discardableResult
     public func add(
         _ url: String, to path: String, segments: Int = 1, priority: RequestPriority = .normal,
-        headers: HTTPHeaders = HTTPHeaders(), options: Download.Options = Download.Options()
+        headers: HTTPHeaders = HTTPHeaders(), options: DownloadOptions = DownloadOptions()
     ) throws -> DownloadManager.Item.ID {
         guard !state.withLock(\.isClosed) else { throw Self.closed }
         var options = options
@@ -299,8 +299,9 @@ public final class DownloadManager: Sendable {
         }
     }
 
-    private func end(_ id: DownloadManager.Item.ID, _ download: Download, _ result: Result<Download.File, NetworkError>)
-    {
+    private func end(
+        _ id: DownloadManager.Item.ID, _ download: Download, _ result: Result<DownloadedFile, NetworkError>
+    ) {
         let outcome: DownloadManager.Item.State =
             switch result {
             case .success: .finished
@@ -328,7 +329,7 @@ public final class DownloadManager: Sendable {
     }
 
     /// Removes the files of a download that ran in an earlier process but not in this one.
-    private static func discard(_ item: DownloadManager.Item, _ options: Download.Options) {
+    private static func discard(_ item: DownloadManager.Item, _ options: DownloadOptions) {
         guard
             let target = try? DownloadTarget(item.path, url: item.url, identity: options.identity ?? item.url),
             let file = try? PartFile(path: target.part, target: item.path)

@@ -54,7 +54,7 @@ extension DownloadManager {
         /// The state or priority of a download has changed. ``DownloadManager/progress(of:)`` reports its progress.
         case changed(DownloadManager.Item)
         /// The file of a download is complete.
-        case finished(DownloadManager.Item, Download.File)
+        case finished(DownloadManager.Item, DownloadedFile)
         /// A download failed. Its item stays and can be resumed.
         case failed(DownloadManager.Item, NetworkError)
         /// A download was removed.
@@ -77,8 +77,8 @@ struct DownloadRecord: Hashable, Sendable {
     /// Whether it is paused.
     var isPaused: Bool
     var headers: [[String]]
-    var existingFile: Download.ExistingFilePolicy
-    var digest: Download.Digest?
+    var existingFile: ExistingFilePolicy
+    var digest: DownloadDigest?
     var identity: String?
     var reservesSpace: Bool
 
@@ -106,7 +106,7 @@ struct DownloadRecord: Hashable, Sendable {
             let path = document["path"]?.string, let segments = document["segments"]?.int,
             let priority = (document["priority"]?.int).flatMap(RequestPriority.init(rawValue:)),
             let isPaused = document["isPaused"]?.bool, let headers = document["headers"]?.array,
-            let existingFile = (document["existingFile"]?.string).flatMap(Download.ExistingFilePolicy.init(rawValue:)),
+            let existingFile = (document["existingFile"]?.string).flatMap(ExistingFilePolicy.init(rawValue:)),
             let reservesSpace = document["reservesSpace"]?.bool
         else { return nil }
         self.number = UInt64(number)
@@ -120,14 +120,14 @@ struct DownloadRecord: Hashable, Sendable {
         self.reservesSpace = reservesSpace
         identity = document["identity"]?.string
         if let name = document["digest"]?[0]?.string, let digits = document["digest"]?[1]?.string,
-            let algorithm = Download.Digest.Algorithm(rawValue: name)
+            let algorithm = DownloadDigest.Algorithm(rawValue: name)
         {
-            digest = Download.Digest(algorithm, digits)
+            digest = DownloadDigest(algorithm, digits)
         }
     }
 
     init(
-        _ item: DownloadManager.Item, headers: HTTPHeaders, options: Download.Options
+        _ item: DownloadManager.Item, headers: HTTPHeaders, options: DownloadOptions
     ) {
         number = item.id.number
         url = item.url
@@ -143,8 +143,8 @@ struct DownloadRecord: Hashable, Sendable {
     }
 
     /// The options that it was added with. The hook for new links is the manager's.
-    func options(_ refresh: LinkRefresh?) -> Download.Options {
-        var options = Download.Options()
+    func options(_ refresh: LinkRefresh?) -> DownloadOptions {
+        var options = DownloadOptions()
         options.existingFile = existingFile
         options.digest = digest
         options.identity = identity

@@ -113,7 +113,7 @@ final class DownloadJob: Sendable {
     /// Fetches everything that is missing and gives the file its name.
     ///
     /// - Throws: ``NetworkError``, including ``NetworkError/Kind/cancelled``. Usable bytes are kept.
-    func run() async throws -> Download.File {
+    func run() async throws -> DownloadedFile {
         defer { file.unlock() }
         do {
             try await fetch()
@@ -191,7 +191,7 @@ final class DownloadJob: Sendable {
     // MARK: Completion
 
     /// Checks the digest of the complete file and gives it its name.
-    private func finish() async throws -> Download.File {
+    private func finish() async throws -> DownloadedFile {
         await checkpoints?.settle()
         let (plan, fileName) = state.withLock { ($0.plan, $0.fileName) }
         let total = plan.total ?? plan.done.count
@@ -205,7 +205,7 @@ final class DownloadJob: Sendable {
         try target.appear(as: path, replaces: order.options.existingFile != .fail)
         AtomicFile.remove(target.journal)
         return state.withLock { state in
-            Download.File(
+            DownloadedFile(
                 path: target.shownPath(serverName: fileName), byteCount: total,
                 response: state.response ?? Self.noResponse(order.request.url),
                 isSkipped: false, resumedByteCount: state.resumed, receivedByteCount: state.received, digest: found)
@@ -231,10 +231,10 @@ final class DownloadJob: Sendable {
     static func noResponse(_ url: String) -> HTTPResponse { HTTPResponse(status: 304, url: url) }
 
     /// - Parameter shown: The path to report.
-    static func skipped(_ path: String, _ shown: String, _ url: String, digest: String? = nil) -> Download.File {
+    static func skipped(_ path: String, _ shown: String, _ url: String, digest: String? = nil) -> DownloadedFile {
         var size: Int64 = 0
         if case .file(_, let count) = DownloadTarget.existing(at: path) { size = count }
-        return Download.File(
+        return DownloadedFile(
             path: shown, byteCount: size, response: noResponse(url), isSkipped: true, resumedByteCount: 0,
             receivedByteCount: 0, digest: digest)
     }

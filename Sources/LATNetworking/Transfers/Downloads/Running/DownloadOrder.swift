@@ -9,7 +9,7 @@ struct DownloadOrder: Sendable {
     /// The target: a file or a folder.
     var path: String
     var segments: Int
-    var options: Download.Options
+    var options: DownloadOptions
     /// Why the request could not be made; the download fails with it.
     var failure: NetworkError?
     /// The number of retries after a body that breaks off, if the request sets none.

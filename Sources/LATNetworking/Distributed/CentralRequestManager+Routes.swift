@@ -82,30 +82,10 @@ extension CentralRequestManager {
         return try await EntityCall(route, parameters: parameters, files: files, options, as: JSONValue.self)
             .stream(on: self)
     }
-
-    /// Downloads the response of a route to a file, as ``download(_:to:segments:options:)``.
-    @discardableResult
-    public func download(
-        _ route: Route, parameters: Parameters? = nil, to path: String, segments: Int = 1,
-        headers: HTTPHeaders = HTTPHeaders(), options: Download.Options = Download.Options()
-    ) -> Download {
-        EntityCall(route, parameters: parameters, files: [], RequestOptions(headers: headers), as: JSONValue.self)
-            .download(to: path, on: self, segments: segments, options: options)
-    }
-
-    /// Uploads files to a route and reports the progress of each, as ``EntityRequest/upload(on:)``.
-    @discardableResult
-    public func upload<Model: Decodable & Sendable>(
-        _ route: Route, files: [UploadFile], parameters: Parameters? = nil, timeout: Duration? = nil,
-        headers: HTTPHeaders = HTTPHeaders(), as model: Model.Type = JSONValue.self
-    ) -> UploadTask<Reply<Model>> {
-        let options = RequestOptions(timeout: timeout, headers: headers)
-        return EntityCall(route, parameters: parameters, files: files, options, as: model).upload(on: self)
-    }
 }
 
 extension EntityCall {
-    fileprivate init(
+    init(
         _ route: Route, parameters: Parameters?, files: [UploadFile], _ options: RequestOptions,
         as model: Model.Type
     ) {

@@ -22,7 +22,7 @@ extension DomainTable {
         /// and domains only.
         @DomainTable.Tracked public var limits: RequestLimits?
         /// When requests to a failing host of the domain are held back. For `defaults` and domains only.
-        @DomainTable.Tracked public var circuit: DomainTable.CircuitChoice?
+        @DomainTable.Tracked public var circuit: RequestLimits.CircuitChoice?
         /// The cache policy, without its time to live.
         @DomainTable.Tracked public var cache: CacheChoice?
         /// How long a stored response may be used.

@@ -45,7 +45,7 @@ extension DomainTable.RouteSettings {
         tls.$minimumVersion = DomainTable.Tracked(entry.tls.minimumVersion) { $0 == .v1_3 ? .v1_3 : .v1_2 }
         tls.$pins = DomainTable.Tracked(entry.tls.pins)
         $limits = DomainTable.Tracked(entry.limits) { RequestLimits($0) }
-        $circuit = DomainTable.Tracked(entry.circuit) { DomainTable.CircuitChoice($0) }
+        $circuit = DomainTable.Tracked(entry.circuit) { RequestLimits.CircuitChoice($0) }
         $cache = DomainTable.Tracked(entry.cache) { CacheChoice(rawValue: $0.rawValue) }
         $ttl = DomainTable.Tracked(entry.ttl) { ttl in
             switch ttl {
@@ -155,7 +155,7 @@ extension RequestLimits {
     }
 }
 
-extension DomainTable.CircuitChoice {
+extension RequestLimits.CircuitChoice {
     fileprivate init(_ entry: SettingsEntry.Circuit) {
         guard case .breaker(let failures, let pause, let statuses) = entry else {
             self = .off

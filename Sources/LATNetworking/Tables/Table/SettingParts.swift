@@ -113,13 +113,3 @@ extension DomainTable {
         }
     }
 }
-
-extension DomainTable {
-    /// When requests to a failing host of a domain are held back: `circuit` of the table.
-    public enum CircuitChoice: Hashable, Sendable {
-        /// Never, whatever the broader rows and the manager say: `circuit: null`.
-        case off
-        /// As this policy says.
-        case breaker(RequestLimits.CircuitBreakerPolicy)
-    }
-}

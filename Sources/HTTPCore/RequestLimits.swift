@@ -1,0 +1,78 @@
+/// The maximum number and rate of a manager's requests.
+///
+/// ```swift
+/// configuration.limits.maxConcurrentRequestsPerHost = 4
+/// configuration.limits.rate = RequestLimits.RateLimit(perSecond: 20, burst: 5)
+/// ```
+///
+/// Waiting for a slot counts towards no timeout except the deadline. Requests of a higher priority go first, and those
+/// of equal priority in their order. A request holds no slot while it waits for a retry or a new token. A streamed one
+/// holds it until its head has arrived.
+public struct RequestLimits: Hashable, Sendable {
+    /// The maximum number of concurrent requests. Default `nil`: only the engine's limits apply.
+    public var maxConcurrentRequests: Int?
+    /// The maximum number of concurrent requests to one host and port. Default `nil`: only the engine's limits apply.
+    public var maxConcurrentRequestsPerHost: Int?
+    /// The maximum rate at which requests are started. Default `nil`: unlimited.
+    public var rate: RateLimit?
+    /// The maximum rate at which requests to one host and port are started. Default `nil`: unlimited.
+    public var ratePerHost: RateLimit?
+
+    /// Creates limits that allow everything.
+    public init() {}
+
+    package var isUnlimited: Bool {
+        maxConcurrentRequests == nil && maxConcurrentRequestsPerHost == nil && rate == nil && ratePerHost == nil
+    }
+}
+
+extension RequestLimits {
+    /// A rate in requests per second, with bursts (a token bucket).
+    public struct RateLimit: Hashable, Sendable {
+        /// The requests per second, more than 0.
+        public var perSecond: Double
+        /// The number of requests that may start at once after a pause, at least 1. Default 1.
+        public var burst: Int
+
+        /// Creates a limit.
+        public init(perSecond: Double, burst: Int = 1) {
+            self.perSecond = perSecond
+            self.burst = burst
+        }
+    }
+}
+
+extension RequestLimits {
+    /// A policy that stops requests to a host for a while after repeated failures.
+    ///
+    /// ```swift
+    /// configuration.circuitBreaker = RequestLimits.CircuitBreakerPolicy(failures: 5, pause: .seconds(30))
+    /// ```
+    ///
+    /// After a number of failures in a row, requests to the host fail at once with ``NetworkError/Kind/circuitOpen``, and
+    /// nothing is sent. After the pause, one request probes the host. Its success closes the circuit, its failure starts
+    /// another pause.
+    public struct CircuitBreakerPolicy: Hashable, Sendable {
+        /// The number of failures in a row that open the circuit. Default 5.
+        public var failures: Int
+        /// How long the circuit stays open. Default 30 s.
+        public var pause: Duration
+        /// The statuses that count as failures, like network failures. Default 500, 502, 503, 504.
+        public var statuses: Set<Int>
+
+        /// Creates a policy.
+        public init(failures: Int = 5, pause: Duration = .seconds(30), statuses: Set<Int> = [500, 502, 503, 504]) {
+            self.failures = failures
+            self.pause = pause
+            self.statuses = statuses
+        }
+    }
+
+    /// When requests to a failing host of a domain are held back: `circuit` of the table.
+    public enum CircuitChoice: Hashable, Sendable {
+        /// Never, whatever the broader rows and the manager say: `circuit: null`.
+        case off
+        /// As this policy says.
+        case breaker(CircuitBreakerPolicy)
+    }
+}
