@@ -285,9 +285,8 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.replacesGlobalHeaders = newValue } }
     }
 
-    /// The statuses that are a success, in place of 2xx and 304, for calls that have a verdict (all but `send`). Redirects
-    /// that are followed are not asked for. Responses with other statuses than 2xx are never stored by the cache. Default
-    /// `nil`: 2xx and 304.
+    /// The statuses that are a success, in place of 2xx and 304, for all calls but `send` and downloads. An authenticator
+    /// renews its token for a 401 even so, and the judge is asked. Default `nil`: 2xx and 304.
     public var acceptedStatuses: Set<Int>? {
         get { options.value.acceptedStatuses }
         set { options.modify { $0.acceptedStatuses = newValue } }

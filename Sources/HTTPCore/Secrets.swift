@@ -39,13 +39,18 @@ public struct Secrets: Hashable, Sendable {
     public mutating func insert(header name: String) { headers.insert(name.lowercased()) }
 
     /// Adds the name of a parameter. `access_token`, `accessToken`, `access-token` and `user[access_token]` are one name.
-    public mutating func insert(parameter name: String) { parameters.insert(Self.plain(name)) }
+    public mutating func insert(parameter name: String) {
+        parameters.insert(Self.plain(Self.parts(of: name).last ?? ""))
+    }
 
     /// Whether a field of this name holds a secret.
     public func contains(header name: String) -> Bool { headers.contains(name.lowercased()) }
 
     /// Whether a parameter of this name holds a secret. The name may be percent-encoded, in brackets, and in any case.
-    public func contains(parameter name: String) -> Bool { parameters.contains(Self.plain(name)) }
+    /// One part of a nested name is enough, as in `password[0]` or `secret.value`.
+    public func contains(parameter name: String) -> Bool {
+        Self.parts(of: name).contains { parameters.contains(Self.plain($0)) }
+    }
 
     /// Both lists as one.
     public func union(_ other: Secrets) -> Secrets {
@@ -55,15 +60,19 @@ public struct Secrets: Hashable, Sendable {
         return both
     }
 
-    /// The last name in brackets, without escapes, separators and case.
-    private static func plain(_ name: String) -> String {
+    /// The names in a nested name such as `user[password]` or `user.password`, without escapes.
+    private static func parts(of name: String) -> [Substring] {
         var text = name
         // Names may be escaped more than once, for a URL within a URL.
         for _ in 0..<3 where text.utf8.contains(UInt8(ascii: "%")) {
             text = text[...].percentDecoded()
         }
-        let last = text.split { $0 == "[" || $0 == "]" }.last.map(String.init) ?? text
-        return last.lowercased().filter { $0 != "_" && $0 != "-" && $0 != "." && $0 != " " && $0 != "+" }
+        return text.split { $0 == "[" || $0 == "]" || $0 == "." }
+    }
+
+    /// A name without separators and case.
+    private static func plain(_ name: Substring) -> String {
+        name.lowercased().filter { $0 != "_" && $0 != "-" && $0 != " " && $0 != "+" }
     }
 }
 

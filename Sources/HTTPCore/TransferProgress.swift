@@ -26,7 +26,8 @@ public struct TransferProgress: Hashable, Sendable {
     public package(set) var completed: Int64
     /// The total number of bytes; `nil` while unknown.
     public package(set) var total: Int64?
-    /// The bytes per second, smoothed over about three seconds; `nil` at the beginning, during a pause, and after the end.
+    /// The bytes per second, smoothed over about three seconds; `nil` at the beginning, while a download is paused, and
+    /// after the end.
     public package(set) var bytesPerSecond: Double?
     /// The estimated time to the end at that rate; `nil` when the rate or the total is unknown.
     public package(set) var estimatedTimeRemaining: Duration?

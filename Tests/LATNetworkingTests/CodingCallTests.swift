@@ -53,6 +53,18 @@ import Testing
         #expect(bodies(server) == Array(repeating: #"{"startDate":"2025-03-01T09:30:00Z"}"#, count: 3))
     }
 
+    @Test func codingHoldsBesideAParameterProvider() async throws {
+        let server = try echo()
+        var configuration = CentralRequestManager.Configuration()
+        configuration.baseURL = server.url()
+        configuration.coding = Coding(keys: .snakeCase)
+        configuration.parameterProvider = { _ in ["nonce": 1] }
+        let manager = try CentralRequestManager(configuration: configuration)
+        _ = try await manager.startRequest("POST", "/json", body: .json(event))
+        _ = try await manager.startRequest(HTTPRequest("POST", "/json", body: .json(event)))
+        #expect(bodies(server).allSatisfy { $0.contains("start_date") }, "\(bodies(server))")
+    }
+
     @Test func managersCodingHoldsForBothFaces() async throws {
         let server = try echo()
         let manager = try manager(server, Coding(dates: .unixMilliseconds, keys: .snakeCase))

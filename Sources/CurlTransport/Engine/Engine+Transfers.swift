@@ -7,6 +7,7 @@ extension Engine {
     // MARK: Starting
 
     func submit(_ transfer: Transfer) {
+        if transfer.progress == nil { transfer.progress = transfer.owner?.progressHandler }
         switch transfer.machine.submitted(transfer.owner?.standing, now) {
         case .ignore: break
         case .admit: admit(transfer)

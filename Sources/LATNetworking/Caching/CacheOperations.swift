@@ -287,6 +287,8 @@ struct CacheOperations: Sendable {
 
     /// The refusal if the call's envelope or judge rejects the response. A stream cannot be judged and is refused.
     private func verdict(on response: HTTPResponse, _ call: Call) -> CacheRefusal? {
+        // A response that the call rejects would be rejected again each time it is found.
+        guard Verdict.isSuccess(response, to: call.request) || !response.isSuccess else { return .businessFailure }
         guard let verdict = call.details.verdict, response.isSuccess else { return nil }
         if response.body.isStream { return .unjudgedStream }
         return verdict.accepts(response) ? nil : .businessFailure

@@ -17,10 +17,10 @@ final class Call: @unchecked Sendable, TransferOwner {
     let details: CallDetails
     /// Receives the progress; `nil` while nobody observes it.
     var progressHandler: (@Sendable (TransferProgress) -> Void)? {
-        guard word.load(ordering: .acquiring) & Flag.measured != 0 else { return givenHandler }
-        return { [self, givenHandler] progress in
+        guard givenHandler != nil || word.load(ordering: .acquiring) & Flag.measured != 0 else { return nil }
+        return { [self] progress in
             givenHandler?(progress)
-            state.withLock(\.board)?.note(progress)
+            if word.load(ordering: .acquiring) & Flag.measured != 0 { state.withLock(\.board)?.note(progress) }
         }
     }
     private let givenHandler: (@Sendable (TransferProgress) -> Void)?
@@ -213,7 +213,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     /// Sets the result of a call in closure form.
     func settle(_ result: Result<HTTPResponse, NetworkError>) {
         let result: Result<HTTPResponse, any Error> = result.mapError { $0 }
-        outcome.settle(result) { state.withLock(\.board)?.finish(result) }
+        outcome.settle(result) { state.withLock(\.board)?.finish(result, request.body) }
     }
 
     /// The progress from now on. Asking for it makes the engine report it.
@@ -225,7 +225,7 @@ final class Call: @unchecked Sendable, TransferOwner {
             return (board, true)
         }
         if isNew, change({ $0 | Flag.measured }) { notifyWaits() }
-        if let result = outcome.result { board.finish(result) }
+        if let result = outcome.result { board.finish(result, request.body) }
         return board.updates
     }
 

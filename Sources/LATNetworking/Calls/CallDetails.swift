@@ -66,7 +66,7 @@ struct RowLimits: Sendable {
     var limits: RequestLimits?
     /// `nil` for the manager's.
     var circuit: RequestLimits.CircuitChoice?
-    /// The ``TableSnapshot/revision`` of the row: the newest one counts.
+    /// Increases with each plan that is made: the newest one counts.
     var revision: UInt64 = 0
 
     var isEmpty: Bool { limits == nil && circuit == nil }

@@ -55,11 +55,11 @@ final class ProgressBoard: Sendable {
         }
     }
 
-    /// Ends with the last value. For a response whose progress nobody observed in time, that is its whole body.
-    func finish(_ result: Result<HTTPResponse, any Error>?) {
+    /// Ends with the last value. For a call whose progress nobody observed in time, that is its whole body.
+    func finish(_ result: Result<HTTPResponse, any Error>, _ body: HTTPBody?) {
         var last = latest.current.ended
-        if case .success(let response) = result, last.completed == 0, last.direction == .download,
-            let count = response.body.data?.count
+        if case .success(let response) = result, last.completed == 0,
+            let count = last.direction == .download ? response.body.data?.count : body?.byteCount
         {
             (last.completed, last.total) = (Int64(count), Int64(count))
         }
@@ -76,7 +76,9 @@ struct ProgressUpdates: AsyncSequence, Sendable {
     private let latest: LatestValue<TransferProgress>
     private let refresh: @Sendable () -> Void
 
-    /// - Parameter refresh: sends the current value, if that is not done while nobody reads.
+    static let interval = Duration.milliseconds(50)
+
+    /// - Parameter refresh: sends the current value, for a source that does not send each one.
     init(_ latest: LatestValue<TransferProgress>, refresh: @escaping @Sendable () -> Void = {}) {
         self.latest = latest
         self.refresh = refresh
@@ -85,21 +87,26 @@ struct ProgressUpdates: AsyncSequence, Sendable {
     func makeAsyncIterator() -> Iterator {
         let values = latest.values()
         refresh()
-        return Iterator(values: values.makeAsyncIterator())
+        return Iterator(values: values.makeAsyncIterator(), refresh: refresh)
     }
 
     struct Iterator: AsyncIteratorProtocol {
-        var values: AsyncStream<TransferProgress>.Iterator
+        private var values: AsyncStream<TransferProgress>.Iterator
+        private let refresh: @Sendable () -> Void
         private var last: (progress: TransferProgress, time: ContinuousClock.Instant)?
 
-        init(values: AsyncStream<TransferProgress>.Iterator) { self.values = values }
-
-        private static let interval = Duration.milliseconds(50)
+        init(values: AsyncStream<TransferProgress>.Iterator, refresh: @escaping @Sendable () -> Void) {
+            self.values = values
+            self.refresh = refresh
+        }
 
         mutating func next() async -> TransferProgress? { await next(isolation: nil) }
 
         mutating func next(isolation actor: isolated (any Actor)?) async -> TransferProgress? {
-            if let last { try? await Task.sleep(until: last.time + Self.interval, clock: .continuous) }
+            if let last {
+                try? await Task.sleep(until: last.time + ProgressUpdates.interval, clock: .continuous)
+                refresh()
+            }
             while let progress = await values.next(isolation: actor) {
                 guard progress != last?.progress else { continue }
                 last = (progress, .now)
@@ -141,4 +148,9 @@ extension TransferProgress {
     fileprivate var ended: TransferProgress {
         TransferProgress(direction: direction, completed: completed, total: total, files: files)
     }
+}
+
+extension HTTPBody {
+    /// The size, if it is known without encoding or reading anything.
+    fileprivate var byteCount: Int? { if case .data(let data) = content { data.count } else { nil } }
 }

@@ -9,7 +9,7 @@ public import HTTPCore
 /// task.cancel()    // the failure closure gets .cancelled, unless the call had ended before
 /// ```
 ///
-/// ``UploadTask`` and ``Download`` have the same members. The call continues when the task is released.
+/// ``UploadTask`` and ``Download`` have the same names for the same things. The call continues when the task is released.
 public final class RequestTask: Sendable, Hashable {
     let call: Call
 
@@ -62,7 +62,8 @@ public final class RequestTask: Sendable, Hashable {
     public var progress: some AsyncSequence<TransferProgress, Never> & Sendable { call.progress }
 
     /// The response, also that of an entity's call. Any number of tasks may wait for it; cancelling one of them ends only
-    /// its waiting.
+    /// its waiting. It is there when the call's closure is about to be called, so it needs a callback executor that runs.
+    /// The task holds the response until it is released.
     ///
     /// - Throws: the ``NetworkError`` that the failure closure gets; `CancellationError` if the current task is cancelled.
     public var value: HTTPResponse {

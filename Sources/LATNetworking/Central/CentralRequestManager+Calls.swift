@@ -78,7 +78,10 @@ extension CentralRequestManager {
         if details.row == nil {
             details.coding = request.hasNoSettings ? coding : request.coding.map { CodingRules.of($0) } ?? coding
         }
-        if let coding = details.coding, let body = request.body { request.body = body.coded(by: coding) }
+        if let coding = details.coding {
+            if let body = request.body { request.body = body.coded(by: coding) }
+            if let body = details.content?.body { details.content?.body = body.coded(by: coding) }
+        }
         details.partition = request.cachePartition ?? storage.partition
         let limit = request.deadline ?? configuration.deadline
         let accessories = request.hasNoSettings ? [] : request.accessories

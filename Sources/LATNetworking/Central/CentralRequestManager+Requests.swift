@@ -11,7 +11,8 @@ extension CentralRequestManager {
     /// let response = try await manager.startRequest(request)
     /// ```
     ///
-    /// ``send(_:)`` returns the response whatever its status, and asks neither judge nor resolver.
+    /// ``send(_:)`` returns the response whatever its status, and asks neither judge nor resolver. The body is collected,
+    /// whatever ``HTTPRequest/streamsBody`` says; ``stream(_:)`` does not collect it.
     ///
     /// - Parameters:
     ///   - request: the request. Its URL may be a path, which is joined to the base URL.
@@ -20,7 +21,7 @@ extension CentralRequestManager {
     /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status; `CancellationError`
     ///   when the current task was cancelled.
     public func startRequest(_ request: HTTPRequest, progress: ProgressHandler? = nil) async throws -> HTTPResponse {
-        request.streamsBody ? try await stream(request) : try await response(to: request, CallArguments(), progress)
+        try await response(to: request, CallArguments(), progress)
     }
 
     /// Sends a request and reports its end to exactly one of `success` and `failure`, once, never synchronously.

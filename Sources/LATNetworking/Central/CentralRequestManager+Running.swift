@@ -51,10 +51,9 @@ extension CentralRequestManager {
                 end(.success(response))
                 return response
             }
-            var head = response
-            head.body = .empty
+            let head = response.withoutStream
             response.body = ResponseBody(
-                CallBody(response.body, call) { [head] failure in end(failure.map { .failure($0) } ?? .success(head)) })
+                CallBody(response.body, call) { failure in end(failure.map { .failure($0) } ?? .success(head)) })
             return response
         } catch {
             end(.failure(call.failure(error)))
@@ -183,9 +182,10 @@ extension CentralRequestManager {
                 if let coding = call.details.coding { response.coding = coding }
                 if isObserved, response.body.isStream, !Verdict.isSuccess(response, to: call.request) {
                     response.body = ResponseBody(try await Verdict.beginning(of: response.body))
+                    guard !call.isCancelled else { throw call.cancellation }
                 }
                 let value = try conclude(response, call)
-                if isObserved { await tell(.success(response), call.request) }
+                if isObserved { await tell(.success(response.withoutStream), call.request) }
                 return (value, response)
             } catch {
                 if error is CancellationError, !call.isCancelled {
@@ -249,5 +249,15 @@ extension CentralRequestManager {
         callbacks.run {
             if call.noteCachedReply() { event() }
         }
+    }
+}
+
+extension HTTPResponse {
+    /// The response without a body that can be read only once.
+    fileprivate var withoutStream: HTTPResponse {
+        guard body.isStream else { return self }
+        var head = self
+        head.body = .empty
+        return head
     }
 }

@@ -80,8 +80,8 @@ extension CentralRequestManager {
         /// How long an address of a domain is skipped after connecting to it failed; the domain's other addresses are
         /// used instead. Then one request tries it again. Default 30 s.
         public var mirrorMemory = Duration.seconds(30)
-        /// The names of fields and parameters that hold secrets. Such fields never follow a redirect to another origin, and
-        /// neither are shown by logs. Rows of the table add fields (`secretHeaders`). Default ``Secrets/standard``.
+        /// The names of fields and parameters that hold secrets. Such fields never follow a redirect to another origin.
+        /// Neither they nor the parameters are shown by logs. Rows of the table add fields (`secretHeaders`). Default ``Secrets/standard``.
         public var secrets = Secrets.standard
         /// How values become parameters and bodies, and responses become values: dates, names, bytes. Default `Coding()`,
         /// with dates in ISO 8601. The table's rows override dates and names (`dates`, `keys`); an entity or a request

@@ -166,7 +166,7 @@ extension EntityRequest {
     /// Uses a fixture, a canned response or another server instead of the domain's server.
     public func simulated(_ simulation: Simulation) -> EntityCall<Model> { call.with { $0.simulation = simulation } }
 
-    /// Sets a handler of the progress, called on the manager's callback executor.
+    /// Sets a handler of the progress, called on the manager's callback executor. Streams and downloads have none.
     public func progress(_ handler: @escaping ProgressHandler) -> EntityCall<Model> {
         call.with { $0.progressHandler = handler }
     }

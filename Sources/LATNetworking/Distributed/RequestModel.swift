@@ -146,7 +146,7 @@ extension RequestModel {
                 _ call: Call, _ outcome: CallOutcome<Reply<Model>>
             ) -> Void
 
-        /// The handle of the call: cancels, suspends and resumes it, and identifies it by its key.
+        /// The handle of the call: cancels, pauses and resumes it, and identifies it by its key.
         public let task: RequestTask
 
         private let blueprint: Blueprint

@@ -53,9 +53,9 @@ public struct RequestLog: RequestAccessory {
     public func handle(_ event: CallEvent) {
         switch (format, event.kind) {
         case (.curl, .sending(_, let request)):
-            write(CurlCommand(secrets: event.call.secrets, bodyLimit: bodyLimit).text(of: request))
+            write(CurlCommand(secrets: secrets(event.call, request), bodyLimit: bodyLimit).text(of: request))
         case (.full, .sending(let attempt, let request)):
-            write(text(of: request, event.call.secrets, "--> [\(event.call.id)] attempt \(attempt)"))
+            write(text(of: request, secrets(event.call, request), "--> [\(event.call.id)] attempt \(attempt)"))
         case (.full, .answered(let attempt, let response)):
             write(text(of: response, event.call.secrets, "<-- [\(event.call.id)] attempt \(attempt)"))
         case (.full, .failed(let attempt, let error)):
@@ -67,6 +67,11 @@ public struct RequestLog: RequestAccessory {
         default:
             break
         }
+    }
+
+    /// The list for an attempt, which an authenticator may have extended.
+    private func secrets(_ call: ObservedCall, _ request: HTTPRequest) -> Secrets {
+        call.secrets.union(request.rowSecrets)
     }
 
     private func summary(
@@ -98,7 +103,7 @@ public struct RequestLog: RequestAccessory {
         lines += fieldLines(of: request.headers, secrets)
         if let body = request.body {
             lines.append("")
-            lines.append(BodyText(limit: bodyLimit, secrets: secrets).text(of: body))
+            lines.append(BodyText(limit: bodyLimit, secrets: secrets).text(of: body, request.headers["Content-Type"]))
         }
         return lines.joined(separator: "\n")
     }
@@ -124,12 +129,14 @@ struct BodyText: Sendable {
     let limit: Int
     let secrets: Secrets
 
-    func text(of body: HTTPBody) -> String {
-        switch body.content {
+    /// - Parameter type: the field `Content-Type` of the request, which wins over the body's own type.
+    func text(of body: HTTPBody, _ type: String?) -> String {
+        let type = type ?? body.contentType
+        return switch body.content {
         case .parameters(let encoding): "(parameters as \(encoding.rawValue))"
         case .encoded(let encoder):
-            (try? encoder.encode()).map { text(of: $0, body.contentType) } ?? "(cannot be encoded)"
-        case .data(let data): text(of: data, body.contentType)
+            (try? encoder.encode()).map { text(of: $0, type) } ?? "(cannot be encoded)"
+        case .data(let data): text(of: data, type)
         case .file(let path): "(the file \(URLText.visible(path)))"
         case .stream: "(a stream)"
         case .multipart(let files):
@@ -161,7 +168,7 @@ struct BodyText: Sendable {
             return secrets.shown(json: value).description
         }
         // A JSON document that was not parsed may have secrets anywhere.
-        guard !type.contains("json") else { return nil }
+        guard !type.contains("json"), !(type.isEmpty && (data.first == 0x7B || data.first == 0x5B)) else { return nil }
         guard let text = String(validating: data.prefix(limit + 4), as: UTF8.self), !text.utf8.contains(0) else {
             // The limit may have split a character at the end.
             return String(validating: data.prefix(max(0, limit - 4)), as: UTF8.self).flatMap {
@@ -193,19 +200,24 @@ struct CurlCommand: Sendable {
             if let type = body.contentType, request.headers["Content-Type"] == nil {
                 words += ["-H", Self.quoted("Content-Type: \(type)")]
             }
-            words += self.words(of: body)
+            words += self.words(of: body, request.headers["Content-Type"])
         }
         if request.decompresses { words.append("--compressed") }
         words.append(Self.quoted(secrets.shown(url: request.url)))
         return words.joined(separator: " ")
     }
 
-    private func words(of body: HTTPBody) -> [String] {
+    private func words(of body: HTTPBody, _ type: String?) -> [String] {
         switch body.content {
         case .file(let path): ["--data-binary", Self.quoted("@\(path)")]
         case .multipart(let files): files.flatMap { ["-F", Self.quoted(part($0))] }
         case .stream: ["--data-binary", "@-"]
-        default: ["--data-raw", Self.quoted(BodyText(limit: bodyLimit, secrets: secrets).text(of: body))]
+        default:
+            [
+                "--data-raw",
+                Self.quoted(
+                    BodyText(limit: bodyLimit, secrets: secrets).text(of: body, type)),
+            ]
         }
     }
 

@@ -6,7 +6,8 @@ struct ConnectivityRoom: Room {
     /// The maximum time that a request waits.
     let limit: Duration
     let limits: TimeLimits
-    let waitUntilReachable: @Sendable (_ url: String, _ limit: Duration) async -> Bool
+    /// - Parameter target: A URL, or the name of a domain, whose pins and `tls` then apply.
+    let waitUntilReachable: @Sendable (_ target: String, _ limit: Duration) async -> Bool
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let call = chain.call
@@ -24,9 +25,12 @@ struct ConnectivityRoom: Room {
                 let left = deadline - clock.now()
                 // The failed connection may have been to a mirror, or to the target of a redirect.
                 let url = call.sent.last?.url ?? request.url
+                let origin = URLReference.origin(of: url)
+                let isOfDomain = call.details.addresses.contains { URLReference.origin(of: $0) == origin }
+                let target = isOfDomain ? call.details.row?.domain ?? url : url
                 call.watch?.record(.waiting(.connectivity))
                 guard left > .zero,
-                    try await limits.run(for: call, { [waitUntilReachable] in await waitUntilReachable(url, left) })
+                    try await limits.run(for: call, { [waitUntilReachable] in await waitUntilReachable(target, left) })
                 else {
                     try Task.checkCancellation()
                     throw error

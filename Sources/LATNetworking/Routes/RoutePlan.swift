@@ -58,6 +58,7 @@ final class RoutePlan: Sendable {
     /// The names of the path's parameters.
     let pathParameters: [String]
     private let target: Target
+    private static let count = Atomic<UInt64>(0)
 
     /// The manager's values, for settings that the rows leave unset.
     struct Standard: Sendable {
@@ -97,7 +98,8 @@ final class RoutePlan: Sendable {
                 domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
                 mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []),
                 limits: RowLimits(
-                    limits: settings.limits, circuit: settings.circuit, revision: table?.current.revision ?? 0),
+                    limits: settings.limits, circuit: settings.circuit,
+                    revision: Self.count.add(1, ordering: .relaxed).newValue),
                 decoder)
             pathParameters = resolved.pathParameters
             target = .route(resolved)

@@ -26,7 +26,7 @@ public enum CacheRefusal: Error, Hashable {
     case variesOnEverything
     /// The response has neither a freshness lifetime nor a validator.
     case noFreshness
-    /// The envelope or the judge rejects the response.
+    /// The envelope, the judge or the statuses that the request accepts reject the response.
     case businessFailure
     /// The envelope or the judge needs the whole response, but it arrives as a stream.
     case unjudgedStream

@@ -299,4 +299,30 @@ import Testing
         _ = try await run(.address, manager)
         #expect(recorder.log.count == 2)
     }
+
+    @Test func rejectedResponseIsNotFoundAgain() async throws {
+        server.fallback { _ in .text("fresh") }
+        let manager = try CentralRequestManager.make { $0.cacheStorage = .memory }
+        var request = HTTPRequest("GET", server.url("/x"))
+        request.cachePolicy = .cacheElseNetwork(.fixed(.seconds(3_600)))
+        request.acceptedStatuses = [201]
+        #expect(await failure { try await manager.startRequest(request) }?.kind == .httpStatus)
+        try await manager.cache.flush()
+        server.fallback { _ in .text("made", status: 201) }
+        #expect(try await manager.startRequest(request).status == 201)
+    }
+
+    @Test func observerOfAStreamLeavesItsBody() async throws {
+        server.fallback { _ in .text("all of it") }
+        let manager = try CentralRequestManager.make {
+            $0.outcomeObservers = [
+                { outcome, _ in
+                    guard case .success(let response) = outcome else { return }
+                    _ = try? await response.body.collect(upTo: 100)
+                }
+            ]
+        }
+        let response = try await manager.stream("GET", server.url("/x"))
+        #expect(try await response.body.collect(upTo: 100) == Data("all of it".utf8))
+    }
 }

@@ -114,6 +114,28 @@ extension Download: SharedTask {
         #expect(await values(of: task).last?.fraction == 1)
     }
 
+    @Test func progressIsASequenceAlsoBesideAClosure() async throws {
+        let gate = Signal()
+        let manager = try manager(sendsAfter: gate)
+        let closure = Log<TransferProgress>()
+        let task = manager.startRequest(
+            "GET", server.url("/x"), progress: { closure.append($0) }, success: { _, _ in }, failure: { _, _ in })
+        async let values = values(of: task)
+        gate.raise()
+        _ = try await task.value
+        #expect(await values.last?.fraction == 1)
+        try await eventually { closure.elements.last?.fraction == 1 }
+    }
+
+    @Test func downloadThatMissesItsDeadlineSaysSo() async throws {
+        server.fallback { _ in .text("late").stalling(.start) }
+        var request = HTTPRequest("GET", server.url("/x"))
+        request.deadline = .milliseconds(100)
+        let download = try CentralRequestManager.make().download(request, to: directory.path(of: "late"))
+        #expect(await failure { try await download.value }?.kind == .timeout(.deadline))
+        #expect(download.state == .failed)
+    }
+
     private func wait(for task: some SharedTask) async throws { _ = try await task.value }
 
     private func values(of task: some SharedTask) async -> [TransferProgress] {

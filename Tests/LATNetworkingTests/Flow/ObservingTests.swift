@@ -276,7 +276,8 @@ import Testing
     @Test(
         arguments: [
             "access_token", "accessToken", "ACCESS-TOKEN", "access%5Ftoken", "%61ccess_token", "%2561ccess_token",
-            "user[access_token]", "user%5Baccess_token%5D", "a[b][accessToken]",
+            "user[access_token]", "user%5Baccess_token%5D", "a[b][accessToken]", "password[0]", "secret[value]",
+            "user.password",
         ])
     func everySpellingOfASecretNameIsHidden(_ name: String) async throws {
         for format in [RequestLog.Format.summary, .full, .curl] {
@@ -294,6 +295,27 @@ import Testing
             #expect(!text.contains("SECRET"), "\(format): \(text)")
             if format == .full { #expect(text.contains("Location: BASE/next?") || text.contains("page=2")) }
         }
+    }
+
+    @Test func formOfAFieldAndTokenOfAnAuthenticatorAreHidden() async throws {
+        struct Session: Authenticator {
+            func apply(to request: inout HTTPRequest) async throws { request.headers["X-Session"] = "SECRET" }
+            func refresh() async throws {}
+        }
+        let server = try MockServer()
+        server.fallback { _ in .text("ok") }
+        let entries = Log<String>()
+        for format in [RequestLog.Format.full, .curl] {
+            let manager = try CentralRequestManager.make {
+                $0.accessories = [RequestLog(format) { entries.append($0) }]
+                $0.authenticator = Session()
+            }
+            _ = try await manager.startRequest(
+                "POST", server.url("/x"), body: .data(Data("user=a&password=SECRET".utf8)),
+                headers: ["Content-Type": "application/x-www-form-urlencoded"])
+        }
+        let text = entries.elements.joined()
+        #expect(!text.contains("SECRET") && text.contains("user=a"), "\(text)")
     }
 
     @Test func managersListIsTheLogs() async throws {

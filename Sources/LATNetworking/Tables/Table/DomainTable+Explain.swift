@@ -251,7 +251,10 @@ private struct ExplanationList {
             add("headers.\(field.name)", shown(field), origin)
         }
         for (name, value) in settings.parameters.sorted(by: { $0.key < $1.key }) {
-            add("parameters.\(name)", value.description, settings.parameterOrigins[name, value])
+            let isSecret = Secrets.standard.contains(parameter: name)
+            add(
+                "parameters.\(name)", isSecret ? Secrets.placeholder : value.description,
+                settings.parameterOrigins[name, value])
         }
     }
 

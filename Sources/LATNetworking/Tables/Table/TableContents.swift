@@ -1,5 +1,5 @@
 public import FoundationEssentials
-import DomainTableFormat
+public import DomainTableFormat
 import HTTPCore
 
 /// The parts of a table: the rows of the file, the changes made in code, and the environment.
@@ -98,4 +98,11 @@ public struct DomainTableError: Error, Sendable, CustomStringConvertible {
 extension DomainTableError: LocalizedError {
     /// The same as the description, which `localizedDescription` returns too.
     public var errorDescription: String? { "\(self)" }
+}
+
+extension DomainTable {
+    /// What is wrong with a table, or doubtful, and where.
+    public typealias Diagnostic = TableDiagnostic
+    /// A place in the file of a table.
+    public typealias Position = SourcePosition
 }

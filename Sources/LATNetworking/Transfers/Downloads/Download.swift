@@ -43,7 +43,7 @@ public final class Download: Sendable {
             if standing.isCancelled { control.set(.cancel(keepsProgress: true)) }
         }
         Task.detached(executorPreference: TransferExecutor.shared) { [control, board, outcome] in
-            await Self.run(order, control, board, outcome, observe) { result in
+            await Self.run(order, call, control, board, outcome, observe) { result in
                 wait.end()
                 end(result)
             }
@@ -84,6 +84,12 @@ public final class Download: Sendable {
         }
     }
 
+    /// Whether the download was cancelled, by ``cancel(keepingProgress:)`` or ``CentralRequestManager/cancelRequests(_:)``.
+    public var isCancelled: Bool { state == .cancelled }
+
+    /// Whether the download has ended.
+    public var isFinished: Bool { outcome.result != nil }
+
     // MARK: Control
 
     /// Pauses the download. If it is resumable, its connections are closed and the journal is written. Otherwise its
@@ -102,7 +108,7 @@ public final class Download: Sendable {
     // MARK: Internal
 
     private static func run(
-        _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<TransferProgress>,
+        _ order: DownloadOrder, _ call: Call, _ control: DownloadControl, _ board: LatestValue<TransferProgress>,
         _ outcome: Outcome<DownloadedFile>, _ observe: (Result<DownloadedFile, NetworkError>) async -> Void,
         _ end: (Result<DownloadedFile, NetworkError>) -> Void
     ) async {
@@ -111,7 +117,8 @@ public final class Download: Sendable {
         do {
             result = .success(try await file(order, control, board, &last))
         } catch let error as NetworkError {
-            result = .failure(error.attaching(order.request))
+            // A call that missed its deadline says so.
+            result = .failure(call.failure(error.attaching(order.request)))
         } catch {
             result = .failure(
                 NetworkError(.other, message: "\(error)", request: order.request, underlying: error))

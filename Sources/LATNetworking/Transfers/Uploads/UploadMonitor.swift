@@ -9,6 +9,7 @@ import Synchronization
 final class UploadMonitor: Sendable {
     private struct State {
         var ledger: UploadLedger
+        var lastReport: Duration?
         var isOver = false
     }
 
@@ -48,8 +49,13 @@ final class UploadMonitor: Sendable {
         state.withLock { state in
             guard !state.isOver else { return }
             state.ledger.note(event, of: index, at: time)
-            // Sent under the lock, so that the values arrive in order.
-            if latest.hasReaders { latest.send(state.ledger.progress) }
+            // A reader asks for what comes in between: see ``ProgressUpdates``. Sent under the lock, so that the values
+            // arrive in order.
+            guard latest.hasReaders, state.lastReport.map({ time - $0 >= ProgressUpdates.interval }) ?? true else {
+                return
+            }
+            state.lastReport = time
+            latest.send(state.ledger.progress)
         }
     }
 }

@@ -65,6 +65,9 @@ public final class UploadTask<Value: Sendable>: Sendable {
 
     /// Whether the upload was cancelled, by ``cancel()`` or ``CentralRequestManager/cancelRequests(_:)``.
     public var isCancelled: Bool { call.isCancelled }
+
+    /// Whether the upload has ended.
+    public var isFinished: Bool { outcome.result != nil }
 }
 
 extension CentralRequestManager {
@@ -176,7 +179,9 @@ extension EntityRequest {
             return plan
         }
         return UploadTask(monitor) { [plan] outcome in
-            manager.start(plan, as: Model.self, on: .immediate) { _, result in outcome(result) }
+            manager.start(plan, as: Model.self, progress: call.progressHandler, on: .immediate) { _, result in
+                outcome(result)
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ extension DownloadManager {
             case waiting
             /// It is running.
             case running
-            /// It is suspended until ``DownloadManager/resume(_:)``.
+            /// It is paused until ``DownloadManager/resume(_:)``.
             case paused
             /// It failed, with this message. ``DownloadManager/resume(_:)`` tries again.
             case failed(String)
