@@ -59,7 +59,10 @@ final class LatProcess: Sendable {
     ) throws {
         var variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm"]
         // Loads the same libcurl as the tests, with `scripts/test --libcurl 8` too.
-        variables["LD_LIBRARY_PATH"] = ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"]
+        // The second is set by scripts/coverage. Without it the process would leave a file in its folder.
+        for name in ["LD_LIBRARY_PATH", "LLVM_PROFILE_FILE"] {
+            variables[name] = ProcessInfo.processInfo.environment[name]
+        }
         variables.merge(environment) { $1 }
         let (identifier, out, err) = try Self.starting.withLock { _ -> (pid_t, Int32, Int32?) in
             let input = try Self.pipe(holding: input)
