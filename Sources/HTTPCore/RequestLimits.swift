@@ -21,6 +21,20 @@ public struct RequestLimits: Hashable, Sendable {
     /// Creates limits that allow everything.
     public init() {}
 
+    /// - Parameter what: the owner of the limits, for the message.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for limits under which nothing could ever start.
+    package func check(of what: String) throws(NetworkError) {
+        for rate in [rate, ratePerHost] {
+            guard let rate, !(rate.perSecond > 0 && rate.perSecond.isFinite) else { continue }
+            throw .invalidRequest(
+                "the rate of \(what) is \(rate.perSecond) per second; give more than 0, or nil for none")
+        }
+        for number in [maxConcurrentRequests, maxConcurrentRequestsPerHost] {
+            guard let number, number < 1 else { continue }
+            throw .invalidRequest("\(what) permits \(number) requests at once; give 1 or more, or nil for no limit")
+        }
+    }
+
     package var isUnlimited: Bool {
         maxConcurrentRequests == nil && maxConcurrentRequestsPerHost == nil && rate == nil && ratePerHost == nil
     }

@@ -38,6 +38,7 @@ public final class CentralRequestManager: Sendable {
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` or ``NetworkError/Kind/unsupported`` for invalid settings.
     public convenience init(configuration: Configuration = Configuration()) throws {
+        try configuration.limits.check(of: "configuration.limits")
         if let transport = configuration.transport {
             self.init(configuration, .custom(transport))
         } else {

@@ -33,7 +33,10 @@ struct SealRoom: Room {
         let opened = try await integrity(of: request, "the reply of status \(response.status) cannot be opened", head) {
             try await sealer.open(bytes, of: head, to: sealed)
         }
-        response.body = ResponseBody(opened?.body ?? bytes)
+        let content = opened?.body ?? bytes
+        response.body = ResponseBody(content)
+        // The field counted the sealed bytes. A download takes it for the size of its file.
+        if response.headers.contains("Content-Length") { response.headers["Content-Length"] = "\(content.count)" }
         for field in opened?.headers.fields ?? [] {
             response.headers.removeAll { $0.equalsIgnoringASCIICase(field.name) }
             if let value = field.value { response.headers.append(field.name, value) }

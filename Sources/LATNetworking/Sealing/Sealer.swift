@@ -9,7 +9,7 @@ public import HTTPCore
 /// configuration.sealer = try AESGCMSealer(keys: ["k1": key], current: "k1")
 /// ```
 ///
-/// Prefer ``AESGCMSealer`` or ``ChaChaPolySealer``. For a server with another format, write a sealer that gets the
+/// Prefer ``AEADSealer``. For a server with another format, write a sealer that gets the
 /// bytes of each body and decides what is sent instead.
 ///
 /// An error that it throws fails the call; one that is not a ``NetworkError`` becomes ``NetworkError/Kind/integrity``.

@@ -175,12 +175,57 @@ extension SealingCore {
     }
 }
 
-/// The common part of the built-in sealers: everything but the cipher.
-protocol CoreSealer: Sealer {
-    var core: SealingCore { get }
-}
+/// Seals with authenticated encryption through libcrypto: AES-256-GCM (NIST SP 800-38D) or ChaCha20-Poly1305 (RFC 8439).
+///
+/// ```swift
+/// let sealer = try AEADSealer(keys: ["k1": old, "k2": new], current: "k2")
+/// configuration.sealer = sealer
+/// try sealer.update(keys: ["k2": new, "k3": newest], current: "k3")    // while it is used
+/// ```
+///
+/// Each message names its key, and is bound to a random nonce, its time, and the request's method, path and query. A
+/// reply is also bound to its request. Copies of a sealer share its keys. With random nonces, a key must be replaced
+/// before 2³² messages (SP 800-38D §8.3). Documentation/SealedMessages.md describes the format.
+public struct AEADSealer: Sealer {
+    /// The cipher of a sealer. Both take keys of 32 bytes.
+    public enum Algorithm: String, Hashable, Sendable, CaseIterable {
+        /// AES-256-GCM, the faster one where the processor has instructions for AES.
+        case aes256GCM
+        /// ChaCha20-Poly1305, for processors without them.
+        case chaCha20Poly1305
 
-extension CoreSealer {
+        fileprivate var cipher: AuthenticatedCipher {
+            switch self {
+            case .aes256GCM: .aes256GCM
+            case .chaCha20Poly1305: .chaCha20Poly1305
+            }
+        }
+    }
+
+    let core: SealingCore
+
+    /// Creates a sealer.
+    ///
+    /// - Parameters:
+    ///   - keys: The keys by name, of 32 bytes each. Any of them opens messages.
+    ///   - current: The name of the key that seals.
+    ///   - maxAge: The maximum difference between a message's time and the local time, and how long messages are
+    ///     remembered to reject replays. Default 5 min.
+    ///   - algorithm: The cipher that seals and opens. Default ``Algorithm/aes256GCM``.
+    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` that names the wrong key or limit.
+    public init(
+        keys: [String: Data], current: String, maxAge: Duration = .seconds(300), algorithm: Algorithm = .aes256GCM
+    ) throws(NetworkError) {
+        core = try SealingCore(algorithm.cipher, keys: keys, current: current, maxAge: maxAge)
+    }
+
+    /// Replaces the keys for messages from now on.
+    ///
+    /// - Throws: The errors of ``init(keys:current:maxAge:algorithm:)``. The keys are then unchanged.
+    public func update(keys: [String: Data], current: String) throws(NetworkError) {
+        try core.update(keys: keys, current: current)
+    }
+
     /// Seals a request.
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` for an unusable content type, or
@@ -200,70 +245,5 @@ extension CoreSealer {
     }
 }
 
-/// Seals with AES-256-GCM (NIST SP 800-38D), through libcrypto.
-///
-/// ```swift
-/// let sealer = try AESGCMSealer(keys: ["k1": old, "k2": new], current: "k2")
-/// configuration.sealer = sealer
-/// try sealer.update(keys: ["k2": new, "k3": newest], current: "k3")    // while it is used
-/// ```
-///
-/// Each message names its key, and is bound to a random nonce, its time, and the request's method, path and query. A
-/// reply is also bound to its request. Copies of a sealer share its keys. With random nonces, a key must be replaced
-/// before 2³² messages (SP 800-38D §8.3). Documentation/SealedMessages.md describes the format.
-public struct AESGCMSealer: CoreSealer {
-    let core: SealingCore
-
-    /// Creates a sealer.
-    ///
-    /// - Parameters:
-    ///   - keys: The keys by name, of 32 bytes each. Any of them opens messages.
-    ///   - current: The name of the key that seals.
-    ///   - maxAge: The maximum difference between a message's time and the local time, and how long messages are
-    ///     remembered to reject replays. Default 5 min.
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` that names the wrong key or limit.
-    public init(keys: [String: Data], current: String, maxAge: Duration = .seconds(300)) throws(NetworkError) {
-        core = try SealingCore(.aes256GCM, keys: keys, current: current, maxAge: maxAge)
-    }
-
-    /// Replaces the keys for messages from now on.
-    ///
-    /// - Throws: The errors of ``init(keys:current:maxAge:)``. The keys are then unchanged.
-    public func update(keys: [String: Data], current: String) throws(NetworkError) {
-        try core.update(keys: keys, current: current)
-    }
-}
-
-/// Seals with ChaCha20-Poly1305 (RFC 8439), through libcrypto.
-///
-/// ```swift
-/// let sealer = try ChaChaPolySealer(keys: ["k1": old, "k2": new], current: "k2")
-/// configuration.sealer = sealer
-/// try sealer.update(keys: ["k2": new, "k3": newest], current: "k3")    // while it is used
-/// ```
-///
-/// Each message names its key, and is bound to a random nonce, its time, and the request's method, path and query. A
-/// reply is also bound to its request. Copies of a sealer share its keys. With random nonces, a key must be replaced
-/// before 2³² messages. Documentation/SealedMessages.md describes the format.
-public struct ChaChaPolySealer: CoreSealer {
-    let core: SealingCore
-
-    /// Creates a sealer.
-    ///
-    /// - Parameters:
-    ///   - keys: The keys by name, of 32 bytes each. Any of them opens messages.
-    ///   - current: The name of the key that seals.
-    ///   - maxAge: The maximum difference between a message's time and the local time, and how long messages are
-    ///     remembered to reject replays. Default 5 min.
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` that names the wrong key or limit.
-    public init(keys: [String: Data], current: String, maxAge: Duration = .seconds(300)) throws(NetworkError) {
-        core = try SealingCore(.chaCha20Poly1305, keys: keys, current: current, maxAge: maxAge)
-    }
-
-    /// Replaces the keys for messages from now on.
-    ///
-    /// - Throws: The errors of ``init(keys:current:maxAge:)``. The keys are then unchanged.
-    public func update(keys: [String: Data], current: String) throws(NetworkError) {
-        try core.update(keys: keys, current: current)
-    }
-}
+/// ``AEADSealer`` with its default cipher.
+public typealias AESGCMSealer = AEADSealer

@@ -41,11 +41,8 @@ package struct SealingPeer: Sendable {
 
     private let core: SealingCore
 
-    /// Creates the counterpart of clients that use AES-256-GCM. The sealer must not be used for sending as well.
-    package init(_ sealer: AESGCMSealer) { core = sealer.core }
-
-    /// Creates the counterpart of clients that use ChaCha20-Poly1305. The sealer must not be used for sending as well.
-    package init(_ sealer: ChaChaPolySealer) { core = sealer.core }
+    /// Creates the counterpart of clients with such a sealer. The sealer must not be used for sending as well.
+    package init(_ sealer: AEADSealer) { core = sealer.core }
 
     init(core: SealingCore) { self.core = core }
 

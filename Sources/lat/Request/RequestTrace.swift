@@ -4,7 +4,7 @@ import LATNetworking
 enum RequestTrace {
     /// The request without the values of secret headers.
     static func lines(of request: HTTPRequest, hiding secrets: Secrets = .standard, _ style: Style) -> [String] {
-        let (host, target) = parts(of: request.url)
+        let (host, target) = parts(of: secrets.shown(url: request.url))
         var fields: [(name: String, value: String)] = []
         if !request.headers.contains("Host") { fields.append(("Host", host)) }
         switch request.authentication {

@@ -156,6 +156,24 @@ extension Download: SharedTask {
         #expect(throws: Refusal.self) { try manager.updateDomains { _ in throw Refusal() } }
     }
 
+    @Test func limitsUnderWhichNothingStartsAreRefused() throws {
+        for change: (inout RequestLimits) -> Void in [
+            { $0.rate = RequestLimits.RateLimit(perSecond: 0) },
+            { $0.ratePerHost = RequestLimits.RateLimit(perSecond: .infinity) }, { $0.maxConcurrentRequests = 0 },
+        ] {
+            #expect(throws: NetworkError.self) { try CentralRequestManager.make { change(&$0.limits) } }
+            let manager = try CentralRequestManager.make {
+                $0.domains = try? DomainTable(
+                    json5: #"{ domains: { a: { baseURL: "http://127.0.0.1:1" } } }"#, name: "t")
+            }
+            var limits = RequestLimits()
+            change(&limits)
+            var row = DomainTable.DomainRow(baseURL: "http://127.0.0.1:1")
+            row.settings.limits = limits
+            #expect(throws: NetworkError.self) { try manager.updateDomains { try $0.setDomain("a", row) } }
+        }
+    }
+
     @Test func localizedDescriptionIsTheMessage() {
         let error: any Error = NetworkError.invalidRequest("the method is not a token")
         #expect(error.localizedDescription.contains("the method is not a token"))

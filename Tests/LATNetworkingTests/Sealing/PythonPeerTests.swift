@@ -9,7 +9,7 @@ struct PythonPeerTests {
 
     private func sealer(_ cipher: String) throws -> any Sealer {
         if cipher == "AES" { return try AESGCMSealer(keys: ["k1": Self.key], current: "k1") }
-        return try ChaChaPolySealer(keys: ["k1": Self.key], current: "k1")
+        return try AEADSealer(keys: ["k1": Self.key], current: "k1", algorithm: .chaCha20Poly1305)
     }
 
     @Test(arguments: ["AES", "ChaCha"], ["GET", "POST", "PUT", "DELETE"])

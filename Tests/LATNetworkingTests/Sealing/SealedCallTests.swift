@@ -129,6 +129,13 @@ import Testing
         #expect(await failure(of: { try await manager.send(small) })?.kind == .bodyTooLarge)
     }
 
+    @Test func downloadHasTheOpenedContent() async throws {
+        serve(try peer(), { _ in (200, "all of the file") })
+        let path = directory.path(of: "file")
+        let file = try await manager().download(server.url(), to: path).value
+        #expect(file.byteCount == 15 && FileManager.default.contents(atPath: path) == Data("all of the file".utf8))
+    }
+
     // MARK: Refused replies
 
     private func expectIntegrity(
@@ -268,8 +275,8 @@ import Testing
         struct Ping: RequestEntity {
             static let route = Route("GET", server: "s.ping")
         }
-        let shop = try ChaChaPolySealer(keys: ["s1": Self.key], current: "s1")
-        serve(SealingPeer(try ChaChaPolySealer(keys: ["s1": Self.key], current: "s1")))
+        let shop = try AEADSealer(keys: ["s1": Self.key], current: "s1", algorithm: .chaCha20Poly1305)
+        serve(SealingPeer(try AEADSealer(keys: ["s1": Self.key], current: "s1", algorithm: .chaCha20Poly1305)))
         server.route("GET", "/ping") { _ in .json("{}") }
         let table = try DomainTable(
             json5: """

@@ -120,6 +120,7 @@ extension DomainTable {
                 throw .invalidRequest("\(error.reason) (`dates` of \(what))")
             }
         }
+        try settings.limits?.check(of: what)
         for pin in settings.tls.pins ?? [] where !HTTPText.isPin(pin) {
             throw .invalidRequest(
                 "a pin of \(what) is \(QuotedText.of(pin)); expected \"sha256//\" and the Base64 of 32 bytes")
