@@ -264,6 +264,8 @@ extension LegacyModel: RequestEntity { static let route = Route("POST", domain: 
         let central = try manager()
         let status = await central.reachability.probe("daxiang")
         #expect(status.isReachable && status.address?.contains("127.0.0.1") == true)
+        // The server may notice the connection later than the client.
+        try await server.waitForClosedConnections(1)
         #expect(server.acceptedConnections == 1 && server.requestCount == 0)
         server.stop()
         let report = await central.reachability.report(of: "daxiang", isFresh: true)
