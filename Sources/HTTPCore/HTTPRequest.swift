@@ -119,7 +119,7 @@ public struct HTTPRequest: Sendable, Hashable {
     }
 
     /// The fields that are sent after the body. Default `nil`: none.
-    public var trailers: HTTPRequest.Trailers? {
+    public var trailers: Trailers? {
         get { options.value.trailers }
         set { options.modifyTransfer { $0.trailers = newValue } }
     }
@@ -179,7 +179,7 @@ public struct HTTPRequest: Sendable, Hashable {
 
     /// The trusted authorities, client certificate and oldest version of TLS. Dropped, like
     /// ``pinnedPublicKeys``, when a redirect changes the origin. Default `nil`: the manager's.
-    public var tls: HTTPRequest.TLS? {
+    public var tls: TLS? {
         get { options.value.tls }
         set { options.modifyTransfer { $0.tls = newValue } }
     }

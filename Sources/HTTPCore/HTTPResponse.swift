@@ -15,7 +15,7 @@ public struct HTTPResponse: Sendable {
     /// The reason phrase, empty when the server sent none (HTTP/2 has none).
     public var reason: String
     /// The HTTP version of the response.
-    public var version: HTTPResponse.Version
+    public var version: Version
     /// The header fields as received, in wire order, including repeated ones. `Content-Encoding` and `Content-Length`
     /// describe the bytes on the wire, also when the body was decompressed.
     public var headers: HTTPHeaders
@@ -72,7 +72,7 @@ public struct HTTPResponse: Sendable {
 
     /// Makes a response, for transports and for interceptors that respond without the network.
     public init(
-        status: Int, reason: String = "", version: HTTPResponse.Version = .http1_1,
+        status: Int, reason: String = "", version: Version = .http1_1,
         headers: HTTPHeaders = HTTPHeaders(),
         trailers: HTTPHeaders = HTTPHeaders(), body: ResponseBody = .empty, url: String, redirects: [Redirect] = [],
         source: Source = .network, timings: Timings = .none

@@ -48,7 +48,7 @@ public struct NetworkError: Error, Sendable {
         case proxy
         /// The address does not belong to the public internet, and the manager has `blocksPrivateAddresses`. Nothing was
         /// sent to the address, which the message names.
-        case addressBlocked(NetworkError.AddressRule)
+        case addressBlocked(AddressRule)
         /// The cache has no response, and the policy does not allow the network.
         case cache
         /// A file of stored data could not be read, written or parsed.

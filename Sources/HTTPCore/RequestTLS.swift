@@ -34,9 +34,9 @@ extension HTTPRequest {
         package var isEmpty: Bool { caFile == nil && clientCertificate == nil && minimumVersion == nil }
 
         /// Returns these settings over others: a setting that is `nil` here comes from the others.
-        package func over(_ other: HTTPRequest.TLS?) -> HTTPRequest.TLS {
+        package func over(_ other: TLS?) -> TLS {
             guard let other, !isEmpty else { return other ?? self }
-            return HTTPRequest.TLS(
+            return TLS(
                 caFile: caFile ?? other.caFile, clientCertificate: clientCertificate ?? other.clientCertificate,
                 minimumVersion: minimumVersion ?? other.minimumVersion)
         }

@@ -19,7 +19,7 @@ public struct ResponseBody: AsyncSequence, Sendable {
 
     fileprivate enum Storage: Sendable {
         case collected(Data)
-        case source(any ResponseBody.Source)
+        case source(any Source)
     }
 
     private let storage: Storage
@@ -31,7 +31,7 @@ public struct ResponseBody: AsyncSequence, Sendable {
     public init(_ data: Data) { storage = .collected(data) }
 
     /// Makes a streamed body from a source of chunks: the engine, another transport, a test.
-    public init(_ source: some ResponseBody.Source) { storage = .source(source) }
+    public init(_ source: some Source) { storage = .source(source) }
 
     /// The bytes of a collected body, `nil` for a stream.
     public var data: Data? {
@@ -78,7 +78,7 @@ public struct ResponseBody: AsyncSequence, Sendable {
     /// The iterator of the chunks.
     public struct Iterator: AsyncIteratorProtocol {
         private var collected: Data?
-        private let source: (any ResponseBody.Source)?
+        private let source: (any Source)?
 
         fileprivate init(_ storage: Storage) {
             switch storage {

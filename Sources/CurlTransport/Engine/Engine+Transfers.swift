@@ -7,7 +7,7 @@ extension Engine {
     // MARK: Starting
 
     func submit(_ transfer: Transfer) {
-        if transfer.progress == nil { transfer.progress = transfer.owner?.progressHandler }
+        observeProgress(of: transfer)
         switch transfer.machine.submitted(transfer.owner?.standing, now) {
         case .ignore: break
         case .admit: admit(transfer)
@@ -188,13 +188,17 @@ extension Engine {
             url: transfer.target.url, timings: timings)
     }
 
+    /// Reports the progress from now on, if the owner has come to observe it.
+    private func observeProgress(of transfer: Transfer) {
+        guard transfer.progress == nil, let handler = transfer.owner?.progressHandler else { return }
+        transfer.progress = handler
+        transfer.handle?.reportProgress()
+    }
+
     // MARK: Pausing
 
     func update(_ transfer: Transfer) {
-        if transfer.progress == nil, let handler = transfer.owner?.progressHandler {
-            transfer.progress = handler
-            transfer.handle?.reportProgress()
-        }
+        observeProgress(of: transfer)
         let isReaderBehind = { transfer.pipe?.isFull ?? false }
         switch transfer.machine.updated(transfer.owner?.standing, now, isReaderBehind: isReaderBehind()) {
         case .nothing: break

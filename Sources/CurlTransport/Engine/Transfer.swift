@@ -63,7 +63,6 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         self.target = target
         self.plan = plan
         self.pipe = pipe
-        progress = owner?.progressHandler
         machine = TransferMachine(
             TransferMachine.Rules(request, plan), isStream: pipe != nil, priority: request.priority)
         guard pipe == nil else { return }

@@ -15,9 +15,7 @@ extension EngineConfiguration {
         /// the server returns, not to its own.
         case https(String)
     }
-}
 
-extension EngineConfiguration {
     /// The local end of connections (`CURLOPT_INTERFACE`).
     public enum ConnectionSource: Hashable, Sendable {
         /// A network interface by name: `eth0`. Packets leave through it regardless of the routes if the system lets the
@@ -26,9 +24,7 @@ extension EngineConfiguration {
         /// A local address: `192.0.2.7`. Servers of the other address family cannot be connected to.
         case address(String)
     }
-}
 
-extension EngineConfiguration {
     /// The `.netrc` file that provides user names and passwords of hosts (`CURLOPT_NETRC`, `CURLOPT_NETRC_FILE`).
     ///
     /// The file is read once, when the manager is made, which fails with ``NetworkError/Kind/invalidRequest`` if the file is

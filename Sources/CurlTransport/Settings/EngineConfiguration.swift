@@ -45,11 +45,11 @@ public struct EngineConfiguration: Sendable {
     /// The proxy that requests go through. Default ``ProxyPolicy/environment``.
     public var proxy: ProxyPolicy = .environment
     /// The scheme that sends the credentials of a proxy's URL to an HTTP proxy. Default ``EngineConfiguration/ProxyAuthentication/basic``.
-    public var proxyAuthentication = EngineConfiguration.ProxyAuthentication.basic
+    public var proxyAuthentication = ProxyAuthentication.basic
     /// The settings of TLS. Default ``TLSConfiguration/init()``.
     public var tls = TLSConfiguration()
     /// Whether cookies are stored and sent back (RFC 6265). Default ``EngineConfiguration/CookiePolicy/off``.
-    public var cookies = EngineConfiguration.CookiePolicy.off
+    public var cookies = CookiePolicy.off
     /// Whether connections to addresses outside the public internet are refused: private, loopback, link-local, cloud
     /// metadata and the others of ``NetworkError/AddressRule``. Default `false`.
     ///
@@ -75,29 +75,29 @@ public struct EngineConfiguration: Sendable {
     /// How long a resolved address is cached (`CURLOPT_DNS_CACHE_TIMEOUT`), rounded up to whole seconds. Default 60 s.
     public var dnsCacheLifetime: Duration = .seconds(60)
     /// The resolver of host names (`CURLOPT_DOH_URL`, `CURLOPT_DNS_SERVERS`). Default ``EngineConfiguration/NameResolver/system``.
-    public var nameResolver = EngineConfiguration.NameResolver.system
+    public var nameResolver = NameResolver.system
     /// The delay between a first connection attempt and a parallel one to an address of the other family (RFC 8305,
     /// `CURLOPT_HAPPY_EYEBALLS_TIMEOUT_MS`). libcurl 8 starts the second attempt before the connect timeout has passed,
     /// even when the delay is longer than that timeout. Default 200 ms.
     public var happyEyeballsDelay = standardHappyEyeballsDelay
     /// The local interface or address of connections (`CURLOPT_INTERFACE`). Default `nil`: the system's choice. Making
     /// a manager fails with ``NetworkError/Kind/invalidRequest`` when there is no such interface or address.
-    public var connectionSource: EngineConfiguration.ConnectionSource?
+    public var connectionSource: ConnectionSource?
     /// The local ports of connections; each uses the first free one (`CURLOPT_LOCALPORT`, `CURLOPT_LOCALPORTRANGE`).
     /// With fewer ports than connections, some fail with ``NetworkError/Kind/connect``; the port of a closed connection
     /// is free again a minute later. Default `nil`: the system's choice.
     public var localPorts: ClosedRange<Int>?
     /// The file with user names and passwords of hosts (`CURLOPT_NETRC`). Default ``EngineConfiguration/NetrcPolicy/off``.
-    public var netrc = EngineConfiguration.NetrcPolicy.off
+    public var netrc = NetrcPolicy.off
     /// Whether hosts can require TLS for their URLs (RFC 6797). libcurl's `CURLOPT_HSTS_CTRL` is not used, because
     /// redirects, cookies and credentials have to see the `https` URL. Default ``EngineConfiguration/HSTSPolicy/off``.
-    public var hsts = EngineConfiguration.HSTSPolicy.off
+    public var hsts = HSTSPolicy.off
     /// Hosts that require TLS from the first request on, whatever ``hsts`` says: `example.org` for the host itself,
     /// `.example.org` also for all names below it. Default none.
     public var hstsPreload: [String] = []
     /// Whether requests use the alternative services that servers announce (RFC 7838). Applied with `CURLOPT_CONNECT_TO`, since
     /// libcurl's `CURLOPT_ALTSVC_CTRL` remembers them for one handle only. Default ``EngineConfiguration/AltSvcPolicy/off``.
-    public var altSvc = EngineConfiguration.AltSvcPolicy.off
+    public var altSvc = AltSvcPolicy.off
     /// The Unix domain socket that all requests connect to (`CURLOPT_UNIX_SOCKET_PATH`). Default `nil`: none.
     public var unixSocketPath: String?
     /// Whether the engine watches the machine's links, addresses and routes (rtnetlink). After a change, pooled

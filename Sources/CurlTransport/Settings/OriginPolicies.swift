@@ -19,9 +19,7 @@ extension EngineConfiguration {
         /// `shutdown()` returns. The file belongs to one manager.
         case file(String)
     }
-}
 
-extension EngineConfiguration {
     /// Whether requests use the alternative services that servers announce with `Alt-Svc` (RFC 7838).
     ///
     /// Requests to an `https` origin connect to an alternative that it announced over verified TLS. They keep the `Host` of

@@ -57,7 +57,7 @@ public struct TLSConfiguration: Hashable, Sendable {
     public var requiresOCSPStapling = false
     /// Whether the secrets of connections are written to a file, with which programs such as Wireshark decrypt recorded
     /// traffic. Default ``TLSConfiguration/KeyLog/off``.
-    public var keyLog = TLSConfiguration.KeyLog.off
+    public var keyLog = KeyLog.off
     /// Whether certificates are verified. Default `true`; only ``disableCertificateVerification()`` changes it.
     public private(set) var verifiesCertificates = true
 

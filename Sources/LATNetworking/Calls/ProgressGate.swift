@@ -136,14 +136,19 @@ private struct ProgressMeter {
         }
         rate.note(event.completed - before, at: ContinuousClock.now - start)
         var progress = event
-        progress.bytesPerSecond = rate.bytesPerSecond
-        progress.estimatedTimeRemaining = event.total.flatMap { rate.time(for: max(0, $0 - event.completed)) }
+        progress.set(rate)
         last = progress
         return event.completed == event.total ? progress.ended : progress
     }
 }
 
 extension TransferProgress {
+    /// Sets the rate, and the time that the rest takes at that rate.
+    mutating func set(_ rate: RateMeter) {
+        bytesPerSecond = rate.bytesPerSecond
+        estimatedTimeRemaining = total.flatMap { rate.time(for: max(0, $0 - completed)) }
+    }
+
     /// The progress without a rate, after the end.
     fileprivate var ended: TransferProgress {
         TransferProgress(direction: direction, completed: completed, total: total, files: files)

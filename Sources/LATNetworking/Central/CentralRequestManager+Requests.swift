@@ -75,9 +75,7 @@ extension CentralRequestManager {
 
     func stream(_ request: HTTPRequest, _ parts: CallArguments) async throws -> HTTPResponse {
         let call = try await made { () throws(NetworkError) in try self.call(request, parts) }
-        return try await runStream(call, observed: true) { response, call in
-            try Verdict.check(response, to: call.request)
-        }
+        return try await runStream(call, observed: true)
     }
 }
 
@@ -132,8 +130,8 @@ extension RequestSelection {
 
 extension Reachability {
     /// Probes the server of a URL, as ``probe(_:)-(String)``.
-    public func probe(_ url: URL) async -> Reachability.Status { await probe(url.absoluteString) }
+    public func probe(_ url: URL) async -> Status { await probe(url.absoluteString) }
 
     /// Follows the server of a URL, as ``updates(of:)-(String)``.
-    public func updates(of url: URL) -> AsyncStream<Reachability.Status> { updates(of: url.absoluteString) }
+    public func updates(of url: URL) -> AsyncStream<Status> { updates(of: url.absoluteString) }
 }

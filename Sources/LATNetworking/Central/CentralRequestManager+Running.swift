@@ -33,20 +33,18 @@ extension CentralRequestManager {
     /// Runs a call that ends with its body: it stays in the registry until the body was read or released.
     ///
     /// - Parameters:
-    ///   - observed: as in ``run(_:_:observed:_:)``; the outcome is that of the response's head.
-    ///   - conclude: returns the response, or throws. The body of a response with a status of failure is cut short and
-    ///     read before that, if the call is observed.
-    func runStream(
-        _ call: Call, observed: Bool = false,
-        _ conclude: (HTTPResponse, Call) throws -> HTTPResponse = { response, _ in response }
-    ) async throws -> HTTPResponse {
+    ///   - observed: as in ``run(_:_:observed:_:)``, and whether the status has to be a success. The outcome is that of
+    ///     the response's head; the error for another status has the beginning of the body.
+    func runStream(_ call: Call, observed: Bool) async throws -> HTTPResponse {
         let alarm = enter(call)
         let end = { @Sendable [self] (result: Result<HTTPResponse, NetworkError>) in
             leave(call, alarm)
             finish(call, result)
         }
         do {
-            var (response, _) = try await outcome(of: call, observed, conclude)
+            var (response, _) = try await outcome(of: call, observed) { response, call in
+                observed ? try Verdict.check(response, to: call.request) : response
+            }
             guard response.body.isStream else {
                 end(.success(response))
                 return response

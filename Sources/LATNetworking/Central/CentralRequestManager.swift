@@ -170,7 +170,7 @@ public final class CentralRequestManager: Sendable {
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         let call = makeCall(located(request))
         guard request.streamsBody else { return try await run(call, observed: false) { response, _ in response } }
-        return try await runStream(call)
+        return try await runStream(call, observed: false)
     }
 
     /// Sends a call and returns its response as soon as the head has arrived. The body is then read from

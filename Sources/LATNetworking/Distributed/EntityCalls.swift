@@ -84,9 +84,7 @@ extension CentralRequestManager {
     /// Sends an entity's request and returns its response with the body as a stream.
     func stream(_ entity: EntityPlan) async throws -> HTTPResponse {
         let call = try await made { () throws(NetworkError) in try self.call(entity) }
-        return try await runStream(call, observed: true) { response, call in
-            try Verdict.check(response, to: call.request)
-        }
+        return try await runStream(call, observed: true)
     }
 
     /// Starts an entity's request in closure form.

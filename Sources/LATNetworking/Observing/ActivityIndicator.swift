@@ -38,7 +38,7 @@ public final class ActivityIndicator: RequestAccessory {
         var isTelling = false
     }
 
-    private let presenter: any ActivityIndicator.Presenter
+    private let presenter: any Presenter
     private let tip: @Sendable (ObservedCall) -> String?
     private let clock: CallClock
     private let contents: Mutex<Contents>
@@ -51,14 +51,14 @@ public final class ActivityIndicator: RequestAccessory {
     ///   - minimum: How long it is shown at least. Default 500 ms.
     ///   - tip: Returns the text for a call. Default none.
     public convenience init(
-        _ presenter: any ActivityIndicator.Presenter, delay: Duration = .milliseconds(300),
+        _ presenter: any Presenter, delay: Duration = .milliseconds(300),
         minimum: Duration = .milliseconds(500), tip: @escaping @Sendable (ObservedCall) -> String? = { _ in nil }
     ) {
         self.init(presenter, delay: delay, minimum: minimum, tip: tip, clock: .continuous)
     }
 
     init(
-        _ presenter: any ActivityIndicator.Presenter, delay: Duration, minimum: Duration,
+        _ presenter: any Presenter, delay: Duration, minimum: Duration,
         tip: @escaping @Sendable (ObservedCall) -> String?, clock: CallClock
     ) {
         self.presenter = presenter
@@ -155,7 +155,7 @@ public final class ActivityIndicator: RequestAccessory {
 
 extension ActivityIndicator {
     /// Shows a spinner in the current line of a terminal. Writes nothing if the output is not a terminal.
-    public final class TerminalSpinner: ActivityIndicator.Presenter {
+    public final class TerminalSpinner: Presenter {
         private struct State {
             var tip: String?
             var turning: Task<Void, Never>?

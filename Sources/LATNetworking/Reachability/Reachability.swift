@@ -18,11 +18,11 @@ import Synchronization
 /// Use it for display, and to decide when to try again. It never holds a request back: only the request itself shows
 /// whether it succeeds.
 public final class Reachability: Sendable {
-    private typealias Ledger = ProbeLedger<ProbeTarget, Reachability.Report>
+    private typealias Ledger = ProbeLedger<ProbeTarget, Report>
 
     private struct State {
         var ledger: Ledger
-        var tries: [ProbeTarget: Task<Reachability.Report, Never>] = [:]
+        var tries: [ProbeTarget: Task<Report, Never>] = [:]
         var channels: [String: Channel] = [:]
         var isWatching = false
         var isOver = false
@@ -31,27 +31,27 @@ public final class Reachability: Sendable {
     /// The readers of one target's status.
     private struct Channel {
         var target: ProbeTarget?
-        let status: LatestValue<Reachability.Status>
+        let status: LatestValue<Status>
         let monitor: Task<Void, Never>
     }
 
     private enum Step {
-        case known(Reachability.Report)
-        case wait(Task<Reachability.Report, Never>)
+        case known(Report)
+        case wait(Task<Report, Never>)
     }
 
     /// The settings for probes.
-    public let configuration: Reachability.Configuration
+    public let configuration: Configuration
 
     private let engines: LazyEngine
     private let source: ProbeSource
     private let table: @Sendable () -> DomainTable?
     private let deliver: @Sendable (@escaping @Sendable () -> Void) -> Void
     private let state: Mutex<State>
-    private let kind = LatestValue(Reachability.InterfaceKind.none)
+    private let kind = LatestValue(InterfaceKind.none)
 
     init(
-        _ configuration: Reachability.Configuration, engines: LazyEngine, table: @escaping @Sendable () -> DomainTable?,
+        _ configuration: Configuration, engines: LazyEngine, table: @escaping @Sendable () -> DomainTable?,
         deliver: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
     ) {
         self.configuration = configuration
@@ -70,13 +70,13 @@ public final class Reachability: Sendable {
     /// Whether a server can be connected to. Returns the last result while it is valid, and otherwise probes the server.
     ///
     /// - Parameter target: The name of a domain of the table, whose mirrors are probed too, or an absolute URL.
-    public func probe(_ target: String) async -> Reachability.Status { await report(of: target).status }
+    public func probe(_ target: String) async -> Status { await report(of: target).status }
 
     /// Returns the result of ``probe(_:)`` with its details.
     ///
     /// - Parameter isFresh: Whether to probe even while the last result is valid. Default `false`.
-    public func report(of target: String, isFresh: Bool = false) async -> Reachability.Report {
-        var report: Reachability.Report
+    public func report(of target: String, isFresh: Bool = false) async -> Report {
+        var report: Report
         switch begin(target, isFresh: isFresh) {
         case .known(let known): report = known
         case .wait(let task): report = await task.value
@@ -86,7 +86,7 @@ public final class Reachability: Sendable {
     }
 
     /// The last known status of a server, without a probe; ``Reachability/Status/unknown`` if there was none.
-    public func currentStatus(of target: String) -> Reachability.Status {
+    public func currentStatus(of target: String) -> Status {
         guard let key = try? ProbeTarget(target, in: table(), configuration) else {
             return .unreachable(reason: .unknownName)
         }
@@ -99,13 +99,13 @@ public final class Reachability: Sendable {
     // MARK: The machine
 
     /// The kind of this machine's network connection: that of the preferred running interface.
-    public var currentStatus: Reachability.InterfaceKind { NetworkInterface.currentKind }
+    public var currentStatus: InterfaceKind { NetworkInterface.currentKind }
 
     /// Whether this machine has a network connection. It says nothing about any server.
     public var isReachable: Bool { ![.none, .loopback].contains(currentStatus) }
 
     /// The kind of this machine's network connection, now and after every change. The stream ends with the manager.
-    public var interfaceUpdates: AsyncStream<Reachability.InterfaceKind> {
+    public var interfaceUpdates: AsyncStream<InterfaceKind> {
         watchNetwork()
         publishKind()
         return kind.values()
@@ -118,7 +118,7 @@ public final class Reachability: Sendable {
     /// newest status. The stream ends with the manager.
     ///
     /// - Parameter target: The name of a domain of the table, or an absolute URL.
-    public func updates(of target: String) -> AsyncStream<Reachability.Status> {
+    public func updates(of target: String) -> AsyncStream<Status> {
         let current = currentStatus(of: target)
         let key = try? ProbeTarget(target, in: table(), configuration)
         return state.withLock { state in
@@ -136,9 +136,9 @@ public final class Reachability: Sendable {
     /// where the manager's callbacks do, until the observation is cancelled or the manager is released.
     @discardableResult
     public func observe(
-        _ target: String, _ handler: @escaping @Sendable (_ status: Reachability.Status) -> Void
-    ) -> Reachability.Observation {
-        let observation = Reachability.Observation()
+        _ target: String, _ handler: @escaping @Sendable (_ status: Status) -> Void
+    ) -> Observation {
+        let observation = Observation()
         let updates = updates(of: target)
         observation.start(
             Task { [deliver, weak observation] in
@@ -203,7 +203,7 @@ extension Reachability {
         do throws(NetworkError) {
             target = try ProbeTarget(text, in: table(), configuration)
         } catch {
-            var report = Reachability.Report(target: text)
+            var report = Report(target: text)
             report.status = .unreachable(reason: .unknownName)
             report.error = error
             state.withLock { state in state.channels[text].map { Self.publish(report.status, to: $0) } }
@@ -225,7 +225,7 @@ extension Reachability {
         }
     }
 
-    private func startTry(_ target: ProbeTarget, _ state: inout State) -> Task<Reachability.Report, Never> {
+    private func startTry(_ target: ProbeTarget, _ state: inout State) -> Task<Report, Never> {
         // A weak reference, so that releasing the manager does not wait for a server that does not answer.
         let task = Task { [source, weak self] in
             while true {
@@ -237,7 +237,7 @@ extension Reachability {
         return task
     }
 
-    private func finish(_ target: ProbeTarget, _ report: Reachability.Report) -> Ledger.Outcome {
+    private func finish(_ target: ProbeTarget, _ report: Report) -> Ledger.Outcome {
         state.withLock { state in
             guard !state.isOver else { return .deliver }
             let outcome = state.ledger.finish(
@@ -250,11 +250,11 @@ extension Reachability {
     }
 
     /// Sends a status to all channels of a target. Called under the lock, so that all readers get the same order.
-    private static func publish(_ status: Reachability.Status, of target: ProbeTarget, _ state: inout State) {
+    private static func publish(_ status: Status, of target: ProbeTarget, _ state: inout State) {
         for channel in state.channels.values where channel.target == target { publish(status, to: channel) }
     }
 
-    private static func publish(_ status: Reachability.Status, to channel: Channel) {
+    private static func publish(_ status: Status, to channel: Channel) {
         if status.isChange(after: channel.status.current) { channel.status.send(status) }
     }
 

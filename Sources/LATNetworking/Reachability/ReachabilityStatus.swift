@@ -12,7 +12,7 @@ extension Reachability {
         /// the server, or of the proxy if there is one; it is empty for a Unix domain socket.
         case reachable(latency: Duration, address: String)
         /// No connection could be made, or what responded is not the server.
-        case unreachable(reason: Reachability.UnreachableReason)
+        case unreachable(reason: UnreachableReason)
 
         /// Whether a connection was made. `false` before the first probe.
         public var isReachable: Bool { if case .reachable = self { true } else { false } }
@@ -24,12 +24,12 @@ extension Reachability {
         public var address: String? { if case .reachable(_, let address) = self { address } else { nil } }
 
         /// The reason why no connection could be made; `nil` if one was, and before the first probe.
-        public var reason: Reachability.UnreachableReason? {
+        public var reason: UnreachableReason? {
             if case .unreachable(let reason) = self { reason } else { nil }
         }
 
         /// Whether the two differ in more than their latency. Only such changes are reported.
-        func isChange(after other: Reachability.Status?) -> Bool {
+        func isChange(after other: Status?) -> Bool {
             switch (self, other) {
             case (.reachable(_, let new), .reachable(_, let old)): new != old
             default: self != other
@@ -70,7 +70,7 @@ extension Reachability {
         /// The probed URL. For a domain it is the base URL, or the first reachable mirror; empty if there is none.
         public var url = ""
         /// The status.
-        public var status = Reachability.Status.unknown
+        public var status = Status.unknown
         /// The times of name look-up, connection and TLS, each measured from the start.
         public var timings = Timings.none
         /// The error with its next step; `nil` if the server is reachable.

@@ -19,8 +19,10 @@ enum Verdict {
 
     static func isSuccess(_ response: HTTPResponse, to request: HTTPRequest) -> Bool {
         if !request.hasNoSettings, let accepted = request.acceptedStatuses { return accepted.contains(response.status) }
-        return response.isSuccess || response.status == 304
+        return isStandardSuccess(response)
     }
+
+    static func isStandardSuccess(_ response: HTTPResponse) -> Bool { response.isSuccess || response.status == 304 }
 
     /// - Throws: ``NetworkError/Kind/httpStatus`` for a response that is not a success.
     static func check(_ response: HTTPResponse, to request: HTTPRequest) throws(NetworkError) -> HTTPResponse {

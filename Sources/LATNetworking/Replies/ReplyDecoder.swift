@@ -37,7 +37,7 @@ struct ReplyDecoder: Sendable {
 
     /// Whether the envelope and the judge accept a response, without decoding it.
     func accepts(_ response: HTTPResponse) -> Bool {
-        guard response.isSuccess || response.status == 304 else { return false }
+        guard Verdict.isStandardSuccess(response) else { return false }
         let hasEnvelope = envelope != nil && !response.hasNoContent
         guard hasEnvelope || judge != nil else { return true }
         guard !response.hasNoContent, let document = try? response.document() else {

@@ -17,7 +17,7 @@ extension DomainTable {
     /// Adds a row of `domains`, or replaces the one of this name.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for an invalid address, pin or header; nothing changes then.
-    public mutating func setDomain(_ name: DomainName, _ row: DomainTable.DomainRow) throws(NetworkError) {
+    public mutating func setDomain(_ name: DomainName, _ row: DomainRow) throws(NetworkError) {
         guard let base = row.baseURL else {
             throw .invalidRequest("the domain \"\(name)\" has no base URL; set row.baseURL")
         }
@@ -40,7 +40,7 @@ extension DomainTable {
     ///
     /// - Throws: ``NetworkError/Kind/unknownName`` for a domain that is not in the table,
     ///   ``NetworkError/Kind/invalidRequest`` for an invalid path, method or header. The table is then unchanged.
-    public mutating func setServer(_ name: ServerName, _ row: DomainTable.ServerRow) throws(NetworkError) {
+    public mutating func setServer(_ name: ServerName, _ row: ServerRow) throws(NetworkError) {
         guard let domain = row.domain, let path = row.path else {
             throw .invalidRequest("the server \"\(name)\" needs a domain and a path; set row.domain and row.path")
         }
@@ -86,7 +86,7 @@ extension DomainTable {
     }
 
     /// The settings of all rows: those of the file's `defaults`, unless set in code.
-    public var defaults: DomainTable.RouteSettings {
+    public var defaults: RouteSettings {
         get { current.defaults }
         set { change { $0.defaults = newValue } }
     }
@@ -98,7 +98,7 @@ extension DomainTable {
             contents.domains = []
             contents.servers = []
             contents.baseURLs = [:]
-            contents.environment = DomainTable.Tracked(wrappedValue: nil)
+            contents.environment = Tracked(wrappedValue: nil)
         }
     }
 
@@ -112,7 +112,7 @@ extension DomainTable {
         }
     }
 
-    private static func check(_ settings: DomainTable.RouteSettings, of what: String) throws(NetworkError) {
+    private static func check(_ settings: RouteSettings, of what: String) throws(NetworkError) {
         if case .pattern(let text) = settings.dates {
             do throws(DatePattern.Problem) {
                 _ = try DatePattern(text)

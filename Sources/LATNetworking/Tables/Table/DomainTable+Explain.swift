@@ -9,7 +9,7 @@ extension DomainTable {
         /// The value as the table writes it; secrets are masked.
         public var value: String
         /// The source of the value: a line of the file, code, or an environment variable.
-        public var origin: DomainTable.SettingOrigin
+        public var origin: SettingOrigin
 
         /// `timeout = 5s (Config/domains.json5:12)`.
         public var description: String { "\(setting) = \(value) (\(origin))" }
@@ -53,13 +53,13 @@ extension DomainTable {
     /// - Parameter name: as in ``explain(_:)``.
     /// - Throws: ``NetworkError/Kind/unknownName`` for an unknown name, and for a URL that belongs to no domain;
     ///   ``NetworkError/Kind/invalidRequest`` for an invalid URL.
-    public func explanations(of name: String) throws(NetworkError) -> [DomainTable.Explanation] {
+    public func explanations(of name: String) throws(NetworkError) -> [Explanation] {
         Self.explanations(of: try route(for: name), contents.environment)
     }
 
     // MARK: Finding the row
 
-    private func route(for name: String) throws(NetworkError) -> DomainTable.ResolvedRoute {
+    private func route(for name: String) throws(NetworkError) -> ResolvedRoute {
         if current.servers[ServerName(name)] != nil { return try resolve(server: ServerName(name)) }
         if current.domains[DomainName(name)] != nil { return try resolve(domain: DomainName(name), path: "") }
         guard name.contains("://") else {
@@ -102,7 +102,7 @@ extension DomainTable {
     }
 
     /// How many segments of a route's path equal the URL's exactly; `nil` when the paths do not match.
-    private static func literals(of route: DomainTable.ResolvedRoute, matching rest: String, _ url: String) -> Int? {
+    private static func literals(of route: ResolvedRoute, matching rest: String, _ url: String) -> Int? {
         let segments = { (path: String) in path.prefix { $0 != "?" && $0 != "#" }.split(separator: "/") }
         let own = segments(route.path)
         let asked = segments(route.isAbsolute ? url : rest)
@@ -118,8 +118,8 @@ extension DomainTable {
 
     // MARK: Explanations
 
-    private static func explanations(of route: DomainTable.ResolvedRoute, _ environment: DomainTable.Tracked<String>)
-        -> [DomainTable.Explanation]
+    private static func explanations(of route: ResolvedRoute, _ environment: Tracked<String>)
+        -> [Explanation]
     {
         var list = ExplanationList(secrets: route.settings.secretHeaders ?? [])
         if route.server != nil {

@@ -100,7 +100,7 @@ public struct DomainTable: Sendable {
     public var environment: String? {
         get { contents.environment.wrappedValue }
         set {
-            change { $0.environment = DomainTable.Tracked(wrappedValue: newValue.flatMap { $0.isEmpty ? nil : $0 }) }
+            change { $0.environment = Tracked(wrappedValue: newValue.flatMap { $0.isEmpty ? nil : $0 }) }
         }
     }
 
@@ -109,7 +109,7 @@ public struct DomainTable: Sendable {
     /// Returns a row of `domains`.
     ///
     /// - Throws: ``NetworkError/Kind/unknownName``, with the nearest name.
-    public func domain(_ name: DomainName) throws(NetworkError) -> DomainTable.DomainRow {
+    public func domain(_ name: DomainName) throws(NetworkError) -> DomainRow {
         guard let row = snapshot.domains[name] else {
             throw unknown("domain", name.rawValue, domainNames.map(\.rawValue))
         }
@@ -119,7 +119,7 @@ public struct DomainTable: Sendable {
     /// Returns a row of `servers`.
     ///
     /// - Throws: ``NetworkError/Kind/unknownName``, with the nearest name.
-    public func server(_ name: ServerName) throws(NetworkError) -> DomainTable.ServerRow {
+    public func server(_ name: ServerName) throws(NetworkError) -> ServerRow {
         guard let row = snapshot.servers[name] else {
             throw unknown("server", name.rawValue, serverNames.map(\.rawValue))
         }
@@ -131,7 +131,7 @@ public struct DomainTable: Sendable {
     /// Resolves a row of `servers` to its addresses and settings.
     ///
     /// - Throws: ``NetworkError/Kind/unknownName`` for a server, domain or environment that is not in the table.
-    public func resolve(server name: ServerName) throws(NetworkError) -> DomainTable.ResolvedRoute {
+    public func resolve(server name: ServerName) throws(NetworkError) -> ResolvedRoute {
         try checkEnvironment()
         if let route = snapshot.routes[name] { return route }
         let row = try server(name)
@@ -146,7 +146,7 @@ public struct DomainTable: Sendable {
     /// - Parameter path: a path, with parameters such as `{id}`; an absolute URL is an error.
     /// - Throws: ``NetworkError/Kind/unknownName`` for a domain or environment that is not in the table,
     ///   ``NetworkError/Kind/invalidRequest`` for an invalid path.
-    public func resolve(domain name: DomainName, path: String) throws(NetworkError) -> DomainTable.ResolvedRoute {
+    public func resolve(domain name: DomainName, path: String) throws(NetworkError) -> ResolvedRoute {
         try checkEnvironment()
         _ = try domain(name)
         if HTTPAddress.isAbsolute(path) {
@@ -206,7 +206,7 @@ public struct DomainTable: Sendable {
         guard let environment, !environment.isEmpty else { return }
         let isOfProcess = environment == Self.environmentOfProcess
         change { contents in
-            contents.environment = DomainTable.Tracked(
+            contents.environment = Tracked(
                 environment, from: isOfProcess ? .variable(Self.environmentVariable) : .code)
         }
         try checkEnvironment()

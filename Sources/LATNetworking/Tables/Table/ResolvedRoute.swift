@@ -17,9 +17,9 @@ extension DomainTable {
             let server: ServerName?
             let domain: DomainName
             let path: String
-            let row: DomainTable.ServerRow
+            let row: ServerRow
             let bases: [RouteBase]
-            let settings: DomainTable.RouteSettings
+            let settings: RouteSettings
             /// For each base URL, the whole URL with its parameters.
             let templates: [PathTemplate]
             let pathParameters: [String]
@@ -27,8 +27,8 @@ extension DomainTable {
             let key: String
 
             init(
-                server: ServerName?, domain: DomainName, row: DomainTable.ServerRow, bases: [RouteBase],
-                settings: DomainTable.RouteSettings
+                server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase],
+                settings: RouteSettings
             ) throws(PathTemplate.Problem) {
                 let path = row.path ?? ""
                 isAbsolute = HTTPAddress.isAbsolute(path)
@@ -50,8 +50,8 @@ extension DomainTable {
         }
 
         init(
-            server: ServerName?, domain: DomainName, row: DomainTable.ServerRow, bases: [RouteBase],
-            settings: DomainTable.RouteSettings
+            server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase],
+            settings: RouteSettings
         ) throws(PathTemplate.Problem) {
             storage = try Storage(
                 server: server, domain: domain, row: row, bases: bases, settings: settings)
@@ -71,7 +71,7 @@ extension DomainTable {
         /// path that is an absolute URL, only that URL.
         public var baseURLs: [String] { storage.bases.map(\.url) }
         /// The merged settings of `defaults`, domain and server, each with its origin.
-        public var settings: DomainTable.RouteSettings { storage.settings }
+        public var settings: RouteSettings { storage.settings }
         /// The pins of the domain; empty for none.
         public var pins: [String] { settings.tls.pins ?? [] }
         /// Whether the path is an absolute URL, so that the domain's base URLs are not used.
@@ -81,7 +81,7 @@ extension DomainTable {
         var key: String { storage.key }
 
         var bases: [RouteBase] { storage.bases }
-        var row: DomainTable.ServerRow { storage.row }
+        var row: ServerRow { storage.row }
 
         /// Returns the whole URL.
         ///

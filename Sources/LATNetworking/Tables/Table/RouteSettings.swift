@@ -5,54 +5,54 @@ extension DomainTable {
     /// setting from the last of the three that sets it, and from the manager when none does.
     public struct RouteSettings: Sendable {
         /// The total timeout. Default `nil`, as for all settings: not set here.
-        @DomainTable.Tracked public var timeout: Duration?
+        @Tracked public var timeout: Duration?
         /// The time limit for connecting.
-        @DomainTable.Tracked public var connectTimeout: Duration?
+        @Tracked public var connectTimeout: Duration?
         /// The longest time without data on an open connection.
-        @DomainTable.Tracked public var idleTimeout: Duration?
+        @Tracked public var idleTimeout: Duration?
         /// The most connections to one host. For `defaults` and domains only.
-        @DomainTable.Tracked public var maxConnectionsPerHost: Int?
+        @Tracked public var maxConnectionsPerHost: Int?
         /// How often an idempotent request is retried after a network failure.
-        @DomainTable.Tracked public var retries: Int?
+        @Tracked public var retries: Int?
         /// When a request is retried, and after which delay.
-        public var retry = DomainTable.RetrySettings()
+        public var retry = RetrySettings()
         /// The authorities, client certificate, oldest version and pins of connections. For `defaults` and domains only.
-        public var tls = DomainTable.TLSSettings()
+        public var tls = TLSSettings()
         /// The limits of the domain, in addition to the manager's. In `defaults` they are those of each domain. For `defaults`
         /// and domains only.
-        @DomainTable.Tracked public var limits: RequestLimits?
+        @Tracked public var limits: RequestLimits?
         /// When requests to a failing host of the domain are held back. For `defaults` and domains only.
-        @DomainTable.Tracked public var circuit: RequestLimits.CircuitChoice?
+        @Tracked public var circuit: RequestLimits.CircuitChoice?
         /// The cache policy, without its time to live.
-        @DomainTable.Tracked public var cache: CacheChoice?
+        @Tracked public var cache: CacheChoice?
         /// How long a stored response may be used.
-        @DomainTable.Tracked public var ttl: CachePolicy.TimeToLive?
+        @Tracked public var ttl: CachePolicy.TimeToLive?
         /// How parameters are encoded as a body.
-        @DomainTable.Tracked public var parameterEncoding: ParameterEncoding?
+        @Tracked public var parameterEncoding: ParameterEncoding?
         /// How dates are written and read.
-        @DomainTable.Tracked public var dates: Coding.Dates?
+        @Tracked public var dates: Coding.Dates?
         /// How the names of properties become the names of members.
-        @DomainTable.Tracked public var keys: Coding.Keys?
+        @Tracked public var keys: Coding.Keys?
         /// The proxy. For `defaults` and domains only.
-        @DomainTable.Tracked public var proxy: ProxyPolicy?
+        @Tracked public var proxy: ProxyPolicy?
         /// Whether redirects are followed.
-        @DomainTable.Tracked public var redirects: RedirectPolicy?
+        @Tracked public var redirects: RedirectPolicy?
         /// Whether responses come from a source other than the server.
-        @DomainTable.Tracked public var simulation: DomainTable.SimulationRule?
+        @Tracked public var simulation: SimulationRule?
         /// The envelope around the data in responses, with its success codes.
-        @DomainTable.Tracked public var envelope: DomainTable.EnvelopeChoice?
+        @Tracked public var envelope: EnvelopeChoice?
         /// Parameters that are ignored when a cached response is looked up: timestamps, nonces.
-        @DomainTable.Tracked public var volatileParameters: [String]?
+        @Tracked public var volatileParameters: [String]?
         /// The user whose responses are stored and found (``HTTPRequest/cachePartition``).
-        @DomainTable.Tracked public var cachePartition: String?
+        @Tracked public var cachePartition: String?
         /// Which of the manager's authenticators is used, or none.
-        @DomainTable.Tracked public var authenticator: AuthenticatorPolicy?
+        @Tracked public var authenticator: AuthenticatorPolicy?
         /// Whether the content is sealed, and by which of the manager's sealers.
-        @DomainTable.Tracked public var sealing: SealingPolicy?
+        @Tracked public var sealing: SealingPolicy?
         /// Whether the body is compressed with gzip: `compressBody: "gzip"`.
-        @DomainTable.Tracked public var compressesBody: Bool?
+        @Tracked public var compressesBody: Bool?
         /// Header fields that hold secrets, in addition to the manager's. For `defaults` and domains only; both count.
-        @DomainTable.Tracked public var secretHeaders: [String]?
+        @Tracked public var secretHeaders: [String]?
         /// Header fields, merged field by field; a `nil` value removes a field that a broader row sets. Default none.
         public var headers = HTTPHeaders()
         /// Parameters that every call sends unless it sets them itself, merged one by one. Default none.
@@ -98,8 +98,8 @@ extension DomainTable {
         }
 
         /// Returns these settings over others: a setting that is unset here comes from the other.
-        func over(_ other: DomainTable.RouteSettings) -> DomainTable.RouteSettings {
-            var merged = DomainTable.RouteSettings()
+        func over(_ other: RouteSettings) -> RouteSettings {
+            var merged = RouteSettings()
             merged.$timeout = $timeout.over(other.$timeout)
             merged.$connectTimeout = $connectTimeout.over(other.$connectTimeout)
             merged.$idleTimeout = $idleTimeout.over(other.$idleTimeout)
@@ -124,7 +124,7 @@ extension DomainTable {
             merged.$sealing = $sealing.over(other.$sealing)
             merged.$compressesBody = $compressesBody.over(other.$compressesBody)
             let secrets = (other.secretHeaders ?? []) + (secretHeaders ?? [])
-            merged.$secretHeaders = DomainTable.Tracked(
+            merged.$secretHeaders = Tracked(
                 secrets.isEmpty ? nil : secrets, from: $secretHeaders.origin ?? other.$secretHeaders.origin)
             merged.headers = other.headers.merging(headers)
             merged.parameters = other.parameters.merging(parameters) { _, own in own }

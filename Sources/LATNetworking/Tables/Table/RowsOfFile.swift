@@ -151,7 +151,7 @@ extension RequestLimits {
     fileprivate init(_ entry: SettingsEntry.Limits) {
         self.init()
         maxConcurrentRequests = entry.maxConcurrentRequests
-        rate = entry.perSecond.map { RequestLimits.RateLimit(perSecond: $0, burst: entry.burst ?? 1) }
+        rate = entry.perSecond.map { RateLimit(perSecond: $0, burst: entry.burst ?? 1) }
     }
 }
 

@@ -6,21 +6,21 @@ extension DomainTable {
     /// from the last row that sets it, and from the manager's policy when none does.
     public struct RetrySettings: Sendable {
         /// ``RetryPolicy/statuses``.
-        @DomainTable.Tracked public var statuses: Set<Int>?
+        @Tracked public var statuses: Set<Int>?
         /// ``RetryPolicy/firstWait``.
-        @DomainTable.Tracked public var firstWait: Duration?
+        @Tracked public var firstWait: Duration?
         /// ``RetryPolicy/longestWait``.
-        @DomainTable.Tracked public var longestWait: Duration?
+        @Tracked public var longestWait: Duration?
         /// ``RetryPolicy/longestRetryAfter``.
-        @DomainTable.Tracked public var longestRetryAfter: Duration?
+        @Tracked public var longestRetryAfter: Duration?
         /// ``RetryPolicy/repeatsOnlyIdempotent``.
-        @DomainTable.Tracked public var repeatsOnlyIdempotent: Bool?
+        @Tracked public var repeatsOnlyIdempotent: Bool?
 
         /// Creates settings in which nothing is set.
         public init() {}
 
-        func over(_ other: DomainTable.RetrySettings) -> DomainTable.RetrySettings {
-            var merged = DomainTable.RetrySettings()
+        func over(_ other: RetrySettings) -> RetrySettings {
+            var merged = RetrySettings()
             merged.$statuses = $statuses.over(other.$statuses)
             merged.$firstWait = $firstWait.over(other.$firstWait)
             merged.$longestWait = $longestWait.over(other.$longestWait)
@@ -49,19 +49,19 @@ extension DomainTable {
     /// The members of `tls` in a row. Each comes from the last row that sets it, and from the manager when none does.
     public struct TLSSettings: Sendable {
         /// A PEM file of trusted certificates (``HTTPRequest/TLS/caFile``). In the table its path is relative to the table's folder.
-        @DomainTable.Tracked public var caFile: String?
+        @Tracked public var caFile: String?
         /// The certificate that the client sends (``HTTPRequest/TLS/clientCertificate``).
-        @DomainTable.Tracked public var clientCertificate: DomainTable.ClientCertificateRule?
+        @Tracked public var clientCertificate: ClientCertificateRule?
         /// The oldest version that is offered.
-        @DomainTable.Tracked public var minimumVersion: TLSVersion?
+        @Tracked public var minimumVersion: TLSVersion?
         /// Pins of public keys, `sha256//…` (``HTTPRequest/pinnedPublicKeys``). The same as ``DomainTable/DomainRow/pins``.
-        @DomainTable.Tracked public var pins: [String]?
+        @Tracked public var pins: [String]?
 
         /// Creates settings in which nothing is set.
         public init() {}
 
-        func over(_ other: DomainTable.TLSSettings) -> DomainTable.TLSSettings {
-            var merged = DomainTable.TLSSettings()
+        func over(_ other: TLSSettings) -> TLSSettings {
+            var merged = TLSSettings()
             merged.$caFile = $caFile.over(other.$caFile)
             merged.$clientCertificate = $clientCertificate.over(other.$clientCertificate)
             merged.$minimumVersion = $minimumVersion.over(other.$minimumVersion)

@@ -5,7 +5,7 @@ extension DomainTable {
     /// A row of `domains`: a base URL, its mirrors, and the settings of all calls to it.
     public struct DomainRow: Sendable {
         /// The URL that paths are joined to. Its own path and query are kept.
-        @DomainTable.Tracked public var baseURL: String?
+        @Tracked public var baseURL: String?
         /// The URLs of each environment, the base URL first. Default none. Other environments use ``baseURL`` and
         /// ``mirrors``.
         public var environments: [String: [String]] = [:] {
@@ -13,16 +13,16 @@ extension DomainTable {
         }
         /// Alternatives to ``baseURL``, tried in order when no connection can be made. They are not used with the URL of an
         /// environment, so that tests never reach the real server; an environment has mirrors of its own.
-        @DomainTable.Tracked public var mirrors: [String]?
+        @Tracked public var mirrors: [String]?
         /// Pins of public keys, `sha256//…` (`CURLOPT_PINNEDPUBLICKEY`). Default `nil`: none.
         public var pins: [String]? {
             get { settings.tls.pins }
             set { settings.tls.pins = newValue }
         }
         /// The settings of all calls to this domain.
-        public var settings = DomainTable.RouteSettings()
+        public var settings = RouteSettings()
 
-        var environmentOrigins: [String: DomainTable.SettingOrigin] = [:]
+        var environmentOrigins: [String: SettingOrigin] = [:]
 
         /// Creates a row.
         public init(baseURL: String) { self.baseURL = baseURL }
@@ -35,15 +35,15 @@ extension DomainTable {
     /// A row of `servers`: one API call, with its domain and path.
     public struct ServerRow: Sendable {
         /// The domain.
-        @DomainTable.Tracked public var domain: DomainName?
+        @Tracked public var domain: DomainName?
         /// The path with its parameters, `v1/users/{id}`.
-        @DomainTable.Tracked public var path: String?
+        @Tracked public var path: String?
         /// The method, for routes that set none. Default `nil`.
-        @DomainTable.Tracked public var method: HTTPMethod?
+        @Tracked public var method: HTTPMethod?
         /// Whether ``path`` may be an absolute URL, which then gets the domain's headers. Default `nil`, which means no.
-        @DomainTable.Tracked public var allowsAbsolute: Bool?
+        @Tracked public var allowsAbsolute: Bool?
         /// The settings of this call.
-        public var settings = DomainTable.RouteSettings()
+        public var settings = RouteSettings()
 
         /// Creates a row.
         public init(domain: DomainName, path: String, method: HTTPMethod? = nil) {
@@ -128,7 +128,7 @@ extension DomainTable {
             didSet { origin = wrappedValue == nil ? nil : .code }
         }
         /// The source of the value; `nil` when nothing set it.
-        public private(set) var origin: DomainTable.SettingOrigin?
+        public private(set) var origin: SettingOrigin?
 
         /// Creates a value that is set in code, or an unset one.
         public init(wrappedValue: Value?) {
@@ -137,7 +137,7 @@ extension DomainTable {
         }
 
         /// Creates a value with its origin.
-        package init(_ value: Value?, from origin: DomainTable.SettingOrigin?) {
+        package init(_ value: Value?, from origin: SettingOrigin?) {
             wrappedValue = value
             self.origin = value == nil ? nil : origin
         }

@@ -1,6 +1,5 @@
 import DomainTableFormat
 import HTTPCore
-import Synchronization
 
 /// A table with its rows merged, so that a look-up has nothing to compute. Rebuilt at every change.
 final class TableSnapshot: Sendable {
@@ -18,11 +17,6 @@ final class TableSnapshot: Sendable {
         var bases: [RouteBase]
         var settings: DomainTable.RouteSettings
     }
-
-    /// Later snapshots have greater numbers.
-    let revision = TableSnapshot.count.add(1, ordering: .relaxed).newValue
-
-    private static let count = Atomic<UInt64>(0)
 
     init(_ contents: TableContents) {
         var domains = contents.fileDomains

@@ -62,15 +62,12 @@ struct UploadLedger: Sendable {
 
     var progress: TransferProgress {
         let files = entries.indices.map(file)
-        let completed = files.reduce(0) { $0 + $1.completed }
         let isKnown = files.allSatisfy { $0.total != nil }
-        let total = isKnown ? files.reduce(0) { $0 + ($1.total ?? 0) } : nil
-        let isRunning = hasSucceeded == nil
-        return TransferProgress(
-            direction: .upload, completed: completed, total: total,
-            bytesPerSecond: isRunning ? rate.bytesPerSecond : nil,
-            estimatedTimeRemaining: isRunning ? total.flatMap { rate.time(for: max(0, $0 - completed)) } : nil,
-            files: files)
+        var progress = TransferProgress(
+            direction: .upload, completed: files.reduce(0) { $0 + $1.completed },
+            total: isKnown ? files.reduce(0) { $0 + ($1.total ?? 0) } : nil, files: files)
+        if hasSucceeded == nil { progress.set(rate) }
+        return progress
     }
 
     private func file(_ index: Int) -> TransferProgress.File {

@@ -27,7 +27,7 @@ public final class DownloadManager: Sendable {
         var lastNumber: UInt64 = 0
         var isClosed = false
 
-        func withProgress(_ item: DownloadManager.Item) -> DownloadManager.Item {
+        func withProgress(_ item: Item) -> Item {
             var item = item
             if let progress = entries[item.id]?.progress.current { item.progress = progress }
             return item
@@ -45,7 +45,7 @@ public final class DownloadManager: Sendable {
     private let folder: DownloadFolder
     private let state: Mutex<State>
     private let refreshURL: LinkRefresh?
-    private let hub = EventHub<DownloadManager.Event>()
+    private let hub = EventHub<Event>()
 
     /// Creates a manager and continues the downloads that the folder has records of. Paused ones stay paused.
     ///
@@ -89,17 +89,17 @@ public final class DownloadManager: Sendable {
     // MARK: State
 
     /// All downloads, in the order in which they start.
-    public var items: [DownloadManager.Item] {
+    public var items: [Item] {
         state.withLock { state in state.queue.ordered.map { state.withProgress($0) } }
     }
 
     /// A download; `nil` if the manager has none with this identifier.
-    public func item(_ id: DownloadManager.Item.ID) -> DownloadManager.Item? {
+    public func item(_ id: DownloadManager.Item.ID) -> Item? {
         state.withLock { state in state.queue.items[id].map { state.withProgress($0) } }
     }
 
     /// The events from now on. Every reader gets every event. The stream ends when the manager is released.
-    public var events: AsyncStream<DownloadManager.Event> { hub.events() }
+    public var events: AsyncStream<Event> { hub.events() }
 
     /// The progress of a download across its pauses, until the download finishes or is removed; `nil` if the manager
     /// has none with this identifier.
@@ -149,7 +149,7 @@ public final class DownloadManager: Sendable {
             state.lastNumber += 1
             return state.lastNumber
         }
-        let item = DownloadManager.Item(
+        let item = Item(
             id: .init(number: number), url: RequestBuilder.absoluteURL(url, base: central.baseURL), path: path,
             segments: segments, priority: priority, state: options.startsPaused ? .paused : .waiting,
             progress: TransferProgress(direction: .download))
@@ -246,7 +246,7 @@ public final class DownloadManager: Sendable {
         perform(actions)
     }
 
-    private func remember(_ item: DownloadManager.Item) {
+    private func remember(_ item: Item) {
         guard let entry = state.withLock({ $0.entries[item.id] }) else { return }
         do throws(NetworkError) {
             try folder.save(DownloadRecord(item, headers: entry.headers, options: entry.options))
@@ -307,7 +307,7 @@ public final class DownloadManager: Sendable {
             case .success: .finished
             case .failure(let error): .failed(error.message)
             }
-        let ended = state.withLock { state -> (DownloadManager.Item, Entry, DownloadQueue.Actions)? in
+        let ended = state.withLock { state -> (Item, Entry, DownloadQueue.Actions)? in
             // If the download was removed, that has been reported already.
             guard state.downloads[id] === download, let entry = state.entries[id] else { return nil }
             state.downloads[id] = nil
@@ -329,7 +329,7 @@ public final class DownloadManager: Sendable {
     }
 
     /// Removes the files of a download that ran in an earlier process but not in this one.
-    private static func discard(_ item: DownloadManager.Item, _ options: DownloadOptions) {
+    private static func discard(_ item: Item, _ options: DownloadOptions) {
         guard
             let target = try? DownloadTarget(item.path, url: item.url, identity: options.identity ?? item.url),
             let file = try? PartFile(path: target.part, target: item.path)

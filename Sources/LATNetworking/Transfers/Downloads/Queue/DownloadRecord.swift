@@ -50,15 +50,15 @@ extension DownloadManager {
     /// An event of a ``DownloadManager``.
     public enum Event: Sendable {
         /// A download was added.
-        case added(DownloadManager.Item)
+        case added(Item)
         /// The state or priority of a download has changed. ``DownloadManager/progress(of:)`` reports its progress.
-        case changed(DownloadManager.Item)
+        case changed(Item)
         /// The file of a download is complete.
-        case finished(DownloadManager.Item, DownloadedFile)
+        case finished(Item, DownloadedFile)
         /// A download failed. Its item stays and can be resumed.
-        case failed(DownloadManager.Item, NetworkError)
+        case failed(Item, NetworkError)
         /// A download was removed.
-        case removed(DownloadManager.Item)
+        case removed(Item)
         /// The manager could not write to its folder, which now lacks something for a restart. Downloads continue.
         case trouble(NetworkError)
     }

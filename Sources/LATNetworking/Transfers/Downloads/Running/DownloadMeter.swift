@@ -43,7 +43,6 @@ struct DownloadMeter: Sendable {
             // A new version may be smaller than the bytes received of the old one.
             progress.completed = min(progress.completed, total)
         }
-        progress.bytesPerSecond = rate.bytesPerSecond
-        progress.estimatedTimeRemaining = progress.total.flatMap { rate.time(for: max(0, $0 - progress.completed)) }
+        progress.set(rate)
     }
 }
