@@ -1,0 +1,158 @@
+import CLibcrypto
+package import FoundationEssentials
+
+/// Signatures with Ed25519 (RFC 8032), made and verified by libcrypto.
+package enum Ed25519 {
+    /// A problem with a key, worded as the end of a sentence that begins with its name.
+    package struct Problem: Error, Equatable {
+        package let reason: String
+    }
+
+    /// The length of a key in bytes.
+    package static let keyByteCount = 32
+    /// The length of a signature in bytes.
+    package static let signatureByteCount = 64
+
+    /// A key that verifies signatures.
+    package struct PublicKey: Hashable, Sendable {
+        package let bytes: [UInt8]
+
+        /// - Parameter bytes: the 32 bytes of the key.
+        package init(_ bytes: [UInt8]) throws(Problem) {
+            guard bytes.count == keyByteCount else {
+                throw Problem(reason: "has \(bytes.count) bytes; an Ed25519 key has \(keyByteCount)")
+            }
+            self.bytes = bytes
+        }
+
+        /// Reads a key in PEM (`openssl pkey -pubout`), or as base64 of its 32 bytes.
+        package init(text: String) throws(Problem) {
+            if text.contains("-----BEGIN") {
+                let key = try Ed25519.readPEM(text, called: "public key") { PEM_read_bio_PUBKEY($0, nil, nil, nil) }
+                self = try key.publicKey()
+                return
+            }
+            let plain = String(text.filter { !$0.isWhitespace })
+            guard let data = Data(base64Encoded: plain), !data.isEmpty else {
+                throw Problem(reason: "is neither PEM (-----BEGIN PUBLIC KEY-----) nor base64 of 32 bytes")
+            }
+            try self.init(Array(data))
+        }
+
+        /// The key as base64, which ``init(text:)`` reads.
+        package var text: String { Data(bytes).base64EncodedString() }
+
+        /// Whether the owner of the key has signed a message.
+        package func verifies(_ signature: [UInt8], of message: some ContiguousBytes) -> Bool {
+            guard signature.count == signatureByteCount,
+                let key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nil, bytes, bytes.count)
+            else { return false }
+            defer { EVP_PKEY_free(key) }
+            guard let context = EVP_MD_CTX_new() else { return false }
+            defer {
+                EVP_MD_CTX_free(context)
+                ERR_clear_error()
+            }
+            guard EVP_DigestVerifyInit(context, nil, nil, nil, key) == 1 else { return false }
+            return message.withUnsafeBytes { message in
+                EVP_DigestVerify(
+                    context, signature, signature.count, message.baseAddress?.assumingMemoryBound(to: UInt8.self),
+                    message.count) == 1
+            }
+        }
+    }
+
+    /// A key that signs.
+    package struct PrivateKey: Sendable {
+        private let seed: [UInt8]
+
+        /// - Parameter seed: the 32 bytes of the private key.
+        package init(seed: [UInt8]) throws(Problem) {
+            guard seed.count == keyByteCount else {
+                throw Problem(reason: "has \(seed.count) bytes; an Ed25519 key has \(keyByteCount)")
+            }
+            self.seed = seed
+        }
+
+        /// Reads an unencrypted key in PEM (`openssl genpkey -algorithm ed25519`).
+        package init(pem: String) throws(Problem) {
+            guard !pem.contains("ENCRYPTED") else {
+                throw Problem(reason: "is encrypted; decrypt it first: openssl pkey -in FILE -out DECRYPTED")
+            }
+            let key = try Ed25519.readPEM(pem, called: "private key") { input in
+                // With an empty pass phrase, OpenSSL does not ask for one on the terminal.
+                let none: [CChar] = [0]
+                return none.withUnsafeBufferPointer {
+                    PEM_read_bio_PrivateKey(input, nil, nil, UnsafeMutableRawPointer(mutating: $0.baseAddress))
+                }
+            }
+            var seed = [UInt8](repeating: 0, count: keyByteCount)
+            var count = seed.count
+            guard EVP_PKEY_get_raw_private_key(key.pointer, &seed, &count) == 1, count == keyByteCount else {
+                throw Problem(reason: "is no Ed25519 key; make one: openssl genpkey -algorithm ed25519")
+            }
+            self.seed = seed
+        }
+
+        /// The key that verifies what this one signs.
+        package func publicKey() throws(Problem) -> PublicKey { try owned().publicKey() }
+
+        /// Signs a message.
+        package func signature(of message: some ContiguousBytes) throws(Problem) -> [UInt8] {
+            let key = try owned()
+            guard let context = EVP_MD_CTX_new() else { throw Ed25519.unavailable }
+            defer { EVP_MD_CTX_free(context) }
+            var signature = [UInt8](repeating: 0, count: signatureByteCount)
+            var count = signature.count
+            guard EVP_DigestSignInit(context, nil, nil, nil, key.pointer) == 1 else { throw Ed25519.unavailable }
+            let isDone = message.withUnsafeBytes { message in
+                EVP_DigestSign(
+                    context, &signature, &count, message.baseAddress?.assumingMemoryBound(to: UInt8.self),
+                    message.count) == 1
+            }
+            guard isDone else { throw Ed25519.unavailable }
+            return signature
+        }
+
+        private func owned() throws(Problem) -> OwnedKey {
+            guard let key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nil, seed, seed.count) else {
+                throw Ed25519.unavailable
+            }
+            return OwnedKey(key)
+        }
+    }
+
+    private static let unavailable = Problem(reason: "cannot be used: libcrypto has no Ed25519")
+
+    /// A key of libcrypto, freed with this value.
+    private final class OwnedKey {
+        let pointer: OpaquePointer
+
+        init(_ pointer: OpaquePointer) { self.pointer = pointer }
+
+        deinit { EVP_PKEY_free(pointer) }
+
+        func publicKey() throws(Problem) -> PublicKey {
+            var bytes = [UInt8](repeating: 0, count: keyByteCount)
+            var count = bytes.count
+            guard EVP_PKEY_get_raw_public_key(pointer, &bytes, &count) == 1, count == keyByteCount else {
+                throw Problem(reason: "is no Ed25519 key; make one: openssl genpkey -algorithm ed25519")
+            }
+            return try PublicKey(bytes)
+        }
+    }
+
+    private static func readPEM(
+        _ text: String, called name: String, _ read: (OpaquePointer) -> OpaquePointer?
+    ) throws(Problem) -> OwnedKey {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        let bytes = Array(text.utf8)
+        guard let input = BIO_new(BIO_s_mem()) else { throw unavailable }
+        defer { BIO_free(input) }
+        guard BIO_write(input, bytes, Int32(clamping: bytes.count)) == bytes.count, let key = read(input) else {
+            throw Problem(reason: "holds no \(name) in PEM")
+        }
+        return OwnedKey(key)
+    }
+}

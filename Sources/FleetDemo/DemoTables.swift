@@ -1,0 +1,47 @@
+import FoundationEssentials
+import LATFleet
+import LATNetworking
+
+extension Worker {
+    /// The table of the processes, from the Redis.
+    static func table(_ fleet: Fleet, _ origin: String) async throws -> DomainTable {
+        try await DomainTable(from: .redis(fleet, key: DemoTables.name, copy: .none))
+    }
+}
+
+/// The two versions of the table.
+enum DemoTables {
+    static let name = "demo"
+    static let ratePerSecond = 100
+    static let burst = 10
+
+    /// - Parameter version: Where the row `price` leads.
+    static func text(_ origin: String, version: String) -> String {
+        """
+        {
+          domains: {
+            shop: { baseURL: "\(origin)/\(version)" },
+            // Of all processes together.
+            slow: { baseURL: "\(origin)", limits: { rate: { perSecond: \(ratePerSecond), burst: \(burst) } } },
+            wide: { baseURL: "\(origin)", limits: { rate: { perSecond: 100000, burst: 1000 }, maxConcurrentRequests: 24 },
+                    circuit: { failures: 5, pause: "1s" } },
+          },
+          servers: {
+            price: { domain: "shop", path: "price", method: "GET" },
+            limited: { domain: "slow", path: "limited", method: "GET" },
+            steady: { domain: "wide", path: "limited", method: "GET" },
+          },
+        }
+        """
+    }
+
+    /// Writes a version of the table into the Redis.
+    static func push(_ version: String, _ origin: String, on fleet: Fleet) async throws {
+        let table = FleetTable(fleet, name)
+        var known: Int64 = 0
+        if case .version(let version) = try await table.read() { known = version.revision }
+        let bytes = Array(text(origin, version: version).utf8)
+        let result = try await table.push(bytes, expecting: known, as: known + 1, author: "demo")
+        guard case .pushed = result else { throw FleetDemo.Failure("the table could not be pushed: \(result)") }
+    }
+}

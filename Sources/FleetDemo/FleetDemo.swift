@@ -1,0 +1,63 @@
+import FoundationEssentials
+import Glibc
+import LATFleet
+import LATNetworking
+import LATTesting
+
+/// `scripts/demo-fleet`: four processes, one Redis, and an origin that counts.
+///
+/// This process is the origin, and tells the others what to do next. They are this same program, called with other arguments.
+@main
+struct FleetDemo {
+    static let processCount = 4
+
+    static func main() async throws {
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        if arguments.first == "worker" {
+            guard arguments.count == 5, let number = Int(arguments[1]), let key = Data(base64Encoded: arguments[4])
+            else {
+                throw Failure("worker NUMBER ORIGIN SOCKET KEY")
+            }
+            return try await Worker(number: number, origin: arguments[2], socket: arguments[3], key: key).run()
+        }
+        do {
+            let isAllRight = try await Director().run()
+            exit(isAllRight ? 0 : 1)
+        } catch {
+            print("error: \(error)")
+            exit(1)
+        }
+    }
+
+    /// Why the demo cannot run.
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+
+        init(_ description: String) { self.description = description }
+    }
+}
+
+/// What the processes are asked to do, in this order.
+enum Phase: Int, CaseIterable {
+    case start
+    case pages
+    case token
+    case rate
+    case table
+    case outage
+    case end
+}
+
+/// What a process tells of a phase.
+struct PhaseReport: Codable, Sendable {
+    var worker = 0
+    var requests = 0
+    var failures = 0
+    /// The text of the first failure.
+    var failure: String?
+    var seconds = 0.0
+    /// When the process first saw the edited table, in seconds since 1970.
+    var seenAt = 0.0
+    /// The counters of its fleet, and what its memory answered.
+    var counters: [String: Int] = [:]
+}

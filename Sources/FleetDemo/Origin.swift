@@ -1,0 +1,85 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import Synchronization
+
+/// The server that all processes call. It counts, and hands out the phases of the demo.
+final class Origin: Sendable {
+    private struct State {
+        var phase = Phase.start
+        var reports: [Phase: [PhaseReport]] = [:]
+        /// How often each page was fetched.
+        var fetches: [String: Int] = [:]
+        var token = 1
+        var renewals = 0
+        var rejections = 0
+        var limited = 0
+    }
+
+    let server: MockServer
+    private let state: SharedMutex
+
+    private final class SharedMutex: Sendable {
+        let value = Mutex(State())
+    }
+
+    init() throws {
+        let state = SharedMutex()
+        self.state = state
+        server = try MockServer()
+        server.recordsRequests = false
+        server.route("GET", "/control") { _ in .text("\(state.value.withLock { $0.phase.rawValue })") }
+        server.route("POST", "/done/{phase}") { request in
+            let report = try JSONDecoder().decode(PhaseReport.self, from: request.body)
+            if let phase = request.pathParameters["phase"].flatMap({ Int($0) }).flatMap(Phase.init(rawValue:)) {
+                state.value.withLock { $0.reports[phase, default: []].append(report) }
+            }
+            return .status(204)
+        }
+        server.route("GET", "/pages/{number}") { request in
+            state.value.withLock { $0.fetches[request.path, default: 0] += 1 }
+            // Slow enough that all processes ask while the first fetch runs.
+            return .text(String(repeating: "page ", count: 200)).header("Cache-Control", "public, max-age=3600")
+                .delayed(by: .milliseconds(20))
+        }
+        server.route("POST", "/token") { _ in
+            let token = state.value.withLock { state in
+                state.renewals += 1
+                state.token += 1
+                return state.token
+            }
+            return .text("token-\(token)").delayed(by: .milliseconds(50))
+        }
+        server.route("GET", "/account") { request in
+            let isKnown = state.value.withLock { state in
+                let isKnown = request.headers["Authorization"] == "Bearer token-\(state.token)"
+                if !isKnown { state.rejections += 1 }
+                return isKnown
+            }
+            return isKnown ? .text("account") : .status(401)
+        }
+        server.route("GET", "/limited") { _ in
+            state.value.withLock { $0.limited += 1 }
+            return .text("ok")
+        }
+        server.route("GET", "/{version}/price") { request in .text(request.pathParameters["version"] ?? "") }
+    }
+
+    var url: String { server.baseURL }
+    var fetches: [Int] { state.value.withLock { Array($0.fetches.values) } }
+    var renewals: Int { state.value.withLock(\.renewals) }
+    var rejections: Int { state.value.withLock(\.rejections) }
+
+    func begin(_ phase: Phase) { state.value.withLock { $0.phase = phase } }
+
+    /// Waits until all processes have done a phase.
+    func reports(of phase: Phase) async throws -> [PhaseReport] {
+        let end = ContinuousClock.now + .seconds(60)
+        while ContinuousClock.now < end {
+            let reports = state.value.withLock { $0.reports[phase] ?? [] }
+            if reports.count == FleetDemo.processCount { return reports }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw FleetDemo.Failure("not all processes finished \(phase) within a minute")
+    }
+}

@@ -1,0 +1,85 @@
+public import FoundationEssentials
+internal import HTTPCore
+public import ResponseCache
+
+/// The settings of a fleet's cache tier.
+///
+/// ```swift
+/// var options = FleetCacheOptions()
+/// options.encryptionKey = key                 // Redis' operator then reads nothing
+/// let store = try fleet.cache(above: MemoryStore(), options)
+/// ```
+public struct FleetCacheOptions: Sendable {
+    /// The largest body that is kept in Redis, in bytes. A larger one stays in the local store. Default 8 MiB.
+    public var bodyLimit: Int64 = 8 << 20
+    /// How long Redis keeps an answer at most. Default 7 days.
+    public var maxLifetime = Duration.seconds(7 * 86_400)
+    /// How long a process may fetch for the others at most. If it crashes, nobody waits longer for it. Default 10 s.
+    public var maxLease = Duration.seconds(10)
+    /// How long a request waits for the answer that another process fetches, before it fetches it itself. A stale answer that may
+    /// be used (`stale-while-revalidate`) is returned at once. Default 2 s.
+    public var leaseWait = Duration.seconds(2)
+    /// How eagerly a fresh answer is fetched again before it expires, by one process at random (β of XFetch); 0 for never. Only
+    /// `CachePolicy.http` does so. Default 1.
+    public var earlyRefresh = 1.0
+    /// A key of 32 bytes that everything is sealed with (AES-256-GCM), under keys that are digests. Processes with another key
+    /// share nothing with those. Default `nil`: not sealed.
+    public var encryptionKey: Data?
+
+    /// Makes the default settings.
+    public init() {}
+
+    func validate() throws(FleetError) {
+        guard bodyLimit >= 0 else { throw .configuration("bodyLimit is \(bodyLimit); give a number from 0") }
+        for (name, time) in [("maxLifetime", maxLifetime), ("maxLease", maxLease)] where time < .milliseconds(1) {
+            throw .configuration("\(name) is \(time); give a time above zero")
+        }
+        guard leaseWait >= .zero else { throw .configuration("leaseWait is \(leaseWait); give a time from zero") }
+        guard earlyRefresh >= 0, earlyRefresh.isFinite else {
+            throw .configuration("earlyRefresh is \(earlyRefresh); give a number from 0, usually 1")
+        }
+        if let count = encryptionKey?.count, count != 32 {
+            throw .configuration("the cache's encryptionKey has \(count) bytes; give 32 random ones")
+        }
+    }
+}
+
+extension Fleet {
+    /// A store of the response cache whose lowest tier is the fleet's Redis.
+    ///
+    /// ```swift
+    /// configuration.cacheMode = .shared
+    /// configuration.cacheStore = try fleet.cache(above: MemoryStore())
+    /// ```
+    ///
+    /// Redis takes only answers that everybody may share: those that say `private` and those to requests with credentials stay in
+    /// the local store, unless they belong to a partition. Each process, and each manager, needs a store of its own.
+    ///
+    /// - Parameters:
+    ///   - local: The tier of this process that look-ups try first: memory, disk, or a `TieredStore` of both. It must not be
+    ///     used elsewhere.
+    ///   - options: The settings.
+    /// - Throws: ``FleetError/Kind/configuration`` when a setting cannot work.
+    public func cache(
+        above local: any CacheStore, _ options: FleetCacheOptions = FleetCacheOptions()
+    ) throws(FleetError) -> any CacheStore {
+        let store = try cacheTier(options)
+        guard let tiers = local as? TieredStore else { return Self.tier(local, over: store) }
+        return Self.tier(tiers.upper, over: Self.tier(tiers.lower, over: store))
+    }
+
+    private static func tier(_ upper: any CacheStore, over lower: any CacheStore) -> TieredStore {
+        let limit = (upper as? MemoryStore).map { min($0.byteLimit / 8, 1 << 20) } ?? 1 << 20
+        return TieredStore(upper, over: lower, copyLimit: limit)
+    }
+
+    /// The Redis tier alone.
+    package func cacheTier(_ options: FleetCacheOptions) throws(FleetError) -> FleetStore {
+        try options.validate()
+        do {
+            return FleetStore(self, options, try FleetCacheCoding(self, key: options.encryptionKey))
+        } catch {
+            throw .configuration("the cache cannot be sealed: \(error)")
+        }
+    }
+}

@@ -1,0 +1,193 @@
+internal import Cryptography
+internal import FoundationEssentials
+internal import HTTPCore
+internal import ResponseCache
+
+/// The names of the keys in Redis, and the bytes of their values.
+///
+/// ```
+/// PREFIX:c1:KEY:e:DIGEST              an entry of each variant: a hash with h… (head), m… (record), b… (small body), t… (last use)
+/// PREFIX:c1:KEY:e:DIGEST:ID:N         chunk N of a larger body
+/// PREFIX:c1:KEY:g:DIGEST              the generation of a tag, URL, server, domain or partition
+/// PREFIX:c1:KEY:r                     the generation of everything, and the removals that no generation covers
+/// PREFIX:c1:KEY:l:DIGEST              a lease
+/// ```
+///
+/// `1` is the format and `KEY` tells the encryption key: releases and keys that do not understand each other share nothing.
+struct FleetCacheCoding: Sendable {
+    static let format = "c1"
+
+    let channel: String
+    let rulesKey: String
+    let generationPrefix: String
+    private let prefix: String
+    private let sealer: EntrySealer
+
+    init(_ fleet: Fleet, key: Data?) throws {
+        sealer = try EntrySealer(key: key)
+        let name = key == nil ? "0" : String(UInt64(bitPattern: sealer.keyNumber), radix: 16)
+        prefix = fleet.key(Self.format, name)
+        channel = fleet.channel("\(Self.format):\(name)")
+        rulesKey = prefix + ":r"
+        generationPrefix = prefix + ":g:"
+    }
+
+    // MARK: Names
+
+    private func digest(_ name: String, _ text: String) -> String {
+        // A primary key is such a digest already.
+        if !sealer.isSealing, name == "key", text.utf8.count == 64,
+            text.utf8.allSatisfy({ (48...57).contains($0) || (97...102).contains($0) })
+        {
+            return text
+        }
+        let bytes =
+            sealer.isSealing
+            ? try? sealer.column(name, text) : try? MessageDigest.of(Data((name + "\0" + text).utf8), .sha256)
+        return MessageDigest.hexadecimal((bytes ?? []).prefix(20))
+    }
+
+    func entryKey(_ primaryKey: String) -> String { prefix + ":e:" + digest("key", primaryKey) }
+
+    func leaseKey(_ name: String) -> String { prefix + ":l:" + digest("lease", name) }
+
+    /// The suffix of a variant's fields.
+    func variantField(_ variant: String) -> String { variant.isEmpty ? "" : digest("variant", variant) }
+
+    /// The key of a selection's generation; `nil` for a selection that has none.
+    func generationKey(_ selection: CacheSelection) -> String? {
+        switch selection {
+        case .tag(let text): generationPrefix + digest("tag", text)
+        case .url(let text): generationPrefix + digest("url", text)
+        case .server(let text): generationPrefix + digest("server", text)
+        case .domain(let text): generationPrefix + digest("domain", text)
+        case .partition(let text): generationPrefix + digest("partition", text)
+        case .all, .key, .primaryKey, .urlPrefix, .storedBefore: nil
+        }
+    }
+
+    /// The keys of the generations that an entry depends on.
+    func generationKeys(of entry: CacheEntry) -> [String] {
+        var selections = entry.tags.map { CacheSelection.tag($0) }
+        selections.append(.url(entry.url))
+        if let server = entry.server { selections.append(.server(server)) }
+        if let domain = entry.domain { selections.append(.domain(domain)) }
+        if let partition = entry.partition { selections.append(.partition(partition)) }
+        return selections.compactMap { generationKey($0) }
+    }
+
+    // MARK: Records
+
+    private static let isExpired: UInt8 = 1
+    private static let isPinned: UInt8 = 2
+
+    private func associated(_ key: CacheKey, _ id: String) -> [UInt8] {
+        Array((digest("key", key.primary) + ":" + variantField(key.variant) + ":" + id).utf8)
+    }
+
+    /// The record of an entry. `id` is the random name of its body.
+    func record(of entry: CacheEntry, id: String) throws -> [UInt8] {
+        var bytes: [UInt8] = [(entry.isExpired ? Self.isExpired : 0) | (entry.isPinned ? Self.isPinned : 0)]
+        bytes += Self.bytes(of: entry.lastUse)
+        bytes += EntryCoding.encode(entry)
+        return try sealer.seal(bytes, salt: Array(id.utf8)) { associated(entry.key, id) }
+    }
+
+    /// The entry of a record; `nil` when it is damaged, or belongs to another key.
+    func entry(of record: Data, primaryKey: String, variantField: String, id: String) -> CacheEntry? {
+        let bytes = sealer.open(Array(record), salt: Array(id.utf8)) {
+            Array((digest("key", primaryKey) + ":" + variantField + ":" + id).utf8)
+        }
+        guard let bytes, bytes.count > 9, var entry = EntryCoding.decode(Array(bytes[9...])),
+            let lastUse = Self.date(bytes[1..<9])
+        else { return nil }
+        entry.isExpired = bytes[0] & Self.isExpired != 0
+        entry.isPinned = bytes[0] & Self.isPinned != 0
+        entry.lastUse = lastUse
+        return entry
+    }
+
+    static func bytes(of date: Date) -> [UInt8] {
+        withUnsafeBytes(of: date.timeIntervalSinceReferenceDate.bitPattern.bigEndian) { Array($0) }
+    }
+
+    static func date(_ bytes: some Collection<UInt8>) -> Date? {
+        guard bytes.count == 8 else { return nil }
+        let time = Double(bitPattern: bytes.reduce(0) { $0 << 8 | UInt64($1) })
+        return time.isFinite ? Date(timeIntervalSinceReferenceDate: time) : nil
+    }
+
+    // MARK: Bodies
+
+    /// The largest body that is kept with its entry.
+    static let inlineLimit = 64 << 10
+    /// The bytes of a chunk before sealing.
+    static let chunkByteCount = 256 << 10
+
+    /// A chunk of a body, sealed, or followed by a digest that names its place.
+    func seal(_ chunk: Data, number: Int, isLast: Bool, id: String) throws -> Data {
+        if let cipher = try sealer.bodyCipher(salt: Array(id.utf8)) {
+            return Data(try cipher.seal(chunk, number: UInt64(number), isLast: isLast))
+        }
+        return chunk + (try Self.digest(chunk, number, isLast, id))
+    }
+
+    /// The bytes of a chunk; `nil` when it is damaged, or belongs elsewhere.
+    func open(_ chunk: Data, number: Int, isLast: Bool, id: String) -> Data? {
+        if sealer.isSealing {
+            guard let cipher = try? sealer.bodyCipher(salt: Array(id.utf8)) else { return nil }
+            return (try? cipher.open(chunk, number: UInt64(number), isLast: isLast)).map { Data($0) }
+        }
+        let body = chunk.dropLast(32)
+        guard chunk.count >= 32, let digest = try? Self.digest(body, number, isLast, id),
+            digest.elementsEqual(chunk.suffix(32))
+        else { return nil }
+        return body
+    }
+
+    private static func digest(_ chunk: Data, _ number: Int, _ isLast: Bool, _ id: String) throws -> [UInt8] {
+        var digest = MessageDigest(.sha256)
+        digest.update(Data("\(id) \(number) \(isLast) ".utf8))
+        digest.update(chunk)
+        return try digest.finalize()
+    }
+
+    // MARK: Messages
+
+    /// A message to the other processes.
+    enum Message {
+        /// These entries have changed.
+        case changed(CacheSelection)
+        /// The lease with this key is free.
+        case free(String)
+    }
+
+    private static let changed = UInt8(ascii: "S")
+    private static let free = UInt8(ascii: "L")
+
+    func message(_ message: Message, from sender: [UInt8]) throws -> Data {
+        switch message {
+        case .changed(let selection): Data([Self.changed] + sender + (try sealer.sealChange(selection.encoded)))
+        case .free(let key): Data([Self.free] + sender + key.utf8)
+        }
+    }
+
+    /// The message of another process; `nil` for one's own. Of what is not understood, everything may have changed.
+    func message(_ bytes: Data, unlessFrom sender: [UInt8]) -> Message? {
+        guard bytes.count > sender.count, let kind = bytes.first else { return .changed(.all) }
+        if bytes.dropFirst().starts(with: sender) { return nil }
+        let rest = Array(bytes.dropFirst(1 + sender.count))
+        switch kind {
+        case Self.free: return .free(String(decoding: rest, as: UTF8.self))
+        case Self.changed: return .changed(selection(rest) ?? .all)
+        default: return .changed(.all)
+        }
+    }
+
+    /// A selection as it is kept among the removals.
+    func rule(_ selection: CacheSelection) throws -> Data { Data(try sealer.sealChange(selection.encoded)) }
+
+    func selection(_ bytes: [UInt8]) -> CacheSelection? {
+        (sealer.isSealing ? sealer.openChange(bytes) : bytes).flatMap { CacheSelection(encoded: $0) }
+    }
+}

@@ -1,0 +1,110 @@
+internal import FoundationEssentials
+internal import Platform
+internal import ResponseCache
+internal import Synchronization
+
+/// What a process hears of the others: changed entries, ended leases, and the removals by prefix and by time.
+final class FleetCacheHub: Sendable {
+    /// The removals that no generation covers, of one generation of everything.
+    private struct Rules {
+        var epoch = ""
+        var rules: [Int: CacheSelection] = [:]
+        /// All up to this number are known.
+        var known = 0
+    }
+
+    let feeds = CacheInvalidations.Group()
+    /// The name of this object in its messages.
+    let sender = (0..<8).map { _ in UInt8.random(in: 0...255) }
+    private let coding: FleetCacheCoding
+    private let received: FleetCounter
+    private let waiters = Mutex<[String: [UInt64: Waiter<Bool>]]>([:])
+    private let nextWaiter = Atomic<UInt64>(0)
+    private let rules = Mutex(Rules())
+    private let limits = TimeLimits()
+
+    init(_ coding: FleetCacheCoding, _ counters: FleetCounters) {
+        self.coding = coding
+        received = counters.counter("cache.invalidations.received")
+    }
+
+    /// Takes a message, on the engine's thread.
+    func hear(_ message: RedisMessage) {
+        switch message {
+        case .interrupted: break
+        case .subscribed:
+            // What was published until now may have been missed.
+            feeds.send(.all)
+            endAllWaits()
+        case .message(let value):
+            guard let bytes = value.data, let message = coding.message(bytes, unlessFrom: sender) else { return }
+            switch message {
+            case .changed(let selection):
+                received.add()
+                feeds.send(selection)
+            case .free(let key): endWaits(for: key)
+            }
+        }
+    }
+
+    // MARK: Leases
+
+    /// Waits for the end of leases with a key. Begun before the lease is asked for, so that no end is missed.
+    func beginWait(for key: String) -> (number: UInt64, waiter: Waiter<Bool>) {
+        let number = nextWaiter.wrappingAdd(1, ordering: .relaxed).newValue
+        let waiter = Waiter<Bool>()
+        waiters.withLock { $0[key, default: [:]][number] = waiter }
+        return (number, waiter)
+    }
+
+    func endWait(for key: String, _ number: UInt64) {
+        waiters.withLock { waiters in
+            waiters[key]?[number] = nil
+            if waiters[key]?.isEmpty == true { waiters[key] = nil }
+        }
+    }
+
+    /// Returns whether the lease has ended, or `false` at the limit.
+    func wait(_ waiter: Waiter<Bool>, within limit: Duration) async throws -> Bool {
+        try await limits.value(of: waiter, within: limit, late: .success(false))
+    }
+
+    func endWaits(for key: String) {
+        let ended = waiters.withLock { $0[key].map { Array($0.values) } ?? [] }
+        for waiter in ended { waiter.end(.success(true)) }
+    }
+
+    private func endAllWaits() {
+        for waiter in waiters.withLock({ $0.values.flatMap(\.values) }) { waiter.end(.success(true)) }
+    }
+
+    // MARK: Removals
+
+    /// Whether a removal with a number from `first` to `last` selects an entry; `nil` when they must be fetched first.
+    func isRemoved(_ entry: CacheEntry, epoch: String, after first: Int, upTo last: Int) -> Bool? {
+        guard last > first else { return false }
+        return rules.withLock { rules in
+            guard rules.epoch == epoch, rules.known >= last else { return nil }
+            return rules.rules.contains { $0.key > first && $0.key <= last && $0.value.selects(entry) }
+        }
+    }
+
+    /// Takes the fields of the key with the removals.
+    func take(_ fields: [RedisValue]) {
+        var new = Rules()
+        for index in stride(from: 0, to: fields.count - 1, by: 2) {
+            guard let name = fields[index].text else { continue }
+            switch name {
+            case "e": new.epoch = fields[index + 1].text ?? ""
+            case "n": new.known = fields[index + 1].integer.map { Int($0) } ?? 0
+            default:
+                // What cannot be read may select everything.
+                guard let number = Int(name) else { continue }
+                new.rules[number] = fields[index + 1].data.flatMap { coding.selection(Array($0)) } ?? .all
+            }
+        }
+        rules.withLock { [new] rules in
+            if rules.epoch != new.epoch || rules.known < new.known { rules = new }
+        }
+    }
+}

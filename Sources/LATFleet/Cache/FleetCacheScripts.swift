@@ -1,0 +1,312 @@
+/// The scripts of the cache tier. Each is one step of Redis: nobody sees half of it.
+///
+/// The head of an entry is words: format, version (two), begin of the fetch by Redis' clock, time of the origin in milliseconds, end in milliseconds, ID of the
+/// body, its chunks, its bytes, the generation of everything and the number of removals then, and a digest and a
+/// generation for each tag, URL, server, domain and partition. An entry counts only while all its generations are those of now; a
+/// generation that was evicted is another one. Which generations an entry has is known only from its head, so that these keys are no
+/// `KEYS` of the look-up.
+enum FleetCacheScripts {
+    private static let common = """
+        local function words(head)
+          local f = {}
+          for w in string.gmatch(head, '%S+') do f[#f + 1] = w end
+          return f
+        end
+        local function alive(head, now, epoch, prefix)
+          local f = words(head)
+          if f[1] ~= '1' or #f < 11 or #f % 2 == 0 or f[10] ~= epoch or tonumber(f[6]) <= now then return nil end
+          if #f > 11 then
+            local keys = {}
+            for i = 12, #f, 2 do keys[#keys + 1] = prefix .. f[i] end
+            local values = redis.call('MGET', unpack(keys))
+            for i = 1, #keys do if values[i] ~= f[11 + 2 * i] then return nil end end
+          end
+          return f
+        end
+        local function living(head, now, epoch, prefix)
+          if not head or not epoch then return nil end
+          local ok, f = pcall(alive, head, now, epoch, prefix)
+          return ok and f or nil
+        end
+        local function clock()
+          local t = redis.call('TIME')
+          return t[1] * 1000000 + t[2]
+        end
+        local function rules(key)
+          local r = redis.pcall('HMGET', key, 'e', 'n')
+          if r.err or not r[1] or not tonumber(r[2]) then return nil, 0 end
+          return r[1], r[2]
+        end
+        local function field(key, name)
+          local value = redis.pcall('HGET', key, name)
+          return type(value) == 'string' and value or nil
+        end
+        local function free(key, head)
+          local ok, f = pcall(words, head or '')
+          local count = ok and tonumber(f[8]) or 0
+          for i = 0, math.min(count, 4096) - 1 do redis.call('PEXPIRE', key .. ':' .. f[7] .. ':' .. i, 60000) end
+        end
+        local function drop(key, v)
+          free(key, field(key, 'h' .. v))
+          return redis.call('HDEL', key, 'h' .. v, 'm' .. v, 'b' .. v, 't' .. v)
+        end
+        local function generations(first, prefix, fresh, ttl)
+          local out = ''
+          for i = first, #KEYS do
+            local g = redis.pcall('GET', KEYS[i])
+            if type(g) ~= 'string' or not string.find(g, '^%w+$') then
+              g = fresh
+              redis.call('SET', KEYS[i], g, 'PX', ttl)
+            else
+              redis.call('PEXPIRE', KEYS[i], ttl)
+            end
+            out = out .. ' ' .. string.sub(KEYS[i], #prefix + 1) .. ' ' .. g
+          end
+          return out
+        end
+        local function run()
+          local info = redis.pcall('INFO', 'server')
+          return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '0'
+        end
+        local function tell(channel, message) redis.pcall('PUBLISH', channel, message) end
+
+        """
+
+    /// Removes everything if the server was restarted since, because it may have lost the newest of it.
+    /// KEYS: rules. ARGV: random, life of generations.
+    static let check = RedisScript(
+        "the cache's check for a restart",
+        common + """
+            local id = run()
+            if redis.pcall('HGET', KEYS[1], 'r') == id then return 0 end
+            redis.call('UNLINK', KEYS[1])
+            redis.call('HSET', KEYS[1], 'e', string.format('%.0f', clock()) .. ARGV[1], 'n', '0', 'r', id)
+            redis.call('PEXPIRE', KEYS[1], ARGV[2])
+            return 1
+            """)
+
+    /// KEYS: entry, rules. ARGV: prefix of generations. Returns the time, the number of removals
+    /// and, for each variant, its name and fields.
+    static let lookUp = RedisScript(
+        "the cache's look-up",
+        common + """
+            local all = redis.pcall('HGETALL', KEYS[1])
+            if all.err or #all == 0 then return { clock() } end
+            local epoch, count = rules(KEYS[2])
+            if not epoch then return { clock() } end
+            local us = clock()
+            local now = math.floor(us / 1000)
+            local at = {}
+            for i = 1, #all, 2 do at[all[i]] = all[i + 1] end
+            local out = { us, count }
+            for name, head in pairs(at) do
+              if string.sub(name, 1, 1) == 'h' and living(head, now, epoch, ARGV[1]) then
+                local v = string.sub(name, 2)
+                for _, value in ipairs({ v, head, at['m' .. v] or '', at['b' .. v] or false, at['t' .. v] or '' }) do
+                  out[#out + 1] = value
+                end
+              end
+            end
+            return out
+            """)
+
+    /// KEYS: entry, rules, lease, generations. ARGV: variant, second half of the version, lease, time of the origin, life, ID, chunks,
+    /// bytes, record, whether a body is inline, body, what it may replace, channel, message, life of generations, their prefix, begin
+    /// of the fetch. Returns whether it was stored, the version, and the number of variants.
+    ///
+    /// Of two answers that were fetched within a minute, the one whose fetch began later stays.
+    static let commit = RedisScript(
+        "the cache's commit",
+        common + """
+            local key, v = KEYS[1], ARGV[1]
+            local lease, date, ttl, prefix = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[16]
+            local us = clock()
+            local now = math.floor(us / 1000)
+            local began = lease > 0 and lease or tonumber(ARGV[17])
+            if began > us or began < us - 60000000 then began = 0 end
+            local kind = redis.call('TYPE', key).ok
+            if kind ~= 'hash' and kind ~= 'none' then redis.call('UNLINK', key) end
+            local epoch, count = rules(KEYS[2])
+            local head = field(key, 'h' .. v)
+            local f = living(head, now, epoch, prefix)
+            local function refused()
+              for i = 0, tonumber(ARGV[7]) - 1 do redis.call('UNLINK', key .. ':' .. ARGV[6] .. ':' .. i) end
+              return { 0 }
+            end
+            if lease > 0 then
+              local holder = redis.pcall('GET', KEYS[3])
+              if type(holder) == 'string' then
+                local number = tonumber(string.match(holder, '^(%d+) ') or '')
+                if number and number > lease then return refused() end
+                if holder == 'pass' then redis.call('UNLINK', KEYS[3]) end
+              end
+            end
+            if f then
+              local version = tonumber(f[2])
+              if ARGV[12] == '-' then return refused() end
+              if ARGV[12] ~= '*' and ARGV[12] ~= f[2] .. ' ' .. f[3] then return refused() end
+              if ARGV[12] == '*' and us - version < 60000000 then
+                local other, made = tonumber(f[4]), tonumber(f[5])
+                if began > 0 and other > 0 then
+                  if began < other then return refused() end
+                elseif date > 0 and date < made then
+                  return refused()
+                end
+              end
+              if us <= version then us = version + 1 end
+            end
+            local version = string.format('%.0f', us)
+            local fresh = version .. ARGV[2]
+            -- The first change needs memory: a server that has none refuses it before anything else is changed.
+            if epoch then
+              redis.call('HSET', KEYS[2], 'n', count)
+            else
+              epoch, count = fresh, '0'
+              if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('UNLINK', KEYS[2]) end
+              redis.call('HSET', KEYS[2], 'e', epoch, 'n', count, 'r', run())
+            end
+            for i = 0, tonumber(ARGV[7]) - 1 do
+              if redis.call('PEXPIRE', key .. ':' .. ARGV[6] .. ':' .. i, ttl) == 0 then return { -1 } end
+            end
+            redis.call('PEXPIRE', KEYS[2], ARGV[15])
+            local gens = generations(4, prefix, fresh, ARGV[15])
+            drop(key, v)
+            local words = { '1', version, ARGV[2], string.format('%.0f', began), ARGV[4], string.format('%.0f', now + ttl), ARGV[6], ARGV[7], ARGV[8],
+              epoch, count }
+            redis.call('HSET', key, 'h' .. v, table.concat(words, ' ') .. gens, 'm' .. v, ARGV[9])
+            if ARGV[10] == '1' then redis.call('HSET', key, 'b' .. v, ARGV[11]) end
+            if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
+            local variants, oldest, time = 0, nil, nil
+            for _, name in ipairs(redis.call('HKEYS', key)) do
+              if string.sub(name, 1, 1) == 'h' then
+                local other = string.sub(name, 2)
+                local o = living(field(key, name), now, epoch, prefix)
+                if o then
+                  variants = variants + 1
+                  if not time or tonumber(o[2]) < time then oldest, time = other, tonumber(o[2]) end
+                else
+                  drop(key, other)
+                end
+              end
+            end
+            if variants > 64 then
+              drop(key, oldest)
+              variants = variants - 1
+            end
+            tell(ARGV[13], ARGV[14])
+            return { 1, version, variants }
+            """)
+
+    /// KEYS: entry, rules, generations. ARGV: variant, version or nothing, random, life, record, channel, message, life of
+    /// generations, their prefix.
+    static let update = RedisScript(
+        "the cache's update",
+        common + """
+            local key, v, ttl = KEYS[1], ARGV[1], tonumber(ARGV[4])
+            local us = clock()
+            local now = math.floor(us / 1000)
+            local epoch, count = rules(KEYS[2])
+            local f = living(field(key, 'h' .. v), now, epoch, ARGV[9])
+            if not f or (ARGV[2] ~= '' and ARGV[2] ~= f[2] .. ' ' .. f[3]) then return 0 end
+            redis.call('HSET', KEYS[2], 'n', count)
+            for i = 0, tonumber(f[8]) - 1 do redis.call('PEXPIRE', key .. ':' .. f[7] .. ':' .. i, ttl) end
+            local gens = generations(3, ARGV[9], string.format('%.0f', us) .. ARGV[3], ARGV[8])
+            f[6] = string.format('%.0f', now + ttl)
+            redis.call('PEXPIRE', KEYS[2], ARGV[8])
+            redis.call('HSET', key, 'h' .. v, table.concat(f, ' ', 1, 11) .. gens, 'm' .. v, ARGV[5])
+            redis.call('HDEL', key, 't' .. v)
+            if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
+            tell(ARGV[6], ARGV[7])
+            return 1
+            """)
+
+    /// KEYS: entry. ARGV: variant, time.
+    static let touch = RedisScript(
+        "the cache's touch",
+        """
+        if redis.call('HEXISTS', KEYS[1], 'h' .. ARGV[1]) == 1 then redis.call('HSET', KEYS[1], 't' .. ARGV[1], ARGV[2]) end
+        return 1
+        """)
+
+    /// Removes an entry, all of a key, or a generation. KEYS: the key. ARGV: channel, message, and the variant of an entry.
+    static let remove = RedisScript(
+        "the cache's removal",
+        common + """
+            local key = KEYS[1]
+            if redis.call('TYPE', key).ok == 'hash' then
+              if ARGV[3] then
+                drop(key, ARGV[3])
+              else
+                for _, name in ipairs(redis.call('HKEYS', key)) do
+                  if string.sub(name, 1, 1) == 'h' then free(key, field(key, name)) end
+                end
+                redis.call('UNLINK', key)
+              end
+            else
+              redis.call('UNLINK', key)
+            end
+            tell(ARGV[1], ARGV[2])
+            return 1
+            """)
+
+    /// Adds a removal that no generation covers. So many of them are kept; then everything is removed instead.
+    /// KEYS: rules. ARGV: removal, channel, message.
+    static let removeByRule = RedisScript(
+        "the cache's removal by prefix",
+        common + """
+            local epoch, count = rules(KEYS[1])
+            if epoch then
+              local number = tonumber(count) + 1
+              if number > 256 then
+                redis.call('UNLINK', KEYS[1])
+              else
+                redis.call('HSET', KEYS[1], 'n', number, tostring(number), ARGV[1])
+              end
+            end
+            tell(ARGV[2], ARGV[3])
+            return 1
+            """)
+
+    /// Drops a variant, and tells so if it was there. KEYS: entry. ARGV: channel, message, variant.
+    static let drop = RedisScript(
+        "the cache's drop",
+        common + """
+            if redis.call('TYPE', KEYS[1]).ok == 'hash' and drop(KEYS[1], ARGV[3]) > 0 then tell(ARGV[1], ARGV[2]) end
+            return 1
+            """)
+
+    /// KEYS: lease. ARGV: random token, milliseconds. Returns 1 and the number for the lease, 0 and the milliseconds it is held, or
+    /// 2 and a number when nobody needs to wait.
+    static let lease = RedisScript(
+        "the cache's lease",
+        common + """
+            local us = clock()
+            local held = redis.pcall('GET', KEYS[1])
+            if type(held) == 'string' then
+              local number = tonumber(string.match(held, '^(%d+) ') or '')
+              local left = redis.call('PTTL', KEYS[1])
+              if left > 0 then
+                if held == 'pass' then return { 2, string.format('%.0f', us) } end
+                if number then return { 0, left } end
+              end
+              if number and us <= number then us = number + 1 end
+            end
+            local text = string.format('%.0f', us)
+            redis.call('SET', KEYS[1], text .. ' ' .. ARGV[1], 'PX', ARGV[2])
+            return { 1, text }
+            """)
+
+    /// KEYS: lease. ARGV: its value, milliseconds for which nobody needs to wait, channel, message.
+    static let release = RedisScript(
+        "the end of the cache's lease",
+        common + """
+            if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+            if ARGV[2] == '0' then
+              redis.call('UNLINK', KEYS[1])
+            else
+              redis.call('SET', KEYS[1], 'pass', 'PX', ARGV[2])
+            end
+            tell(ARGV[3], ARGV[4])
+            return 1
+            """)
+}

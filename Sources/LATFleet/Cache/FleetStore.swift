@@ -1,0 +1,318 @@
+package import FoundationEssentials
+package import HTTPCore
+internal import Platform
+package import ResponseCache
+internal import Synchronization
+
+/// The tier of the response cache in the Redis of a fleet.
+///
+/// It never returns an answer that was removed, and never lets an older answer replace a newer one: versions are Redis' clock at
+/// the commit, and the answer whose fetch began later by that clock counts as newer. Where Redis fails, look-ups find nothing within
+/// the budget, an answer stays in the tier above (``CacheEntry/version`` is then `nil`), and only removals throw, so that they are
+/// tried again.
+package final class FleetStore: CacheCoordinating, CacheInvalidating {
+    let fleet: Fleet
+    let options: FleetCacheOptions
+    let coding: FleetCacheCoding
+    let hub: FleetCacheHub
+    let counts: FleetCacheCounts
+    private let subscription: RedisSubscription
+    /// Redis' clock less that of this process, in microseconds.
+    private let clock = Mutex<RemoteClock?>(nil)
+    /// The entries in Redis that are older than what this process has, because it could not replace them.
+    private let outdated = Mutex<Set<CacheKey>>([])
+    /// The number of the connection on which the server was asked whether it was restarted.
+    private let checkedConnection = Atomic(-1)
+    /// Until when nothing is asked, because Redis was just late: in nanoseconds.
+    private let restUntil = Atomic<Int64>(0)
+
+    init(_ fleet: Fleet, _ options: FleetCacheOptions, _ coding: FleetCacheCoding) {
+        self.fleet = fleet
+        self.options = options
+        self.coding = coding
+        let hub = FleetCacheHub(coding, fleet.counters)
+        self.hub = hub
+        counts = FleetCacheCounts(fleet.counters)
+        subscription = fleet.redis.subscribe(coding.channel) { hub.hear($0) }
+    }
+
+    // MARK: Asking
+
+    /// The longest rest after a late answer. A request that makes several look-ups thus waits for one.
+    private static let longestRest = Duration.milliseconds(100)
+
+    /// Runs a script for a request; `nil` when Redis fails.
+    func ask(_ script: RedisScript, _ keys: [String], _ arguments: [RedisArgument]) async -> RedisValue? {
+        await asked { () throws(FleetError) in try await fleet.redis.run(script, keys: keys, arguments, .lookUp) }
+    }
+
+    /// Runs a command for a request; `nil` when Redis fails.
+    func asked<Value>(_ body: () async throws(FleetError) -> Value) async -> Value? {
+        let now = MonotonicTime.now
+        guard restUntil.load(ordering: .relaxed) <= now.nanoseconds else { return nil }
+        do throws(FleetError) {
+            return try await body()
+        } catch {
+            if error.kind == .timeout {
+                let rest = min(fleet.configuration.lookUpBudget * 5, Self.longestRest)
+                restUntil.store((MonotonicTime.now + rest.roundedUpMilliseconds).nanoseconds, ordering: .relaxed)
+            }
+            counts.failed.add()
+            return nil
+        }
+    }
+
+    /// Whether what the server has can be relied on: it was not restarted, or everything older is removed.
+    private func isChecked() async -> Bool {
+        let connection = fleet.redis.status.connectionCount
+        if checkedConnection.load(ordering: .relaxed) == connection { return true }
+        let arguments: [RedisArgument] = [.text("\(UInt64.random(in: 1 ... .max))"), .integer(generationLife)]
+        guard await ask(FleetCacheScripts.check, [coding.rulesKey], arguments) != nil else { return false }
+        checkedConnection.store(connection, ordering: .relaxed)
+        return true
+    }
+
+    // MARK: Reading
+
+    package func entries(for primaryKey: String) async throws -> [CacheEntry] {
+        guard await isChecked(), await dropOutdated(primaryKey) else {
+            counts.misses.add()
+            return []
+        }
+        let key = coding.entryKey(primaryKey)
+        let start = MonotonicTime.now
+        let reply = await ask(
+            FleetCacheScripts.lookUp, [key, coding.rulesKey], [.text(coding.generationPrefix)])
+        if let time = reply?.array?.first?.integer { clock.withLock { $0 = RemoteClock(time, since: start, $0) } }
+        guard let fields = reply?.array, fields.count >= 2, let count = fields[1].integer else {
+            counts.misses.add()
+            return []
+        }
+        var found: [(entry: CacheEntry, head: FleetEntryHead)] = []
+        for start in stride(from: 2, to: fields.count - 4, by: 5) {
+            if let entry = entry(fields[start..<start + 5], primaryKey) { found.append(entry) }
+        }
+        found = await withoutRemoved(found, count: Int(count))
+        if found.isEmpty { counts.misses.add() } else { counts.hits.add() }
+        return found.sorted { $0.head.version.number > $1.head.version.number }.map(\.entry)
+    }
+
+    /// The entry of the fields of a variant; `nil` when it is damaged, of another format or sealed with another key.
+    private func entry(_ fields: ArraySlice<RedisValue>, _ primaryKey: String) -> (CacheEntry, FleetEntryHead)? {
+        let at = fields.startIndex
+        guard let field = fields[at].text, let head = fields[at + 1].text.flatMap({ FleetEntryHead($0) }),
+            let record = fields[at + 2].data,
+            var entry = coding.entry(of: record, primaryKey: primaryKey, variantField: field, id: head.id),
+            entry.isCredible(for: primaryKey), coding.variantField(entry.key.variant) == field
+        else { return nil }
+        if let body = fields[at + 3].data {
+            guard let body = coding.open(body, number: 0, isLast: true, id: head.id),
+                Int64(body.count) == head.byteCount
+            else { return nil }
+            entry.attachedBody = body
+        } else if head.chunkCount == 0 {
+            return nil
+        }
+        if let time = fields[at + 4].data.flatMap({ FleetCacheCoding.date($0) }) { entry.lastUse = time }
+        entry.bodyByteCount = head.byteCount
+        entry.version = head.version
+        entry.tier = .remote
+        entry.note = head
+        return (entry, head)
+    }
+
+    /// The entries that no removal by prefix or by time selects.
+    private func withoutRemoved(
+        _ found: [(entry: CacheEntry, head: FleetEntryHead)], count: Int
+    ) async -> [(entry: CacheEntry, head: FleetEntryHead)] {
+        var left: [(entry: CacheEntry, head: FleetEntryHead)] = []
+        for item in found {
+            func isRemoved() -> Bool? {
+                hub.isRemoved(item.entry, epoch: item.head.epoch, after: item.head.ruleCount, upTo: count)
+            }
+            var answer = isRemoved()
+            if answer == nil {
+                let fields = await asked { () throws(FleetError) in
+                    try await fleet.redis.call(RedisCommand("HGETALL", [.text(coding.rulesKey)]), .lookUp)
+                }
+                if let fields = fields?.array { hub.take(fields) }
+                answer = isRemoved()
+            }
+            // What cannot be known counts as removed.
+            if answer == false { left.append(item) }
+        }
+        return left
+    }
+
+    /// Chunks that are asked for together.
+    private static let readAhead = 4
+
+    package func body(of entry: CacheEntry) async throws -> ResponseBody? {
+        if let body = entry.attachedBody { return ResponseBody(body) }
+        guard let head = entry.note as? FleetEntryHead, head.chunkCount > 0, head.byteCount <= options.bodyLimit else {
+            return nil
+        }
+        let key = coding.entryKey(entry.key.primary)
+        var body = Data(capacity: Int(head.byteCount))
+        for first in stride(from: 0, to: head.chunkCount, by: Self.readAhead) {
+            let numbers = first..<min(first + Self.readAhead, head.chunkCount)
+            let reply = await asked { () throws(FleetError) in
+                try await fleet.redis.call(
+                    RedisCommand("MGET", numbers.map { .text("\(key):\(head.id):\($0)") }), .lookUp)
+            }
+            guard let chunks = reply?.array, chunks.count == numbers.count else { return nil }
+            for (number, chunk) in zip(numbers, chunks) {
+                guard let sealed = chunk.data,
+                    let chunk = coding.open(sealed, number: number, isLast: number == head.chunkCount - 1, id: head.id),
+                    Int64(body.count + chunk.count) <= head.byteCount
+                else {
+                    counts.lost.add()
+                    return nil
+                }
+                body.append(chunk)
+            }
+        }
+        return Int64(body.count) == head.byteCount ? ResponseBody(body) : nil
+    }
+
+    // MARK: Writing
+
+    /// Removes the entry that this process could not replace. Until that succeeds, it is not looked up.
+    func drop(_ key: CacheKey) async {
+        let isNew = outdated.withLock { $0.insert(key).inserted }
+        // What cannot be remembered any more is forgotten with everything else.
+        if isNew, outdated.withLock({ $0.count > Self.outdatedLimit }) { try? await dropAll() }
+        if isNew { _ = await dropOutdated(key.primary) }
+    }
+
+    private static let outdatedLimit = 10_000
+
+    private func dropAll() async throws {
+        _ = try await remove(.all)
+        outdated.withLock { $0 = [] }
+    }
+
+    /// Returns whether Redis has no entry under a primary key that this process could not replace.
+    private func dropOutdated(_ primaryKey: String) async -> Bool {
+        let keys = outdated.withLock { $0.isEmpty ? [] : $0.filter { $0.primary == primaryKey } }
+        for key in keys {
+            guard let message = try? coding.message(.changed(.primaryKey(key.primary)), from: hub.sender) else {
+                return false
+            }
+            let arguments: [RedisArgument] = [
+                .text(coding.channel), .data(message), .text(coding.variantField(key.variant)),
+            ]
+            guard await ask(FleetCacheScripts.drop, [coding.entryKey(key.primary)], arguments) != nil else {
+                return false
+            }
+            _ = outdated.withLock { $0.remove(key) }
+        }
+        return true
+    }
+
+    /// When the fetch of an entry began by Redis' clock, in microseconds; 0 when it is not known.
+    func begin(of entry: CacheEntry) -> Int64 {
+        let age = -entry.requestTime.timeIntervalSinceNow
+        guard age >= 0, age < 60, let now = clock.withLock({ $0?.now }) else { return 0 }
+        return now - Int64(age * 1_000_000)
+    }
+
+    package func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
+        FleetWriter(self, entry, replacing)
+    }
+
+    package func update(_ entry: CacheEntry) async throws -> Bool {
+        var id = (entry.note as? FleetEntryHead)?.id
+        if id == nil {
+            let stored = try await entries(for: entry.key.primary).first { $0.key == entry.key }
+            id = (stored?.note as? FleetEntryHead)?.id
+        }
+        guard let id else { return false }
+        let version = entry.version.map { FleetEntryHead.text($0) } ?? ""
+        let keys = [coding.entryKey(entry.key.primary), coding.rulesKey] + coding.generationKeys(of: entry)
+        let arguments: [RedisArgument] = [
+            .text(coding.variantField(entry.key.variant)), .text(version), .text("\(UInt64.random(in: 1 ... .max))"),
+            .integer(max(1, life(of: entry))), .bytes(try coding.record(of: entry, id: id)), .text(coding.channel),
+            .data(try coding.message(.changed(.primaryKey(entry.key.primary)), from: hub.sender)),
+            .integer(generationLife), .text(coding.generationPrefix),
+        ]
+        return try await write { () throws(FleetError) in
+            try await fleet.redis.run(FleetCacheScripts.update, keys: keys, arguments, .write)
+        }.integer == 1
+    }
+
+    package func touch(_ key: CacheKey, at time: Date) async throws {
+        _ = try? await fleet.redis.run(
+            FleetCacheScripts.touch, keys: [coding.entryKey(key.primary)],
+            [.text(coding.variantField(key.variant)), .bytes(FleetCacheCoding.bytes(of: time))], .write)
+    }
+
+    package func remove(_ selection: CacheSelection) async throws -> CacheUsage {
+        let message = RedisArgument.data(try coding.message(.changed(selection), from: hub.sender))
+        let channel = RedisArgument.text(coding.channel)
+        var (script, key, arguments) = (FleetCacheScripts.remove, coding.rulesKey, [channel, message])
+        switch selection {
+        case .all: break
+        case .primaryKey(let primary): key = coding.entryKey(primary)
+        case .key(let one):
+            key = coding.entryKey(one.primary)
+            arguments.append(.text(coding.variantField(one.variant)))
+        case .urlPrefix, .storedBefore:
+            script = FleetCacheScripts.removeByRule
+            arguments.insert(.data(try coding.rule(selection)), at: 0)
+        case .tag, .url, .server, .domain, .partition: key = coding.generationKey(selection) ?? key
+        }
+        counts.removals.add()
+        _ = try await write { [script, key, arguments] () throws(FleetError) in
+            try await fleet.redis.run(script, keys: [key], arguments, .write)
+        }
+        return CacheUsage()
+    }
+
+    /// Makes a change that must not be lost.
+    private func write(_ body: () async throws(FleetError) -> RedisValue) async throws -> RedisValue {
+        do throws(FleetError) {
+            return try await body()
+        } catch {
+            counts.failed.add()
+            throw NetworkError(
+                .cache, message: "the fleet's cache could not be changed: \(error)",
+                underlying: CacheServerUnavailable())
+        }
+    }
+
+    /// How long Redis keeps an entry, in milliseconds; 0 or less when it is of no use any more.
+    func life(of entry: CacheEntry) -> Int64 {
+        let longest = options.maxLifetime.roundedUpMilliseconds
+        guard let end = entry.retainUntil else { return longest }
+        let seconds = end.timeIntervalSinceNow
+        return seconds * 1_000 >= Double(longest) ? longest : Int64(max(-1, seconds * 1_000))
+    }
+
+    /// Generations outlive the entries that depend on them.
+    var generationLife: Int64 { options.maxLifetime.roundedUpMilliseconds + 3_600_000 }
+
+    // MARK: Capabilities
+
+    package func invalidations() -> CacheInvalidations { hub.feeds.begin() }
+}
+
+/// Redis' clock, as the answers to look-ups tell it.
+private struct RemoteClock {
+    /// Redis' time less the monotonic time, in microseconds. An answer that took long tells too little, so the largest counts; it
+    /// shrinks by a thousandth of the time that passes, in case that clock was set back.
+    private let offset: Int64
+    private let time: MonotonicTime
+
+    init(_ remote: Int64, since start: MonotonicTime, _ last: RemoteClock?) {
+        let now = MonotonicTime.now
+        let seen = remote - now.nanoseconds / 1_000
+        let remembered = last.map { $0.offset - (now.nanoseconds - $0.time.nanoseconds) / 1_000_000 }
+        // Redis cannot have told a time after this process received it, nor before it asked.
+        let latest = remote - start.nanoseconds / 1_000
+        offset = min(max(seen, remembered ?? seen), latest)
+        time = now
+    }
+
+    var now: Int64 { offset + MonotonicTime.now.nanoseconds / 1_000 }
+}

@@ -1,0 +1,199 @@
+internal import Cryptography
+internal import FoundationEssentials
+internal import HTTPCore
+internal import ResponseCache
+internal import Synchronization
+
+/// Writes an entry to Redis: chunks first, which nobody finds, then everything else in one step.
+final class FleetWriter: CacheWriter {
+    private struct State {
+        /// What is not written yet.
+        var rest = Data()
+        var byteCount: Int64 = 0
+        var chunkCount = 0
+        /// Whether the entry stays in the tier above.
+        var isLocal = false
+        var isOver = false
+    }
+
+    private let store: FleetStore
+    private let entry: CacheEntry
+    private let replacing: CacheReplacement
+    /// The second half of the version.
+    private let second = UInt64.random(in: 1 ... .max)
+    /// The random name of the body.
+    private let id: String
+    private let key: String
+    private let state: Mutex<State>
+
+    /// A chunk lives so long until the commit, in milliseconds.
+    private static let uncommittedLife: Int64 = 600_000
+
+    init(_ store: FleetStore, _ entry: CacheEntry, _ replacing: CacheReplacement) {
+        self.store = store
+        self.entry = entry
+        self.replacing = replacing
+        id = Hexadecimal.random(byteCount: 12)
+        key = store.coding.entryKey(entry.key.primary)
+        var state = State()
+        state.isLocal = !Self.isForMany(entry) || store.life(of: entry) <= 0
+        self.state = Mutex(state)
+    }
+
+    deinit {
+        // What was written of an entry that was dropped.
+        let (count, isOver) = state.withLock { ($0.chunkCount, $0.isOver) }
+        if !isOver { Self.remove(count, key, id, store) }
+    }
+
+    /// Whether the processes of a fleet may share an entry (RFC 9111 §3). A partition is one user's on all of them.
+    static func isForMany(_ entry: CacheEntry) -> Bool {
+        guard !entry.varyFields.contains(RequestIdentity.field) else { return false }
+        guard entry.partition == nil else { return true }
+        let control = CacheControl(entry.headers, .shared)
+        return !control.isPrivate && (!control.noStore || control.mustUnderstand)
+    }
+
+    func append(_ data: Data) async throws {
+        let chunks = state.withLock { state -> [(Int, Data)] in
+            guard !state.isLocal, !state.isOver else { return [] }
+            state.byteCount += Int64(data.count)
+            guard state.byteCount <= store.options.bodyLimit else {
+                state.isLocal = true
+                state.rest = Data()
+                return []
+            }
+            var chunks: [(Int, Data)] = []
+            var data = data[...]
+            // Something stays, because the last chunk is known only at the commit.
+            while state.rest.count + data.count > FleetCacheCoding.chunkByteCount {
+                let part = data.prefix(FleetCacheCoding.chunkByteCount - state.rest.count)
+                data = data.dropFirst(part.count)
+                chunks.append((state.chunkCount, state.rest + part))
+                state.rest = Data()
+                state.chunkCount += 1
+            }
+            state.rest.append(data)
+            return chunks
+        }
+        for (number, chunk) in chunks { await write(chunk, number, isLast: false) }
+    }
+
+    private func write(_ chunk: Data, _ number: Int, isLast: Bool) async {
+        guard state.withLock({ !$0.isLocal }) else { return }
+        do {
+            let sealed = try store.coding.seal(chunk, number: number, isLast: isLast, id: id)
+            _ = try await store.fleet.redis.call(
+                RedisCommand(
+                    "SET", [.text("\(key):\(id):\(number)"), .data(sealed), "PX", .integer(Self.uncommittedLife)]),
+                .write)
+        } catch {
+            store.counts.failed.add()
+            state.withLock { $0.isLocal = true }
+        }
+    }
+
+    func commit() async throws -> CacheCommit {
+        let (rest, count, isOver) = state.withLock { state in
+            defer { state.isOver = true }
+            return (state.rest, state.chunkCount, state.isOver)
+        }
+        guard !isOver else {
+            throw NetworkError(.cache, message: "the writer was committed or discarded before; make another one")
+        }
+        let isInline = count == 0 && rest.count <= FleetCacheCoding.inlineLimit
+        let chunkCount = isInline ? 0 : count + 1
+        if !isInline { await write(rest, count, isLast: true) }
+        guard state.withLock({ !$0.isLocal }) else { return await kept(removing: chunkCount) }
+        let reply: RedisValue
+        do {
+            reply = try await send(isInline ? rest : nil, chunkCount)
+        } catch {
+            store.counts.failed.add()
+            return await kept(removing: chunkCount)
+        }
+        switch reply.array?.first?.integer {
+        case 1:
+            guard let number = reply.array?.dropFirst().first?.integer, let variants = reply.array?.last?.integer else {
+                break
+            }
+            store.counts.writes.add()
+            var stored = entry
+            stored.version = StoredVersion(UInt64(number), second)
+            stored.bodyByteCount = state.withLock(\.byteCount)
+            stored.tier = .remote
+            return .stored(stored, variantCount: Int(variants))
+        case 0:
+            store.counts.superseded.add()
+            return .superseded
+        default: break
+        }
+        return await kept(removing: chunkCount)
+    }
+
+    private func send(_ inline: Data?, _ chunkCount: Int) async throws -> RedisValue {
+        let coding = store.coding
+        var entry = entry.withoutLease
+        if entry.partition == nil {
+            let personal = CacheControl(entry.headers, .shared).privateFields
+            if !personal.isEmpty { entry.headers.removeAll { personal.contains($0.lowercased()) } }
+        }
+        let lease = self.entry.lease
+        let body = try inline.map { try coding.seal($0, number: 0, isLast: true, id: id) }
+        let allowed =
+            switch replacing {
+            case .anything: "*"
+            case .nothing: "-"
+            case .version(let version): FleetEntryHead.text(version)
+            }
+        let keys =
+            [key, coding.rulesKey, lease.map { $0.name.isEmpty ? key : $0.name } ?? key]
+            + coding.generationKeys(of: entry)
+        let arguments: [RedisArgument] = [
+            .text(coding.variantField(entry.key.variant)), .text("\(second)"), .integer(Int64(lease?.number ?? 0)),
+            .integer(entry.originTime.map { Int64($0.timeIntervalSince1970 * 1_000) } ?? 0),
+            .integer(store.life(of: entry)), .text(id), .integer(Int64(chunkCount)),
+            .integer(state.withLock(\.byteCount)), .bytes(try coding.record(of: entry, id: id)),
+            body == nil ? "0" : "1", .data(body ?? Data()), .text(allowed), .text(coding.channel),
+            .data(try coding.message(.changed(.primaryKey(entry.key.primary)), from: store.hub.sender)),
+            .integer(store.generationLife), .text(coding.generationPrefix), .integer(store.begin(of: self.entry)),
+        ]
+        return try await store.fleet.redis.run(FleetCacheScripts.commit, keys: keys, arguments, .write)
+    }
+
+    /// The outcome for an entry that only the tier above keeps.
+    private func kept(removing chunkCount: Int) async -> CacheCommit {
+        store.counts.skipped.add()
+        await store.drop(entry.key)
+        Self.remove(chunkCount, key, id, store)
+        var entry = entry
+        entry.version = nil
+        return .stored(entry, variantCount: nil)
+    }
+
+    private static func remove(_ count: Int, _ key: String, _ id: String, _ store: FleetStore) {
+        guard count > 0 else { return }
+        let keys = (0..<count).map { RedisArgument.text("\(key):\(id):\($0)") }
+        Task { _ = try? await store.fleet.redis.call(RedisCommand("UNLINK", keys), .write) }
+    }
+
+    func discard() async {
+        let count = state.withLock { state in
+            defer {
+                state.isOver = true
+                state.rest = Data()
+            }
+            return state.isOver ? 0 : state.chunkCount
+        }
+        Self.remove(count, key, id, store)
+    }
+}
+
+extension CacheEntry {
+    /// The entry as it is stored.
+    fileprivate var withoutLease: CacheEntry {
+        var entry = self
+        entry.lease = nil
+        return entry
+    }
+}

@@ -1,0 +1,65 @@
+internal import Platform
+
+/// Decides whether commands are sent to a server that fails: closed, open, half-open. A pure state machine.
+///
+/// A request never tries the server for the others: while the breaker is open nothing is sent, and when its pause is over, one
+/// `PING` of the client decides.
+struct Breaker {
+    enum State: Equatable {
+        /// Commands are sent; so many failed in a row.
+        case closed(failures: Int)
+        /// Nothing is sent until this time.
+        case open(until: MonotonicTime)
+        /// One probe is on its way.
+        case halfOpen
+    }
+
+    private(set) var state = State.closed(failures: 0)
+    private let threshold: Int
+    private let firstPause: Int64
+    private var pause: Int64
+
+    /// The longest pause in milliseconds.
+    static let longestPause: Int64 = 30_000
+
+    init(threshold: Int, pause: Duration) {
+        self.threshold = threshold
+        firstPause = pause.roundedUpMilliseconds
+        self.pause = firstPause
+    }
+
+    var isClosed: Bool { if case .closed = state { true } else { false } }
+
+    /// When ``probes(_:)`` is to be called next.
+    var due: MonotonicTime { if case .open(let until) = state { until } else { .distantFuture } }
+
+    /// A command was answered, or the probe.
+    mutating func succeeded() {
+        state = .closed(failures: 0)
+        pause = firstPause
+    }
+
+    /// A command failed in a way that concerns the server, or the probe did.
+    mutating func failed(_ now: MonotonicTime) {
+        switch state {
+        case .closed(let failures) where failures + 1 < threshold: state = .closed(failures: failures + 1)
+        case .closed: state = .open(until: now + pause)
+        case .open: break
+        case .halfOpen:
+            pause = min(pause * 2, Self.longestPause)
+            state = .open(until: now + pause)
+        }
+    }
+
+    /// Whether a probe must be sent now; the breaker is then half-open.
+    mutating func probes(_ now: MonotonicTime) -> Bool {
+        guard case .open(let until) = state, until <= now else { return false }
+        state = .halfOpen
+        return true
+    }
+
+    /// A new connection answers, so the next ``probes(_:)`` need not wait for the pause.
+    mutating func reconnected(_ now: MonotonicTime) {
+        if case .open = state { state = .open(until: now) }
+    }
+}

@@ -1,0 +1,280 @@
+package import CurlTransport
+internal import FoundationEssentials
+internal import HTTPCore
+package import Platform
+internal import Synchronization
+
+/// How long a caller waits for Redis.
+package enum RedisBudget: Hashable, Sendable {
+    /// ``FleetConfiguration/lookUpBudget``.
+    case lookUp
+    /// ``FleetConfiguration/writeBudget``.
+    case write
+    /// This time.
+    case time(Duration)
+}
+
+/// The Redis of a fleet, for its parts.
+///
+/// ```swift
+/// let value = try await redis.call(RedisCommand("GET", [.text(fleet.key("cache", digest))]), .lookUp)
+/// let replies = try await redis.pipeline(commands, .write)          // one round trip; refusals are values
+/// let count = try await redis.run(script, keys: [key], [.integer(1)], .write)
+/// let subscription = redis.subscribe(fleet.channel("cache")) { message in … }
+/// ```
+///
+/// All commands share one connection. Each waits at most its budget, from the call to the answer, whatever state the server is
+/// in, and a cancelled task stops waiting at once. A command that was sent may have been carried out even if its call throws: only
+/// commands that may be repeated are worth repeating. While the server fails, calls throw at once without asking it.
+package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Sendable {
+    // Sendable: `commands`, `subscriptions` and `warned` belong to the engine's thread. The rest is constant, atomic or locked.
+
+    private struct Inbox {
+        var exchanges: [RedisExchange] = []
+        var changes: [SubscriptionChange] = []
+        var isClosed = false
+        var isEmpty: Bool { exchanges.isEmpty && changes.isEmpty }
+    }
+
+    private let configuration: FleetConfiguration
+    private let inbox = Mutex(Inbox())
+    /// Why nothing is sent; read by callers before anything else.
+    private let refusal = Mutex<FleetError?>(nil)
+    private let known = Mutex(FleetStatus())
+    /// The smoothed latency in nanoseconds; 0 before the first answer.
+    private let latency = Atomic<Int64>(0)
+    private let nextSubscription = Atomic(0)
+    private let waker = AtomicLazyReference<Waker>()
+    private let sent: FleetCounter
+    private let timeouts: FleetCounter
+    private let refusals: FleetCounter
+
+    private let commands: RedisCommands
+    private let subscriptions: RedisSubscriptions
+    private var warned: Set<FleetError.Kind> = []
+
+    private final class Waker: Sendable {
+        let wake: @Sendable () -> Bool
+        init(_ wake: @escaping @Sendable () -> Bool) { self.wake = wake }
+    }
+
+    init(_ configuration: FleetConfiguration, _ endpoint: ByteEndpoint, _ counters: FleetCounters) {
+        self.configuration = configuration
+        sent = counters.counter("redis.commands")
+        timeouts = counters.counter("redis.timeouts")
+        refusals = counters.counter("redis.unavailable")
+        commands = RedisCommands(
+            configuration, RedisLine(configuration, endpoint, database: configuration.database))
+        // Messages ignore the number of the database.
+        subscriptions = RedisSubscriptions(RedisLine(configuration, endpoint, database: 0))
+        commands.owner = self
+        subscriptions.owner = self
+    }
+
+    /// Begins the work on a transport's thread.
+    func run(on transport: CurlTransport) {
+        _ = waker.storeIfNil(Waker(transport.waker(of: self)))
+        transport.host(self)
+    }
+
+    // MARK: Commands
+
+    /// Sends a command and returns its reply.
+    ///
+    /// - Throws: ``FleetError``, also when the reply is a failure.
+    package func call(_ command: RedisCommand, _ budget: RedisBudget) async throws(FleetError) -> RedisValue {
+        try await reply(to: exchange(command.name, command.bytes, 1, .request, budget)).checked(command.name)
+    }
+
+    /// Sends commands together and returns their replies in the same order. A failure of one is a value, and does not keep the
+    /// others from being carried out.
+    package func pipeline(
+        _ commands: [RedisCommand], _ budget: RedisBudget
+    ) async throws(FleetError) -> [RedisValue] {
+        guard let first = commands.first else { return [] }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(commands.reduce(0) { $0 + $1.bytes.count })
+        for command in commands { bytes += command.bytes }
+        return try await replies(to: exchange(first.name, bytes, commands.count, .request, budget))
+    }
+
+    /// Runs a script by its digest, or sends its source when the server does not know it. Both together wait at most the
+    /// budget.
+    package func run(
+        _ script: RedisScript, keys: [String], _ arguments: [RedisArgument] = [], _ budget: RedisBudget
+    ) async throws(FleetError) -> RedisValue {
+        let start = MonotonicTime.now
+        let short = script.command(keys: keys, arguments, isWhole: false)
+        let reply = try await reply(to: exchange(script.name, short.bytes, 1, .request, budget, start))
+        guard case .failure("NOSCRIPT", _) = reply else { return try reply.checked(script.name) }
+        let whole = script.command(keys: keys, arguments, isWhole: true)
+        return try await self.reply(to: exchange(script.name, whole.bytes, 1, .request, budget, start))
+            .checked(script.name)
+    }
+
+    /// Waits until the server answers, whatever has failed before.
+    func connect(within limit: Duration) async throws(FleetError) {
+        let ping = exchange("PING", RedisCommand("PING").bytes, 1, .patient, .time(limit))
+        _ = try await reply(to: ping).checked("PING")
+    }
+
+    private func exchange(
+        _ name: String, _ bytes: [UInt8], _ count: Int, _ purpose: RedisExchange.Purpose, _ budget: RedisBudget,
+        _ start: MonotonicTime = .now
+    ) -> RedisExchange {
+        let time =
+            switch budget {
+            case .lookUp: configuration.lookUpBudget
+            case .write: configuration.writeBudget
+            case .time(let time): time
+            }
+        return RedisExchange(name, bytes, count: count, purpose, budget: time, from: start)
+    }
+
+    /// The reply to a single command.
+    private func reply(to exchange: RedisExchange) async throws(FleetError) -> RedisValue {
+        try await replies(to: exchange).first ?? .none
+    }
+
+    private func replies(to exchange: RedisExchange) async throws(FleetError) -> [RedisValue] {
+        if Task.isCancelled { throw .cancelled }
+        if exchange.purpose == .request, let refusal = refusal.withLock({ $0 }) {
+            refusals.add()
+            throw refusal
+        }
+        sent.add()
+        if !post({ $0.exchanges.append(exchange) }) { throw .shutDown }
+        do {
+            return try await exchange.waiter.value()
+        } catch let error as FleetError {
+            throw error
+        } catch {
+            throw .cancelled
+        }
+    }
+
+    // MARK: Messages
+
+    /// Hears what is published on a channel, until the returned value is released or cancelled.
+    ///
+    /// - Parameter receive: Called on the engine's thread, in order. It must neither block nor take long.
+    package func subscribe(
+        _ channel: String, _ receive: @escaping @Sendable (RedisMessage) -> Void
+    ) -> RedisSubscription {
+        let number = nextSubscription.add(1, ordering: .relaxed).newValue
+        _ = post { $0.changes.append(.add(number, channel: channel, receive)) }
+        return RedisSubscription { [weak self] in
+            _ = self?.post { $0.changes.append(.remove(number, channel: channel)) }
+        }
+    }
+
+    /// Leaves work for the engine's thread, which is woken only when nothing was left for it before.
+    private func post(_ change: (inout sending Inbox) -> Void) -> Bool {
+        let (isOpen, wakes) = inbox.withLock { inbox in
+            guard !inbox.isClosed else { return (false, false) }
+            let wasEmpty = inbox.isEmpty
+            change(&inbox)
+            return (true, wasEmpty)
+        }
+        return isOpen && (!wakes || waker.load()?.wake() ?? false)
+    }
+
+    // MARK: Status
+
+    /// What is known of the server.
+    var status: FleetStatus {
+        var status = known.withLock { $0 }
+        let nanoseconds = latency.load(ordering: .relaxed)
+        status.latency = nanoseconds > 0 ? .nanoseconds(nanoseconds) : nil
+        return status
+    }
+
+    // MARK: The engine's thread
+
+    package var due: MonotonicTime { min(commands.due, subscriptions.due) }
+
+    package func start(_ connections: ByteConnections) {
+        commands.start(connections, .now)
+        subscriptions.start(connections)
+        takeInbox(.now)
+    }
+
+    package func turn(_ now: MonotonicTime) {
+        takeInbox(now)
+        commands.turn(now)
+        subscriptions.turn(now)
+    }
+
+    private func takeInbox(_ now: MonotonicTime) {
+        let (exchanges, changes) = inbox.withLock { inbox in
+            defer {
+                inbox.exchanges = []
+                inbox.changes = []
+            }
+            return (inbox.exchanges, inbox.changes)
+        }
+        for exchange in exchanges { commands.submit(exchange, now) }
+        for change in changes { subscriptions.change(change, now) }
+    }
+
+    package func end() {
+        let rest = inbox.withLock { inbox in
+            inbox.isClosed = true
+            defer { inbox.exchanges = [] }
+            return inbox.exchanges
+        }
+        for exchange in rest { exchange.fail(.shutDown) }
+        commands.stop()
+        subscriptions.stop()
+        known.withLock { $0.state = .shutDown }
+        refusal.withLock { $0 = .shutDown }
+    }
+
+    func commandsHaveChanged(_ commands: RedisCommands) {
+        refusal.withLock { $0 = commands.refusal }
+        known.withLock { status in
+            status.state = commands.isReady ? .ready : commands.isConnecting ? .connecting : .waiting
+            status.breaker =
+                switch commands.breaker.state {
+                case .closed: .closed
+                case .open: .open
+                case .halfOpen: .halfOpen
+                }
+            status.lastError = commands.lastError?.message
+            status.connectionCount = commands.connectionCount
+            status.isReplica = commands.server.isReplica
+            status.serverVersion = commands.server.version ?? status.serverVersion
+        }
+    }
+
+    func measured(_ nanoseconds: Int64) {
+        let before = latency.load(ordering: .relaxed)
+        // As the smoothed round-trip time of TCP (RFC 6298 §2.3).
+        latency.store(max(1, before == 0 ? nanoseconds : before + (nanoseconds - before) / 8), ordering: .relaxed)
+    }
+
+    func mustWarn(_ error: FleetError) {
+        guard warned.insert(error.kind).inserted else { return }
+        guard let handler = configuration.warningHandler else {
+            return configuration.engine.warn("the fleet goes on without its Redis: \(error)")
+        }
+        // The app's code must not keep the engine's thread.
+        Task.detached { handler(error) }
+    }
+
+    func mayWarnAgain() { warned = [] }
+
+    func timedOut(_ count: Int) { timeouts.add(count) }
+}
+
+/// A subscription to a channel, which ends when this is released.
+package final class RedisSubscription: Sendable {
+    private let end: @Sendable () -> Void
+
+    fileprivate init(_ end: @escaping @Sendable () -> Void) { self.end = end }
+
+    /// Ends the subscription. Messages that are being delivered may still arrive.
+    package func cancel() { end() }
+
+    deinit { end() }
+}

@@ -1,0 +1,230 @@
+internal import CurlTransport
+internal import Platform
+
+/// Receives the events of the connection for commands, on the engine's thread.
+protocol RedisCommandsOwner: AnyObject {
+    /// State, breaker or server have changed.
+    func commandsHaveChanged(_ commands: RedisCommands)
+    /// An answer came after this time.
+    func measured(_ nanoseconds: Int64)
+    /// A failure that only an operator can end.
+    func mustWarn(_ error: FleetError)
+    /// The server accepted a log-in, so the next failure may be reported again.
+    func mayWarnAgain()
+    /// Nobody waits for the answers of so many commands any more.
+    func timedOut(_ count: Int)
+}
+
+/// The connection for commands: many exchanges on one connection, answered in order, each with its deadline. Belongs to the
+/// engine's thread.
+final class RedisCommands: RedisLineUser {
+    private let line: RedisLine
+    private let configuration: FleetConfiguration
+    weak var owner: (any RedisCommandsOwner)?
+    private(set) var breaker: Breaker
+    /// What is not sent yet.
+    private var waiting = ExchangeQueue()
+    /// What is sent and not answered yet.
+    private var inFlight = ExchangeQueue()
+    /// Nothing expires before this time.
+    private var nextDeadline = MonotonicTime.distantFuture
+    private(set) var lastError: FleetError?
+    private var nextRoleCheck = MonotonicTime(nanoseconds: 0)
+
+    /// No more bytes are handed to the connection while so many wait there. What has expired by then is never sent.
+    private static let roomInConnection = 256 << 10
+    /// The shortest time between two checks whether a replica has become a primary, in milliseconds.
+    private static let roleCheckInterval: Int64 = 30_000
+
+    init(_ configuration: FleetConfiguration, _ line: RedisLine) {
+        self.configuration = configuration
+        self.line = line
+        breaker = Breaker(threshold: configuration.breakerThreshold, pause: configuration.breakerPause)
+        line.user = self
+    }
+
+    var server: ServerFacts { line.server }
+    var connectionCount: Int { line.connectionCount }
+    var isReady: Bool { line.isReady }
+    var isConnecting: Bool { line.isConnecting }
+
+    /// Why nothing is sent; `nil` when commands are sent, or wait for a connection that is being made.
+    var refusal: FleetError? {
+        let why = lastError.map { ": \($0)" } ?? ""
+        guard breaker.isClosed else {
+            return FleetError(.unavailable, "\(configuration) failed too often and is not asked for now\(why)")
+        }
+        guard line.isReady || line.isConnecting || mayReconnectAtOnce else {
+            return FleetError(.unavailable, "\(configuration) is not connected\(why)")
+        }
+        return nil
+    }
+
+    /// Whether a working connection was just lost, so that the next attempt is made at once.
+    private var mayReconnectAtOnce = false
+
+    var due: MonotonicTime { min(line.due, nextDeadline, breaker.due) }
+
+    func start(_ connections: ByteConnections, _ now: MonotonicTime) { line.start(connections, now) }
+
+    func submit(_ exchange: RedisExchange, _ now: MonotonicTime) {
+        if exchange.purpose == .request, let refusal {
+            exchange.fail(refusal)
+            return
+        }
+        guard !exchange.isOver else { return }
+        nextDeadline = min(nextDeadline, exchange.deadline)
+        waiting.append(exchange)
+    }
+
+    func turn(_ now: MonotonicTime) {
+        line.turn(now)
+        if breaker.probes(now) { probe(now) }
+        if nextDeadline <= now { expire(now) }
+        pump(now)
+    }
+
+    /// Ends everything.
+    func stop() {
+        line.stop()
+        for exchange in waiting.removeAll() + inFlight.removeAll() { exchange.fail(.shutDown) }
+    }
+
+    // MARK: Sending
+
+    private func pump(_ now: MonotonicTime) {
+        guard line.isReady else { return }
+        while line.unsentByteCount < Self.roomInConnection, let exchange = waiting.first {
+            waiting.removeFirst()
+            if exchange.isOver { continue }
+            inFlight.append(exchange)
+            line.send(exchange.send(now))
+        }
+    }
+
+    /// Ends the exchanges whose time is over. Their answers are dropped when they come.
+    private func expire(_ now: MonotonicTime) {
+        nextDeadline = .distantFuture
+        var count = 0
+        for exchange in waiting.all + inFlight.all where !exchange.isOver {
+            guard exchange.deadline <= now else {
+                nextDeadline = min(nextDeadline, exchange.deadline)
+                continue
+            }
+            let error = FleetError(
+                .timeout, "\(configuration): no answer to \(exchange.name) within \(exchange.budget)")
+            if exchange.fail(line.isReady ? error : lastError ?? error) {
+                count += 1
+                failed(error, now)
+            }
+        }
+        while let first = waiting.first, first.isOver { waiting.removeFirst() }
+        if count > 0 { owner?.timedOut(count) }
+    }
+
+    private func probe(_ now: MonotonicTime) {
+        owner?.commandsHaveChanged(self)
+        // Without a connection, the attempts to connect are the probes.
+        guard line.isReady else { return failed(lastError ?? .shutDown, now) }
+        ask(.probe, configuration.lookUpBudget, now)
+    }
+
+    /// Sends a `PING` before everything that waits.
+    private func ask(_ purpose: RedisExchange.Purpose, _ budget: Duration, _ now: MonotonicTime) {
+        let ping = RedisExchange("PING", RedisCommand("PING").bytes, count: 1, purpose, budget: budget, from: now)
+        nextDeadline = min(nextDeadline, ping.deadline)
+        inFlight.append(ping)
+        line.send(ping.send(now))
+    }
+
+    // MARK: The breaker
+
+    private func failed(_ error: FleetError, _ now: MonotonicTime) {
+        let before = breaker.state
+        breaker.failed(now)
+        lastError = error
+        if breaker.state != before { owner?.commandsHaveChanged(self) }
+    }
+
+    private func succeeded() {
+        let wasClosed = breaker.isClosed
+        breaker.succeeded()
+        guard !wasClosed || lastError != nil else { return }
+        lastError = nil
+        owner?.commandsHaveChanged(self)
+    }
+
+    // MARK: The line's events
+
+    func lineIsReady(_ now: MonotonicTime) {
+        mayReconnectAtOnce = false
+        breaker.reconnected(now)
+        if breaker.isClosed { lastError = nil }
+        owner?.mayWarnAgain()
+        owner?.commandsHaveChanged(self)
+        if breaker.probes(now) { probe(now) }
+        pump(now)
+    }
+
+    func lineReceived(_ value: RedisValue, _ now: MonotonicTime) {
+        guard let exchange = inFlight.first else {
+            let error = FleetError(.protocolViolation, "\(configuration) sent a reply that nobody asked for")
+            return line.fail(error, now)
+        }
+        let isComplete = exchange.take(value)
+        if case .failure(let code, let text) = value {
+            refused(FleetError(code: code, text: text, command: exchange.name), exchange, now)
+            // The connection may have been closed for that.
+            guard inFlight.first === exchange else { return }
+        } else if isComplete, !exchange.isOver, exchange.purpose != .heartbeat {
+            // A sign of life may be slow, and says nothing about commands.
+            succeeded()
+        }
+        guard isComplete else { return }
+        inFlight.removeFirst()
+        owner?.measured(now.nanoseconds - exchange.sentAt.nanoseconds)
+        _ = exchange.finish()
+    }
+
+    /// The server refused a command.
+    private func refused(_ error: FleetError, _ exchange: RedisExchange, _ now: MonotonicTime) {
+        if error.concernsServer {
+            if !exchange.isOver { failed(error, now) }
+        } else if !exchange.isOver {
+            succeeded()
+        }
+        if error.isForOperators { owner?.mustWarn(error) }
+        if error.kind == .readOnly, !server.isReplica || nextRoleCheck <= now {
+            // Another server may have become the primary, under the same name.
+            nextRoleCheck = now + Self.roleCheckInterval
+            exchange.fail(error)
+            line.fail(error, now)
+        }
+    }
+
+    func lineHasRoom(_ now: MonotonicTime) { pump(now) }
+
+    func lineIsSilent(_ now: MonotonicTime) {
+        ask(.heartbeat, configuration.heartbeat * 2, now)
+    }
+
+    func lineIsDown(_ error: FleetError, pause: Int64, _ now: MonotonicTime) {
+        mayReconnectAtOnce = pause == 0
+        let lost = inFlight.removeAll()
+        if error.kind == .readOnly { lastError = error } else { failed(error, now) }
+        let answer = FleetError(error.kind == .shutDown ? .shutDown : .connectionLost, "\(error)")
+        for exchange in lost { exchange.fail(answer) }
+        if pause > 0 {
+            // Only a patient exchange keeps waiting, unless trying again soon is of no use.
+            for exchange in waiting.removeAll() {
+                if exchange.purpose == .patient, !error.isLasting {
+                    waiting.append(exchange)
+                } else {
+                    exchange.fail(exchange.purpose == .patient ? error : refusal ?? error)
+                }
+            }
+        }
+        if error.isForOperators { owner?.mustWarn(error) }
+        owner?.commandsHaveChanged(self)
+    }
+}

@@ -1,0 +1,80 @@
+internal import FoundationEssentials
+
+/// The log-in on a new connection, and what it tells of the server. A pure state machine.
+struct RedisGreeting {
+    private let database: Int
+    private var expects: [Step]
+    private(set) var server = ServerFacts()
+
+    private enum Step { case hello, select }
+
+    /// The oldest major version that is supported: `HELLO` and `KEEPTTL` are of Redis 6.
+    static let oldestVersion = 6
+
+    /// - Parameter database: The database to use; 0 for a connection that only listens.
+    init(database: Int) {
+        self.database = database
+        expects = database == 0 ? [.hello] : [.hello, .select]
+    }
+
+    /// The commands to send first. RESP 2 is what all versions of hiredis read.
+    func commands(user: String?, password: String?) -> [RedisCommand] {
+        var hello: [RedisArgument] = ["2"]
+        if let password { hello += ["AUTH", .text(user ?? "default"), .text(password)] }
+        hello += ["SETNAME", "lat-fleet"]
+        return [RedisCommand("HELLO", hello)]
+            + (database == 0 ? [] : [RedisCommand("SELECT", [.integer(Int64(database))])])
+    }
+
+    /// Takes a reply.
+    ///
+    /// - Returns: Whether it was the last one.
+    /// - Throws: ``FleetError`` when the server cannot be used.
+    mutating func take(_ reply: RedisValue) throws(FleetError) -> Bool {
+        guard !expects.isEmpty else { return true }
+        switch expects.removeFirst() {
+        case .hello: try read(reply)
+        case .select:
+            if case .failure("ERR", _) = reply {
+                throw .configuration("the Redis has no database \(database); look at `databases` in its configuration")
+            }
+            _ = try reply.checked("SELECT")
+        }
+        return expects.isEmpty
+    }
+
+    private mutating func read(_ reply: RedisValue) throws(FleetError) {
+        if case .failure("ERR", let text) = reply, text.contains("unknown command") {
+            throw Self.isTooOld("5 or older")
+        }
+        guard let facts = try reply.checked("HELLO").array else {
+            throw FleetError(.protocolViolation, "the server did not answer HELLO as Redis does; is the address right?")
+        }
+        var known: [String: String] = [:]
+        for index in stride(from: 0, to: facts.count - 1, by: 2) {
+            if let name = facts[index].text { known[name] = facts[index + 1].text }
+        }
+        server.version = known["version"]
+        server.isReplica = known["role"].map { $0 == "replica" || $0 == "slave" } ?? false
+        switch known["mode"] {
+        case "cluster": throw .isCluster
+        case "sentinel": throw .isSentinel
+        default: break
+        }
+        if let version = server.version, let major = version.split(separator: ".").first.flatMap({ Int($0) }),
+            major < Self.oldestVersion
+        {
+            throw Self.isTooOld(version)
+        }
+    }
+
+    private static func isTooOld(_ version: String) -> FleetError {
+        FleetError(.unsupported, "the Redis has version \(version); \(oldestVersion).0 or newer is needed")
+    }
+}
+
+/// What a server says of itself.
+struct ServerFacts: Equatable {
+    var version: String?
+    var isReplica = false
+}

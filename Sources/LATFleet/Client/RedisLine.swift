@@ -1,0 +1,196 @@
+internal import CurlTransport
+internal import FoundationEssentials
+internal import HTTPCore
+internal import Platform
+
+/// What a ``RedisLine`` tells its user.
+protocol RedisLineUser: AnyObject {
+    /// The server has accepted the log-in.
+    func lineIsReady(_ now: MonotonicTime)
+    /// A reply came after the log-in.
+    func lineReceived(_ value: RedisValue, _ now: MonotonicTime)
+    /// Bytes that waited were sent.
+    func lineHasRoom(_ now: MonotonicTime)
+    /// The connection is lost or was not made. `pause` is the time to the next attempt in milliseconds.
+    func lineIsDown(_ error: FleetError, pause: Int64, _ now: MonotonicTime)
+    /// The server was silent; it must be sent a `PING`.
+    func lineIsSilent(_ now: MonotonicTime)
+}
+
+/// One connection to Redis: connects, logs in, reads replies, notices silence, and connects again. Belongs to the engine's thread.
+final class RedisLine: ByteConnectionUser {
+    private enum State {
+        case stopped
+        /// The next attempt is made at this time.
+        case waiting(until: MonotonicTime)
+        /// Connecting and logging in, until this time at most.
+        case connecting(until: MonotonicTime)
+        case ready
+    }
+
+    private let configuration: FleetConfiguration
+    private let endpoint: ByteEndpoint
+    private let database: Int
+    private let random: () -> Double
+    weak var user: (any RedisLineUser)?
+    private var connections: ByteConnections?
+
+    private var state = State.stopped
+    private var connection: ByteConnection?
+    private var reader: RedisReader?
+    private var greeting: RedisGreeting
+    private var backoff: Backoff
+    private var heartbeat: Heartbeat
+    private var readySince = MonotonicTime(nanoseconds: 0)
+    private(set) var connectionCount = 0
+
+    /// How long a connection must have worked so that the next attempt is made at once, in milliseconds.
+    private static let soundTime: Int64 = 1000
+
+    init(
+        _ configuration: FleetConfiguration, _ endpoint: ByteEndpoint, database: Int,
+        random: @escaping () -> Double = { Double.random(in: 0...1) }
+    ) {
+        self.configuration = configuration
+        self.endpoint = endpoint
+        self.database = database
+        self.random = random
+        greeting = RedisGreeting(database: database)
+        backoff = Backoff(longest: configuration.maxReconnectPause)
+        heartbeat = Heartbeat(configuration.heartbeat, .now)
+    }
+
+    var isReady: Bool { if case .ready = state { true } else { false } }
+
+    /// Whether an attempt to connect is under way.
+    var isConnecting: Bool { if case .connecting = state { true } else { false } }
+
+    var server: ServerFacts { greeting.server }
+
+    var unsentByteCount: Int { connection?.unsentByteCount ?? 0 }
+
+    var due: MonotonicTime {
+        switch state {
+        case .stopped: .distantFuture
+        case .waiting(let until), .connecting(let until): until
+        case .ready: heartbeat.due
+        }
+    }
+
+    func start(_ connections: ByteConnections, _ now: MonotonicTime) {
+        self.connections = connections
+        guard case .stopped = state else { return }
+        open(now)
+    }
+
+    func stop() {
+        state = .stopped
+        drop()
+    }
+
+    func turn(_ now: MonotonicTime) {
+        guard due <= now else { return }
+        switch state {
+        case .stopped: break
+        case .waiting: open(now)
+        case .connecting:
+            let limit = configuration.connectTimeout
+            fail(
+                FleetError(.timeout, "\(configuration): no connection and log-in within \(limit); is the server busy?"),
+                now)
+        case .ready:
+            switch heartbeat.step(now) {
+            case .nothing: break
+            case .ask: user?.lineIsSilent(now)
+            case .isDead:
+                let silence = configuration.heartbeat * 2
+                fail(FleetError(.connectionLost, "\(configuration): nothing was heard for \(silence)"), now)
+            }
+        }
+    }
+
+    /// Sends bytes. Ignored unless the line is ready.
+    func send(_ bytes: [UInt8]) {
+        if isReady { connection?.send(bytes) }
+    }
+
+    /// Closes the connection and makes a new one.
+    func fail(_ error: FleetError, _ now: MonotonicTime) {
+        if case .stopped = state { return }
+        let wasSound = isReady && readySince + Self.soundTime <= now
+        drop()
+        if wasSound { backoff.reset() }
+        let pause = wasSound ? 0 : backoff.next(random: random(), isLasting: error.isLasting)
+        state = .waiting(until: now + pause)
+        user?.lineIsDown(error, pause: pause, now)
+    }
+
+    private func drop() {
+        connection?.close()
+        connection = nil
+        reader = nil
+    }
+
+    private func open(_ now: MonotonicTime) {
+        guard let connections else { return }
+        guard let reader = RedisReader(sizeLimit: configuration.maxReplySize) else {
+            return fail(FleetError(.connect, "no memory for hiredis is left"), now)
+        }
+        self.reader = reader
+        greeting = RedisGreeting(database: database)
+        state = .connecting(until: now + configuration.connectTimeout.roundedUpMilliseconds)
+        do throws(NetworkError) {
+            connection = try connections.open(endpoint, user: self)
+        } catch {
+            fail(translated(error), now)
+        }
+    }
+
+    private func translated(_ error: NetworkError) -> FleetError {
+        let url = String(configuration.transportURL.dropLast())
+        return FleetError(error, at: configuration.description, instead: url)
+    }
+
+    // MARK: The connection's events
+
+    func connectionIsOpen(_ connection: ByteConnection) {
+        guard connection === self.connection else { return }
+        for command in greeting.commands(user: configuration.user, password: configuration.password) {
+            connection.send(command.bytes)
+        }
+    }
+
+    func connection(_ connection: ByteConnection, received bytes: UnsafeRawBufferPointer) {
+        guard connection === self.connection, let reader else { return }
+        let now = MonotonicTime.now
+        heartbeat.received(now)
+        do throws(FleetError) {
+            for value in try reader.read(bytes) {
+                // A reply may have made the user close the connection.
+                guard connection === self.connection else { return }
+                if isReady {
+                    user?.lineReceived(value, now)
+                } else if try greeting.take(value) {
+                    state = .ready
+                    readySince = now
+                    connectionCount += 1
+                    user?.lineIsReady(now)
+                }
+            }
+        } catch {
+            fail(error, now)
+        }
+    }
+
+    func connectionHasSent(_ connection: ByteConnection) {
+        guard connection === self.connection else { return }
+        let now = MonotonicTime.now
+        heartbeat.received(now)
+        if isReady { user?.lineHasRoom(now) }
+    }
+
+    func connection(_ connection: ByteConnection, failed error: NetworkError) {
+        guard connection === self.connection else { return }
+        fail(translated(error), .now)
+    }
+}

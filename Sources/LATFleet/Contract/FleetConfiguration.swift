@@ -1,0 +1,149 @@
+public import CurlTransport
+public import HTTPCore
+
+/// The settings of a fleet, read when it is made.
+///
+/// ```swift
+/// var configuration = try FleetConfiguration(url: "rediss://app:secret@redis.example.org:6380/2")
+/// configuration.tls.caFile = "redis-ca.pem"
+/// configuration.prefix = "shop"
+/// let fleet = try Fleet(configuration)
+/// ```
+///
+/// Its description shows no password.
+public struct FleetConfiguration: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// Where the Redis listens.
+    public enum Address: Hashable, Sendable {
+        /// A host and a port.
+        case host(String, port: Int)
+        /// A Unix domain socket.
+        case unixSocket(path: String)
+    }
+
+    /// Where the Redis listens. Default `127.0.0.1`, port 6379.
+    public var address = Address.host("127.0.0.1", port: 6379)
+    /// Whether the connection uses TLS (`rediss://`). Default `false`.
+    public var isSecure = false
+    /// The user (Redis 6 and newer). Default `nil`: the user `default`.
+    public var user: String?
+    /// The password. Default `nil`: none.
+    public var password: String?
+    /// The number of the database. Default 0.
+    public var database = 0
+    /// The text that all keys and channels begin with. Fleets with different prefixes share nothing. Default `lat`.
+    public var prefix = "lat"
+    /// The settings of TLS. Certificates and host names are verified as for requests. Default `TLSConfiguration()`.
+    public var tls = TLSConfiguration()
+    /// The proxy to the Redis; HTTP proxies must allow `CONNECT` to its port. Default ``ProxyPolicy/none``.
+    public var proxy = ProxyPolicy.none
+    /// The longest time that a request waits for a look-up. Default 10 ms.
+    public var lookUpBudget = Duration.milliseconds(10)
+    /// The longest time that a write takes. Default 50 ms.
+    public var writeBudget = Duration.milliseconds(50)
+    /// The longest time to connect, with TLS and log-in. Default 2 s.
+    public var connectTimeout = Duration.seconds(2)
+    /// The longest pause between two attempts to connect. The pauses grow, and each is random up to its length (full jitter).
+    /// Default 5 s.
+    public var maxReconnectPause = Duration.seconds(5)
+    /// After how many failures in a row no commands are sent any more. Default 5.
+    public var breakerThreshold = 5
+    /// How long no commands are sent then, until one `PING` tests the server. It doubles while that fails, up to 30 s.
+    /// Default 1 s.
+    public var breakerPause = Duration.seconds(1)
+    /// How long the server may be silent before it is sent a `PING`. After the same time again without an answer, the
+    /// connection counts as lost. Default 1 s.
+    public var heartbeat = Duration.seconds(1)
+    /// The largest reply, in bytes. A larger one ends the connection. Default 128 MiB.
+    public var maxReplySize = 128 << 20
+    /// Receives each kind of failure that only an operator can end, once until the server answers again: a wrong password, a
+    /// certificate of another host, a Cluster. Called on any thread. Default `nil`: a line on standard error.
+    public var warningHandler: (@Sendable (FleetError) -> Void)?
+
+    /// Makes the settings of a Redis on this machine.
+    public init() {}
+
+    /// The address in the form of a URL, without user and password.
+    public var description: String {
+        switch address {
+        case .unixSocket(let path): "unix://\(path)" + (database == 0 ? "" : "?db=\(database)")
+        case .host(let host, let port):
+            "\(isSecure ? "rediss" : "redis")://\(Self.bracketed(host)):\(port)"
+                + (database == 0 ? "" : "/\(database)")
+        }
+    }
+
+    /// The same as ``description``.
+    public var debugDescription: String { description }
+
+    /// The address and the prefix.
+    public var customMirror: Mirror { Mirror(self, children: ["address": description, "prefix": prefix]) }
+
+    static func bracketed(_ host: String) -> String { host.contains(":") ? "[\(host)]" : host }
+}
+
+extension FleetConfiguration {
+    /// The URL for libcurl, which knows only the schemes of HTTP.
+    var transportURL: String {
+        switch address {
+        case .unixSocket: "http://localhost/"
+        case .host(let host, let port): "\(isSecure ? "https" : "http")://\(Self.bracketed(host)):\(port)/"
+        }
+    }
+
+    /// The settings of the engine that carries the connections.
+    var engine: EngineConfiguration {
+        var engine = EngineConfiguration()
+        engine.tls = tls
+        engine.proxy = proxy
+        engine.timeout = nil
+        engine.idleTimeout = nil
+        engine.connectTimeout = connectTimeout
+        return engine
+    }
+
+    /// - Throws: ``FleetError/Kind/configuration`` that names the setting.
+    func validate() throws(FleetError) {
+        switch address {
+        case .host(let host, let port):
+            guard !host.isEmpty else {
+                throw .configuration("the address of the Redis has no host; write redis://HOST:PORT")
+            }
+            guard (1...65_535).contains(port) else {
+                throw .configuration("\(port) is no port; give a number from 1 to 65535, Redis' own is 6379")
+            }
+        case .unixSocket(let path):
+            guard path.hasPrefix("/") else {
+                throw .configuration(
+                    "the socket \"\(path)\" is not an absolute path; write unix:///run/redis/redis.sock")
+            }
+            guard !isSecure else {
+                throw .configuration("a Unix socket has no TLS; leave out isSecure, or give host and port")
+            }
+        }
+        guard database >= 0 else { throw .configuration("the database is \(database); give a number from 0") }
+        guard !prefix.isEmpty, prefix.utf8.allSatisfy({ $0 > 32 && $0 < 127 && !Self.forbidden.contains($0) }) else {
+            throw .configuration(
+                "the prefix \"\(prefix)\" must be printable ASCII without blanks, braces, *, ? and brackets")
+        }
+        let times: [(String, Duration)] = [
+            ("lookUpBudget", lookUpBudget), ("writeBudget", writeBudget), ("connectTimeout", connectTimeout),
+            ("maxReconnectPause", maxReconnectPause), ("breakerPause", breakerPause), ("heartbeat", heartbeat),
+        ]
+        for (name, time) in times where time <= .zero {
+            throw .configuration("\(name) is \(time); give a time above zero")
+        }
+        guard breakerThreshold > 0 else {
+            throw .configuration("breakerThreshold is \(breakerThreshold); give 1 or more")
+        }
+        guard maxReplySize >= 1 << 20 else {
+            throw .configuration("maxReplySize is \(maxReplySize); give at least 1 MiB")
+        }
+        if user != nil, password == nil {
+            throw .configuration(
+                "there is a user but no password; write redis://USER:PASSWORD@…, or :PASSWORD@ without a user")
+        }
+    }
+
+    /// What has a meaning in Redis' patterns and in its choice of a slot.
+    private static let forbidden = Set("{}*?[]\\".utf8)
+}

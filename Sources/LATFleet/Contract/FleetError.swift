@@ -1,0 +1,136 @@
+public import HTTPCore
+
+/// Why a fleet could not do something, with the next step for the reader.
+///
+/// Requests never fail with it: they go on as if there were no fleet. It is thrown where a fleet is made, by
+/// ``Fleet/connect(within:)``, and told by ``FleetStatus/lastError`` and ``FleetConfiguration/warningHandler``.
+public struct FleetError: Error, Sendable, CustomStringConvertible {
+    /// A kind of failure.
+    public enum Kind: Hashable, Sendable {
+        /// A setting is invalid.
+        case configuration
+        /// This build, or this kind of server, is not supported: no package trait, an old Redis, a Cluster, a Sentinel.
+        case unsupported
+        /// The server cannot be reached.
+        case connect
+        /// The TLS handshake failed.
+        case tls(NetworkError.TLSFailure)
+        /// User or password are wrong or missing.
+        case authentication
+        /// The user may not run a command or use a key.
+        case permission
+        /// The server did not answer within the budget of the operation.
+        case timeout
+        /// The server was not asked, because it could not answer lately.
+        case unavailable
+        /// The connection was lost before the answer. Whether the command was carried out is unknown.
+        case connectionLost
+        /// The server is busy: it loads its data, runs a script, or waits for its primary.
+        case notReady
+        /// The server's memory is full.
+        case full
+        /// The server is a replica, which refuses writes.
+        case readOnly
+        /// The server refused a command with this code.
+        case refused(code: String)
+        /// What the server sent is not the protocol of Redis, or a reply is too large.
+        case protocolViolation
+        /// The task was cancelled.
+        case cancelled
+        /// The fleet was shut down.
+        case shutDown
+    }
+
+    /// What failed.
+    public let kind: Kind
+    /// One sentence: what was found, what was expected, the next step. Holds no password and no value.
+    public let message: String
+
+    package init(_ kind: Kind, _ message: String) {
+        self.kind = kind
+        self.message = message
+    }
+
+    /// The message.
+    public var description: String { message }
+}
+
+extension FleetError {
+    static let withoutTrait = FleetError(
+        .unsupported,
+        "this build cannot speak to Redis; name the package trait: .package(url: …, traits: [\"Fleet\"]), or build with "
+            + "--traits Fleet")
+
+    static let cancelled = FleetError(.cancelled, "the task was cancelled")
+
+    static let shutDown = FleetError(.shutDown, "the fleet was shut down; make a new one, or shut it down last")
+
+    static func configuration(_ message: String) -> FleetError { FleetError(.configuration, message) }
+
+    /// What the server refused.
+    init(code: String, text: String, command: String) {
+        // Some refusals repeat arguments.
+        let detail = URLText.visible(String(text.prefix(160)))
+        switch code {
+        case "NOAUTH":
+            self.init(.authentication, "Redis wants a password; write redis://:PASSWORD@… or redis://USER:PASSWORD@…")
+        case "WRONGPASS":
+            self.init(
+                .authentication, "Redis refused the user or the password of the URL; compare them with `ACL LIST`")
+        case "NOPERM": self.init(.permission, "\(detail); allow it with `ACL SETUSER`")
+        case "LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN":
+            self.init(.notReady, "\(detail); it is used again once it is ready")
+        case "OOM":
+            self.init(
+                .full, "Redis' memory is full (\(command)); raise maxmemory, or set maxmemory-policy to allkeys-lru")
+        case "READONLY":
+            self.init(.readOnly, "the Redis is a read-only replica; give the address of its primary")
+        case "MOVED", "ASK", "CLUSTERDOWN", "CROSSSLOT": self = .isCluster
+        default: self.init(.refused(code: code), "Redis refused \(command): \(detail)")
+        }
+    }
+
+    static let isCluster = FleetError(
+        .unsupported,
+        "the server belongs to a Redis Cluster, which is not supported; give the address of a single Redis or of a proxy"
+    )
+
+    static let isSentinel = FleetError(
+        .unsupported, "the server is a Redis Sentinel, which holds no data; give the address of the primary it watches")
+
+    /// A failure of the connection, with the address in the form of the configuration.
+    init(_ error: NetworkError, at address: String, instead url: String) {
+        let detail = error.message.replacing(url, with: address)
+        switch error.kind {
+        case .tls(let reason): self.init(.tls(reason), "\(address): \(detail)")
+        case .connectionLost: self.init(.connectionLost, "\(address): \(detail)")
+        case .shutDown: self = .shutDown
+        default: self.init(.connect, "\(address): \(detail)")
+        }
+    }
+
+    /// Whether the server itself is in trouble, so that the next command would fail too.
+    var concernsServer: Bool {
+        switch kind {
+        case .timeout, .connectionLost, .notReady, .connect, .tls, .protocolViolation: true
+        default: false
+        }
+    }
+
+    /// Whether only an operator can end it.
+    var isForOperators: Bool {
+        switch kind {
+        case .authentication, .permission, .unsupported, .tls, .full, .readOnly, .protocolViolation, .configuration:
+            true
+        default: false
+        }
+    }
+
+    /// Whether trying again soon is of no use.
+    var isLasting: Bool {
+        switch kind {
+        case .authentication, .permission, .unsupported, .tls, .configuration: true
+        default: false
+        }
+    }
+}

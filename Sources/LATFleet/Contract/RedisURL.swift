@@ -1,0 +1,131 @@
+internal import HTTPCore
+
+extension FleetConfiguration {
+    /// Reads a URL in the forms of the usual clients:
+    ///
+    /// - `redis://[USER:PASSWORD@]HOST[:6379][/DATABASE]`, and `rediss://` for TLS. Without a user: `redis://:PASSWORD@HOST`.
+    /// - `unix://[USER:PASSWORD@]/PATH[?db=DATABASE]` for a Unix socket; `redis+unix://` is the same.
+    /// - The parameters `db` and `prefix` may follow each of them.
+    ///
+    /// User and password are percent-encoded.
+    ///
+    /// - Throws: ``FleetError/Kind/configuration`` for an invalid URL, ``FleetError/Kind/unsupported`` for one of a Cluster or a
+    ///   Sentinel. The message shows neither user nor password.
+    public init(url: String) throws(FleetError) {
+        self.init()
+        guard let colon = url.firstRange(of: "://") else {
+            throw .configuration(
+                "the URL of the Redis has no scheme; write redis://HOST:PORT, rediss:// or unix:///PATH")
+        }
+        let scheme = url[..<colon.lowerBound].lowercased()
+        var rest = url[colon.upperBound...]
+        guard !rest.contains("#") else {
+            throw .configuration("the URL of the Redis contains #; write %23 if it belongs to the password")
+        }
+        var query: Substring = ""
+        if let mark = rest.firstIndex(of: "?") {
+            query = rest[rest.index(after: mark)...]
+            rest = rest[..<mark]
+        }
+        switch scheme {
+        case "redis", "rediss":
+            isSecure = scheme == "rediss"
+            try readHost(rest)
+        case "unix", "redis+unix":
+            let path = try readUser(rest)
+            address = .unixSocket(path: try Self.decoded(path, "path"))
+        case "redis+socket", "redis-socket":
+            throw .configuration("a Unix socket is written unix:///PATH, not \(scheme)://")
+        default:
+            if scheme.contains("sentinel") { throw Self.unsupported("Sentinel") }
+            if scheme.contains("cluster") { throw Self.unsupported("Cluster") }
+            throw .configuration(
+                "\"\(URLText.visible(scheme))\" is no scheme of Redis; write redis://, rediss:// or unix://")
+        }
+        try readParameters(query)
+        try validate()
+    }
+
+    private mutating func readHost(_ text: Substring) throws(FleetError) {
+        var rest = try readUser(text)
+        if let slash = rest.firstIndex(of: "/") {
+            let path = rest[rest.index(after: slash)...]
+            rest = rest[..<slash]
+            if !path.isEmpty { try readDatabase(path) }
+        }
+        guard !rest.contains(",") else { throw Self.unsupported("Cluster or Sentinel") }
+        var host = rest
+        var port: Substring?
+        if rest.hasPrefix("[") {
+            guard let end = rest.firstIndex(of: "]") else {
+                throw .configuration("the IPv6 address of the Redis has no closing bracket")
+            }
+            host = rest[rest.index(after: rest.startIndex)..<end]
+            let after = rest[rest.index(after: end)...]
+            guard after.isEmpty || after.hasPrefix(":") else {
+                throw .configuration("after the address [\(host)] only :PORT may follow")
+            }
+            if !after.isEmpty { port = after.dropFirst() }
+        } else if let colon = rest.lastIndex(of: ":") {
+            (host, port) = (rest[..<colon], rest[rest.index(after: colon)...])
+        }
+        var number = 6379
+        if let port {
+            guard let given = Int(port), port.utf8.allSatisfy({ (48...57).contains($0) }) else {
+                throw .configuration(
+                    "the port of the Redis is not a number; if the password has the characters @ : / ? # in it, write them as "
+                        + "%40 %3A %2F %3F %23")
+            }
+            number = given
+        }
+        address = .host(try Self.decoded(host, "host"), port: number)
+    }
+
+    /// Takes user and password away, and returns the rest.
+    private mutating func readUser(_ text: Substring) throws(FleetError) -> Substring {
+        guard let at = text.lastIndex(of: "@") else { return text }
+        let given = text[..<at]
+        let colon = given.firstIndex(of: ":")
+        let name = try Self.decoded(given[..<(colon ?? given.endIndex)], "user")
+        user = name.isEmpty ? nil : name
+        if let colon { password = try Self.decoded(given[given.index(after: colon)...], "password") }
+        if password?.isEmpty == true { password = nil }
+        return text[text.index(after: at)...]
+    }
+
+    private mutating func readDatabase(_ text: Substring) throws(FleetError) {
+        guard let number = Int(text), number >= 0 else {
+            throw .configuration(
+                "the database \"\(URLText.visible(String(text)))\" is not a number from 0; write redis://HOST/2")
+        }
+        database = number
+    }
+
+    private mutating func readParameters(_ query: Substring) throws(FleetError) {
+        for item in query.split(separator: "&") {
+            let parts = item.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let value = try Self.decoded(parts.count == 2 ? parts[1] : "", "parameter")
+            switch parts[0] {
+            case "db": try readDatabase(value[...])
+            case "prefix": prefix = value
+            default:
+                let name = URLText.visible(String(parts[0].prefix(40)))
+                throw .configuration(
+                    "the URL of the Redis has the unknown parameter \"\(name)\"; known are db and prefix")
+            }
+        }
+    }
+
+    private static func decoded(_ text: Substring, _ what: String) throws(FleetError) -> String {
+        guard let bytes = text.percentDecodedBytes, let text = String(validating: bytes, as: UTF8.self) else {
+            throw .configuration("the \(what) in the URL of the Redis is not percent-encoded UTF-8; write % as %25")
+        }
+        return text
+    }
+
+    private static func unsupported(_ what: String) -> FleetError {
+        FleetError(
+            .unsupported,
+            "a \(what) is not supported; give the address of one Redis, redis://HOST:PORT, or of a proxy before it")
+    }
+}

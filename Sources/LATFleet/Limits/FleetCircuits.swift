@@ -1,0 +1,168 @@
+internal import FoundationEssentials
+internal import LATNetworking
+internal import Synchronization
+
+/// The circuits of a fleet: a circuit that one process opens is open in all of them, and one process probes the host.
+///
+/// A hash holds the open ones with the time of Redis (µs) until which they are. A message says what changed. Who was cut off
+/// reads the hash.
+final class FleetCircuits: Sendable {
+    private struct State {
+        var receive: (@Sendable (String, CircuitNews) -> Void)?
+        var subscription: RedisSubscription?
+    }
+
+    private let fleet: Fleet
+    private let identity: String
+    private let key: String
+    private let channel: String
+    private let state = Mutex(State())
+    private let openedHere: FleetCounter
+    private let heard: FleetCounter
+    private let probes: FleetCounter
+
+    /// How long a process waits before it looks again whether another one still probes.
+    static let probePause = Duration.seconds(1)
+    /// How long another process waits for the end of a probe.
+    static let probeLease = Duration.seconds(30)
+
+    init(_ fleet: Fleet, name: String, identity: String) {
+        self.fleet = fleet
+        self.identity = identity
+        key = fleet.key("circuit", name)
+        channel = fleet.channel("circuit:\(name)")
+        openedHere = fleet.counters.counter("circuits.opened")
+        heard = fleet.counters.counter("circuits.heard")
+        probes = fleet.counters.counter("circuits.probes")
+    }
+
+    func hear(_ receive: @escaping @Sendable (String, CircuitNews) -> Void) {
+        let subscription = fleet.redis.subscribe(channel) { [weak self] message in
+            switch message {
+            case .subscribed: Task { [weak self] in await self?.readOpen() }
+            case .interrupted: break
+            case .message(let value): self?.take(value)
+            }
+        }
+        state.withLock { state in
+            state.receive = receive
+            state.subscription = subscription
+        }
+    }
+
+    func opened(_ circuit: String, for pause: Duration) {
+        openedHere.add()
+        publish(Self.openScript, circuit, [.integer(max(1, pause.microseconds))])
+    }
+
+    func probeEnded(_ circuit: String, isClosed: Bool) {
+        publish(Self.endScript, circuit, [isClosed ? "closed" : "undecided"])
+    }
+
+    func pauseBeforeProbe(_ circuit: String) async -> Duration? {
+        let arguments: [RedisArgument] = [
+            .text(circuit), .text(identity), .integer(Self.probeLease.microseconds / 1000),
+        ]
+        let value = try? await fleet.redis.run(Self.probeScript, keys: [key, probeKey(circuit)], arguments, .lookUp)
+        // Without an answer, the circuit is that of this process alone.
+        guard let pause = value?.integer else { return nil }
+        if pause == 0 { probes.add() }
+        return pause == 0 ? nil : pause < 0 ? Self.probePause : .microseconds(pause)
+    }
+
+    private func probeKey(_ circuit: String) -> String { "\(key):probe:\(circuit)" }
+
+    private func publish(_ script: RedisScript, _ circuit: String, _ more: [RedisArgument]) {
+        Task { [fleet, key, channel, identity, probeKey = probeKey(circuit)] in
+            _ = try? await fleet.redis.run(
+                script, keys: [key, probeKey], [.text(circuit), .text(identity), .text(channel)] + more, .write)
+        }
+    }
+
+    // MARK: News
+
+    /// A message: who sends it, what happened, the pause in µs, the circuit.
+    private func take(_ value: RedisValue) {
+        guard let parts = value.text?.split(separator: " ", maxSplits: 3), parts.count == 4, parts[0] != identity else {
+            return
+        }
+        switch parts[1] {
+        case "opened": tell(String(parts[3]), .opened(.microseconds(Int64(parts[2]) ?? 0)))
+        case "closed": tell(String(parts[3]), .closed)
+        default: break
+        }
+    }
+
+    private func readOpen() async {
+        guard let open = try? await fleet.redis.run(Self.readScript, keys: [key], [], .write).array else { return }
+        for index in stride(from: 0, to: open.count - 1, by: 2) {
+            guard let circuit = open[index].text, let pause = open[index + 1].integer else { continue }
+            tell(circuit, .opened(.microseconds(pause)))
+        }
+    }
+
+    private func tell(_ circuit: String, _ news: CircuitNews) {
+        heard.add()
+        state.withLock(\.receive)?(circuit, news)
+    }
+
+    // MARK: Scripts
+
+    private static let openScript = RedisScript(
+        "the opening of a circuit",
+        """
+        local clock = redis.call('TIME')
+        local now, pause = clock[1] * 1000000 + clock[2], tonumber(ARGV[4])
+        local known = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%d+) ')
+        if not known or tonumber(known) < now + pause then
+            redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f ', now + pause) .. ARGV[2])
+        end
+        redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), math.ceil(pause / 1000) + 60000))
+        if redis.call('GET', KEYS[2]) == ARGV[2] then redis.call('DEL', KEYS[2]) end
+        redis.call('PUBLISH', ARGV[3], ARGV[2] .. ' opened ' .. ARGV[4] .. ' ' .. ARGV[1])
+        return 1
+        """)
+
+    private static let endScript = RedisScript(
+        "the end of a probe",
+        """
+        if redis.call('GET', KEYS[2]) == ARGV[2] then redis.call('DEL', KEYS[2]) end
+        if ARGV[4] == 'closed' then
+            redis.call('HDEL', KEYS[1], ARGV[1])
+            redis.call('PUBLISH', ARGV[3], ARGV[2] .. ' closed 0 ' .. ARGV[1])
+        end
+        return 1
+        """)
+
+    /// 0: this process probes; above: the circuit is open for so many µs more; -1: another process probes.
+    private static let probeScript = RedisScript(
+        "a probe",
+        """
+        local clock = redis.call('TIME')
+        local now = clock[1] * 1000000 + clock[2]
+        local till, owner = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%d+) (.*)$')
+        -- Whoever opened it knows best when its pause is over.
+        if till and owner ~= ARGV[2] and tonumber(till) > now then return tonumber(till) - now end
+        if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return 0 end
+        return -1
+        """)
+
+    /// The open circuits, each with the time that is left in µs.
+    private static let readScript = RedisScript(
+        "the open circuits",
+        """
+        local clock = redis.call('TIME')
+        local now = clock[1] * 1000000 + clock[2]
+        local all, open = redis.call('HGETALL', KEYS[1]), {}
+        for i = 1, #all, 2 do
+            local till = tonumber(string.match(all[i + 1], '^(%d+) ') or 0)
+            if till > now then
+                open[#open + 1] = all[i]
+                open[#open + 1] = till - now
+            else
+                redis.call('HDEL', KEYS[1], all[i])
+            end
+        end
+        return open
+        """)
+}

@@ -1,0 +1,105 @@
+internal import FoundationEssentials
+internal import HTTPCore
+internal import LATNetworking
+internal import Platform
+internal import Synchronization
+
+/// The limits and circuits that one manager keeps together with those of other processes.
+final class FleetLimits: SharedLimits {
+    private struct State {
+        var lanes: [String: LimitLane] = [:]
+        var places: RedisSubscription?
+    }
+
+    private let fleet: Fleet
+    /// Managers with the same name share their limits.
+    private let name: String
+    private let keepsLimits: Bool
+    private let circuits: FleetCircuits?
+    private let clock: CallClock
+    /// The name of this manager among those of all processes.
+    private let identity: String
+    private let state = Mutex(State())
+    private let granted: FleetCounter
+    private let alone: FleetCounter
+    private let waited: FleetCounter
+
+    init(_ fleet: Fleet, name: String, _ parts: FleetParts, clock: CallClock = .continuous) {
+        self.fleet = fleet
+        self.name = name
+        self.clock = clock
+        keepsLimits = parts.contains(.limits)
+        identity = fleet.makeIdentity()
+        circuits = parts.contains(.circuits) ? FleetCircuits(fleet, name: name, identity: identity) : nil
+        granted = fleet.counters.counter("limits.granted")
+        alone = fleet.counters.counter("limits.alone")
+        waited = fleet.counters.counter("limits.waited")
+    }
+
+    // MARK: Limits
+
+    func enter(
+        _ call: LimitedCall, _ limits: [SharedLimit], host: String
+    ) async throws -> (@Sendable (_ isUnused: Bool) -> Void)? {
+        guard keepsLimits else { return nil }
+        let terms = LimitTerms(limits, host: host) { limit, part in fleet.key("limit", name, limit, part) }
+        let lane = lane(terms)
+        try await lane.enter(call, terms)
+        return { isUnused in lane.leave(isUnused: isUnused) }
+    }
+
+    /// The lane of those who are subject to the same keys.
+    private func lane(_ terms: LimitTerms) -> LimitLane {
+        let key = terms.keys.joined(separator: "\n")
+        return state.withLock { state in
+            if let lane = state.lanes[key] { return lane }
+            if state.lanes.count >= 1_024 { state.lanes = state.lanes.filter { !$0.value.isIdle } }
+            if state.places == nil, !terms.placeKeys.isEmpty {
+                state.places = fleet.redis.subscribe(channel) { [weak self] message in
+                    guard case .message(let key) = message, let key = key.text else { return }
+                    self?.wake(key)
+                }
+            }
+            // A name without what all lanes have in common. It is only compared.
+            let lane = LimitLane(terms, clock: clock, ask: ask(as: "\(identity) \(state.lanes.count) \(key.hashValue)"))
+            state.lanes[key] = lane
+            return lane
+        }
+    }
+
+    private var channel: String { fleet.channel("limit:\(name)") }
+
+    /// How a lane asks.
+    private func ask(as lane: String) -> @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer? {
+        { [fleet, channel, granted, alone, waited] demand, terms in
+            let arguments = LimitScript.arguments(demand, terms, lane: lane, channel: channel)
+            let value = try? await fleet.redis.run(LimitScript.script, keys: terms.keys, arguments, .lookUp)
+            guard let answer = value.flatMap(LimitScript.answer)?.answer else {
+                alone.add(demand.want)
+                return nil
+            }
+            granted.add(answer.delays.count)
+            waited.add(answer.delays.count { $0 > .zero } + max(0, demand.want - answer.delays.count))
+            return answer
+        }
+    }
+
+    private func wake(_ key: String) {
+        for lane in state.withLock({ Array($0.lanes.values) }) { lane.wake(key) }
+    }
+
+    // MARK: Circuits
+
+    func hear(_ receive: @escaping @Sendable (_ circuit: String, CircuitNews) -> Void) { circuits?.hear(receive) }
+
+    func circuitOpened(_ circuit: String, for pause: Duration) { circuits?.opened(circuit, for: pause) }
+
+    func pauseBeforeProbe(_ circuit: String) async -> Duration? { await circuits?.pauseBeforeProbe(circuit) }
+
+    func probeEnded(_ circuit: String, isClosed: Bool) { circuits?.probeEnded(circuit, isClosed: isClosed) }
+}
+
+extension Fleet {
+    /// A name that no other part of any process has.
+    func makeIdentity() -> String { Hexadecimal.random(byteCount: 12) }
+}

@@ -1,0 +1,167 @@
+internal import HTTPCore
+
+/// The calls of one process that wait for the same limits of the fleet, and what the process has taken of them. A pure state
+/// machine: it gets the time, and says what to do next.
+///
+/// Each question states the whole truth, how many places are in use now, so that a lost answer is put right by the next one.
+struct LaneQueue: Sendable {
+    /// What the Redis is asked.
+    struct Demand: Hashable, Sendable {
+        /// How many more calls want to start.
+        var want: Int
+        /// How many places this lane uses.
+        var used: Int
+        /// How many tokens were taken and not used.
+        var returned: Int
+    }
+
+    /// What the Redis answers.
+    struct Answer: Hashable, Sendable {
+        /// When each of the granted calls may start, from now.
+        var delays: [Duration]
+        /// When it is worth asking for more, from now.
+        var next: Duration
+        /// Whether all places were taken, so that another process' end may come before `next`.
+        var isFull: Bool
+    }
+
+    enum Step: Hashable {
+        /// These calls may start.
+        case start([UInt64])
+        /// Ask, and report with ``answered(_:at:)`` or ``failed(at:)``.
+        case ask(Demand)
+        /// Come back at this time, or after the next change.
+        case sleep(until: Duration)
+        /// Nothing is left to do until the next change.
+        case rest
+    }
+
+    private struct Waiting {
+        let id: UInt64
+        var priority: RequestPriority
+    }
+
+    /// The most calls that one question is about.
+    static let batch = 64
+
+    /// Whether the limits have places, which must be given back, and whose leases must be renewed.
+    var keepsPlaces: Bool
+    private let renewal: Duration
+    /// The next one first.
+    private var waiting: [Waiting] = []
+    /// When the tokens that were taken for waiting calls may be used.
+    private var ready: [Duration] = []
+    private var used = 0
+    private var returned = 0
+    /// Whether places were given back that the Redis does not know of.
+    private var hasNews = false
+    private var isAsking = false
+    private var askAt = Duration.zero
+    private var toldAt = Duration.zero
+    private var isFull = false
+    /// Whether a place became free while a question was on its way.
+    private var isWoken = false
+
+    /// - Parameter renewal: The time after which the Redis is told again which places are in use.
+    init(keepsPlaces: Bool, renewal: Duration) {
+        self.keepsPlaces = keepsPlaces
+        self.renewal = renewal
+    }
+
+    /// Whether nothing is lost when this value is dropped.
+    var isIdle: Bool { waiting.isEmpty && used == 0 && returned == 0 && !isAsking }
+
+    var waitingCount: Int { waiting.count }
+
+    // MARK: What happens
+
+    mutating func enter(_ id: UInt64, priority: RequestPriority) {
+        put(Waiting(id: id, priority: priority))
+    }
+
+    /// Removes a waiting call. Returns whether it was waiting.
+    mutating func cancel(_ id: UInt64) -> Bool {
+        guard let index = waiting.firstIndex(where: { $0.id == id }) else { return false }
+        waiting.remove(at: index)
+        return true
+    }
+
+    mutating func raise(_ id: UInt64, to priority: RequestPriority) {
+        guard let index = waiting.firstIndex(where: { $0.id == id }) else { return }
+        var call = waiting.remove(at: index)
+        call.priority = max(call.priority, priority)
+        put(call)
+    }
+
+    /// A call that started has ended.
+    ///
+    /// - Parameter isUnused: Whether nothing was sent for it.
+    mutating func leave(isUnused: Bool) {
+        used -= 1
+        hasNews = true
+        if isUnused { returned += 1 }
+    }
+
+    /// Places may have become free in another process.
+    mutating func wake() {
+        if isAsking { isWoken = true } else if isFull { askAt = .zero }
+    }
+
+    mutating func answered(_ answer: Answer, at now: Duration) {
+        isAsking = false
+        toldAt = now
+        isFull = answer.isFull
+        askAt = isFull && isWoken ? now : now + answer.next
+        isWoken = false
+        used += answer.delays.count
+        ready = (ready + answer.delays.map { now + $0 }).sorted()
+    }
+
+    /// The Redis did not answer. Returns all waiting calls: the limits of the process alone hold for them.
+    mutating func failed(at now: Duration) -> [UInt64] {
+        isAsking = false
+        toldAt = now
+        askAt = now
+        used += waiting.count - ready.count
+        ready = []
+        defer { waiting = [] }
+        return waiting.map(\.id)
+    }
+
+    // MARK: What to do
+
+    mutating func step(at now: Duration) -> Step {
+        while ready.count > waiting.count {
+            // A call that waited has ended.
+            ready.removeLast()
+            leave(isUnused: true)
+        }
+        let startable = ready.prefix { $0 <= now }.count
+        if startable > 0 {
+            let started = waiting.prefix(startable).map(\.id)
+            ready.removeFirst(startable)
+            waiting.removeFirst(startable)
+            return .start(started)
+        }
+        let wanting = waiting.count - ready.count
+        let isDue = wanting > 0 && askAt <= now
+        let renewsAt = keepsPlaces && used > 0 ? toldAt + renewal : nil
+        if !isAsking, isDue || returned > 0 || hasNews && keepsPlaces || renewsAt.map({ $0 <= now }) == true {
+            let demand = Demand(want: isDue ? min(wanting, Self.batch) : 0, used: used, returned: returned)
+            isAsking = true
+            returned = 0
+            hasNews = false
+            return .ask(demand)
+        }
+        let times = [ready.first, wanting > 0 && !isAsking ? askAt : nil, renewsAt].compactMap { $0 }
+        return times.min().map { .sleep(until: $0) } ?? .rest
+    }
+
+    /// Behind all of the same or a higher priority.
+    private mutating func put(_ call: Waiting) {
+        // From the end, because a new call is usually the last one.
+        var index = waiting.count
+        while index > 0, waiting[index - 1].priority < call.priority { index -= 1 }
+        waiting.insert(call, at: index)
+    }
+}

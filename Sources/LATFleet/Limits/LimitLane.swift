@@ -1,0 +1,132 @@
+internal import HTTPCore
+internal import LATNetworking
+internal import Platform
+internal import Synchronization
+
+/// A ``LaneQueue`` that calls wait at. One question at a time is on its way, for all calls that wait.
+final class LimitLane: Sendable {
+    private struct State {
+        var queue: LaneQueue
+        var terms: LimitTerms
+        var waiters: [UInt64: Waiter<Void>] = [:]
+        var ids: UInt64 = 0
+        /// Whether a task does what the queue says.
+        var isDriven = false
+        /// Ends the pause of that task.
+        var alarm: Waiter<Void>?
+    }
+
+    private let ask: @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer?
+    private let clock: CallClock
+    private let state: Mutex<State>
+
+    /// - Parameter ask: Asks the Redis; `nil` when it does not answer.
+    init(
+        _ terms: LimitTerms, clock: CallClock,
+        ask: @escaping @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer?
+    ) {
+        self.ask = ask
+        self.clock = clock
+        let queue = LaneQueue(keepsPlaces: !terms.placeKeys.isEmpty, renewal: LimitScript.lease / 3)
+        state = Mutex(State(queue: queue, terms: terms))
+    }
+
+    var isIdle: Bool { state.withLock { $0.queue.isIdle } }
+
+    /// Waits until a call may start.
+    func enter(_ call: LimitedCall, _ terms: LimitTerms) async throws {
+        let waiter = Waiter<Void>()
+        let priority = call.priority
+        let id = state.withLock { state in
+            if state.terms != terms {
+                state.terms = terms
+                state.queue.keepsPlaces = !terms.placeKeys.isEmpty
+            }
+            state.ids += 1
+            state.waiters[state.ids] = waiter
+            state.queue.enter(state.ids, priority: priority)
+            return state.ids
+        }
+        proceed()
+        do {
+            try await call.wait(waiter) { [self] priority in state.withLock { $0.queue.raise(id, to: priority) } }
+        } catch {
+            let wasWaiting = state.withLock { state in
+                state.waiters[id] = nil
+                return state.queue.cancel(id)
+            }
+            // The call was let through just before it ended, so it passes that on.
+            if wasWaiting { proceed() } else { leave(isUnused: true) }
+            throw error
+        }
+    }
+
+    func leave(isUnused: Bool) {
+        state.withLock { $0.queue.leave(isUnused: isUnused) }
+        proceed()
+    }
+
+    /// A place of this key may be free.
+    func wake(_ key: String) {
+        let isConcerned = state.withLock { state in
+            guard state.terms.placeKeys.contains(key) else { return false }
+            state.queue.wake()
+            return true
+        }
+        if isConcerned { proceed() }
+    }
+
+    // MARK: The task
+
+    /// Has the queue's next step done.
+    private func proceed() {
+        let (alarm, starts) = state.withLock { state -> (Waiter<Void>?, Bool) in
+            defer { state.alarm = nil }
+            guard !state.isDriven else { return (state.alarm, false) }
+            state.isDriven = true
+            return (nil, true)
+        }
+        alarm?.end(.success(()))
+        if starts { Task { await drive() } }
+    }
+
+    private func drive() async {
+        while true {
+            let alarm = Waiter<Void>()
+            let (step, terms, started) = state.withLock { state in
+                let step = state.queue.step(at: clock.now())
+                var started: [Waiter<Void>] = []
+                switch step {
+                case .start(let ids): started = ids.compactMap { state.waiters.removeValue(forKey: $0) }
+                case .sleep: state.alarm = alarm
+                case .rest: state.isDriven = false
+                case .ask: break
+                }
+                return (step, state.terms, started)
+            }
+            switch step {
+            case .start: for waiter in started { waiter.end(.success(())) }
+            case .ask(let demand): take(await ask(demand, terms))
+            case .sleep(let until):
+                let sleeper = Task { [clock] in
+                    try? await clock.sleep(until - clock.now())
+                    alarm.end(.success(()))
+                }
+                try? await alarm.uncancelledValue()
+                sleeper.cancel()
+            case .rest: return
+            }
+        }
+    }
+
+    private func take(_ answer: LaneQueue.Answer?) {
+        let alone = state.withLock { state -> [Waiter<Void>] in
+            guard let answer else {
+                return state.queue.failed(at: clock.now()).compactMap { state.waiters.removeValue(forKey: $0) }
+            }
+            state.queue.answered(answer, at: clock.now())
+            return []
+        }
+        for waiter in alone { waiter.end(.success(())) }
+    }
+}

@@ -1,0 +1,165 @@
+internal import FoundationEssentials
+internal import HTTPCore
+internal import LATNetworking
+
+/// The limits of a lane as the script of ``LimitScript`` knows them.
+struct LimitTerms: Hashable, Sendable {
+    enum Rule: Hashable, Sendable {
+        /// At most one start in each `period` (µs), and `burst` at once after a pause.
+        case rate(period: Int64, burst: Int64)
+        /// At most so many at once.
+        case places(Int64)
+    }
+
+    private(set) var rules: [Rule] = []
+    private(set) var keys: [String] = []
+
+    /// - Parameters:
+    ///   - limits: The limits that a call is subject to.
+    ///   - key: Makes the key of a limit's part.
+    init(_ limits: [SharedLimit], host: String, key: (_ limit: String, _ part: String) -> String) {
+        for limit in limits {
+            func add(_ rule: Rule?, _ part: String) {
+                guard let rule else { return }
+                rules.append(rule)
+                keys.append(key(limit.name, part))
+            }
+            add(limit.limits.rate.map(Self.rule), "rate")
+            add(limit.limits.ratePerHost.map(Self.rule), "rate \(host)")
+            add(limit.limits.maxConcurrentRequests.map { .places(Int64(max(1, $0))) }, "places")
+            add(limit.limits.maxConcurrentRequestsPerHost.map { .places(Int64(max(1, $0))) }, "places \(host)")
+        }
+    }
+
+    /// The keys whose places a call takes.
+    var placeKeys: [String] {
+        zip(keys, rules).compactMap { key, rule in if case .places = rule { key } else { nil } }
+    }
+
+    private static func rule(_ rate: RequestLimits.RateLimit) -> Rule {
+        // Rounded up, so that the rate is never above the limit. A day at most, so that nothing overflows.
+        let period =
+            rate.perSecond > 0 ? min((1_000_000 / rate.perSecond).rounded(.up), 86_400_000_000) : 86_400_000_000
+        return .rate(period: max(1, Int64(period)), burst: Int64(min(max(1, rate.burst), 1_000_000)))
+    }
+}
+
+/// The one script of all limits: rates by the generic cell rate algorithm (GCRA) on the clock of Redis, and places by leases.
+/// Either all limits of a lane grant a start, or none of them loses anything.
+///
+/// - A rate is one number: the time (µs) at which the tokens taken so far will have been refilled. Tokens of the near future are
+///   granted too, with the delay until each may be used, so that processes queue in the order in which they asked.
+/// - Places are one hash: for each lane of each process how many it uses, until when that holds, and until when it waits for
+///   more. A lane states its number with every question. A crashed process gives its places back when its lease ends. A process
+///   that gives a place back while another one waits gets none in return, so that nobody keeps the places for ever.
+enum LimitScript {
+    /// How long places belong to a process that is not heard of any more.
+    static let lease = Duration.seconds(10)
+    /// Tokens are granted so long before they may be used.
+    static let horizon = Duration.milliseconds(100)
+    /// A lane that waits for places asks again after this time, should the message about a free place be lost.
+    static let pollInterval = Duration.milliseconds(250)
+
+    static let script = RedisScript(
+        "the limits",
+        """
+        local clock = redis.call('TIME')
+        local now = clock[1] * 1000000 + clock[2]
+        local me, channel = ARGV[1], ARGV[2]
+        local used, want, returned = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+        local lease, horizon, poll = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+        local function rule(i) return ARGV[6 + 3 * i], tonumber(ARGV[7 + 3 * i]), tonumber(ARGV[8 + 3 * i]) end
+        local granted, isFull = want, 0
+        local refilled, mine, waiters, free = {}, {}, {}, {}
+        for i, key in ipairs(KEYS) do
+            local kind, first, burst = rule(i)
+            if kind == 'rate' then
+                local at = tonumber(redis.call('GET', key) or now) or now
+                at = math.max(math.min(at, now + horizon + first * burst) - returned * first, now)
+                refilled[i] = at
+                granted = math.min(granted, math.floor((horizon + now + first * burst - at) / first))
+            else
+                local others, all = 0, redis.call('HGETALL', key)
+                mine[i], waiters[i] = 0, false
+                for j = 1, #all, 2 do
+                    local count, till, waits = string.match(all[j + 1], '^(%d+) (%d+) (%d+)$')
+                    if all[j] == me then
+                        mine[i] = tonumber(count) or 0
+                    elseif not count or tonumber(till) <= now then
+                        redis.call('HDEL', key, all[j])
+                    else
+                        others = others + tonumber(count)
+                        if tonumber(waits) > now then waiters[i] = true end
+                    end
+                end
+                free[i] = math.max(first - others - used, 0)
+                if waiters[i] and mine[i] > used then free[i] = 0 end
+                if free[i] < want then isFull = 1 end
+                granted = math.min(granted, free[i])
+            end
+        end
+        granted = math.max(granted, 0)
+        local answer = {0, 0, isFull}
+        local nextTime = isFull == 1 and poll or 0
+        for k = 1, granted do answer[3 + k] = 0 end
+        for i, key in ipairs(KEYS) do
+            local kind, first, burst = rule(i)
+            if kind == 'rate' then
+                local start = refilled[i] - first * burst - now
+                for k = 1, granted do answer[3 + k] = math.max(answer[3 + k], math.ceil(start + k * first)) end
+                if granted < want then
+                    nextTime = math.max(nextTime, math.ceil(start + (granted + 1) * first - horizon))
+                end
+                local at = refilled[i] + granted * first
+                if at > now then
+                    redis.call('SET', key, string.format('%.0f', at), 'PX', math.ceil((at - now) / 1000) + 1)
+                elseif returned > 0 then
+                    redis.call('DEL', key)
+                end
+            else
+                local count, waits = used + granted, 0
+                if free[i] < want then waits = now + 2 * poll end
+                if count == 0 and waits == 0 then
+                    redis.call('HDEL', key, me)
+                else
+                    redis.call('HSET', key, me, string.format('%.0f %.0f %.0f', count, now + lease, waits))
+                    redis.call('PEXPIRE', key, math.ceil(lease / 500))
+                end
+                if waiters[i] and mine[i] > count then redis.call('PUBLISH', channel, key) end
+            end
+        end
+        answer[1], answer[2] = string.format('%.0f', now), nextTime
+        return answer
+        """)
+
+    /// - Parameters:
+    ///   - lane: The name of the lane among those of all processes.
+    ///   - channel: Where a free place is announced.
+    static func arguments(
+        _ demand: LaneQueue.Demand, _ terms: LimitTerms, lane: String, channel: String
+    ) -> [RedisArgument] {
+        var arguments: [RedisArgument] = [.text(lane), .text(channel)]
+        arguments += [demand.used, demand.want, demand.returned].map { .integer(Int64($0)) }
+        arguments += [lease, horizon, pollInterval].map { .integer($0.microseconds) }
+        for rule in terms.rules {
+            switch rule {
+            case .rate(let period, let burst): arguments += ["rate", .integer(period), .integer(burst)]
+            case .places(let count): arguments += ["places", .integer(count), 0]
+            }
+        }
+        return arguments
+    }
+
+    /// Reads an answer: the time of the Redis in µs, and what it grants. `nil` for what the script never returns.
+    static func answer(_ value: RedisValue) -> (time: Int64, answer: LaneQueue.Answer)? {
+        guard let parts = value.array?.map(\.integer), parts.count >= 3, let time = parts[0], let next = parts[1],
+            let isFull = parts[2]
+        else { return nil }
+        let delays = parts[3...].map { $0.map { Duration.microseconds($0) } ?? .zero }
+        return (time, LaneQueue.Answer(delays: delays, next: .microseconds(next), isFull: isFull == 1))
+    }
+}
+
+extension Duration {
+    var microseconds: Int64 { components.seconds * 1_000_000 + components.attoseconds / 1_000_000_000_000 }
+}

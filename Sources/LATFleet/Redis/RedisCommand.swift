@@ -1,0 +1,65 @@
+package import FoundationEssentials
+
+/// An argument of a ``RedisCommand``.
+package enum RedisArgument: Sendable, ExpressibleByStringLiteral, ExpressibleByStringInterpolation,
+    ExpressibleByIntegerLiteral
+{
+    case text(String)
+    case data(Data)
+    case bytes([UInt8])
+    case integer(Int64)
+
+    package init(stringLiteral value: String) { self = .text(value) }
+
+    package init(integerLiteral value: Int64) { self = .integer(value) }
+}
+
+/// A command in the form that is sent: an array of byte strings (RESP).
+package struct RedisCommand: Sendable {
+    /// The command without its arguments, for errors.
+    package let name: String
+    let bytes: [UInt8]
+
+    /// ```swift
+    /// RedisCommand("SET", [.text(key), .data(body), "PX", .integer(ttl)])
+    /// ```
+    package init(_ name: String, _ arguments: [RedisArgument] = []) {
+        self.name = name
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(arguments.reduce(32 + name.utf8.count) { $0 + 16 + $1.estimatedSize })
+        bytes.append(number: arguments.count + 1, after: "*")
+        bytes.append(bulk: name.utf8)
+        for argument in arguments {
+            switch argument {
+            case .text(let text): bytes.append(bulk: text.utf8)
+            case .data(let data): bytes.append(bulk: data)
+            case .bytes(let array): bytes.append(bulk: array)
+            case .integer(let number): bytes.append(bulk: String(number).utf8)
+            }
+        }
+        self.bytes = bytes
+    }
+}
+
+extension RedisArgument {
+    fileprivate var estimatedSize: Int {
+        switch self {
+        case .text(let text): text.utf8.count
+        case .data(let data): data.count
+        case .bytes(let bytes): bytes.count
+        case .integer: 20
+        }
+    }
+}
+
+extension [UInt8] {
+    fileprivate mutating func append(number: Int, after mark: Character) {
+        append(contentsOf: "\(mark)\(number)\r\n".utf8)
+    }
+
+    fileprivate mutating func append(bulk: some Collection<UInt8>) {
+        append(number: bulk.count, after: "$")
+        append(contentsOf: bulk)
+        append(contentsOf: [13, 10])
+    }
+}

@@ -1,0 +1,28 @@
+internal import Cryptography
+internal import FoundationEssentials
+
+/// A Lua script. It runs as one step: no other command comes in between.
+///
+/// Every key it uses is one of its `KEYS`, so that it also works on servers that check that. It returns numbers with a fraction
+/// as strings, because Redis cuts the fraction off.
+package struct RedisScript: Sendable {
+    /// The name for errors.
+    package let name: String
+    package let source: String
+    /// The name under which Redis keeps it: the SHA-1 of its source, in hexadecimal.
+    let digest: String
+
+    package init(_ name: String, _ source: String) {
+        self.name = name
+        self.source = source
+        // Without libcrypto's SHA-1, Redis does not know the name, and the script is sent whole.
+        digest = (try? MessageDigest.of(Data(source.utf8), .sha1)).map { MessageDigest.hexadecimal($0) } ?? "0"
+    }
+
+    /// - Parameter isWhole: Whether the source is sent, not only its digest.
+    func command(keys: [String], _ arguments: [RedisArgument], isWhole: Bool) -> RedisCommand {
+        RedisCommand(
+            isWhole ? "EVAL" : "EVALSHA",
+            [.text(isWhole ? source : digest), .integer(Int64(keys.count))] + keys.map { .text($0) } + arguments)
+    }
+}

@@ -1,0 +1,86 @@
+internal import FoundationEssentials
+
+/// What is on the Redis of a fleet, for people.
+package struct FleetContents: Sendable {
+    /// A kind of keys, and how many there are.
+    package struct Kind: Hashable, Sendable {
+        package var name: String
+        package var count: Int
+    }
+
+    package var usedMemory: Int64 = 0
+    /// The limit of memory; 0 for none.
+    package var maxMemory: Int64 = 0
+    package var policy = "noeviction"
+    package var clientCount = 0
+    package var evictedCount = 0
+    /// All keys of the database.
+    package var keyCount = 0
+    /// The fleet's keys by kind, the most first.
+    package var kinds: [Kind] = []
+    /// Whether only a part of the keys was counted.
+    package var isPartial = false
+
+    /// Whether the memory is full and nothing makes room.
+    package var refusesWrites: Bool { maxMemory > 0 && policy == "noeviction" && usedMemory >= maxMemory }
+
+    private static let keysInStep: Int64 = 1_000
+    private static let steps = 20
+
+    /// Asks for a few facts, and counts at most 20,000 keys in small steps, which hold up nobody.
+    package static func read(from fleet: Fleet) async throws(FleetError) -> FleetContents {
+        var contents = FleetContents()
+        let redis = fleet.redis
+        let replies = try await redis.pipeline(
+            [RedisCommand("INFO"), RedisCommand("DBSIZE")], .time(FleetTable.budget))
+        contents.read(info: replies[0].text ?? "")
+        contents.keyCount = Int(replies[1].integer ?? 0)
+        var counts: [String: Int] = [:]
+        var cursor = "0"
+        for step in 0..<steps {
+            let reply = try await redis.call(
+                RedisCommand(
+                    "SCAN",
+                    [.text(cursor), "MATCH", .text("\(fleet.configuration.prefix)*"), "COUNT", .integer(keysInStep)]),
+                .time(FleetTable.budget))
+            guard let parts = reply.array, parts.count == 2, let next = parts[0].text else { break }
+            for key in (parts[1].array ?? []).compactMap(\.text) {
+                if let kind = kind(of: key, prefix: fleet.configuration.prefix) { counts[kind, default: 0] += 1 }
+            }
+            cursor = next
+            if cursor == "0" { break }
+            contents.isPartial = step == steps - 1
+        }
+        contents.kinds = counts.map { Kind(name: $0.key, count: $0.value) }
+            .sorted { ($1.count, $0.name) < ($0.count, $1.name) }
+        return contents
+    }
+
+    /// What a key is for; `nil` for a key of somebody else, and for the list of tables.
+    static func kind(of key: String, prefix: String) -> String? {
+        let parts = key.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count > 1, parts[0] == prefix, parts[1] != "tables" else { return nil }
+        if parts.last == "lease" { return "lease" }
+        // The cache's keys begin with `c` and the number of their format.
+        if parts[1].first == "c", parts[1].dropFirst().allSatisfy(\.isNumber), parts.count > 3 {
+            return ["e": "cache", "l": "lease"][parts[3]] ?? "generation"
+        }
+        return parts[1].allSatisfy { $0.isLetter } && parts[1].count <= 20 ? parts[1] : "other"
+    }
+
+    mutating func read(info: String) {
+        for line in info.split(whereSeparator: \.isNewline) {
+            let parts = line.split(separator: ":", maxSplits: 1)
+            guard parts.count == 2 else { continue }
+            let value = String(parts[1])
+            switch parts[0] {
+            case "used_memory": usedMemory = Int64(value) ?? 0
+            case "maxmemory": maxMemory = Int64(value) ?? 0
+            case "maxmemory_policy": policy = value
+            case "connected_clients": clientCount = Int(value) ?? 0
+            case "evicted_keys": evictedCount = Int(value) ?? 0
+            default: break
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+internal import FoundationEssentials
+internal import Glibc
+
+/// A process that follows a table, as it has told the Redis.
+package struct TableFollowing: Sendable {
+    /// The host, the number of the process, and a few letters that tell its managers apart.
+    package var name: String
+    /// The revision in use.
+    package var revision: Int64
+    /// Why the newest version is not used; `nil` when it is.
+    package var refusal: String?
+}
+
+extension FleetTable {
+    /// Says which revision a process uses. The Redis forgets it after three pauses of the process.
+    ///
+    /// - Parameter isFirst: whether what others have left is swept.
+    func report(
+        _ following: TableFollowing, every pause: Duration, isFirst: Bool
+    ) async throws(FleetError) {
+        _ = try await redis.run(
+            Self.reporting, keys: [followers],
+            [
+                .text(following.name), .integer(following.revision), .integer(max(1, pause.components.seconds)),
+                .text(following.refusal ?? ""), .integer(isFirst ? 1 : 0),
+            ], .time(.seconds(2)))
+    }
+
+    private static let reporting = RedisScript(
+        "reporting a revision",
+        """
+        local time = tonumber(redis.call('TIME')[1])
+        if ARGV[5] == '1' then
+            local all = redis.call('HGETALL', KEYS[1])
+            for i = 1, #all, 2 do
+                local seen, pause = string.match(all[i + 1], '^%d+|(%d+)|(%d+)|')
+                if not seen or seen + 3 * pause < time then redis.call('HDEL', KEYS[1], all[i]) end
+            end
+        end
+        redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. '|' .. time .. '|' .. ARGV[3] .. '|' .. ARGV[4])
+        redis.call('EXPIRE', KEYS[1], 86400)
+        return 1
+        """)
+
+    /// Reads what ``report(_:every:isFirst:)`` wrote, without those that are silent.
+    static func following(_ fields: [RedisValue], at time: Int64) -> [TableFollowing] {
+        stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
+            guard let name = fields[index].text, let text = fields[index + 1].text else { return nil }
+            let parts = text.split(separator: "|", maxSplits: 3, omittingEmptySubsequences: false)
+            guard parts.count == 4, let revision = Int64(parts[0]), let seen = Int64(parts[1]),
+                let pause = Int64(parts[2]), seen + 3 * pause >= time
+            else { return nil }
+            let refusal = parts[3].isEmpty ? nil : String(parts[3])
+            return TableFollowing(name: name, revision: revision, refusal: refusal)
+        }.sorted { $0.name < $1.name }
+    }
+
+    /// A name for one follower of this process.
+    static func newFollowerName() -> String {
+        var host = [CChar](repeating: 0, count: 256)
+        gethostname(&host, host.count - 1)
+        let name = String(decoding: host.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return "\(name):\(getpid()):\(String(UInt16.random(in: 4096 ... .max), radix: 16))"
+    }
+}
+
+extension FleetTable {
+    /// A table in the list of all.
+    package struct Entry: Sendable {
+        package var name: String
+        /// The newest version, without its bytes.
+        package var version: Version
+        package var byteCount: Int
+        /// The processes that follow it.
+        package var followers: [TableFollowing]
+    }
+
+    /// The tables of a fleet, by name.
+    package static func list(on fleet: Fleet) async throws(FleetError) -> [Entry] {
+        let reply = try await fleet.redis.pipeline(
+            [RedisCommand("SMEMBERS", [.text(fleet.key("tables"))]), RedisCommand("TIME")], .time(Self.budget))
+        let time = reply[1].array?.first?.integer ?? 0
+        let tables = (reply[0].array ?? []).compactMap(\.text).sorted().map { FleetTable(fleet, $0) }
+        let commands = tables.flatMap { table in
+            [
+                RedisCommand("HMGET", [.text(table.key), "revision", "author", "time", "signature"]),
+                RedisCommand("HSTRLEN", [.text(table.key), "table"]),
+                RedisCommand("HGETALL", [.text(table.followers)]),
+            ]
+        }
+        let replies = try await fleet.redis.pipeline(commands, .time(Self.budget))
+        return tables.enumerated().compactMap { index, table in
+            guard let parts = replies[3 * index].array, parts.count == 4, let revision = parts[0].integer else {
+                return nil
+            }
+            let version = Version(
+                revision: revision, bytes: [], author: shown(parts[1].text),
+                time: Date(timeIntervalSince1970: Double(parts[2].integer ?? 0)),
+                signature: parts[3].data.flatMap { $0.isEmpty ? nil : Array($0) })
+            return Entry(
+                name: table.name, version: version, byteCount: Int(replies[3 * index + 1].integer ?? 0),
+                followers: following(replies[3 * index + 2].array ?? [], at: time))
+        }
+    }
+}

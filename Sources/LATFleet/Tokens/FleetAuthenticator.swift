@@ -1,0 +1,210 @@
+internal import FoundationEssentials
+internal import HTTPCore
+internal import LATNetworking
+internal import Platform
+internal import Synchronization
+
+/// An authenticator whose token is renewed once for all processes of a fleet.
+final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
+    private struct State {
+        /// The newest generation that this process has or has seen.
+        var generation: Int64 = 0
+        /// The number of the present token among those that this process had.
+        var number = 0
+        /// The newest number that a server has rejected.
+        var rejected = 0
+        var isRenewing = false
+        /// The look at the fleet's token that is under way.
+        var look: Task<Void, Never>?
+        var hasLooked = false
+        /// Ends the wait for another process' renewal.
+        var alarm: Waiter<Void>?
+        var subscription: RedisSubscription?
+    }
+
+    private let inner: Inner
+    private let token: SharedToken
+    private let limits = TimeLimits()
+    private let state = Mutex(State())
+    private let renewed: FleetCounter
+    private let adopted: FleetCounter
+    private let renewedAlone: FleetCounter
+    private let failed: FleetCounter
+
+    init(_ inner: Inner, _ token: SharedToken) {
+        self.inner = inner
+        self.token = token
+        renewed = token.counter("tokens.renewed")
+        adopted = token.counter("tokens.adopted")
+        renewedAlone = token.counter("tokens.alone")
+        failed = token.counter("tokens.failed")
+        let subscription = token.hear { [weak self] in self?.tokenHasChanged() }
+        state.withLock { $0.subscription = subscription }
+    }
+
+    /// The lease outlasts any renewal, so that no two processes present the same refresh token.
+    private var lease: Duration { inner.refreshTimeout + .seconds(5) }
+
+    /// Room for another process' renewal, and for one of this process after it.
+    var refreshTimeout: Duration { lease + inner.refreshTimeout + .seconds(5) }
+
+    var refreshPause: Duration { inner.refreshPause }
+
+    // MARK: Requests
+
+    /// Where a request notes the number of its token.
+    private var mark: String { "fleet token \(token.name)" }
+
+    func apply(to request: inout HTTPRequest) async throws {
+        if !state.withLock(\.hasLooked) { await look() }
+        let number = state.withLock(\.number)
+        try await inner.apply(to: &request)
+        request.userInfo[mark] = .int(Int64(number))
+    }
+
+    func isRejected(_ response: HTTPResponse, to request: HTTPRequest) async -> Bool {
+        guard await inner.isRejected(response, to: request) else { return false }
+        let number = request.userInfo[mark]?.int
+        state.withLock { $0.rejected = max($0.rejected, number ?? $0.number) }
+        return true
+    }
+
+    // MARK: Other processes' tokens
+
+    /// Adopts the fleet's token if it is newer. Any number of callers cause one look.
+    private func look() async {
+        let look = state.withLock { state -> Task<Void, Never>? in
+            guard !state.isRenewing else { return nil }
+            if let look = state.look { return look }
+            let generation = state.generation
+            let look = Task {
+                if let stored = await token.stored(after: generation) { _ = await take(stored) }
+                endLook()
+            }
+            state.look = look
+            return look
+        }
+        await look?.value
+    }
+
+    private func endLook() {
+        state.withLock { state in
+            state.hasLooked = true
+            state.look = nil
+        }
+    }
+
+    private func tokenHasChanged() {
+        let alarm = state.withLock { state in
+            defer { state.alarm = nil }
+            return state.alarm
+        }
+        alarm?.end(.success(()))
+        Task { [weak self] in await self?.look() }
+    }
+
+    /// Adopts a token of the fleet. Returns `false` for one that cannot be used.
+    private func take(_ stored: SharedToken.Stored) async -> Bool {
+        let opened = token.open(stored, as: Inner.Token.self)
+        var isAdopted = false
+        if let opened { isAdopted = (try? await inner.adopt(opened)) != nil }
+        state.withLock { state in
+            state.generation = max(state.generation, stored.generation)
+            if isAdopted { state.number += 1 }
+        }
+        if isAdopted { adopted.add() }
+        return isAdopted
+    }
+
+    // MARK: Renewing
+
+    func refresh() async throws { try await renew { [inner] in try await inner.refresh() } }
+
+    func refresh(using manager: CentralRequestManager) async throws {
+        try await renew { [inner] in try await inner.refresh(using: manager) }
+    }
+
+    private func renew(_ refresh: @escaping @Sendable () async throws -> Void) async throws {
+        let look = state.withLock { state in
+            state.isRenewing = true
+            return state.look
+        }
+        defer { state.withLock { $0.isRenewing = false } }
+        await look?.value
+        let end = limits.clock.now() + lease
+        while true {
+            let (isCurrent, generation, alarm) = state.withLock { state in
+                let alarm = Waiter<Void>()
+                state.alarm = alarm
+                return (state.number <= state.rejected, state.generation, alarm)
+            }
+            // A newer token came since the rejected request was sent.
+            guard isCurrent else { return }
+            switch await token.begin(after: generation, lease: lease) {
+            case .newer(let stored): if await take(stored) { return }
+            case .lead: return try await lead(refresh)
+            case .wait(let time):
+                guard limits.clock.now() < end else { return try await renewAlone(refresh) }
+                try await limits.value(of: alarm, within: min(time, Self.pollInterval), late: .success(()))
+            case .alone: return try await renewAlone(refresh)
+            }
+        }
+    }
+
+    /// Who waits for another process' renewal asks again after this time, should the message be lost.
+    private static var pollInterval: Duration { .milliseconds(500) }
+
+    private func renewAlone(_ refresh: @escaping @Sendable () async throws -> Void) async throws {
+        try await limited(refresh)
+        state.withLock { $0.number += 1 }
+        renewedAlone.add()
+    }
+
+    /// Renews for all processes.
+    private func lead(_ refresh: @escaping @Sendable () async throws -> Void) async throws {
+        do {
+            try await limited(refresh)
+        } catch {
+            failed.add()
+            token.release()
+            throw error
+        }
+        renewed.add()
+        let generation = state.withLock { state in
+            state.number += 1
+            return state.generation
+        }
+        do {
+            guard let exported = try await inner.exportToken() else { return token.release() }
+            if let stored = try await token.store(exported, after: generation) {
+                state.withLock { $0.generation = max($0.generation, stored) }
+            } else {
+                token.release()
+            }
+        } catch {
+            token.release()
+            throw error
+        }
+    }
+
+    /// Renews within the time limit of the authenticator.
+    private func limited(_ refresh: @escaping @Sendable () async throws -> Void) async throws {
+        let waiter = Waiter<Void>()
+        let work = Task {
+            do {
+                waiter.end(.success(try await refresh()))
+            } catch {
+                waiter.end(.failure(error))
+            }
+        }
+        defer { work.cancel() }
+        let limit = inner.refreshTimeout
+        try await limits.value(of: waiter, within: limit, late: .failure(Late(limit: limit)))
+    }
+
+    private struct Late: Error, CustomStringConvertible {
+        let limit: Duration
+
+        var description: String { "it took longer than \(limit)" }
+    }
+}

@@ -1,0 +1,172 @@
+internal import Cryptography
+internal import FoundationEssentials
+internal import Platform
+internal import Synchronization
+
+/// A token in Redis: sealed, with a generation that only grows, and the lease of whoever renews it.
+final class SharedToken: Sendable {
+    enum Turn {
+        /// There is a newer token.
+        case newer(Stored)
+        /// This process renews.
+        case lead
+        /// Another process renews; its lease lasts so long at most.
+        case wait(Duration)
+        /// The Redis does not answer.
+        case alone
+    }
+
+    struct Stored {
+        var generation: Int64
+        var sealed: Data
+    }
+
+    let name: String
+    private let fleet: Fleet
+    private let key: Data
+    private let owner: String
+    private let keys: [String]
+    private let channel: String
+    private let hasWarned = Atomic(false)
+
+    /// How long a token is kept, in milliseconds. Who finds none renews it.
+    private static let lifetime: Int64 = 86_400_000
+
+    init(_ fleet: Fleet, name: String, key: Data) {
+        self.fleet = fleet
+        self.name = name
+        self.key = key
+        owner = fleet.makeIdentity()
+        keys = [fleet.key("token", name), fleet.key("token", name, "lease")]
+        channel = fleet.channel("token:\(name)")
+    }
+
+    func counter(_ name: String) -> FleetCounter { fleet.counters.counter(name) }
+
+    /// Hears that the token, or the lease, has changed.
+    func hear(_ receive: @escaping @Sendable () -> Void) -> RedisSubscription {
+        fleet.redis.subscribe(channel) { message in
+            if message != .interrupted { receive() }
+        }
+    }
+
+    /// The token, if it is newer than a generation; `nil` also when the Redis does not answer.
+    func stored(after generation: Int64) async -> Stored? {
+        let reply = try? await fleet.redis.call(
+            RedisCommand("HMGET", [.text(keys[0]), "generation", "token"]), .lookUp)
+        guard let parts = reply?.array, parts.count == 2, let found = parts[0].integer, let sealed = parts[1].data,
+            found > generation
+        else { return nil }
+        return Stored(generation: found, sealed: sealed)
+    }
+
+    /// Asks for the lease.
+    ///
+    /// - Parameter generation: The one that the server rejected.
+    func begin(after generation: Int64, lease: Duration) async -> Turn {
+        let arguments: [RedisArgument] = [
+            .integer(generation), .text(owner), .integer(lease.roundedUpMilliseconds),
+        ]
+        let reply = try? await fleet.redis.run(Self.beginScript, keys: keys, arguments, .write)
+        guard let parts = reply?.array, let turn = parts.first?.text else { return .alone }
+        switch turn {
+        case "newer" where parts.count == 3:
+            guard let generation = parts[1].integer, let sealed = parts[2].data else { return .alone }
+            return .newer(Stored(generation: generation, sealed: sealed))
+        case "lead": return .lead
+        case "wait" where parts.count == 2: return .wait(.milliseconds(max(1, parts[1].integer ?? 1)))
+        default: return .alone
+        }
+    }
+
+    /// Stores a renewed token and ends the lease.
+    ///
+    /// - Returns: its generation; `nil` when it was not stored, because the lease had ended or the Redis does not answer.
+    func store(_ token: some Encodable, after generation: Int64) async throws -> Int64? {
+        let sealed = try seal(JSONEncoder().encode(token))
+        let arguments: [RedisArgument] = [
+            .text(owner), .integer(generation), .bytes(sealed), .integer(Self.lifetime), .text(channel),
+        ]
+        let reply = try? await fleet.redis.run(Self.storeScript, keys: keys, arguments, .write)
+        return reply?.integer.flatMap { $0 > 0 ? $0 : nil }
+    }
+
+    /// Ends the lease without a token. Also works when the task is cancelled.
+    func release() {
+        Task { [fleet, keys, owner, channel] in
+            _ = try? await fleet.redis.run(
+                Self.releaseScript, keys: [keys[1]], [.text(owner), .text(channel)], .write)
+        }
+    }
+
+    // MARK: The seal
+
+    private static let format: UInt8 = 1
+
+    private var associated: [UInt8] { Array("lat token \(Self.format)\n\(keys[0])".utf8) }
+
+    private func seal(_ plain: Data) throws -> [UInt8] {
+        let nonce = try randomBytes(AuthenticatedCipher.nonceByteCount)
+        let cipher = AuthenticatedCipher.aes256GCM
+        return [Self.format] + nonce + (try cipher.seal(plain, key: key, nonce: nonce, associated: associated))
+    }
+
+    /// Opens a token; `nil`, with one warning, for what another key has sealed.
+    func open<Token: Decodable>(_ stored: Stored, as type: Token.Type) -> Token? {
+        let bytes = [UInt8](stored.sealed)
+        let nonceEnd = 1 + AuthenticatedCipher.nonceByteCount
+        if bytes.count > nonceEnd, bytes[0] == Self.format,
+            let plain = try? AuthenticatedCipher.aes256GCM.open(
+                Array(bytes[nonceEnd...]), key: key, nonce: Array(bytes[1..<nonceEnd]), associated: associated),
+            let token = try? JSONDecoder().decode(type, from: Data(plain))
+        {
+            return token
+        }
+        if !hasWarned.exchange(true, ordering: .relaxed) {
+            fleet.warn(
+                .configuration(
+                    "the token \"\(name)\" in Redis was sealed with another key or is of another type; it counts as absent, and "
+                        + "this process renews its own: give all processes the same key"))
+        }
+        return nil
+    }
+
+    // MARK: Scripts
+
+    private static let beginScript = RedisScript(
+        "a token's renewal",
+        """
+        local stored = redis.call('HMGET', KEYS[1], 'generation', 'token')
+        local generation = tonumber(stored[1] or 0) or 0
+        if stored[2] and generation > tonumber(ARGV[1]) then return {'newer', stored[1], stored[2]} end
+        if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return {'lead'} end
+        return {'wait', redis.call('PTTL', KEYS[2])}
+        """)
+
+    /// A generation is the time of Redis (µs), or one more than the last, so that it also grows when the Redis was emptied.
+    private static let storeScript = RedisScript(
+        "a renewed token",
+        """
+        local owner = redis.call('GET', KEYS[2])
+        local stored = tonumber(redis.call('HGET', KEYS[1], 'generation') or 0) or 0
+        if owner and owner ~= ARGV[1] then return '0' end
+        if not owner and stored > tonumber(ARGV[2]) then return '0' end
+        local clock = redis.call('TIME')
+        local now = clock[1] * 1000000 + clock[2]
+        local generation = string.format('%.0f', math.max(now, stored + 1, tonumber(ARGV[2]) + 1))
+        redis.call('HSET', KEYS[1], 'generation', generation, 'token', ARGV[3])
+        redis.call('PEXPIRE', KEYS[1], ARGV[4])
+        redis.call('DEL', KEYS[2])
+        redis.call('PUBLISH', ARGV[5], generation)
+        return generation
+        """)
+
+    private static let releaseScript = RedisScript(
+        "the end of a token's lease",
+        """
+        if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+        redis.call('DEL', KEYS[1])
+        redis.call('PUBLISH', ARGV[2], '0')
+        return 1
+        """)
+}

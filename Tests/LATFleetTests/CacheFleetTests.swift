@@ -1,0 +1,251 @@
+import FoundationEssentials
+import HTTPCore
+import LATNetworking
+import LATTesting
+import ResponseCache
+import Testing
+
+@testable import LATFleet
+
+/// Several processes with one Redis: what one has fetched, the others find; what one removes, none of them finds.
+@Suite(.needsRedis, .timeLimit(.minutes(3)))
+struct CacheFleetTests {
+    @Test func answerOfOneProcessServesTheOthers() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        try await withProcesses(3, server) { processes in
+            #expect(try await processes[0].get(origin.url("/a")) == ("/a 1", .network))
+            try await processes[0].settle()
+            #expect(try await processes[1].get(origin.url("/a")) == ("/a 1", .remoteCache))
+            #expect(try await processes[1].get(origin.url("/a")) == ("/a 1", .memoryCache))
+            #expect(try await processes[2].get(origin.url("/a")) == ("/a 1", .remoteCache))
+            #expect(origin.count("/a") == 1)
+            #expect(processes[1].count("remote.hits") == 1 && processes[1].count("memory.hits") == 1)
+            #expect(processes[0].count("fetches") == 1 && processes[0].count("writes") == 1)
+        }
+    }
+
+    @Test(arguments: ["tag", "url", "prefix", "all"])
+    func removalReachesEveryMemory(_ kind: String) async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.headers.change { $0.append(("Cache-Tag", "news, \(kind)")) }
+        try await withProcesses(3, server) { processes in
+            for process in processes {
+                _ = try await process.get(origin.url("/a"))
+                try await process.settle()
+            }
+            for process in processes { #expect(try await process.get(origin.url("/a")).source == .memoryCache) }
+            let selection: CacheSelection =
+                switch kind {
+                case "tag": .tag("news")
+                case "url": .url(origin.url("/a"))
+                case "prefix": .urlPrefix(origin.url("/"))
+                default: .all
+                }
+            let before = processes.map { $0.count("invalidations.received") }
+            _ = try await processes[1].store.remove(selection)
+            try await eventually("the messages") {
+                processes.indices.allSatisfy { $0 == 1 || processes[$0].count("invalidations.received") > before[$0] }
+            }
+            for process in processes {
+                try await eventually("the new answer") { try await process.get(origin.url("/a")).text == "/a 2" }
+                try await process.settle()
+            }
+            #expect(origin.count("/a") == 2)
+        }
+    }
+
+    @Test func postRemovesWhatTheOthersKeep() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        try await withProcesses(2, server) { processes in
+            for process in processes {
+                _ = try await process.get(origin.url("/a"))
+                try await process.settle()
+            }
+            _ = try await processes[0].manager.startRequest("POST", origin.url("/a"))
+            try await processes[0].settle()
+            try await eventually("the new answer") { try await processes[1].get(origin.url("/a")).text == "/a 3" }
+        }
+    }
+
+    @Test func interruptedProcessDropsWhatItMayHaveMissed() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        try await withProcesses(2, server) { processes in
+            for process in processes {
+                _ = try await process.get(origin.url("/a"))
+                try await process.settle()
+            }
+            #expect(try await processes[1].get(origin.url("/a")).source == .memoryCache)
+            // A removal that nobody is told of: as if the message was lost with the connection.
+            try server.cli("FLUSHALL")
+            #expect(try await processes[1].get(origin.url("/a")).source == .memoryCache)
+            try server.cli("CLIENT", "KILL", "TYPE", "pubsub")
+            try await eventually("an empty memory") { try await processes[1].get(origin.url("/a")).text == "/a 2" }
+        }
+    }
+
+    @Test func privateAnswersStayInTheirProcess() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.headers.change { $0 = [("Cache-Control", "private, max-age=600")] }
+        try await withProcesses(2, server) {
+            $0.cacheMode = .private
+        } _: { processes in
+            for process in processes {
+                _ = try await process.get(origin.url("/a"))
+                try await process.settle()
+                #expect(try await process.get(origin.url("/a")).source == .memoryCache)
+            }
+            #expect(origin.count("/a") == 2)
+            #expect(try server.cli("--scan", "--pattern", "*:e:*").isEmpty)
+            #expect(processes[0].count("writes.skipped") == 1)
+        }
+    }
+
+    @Test func answersToCredentialsStayInTheirProcess() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        try await withProcesses(2, server) {
+            $0.cacheMode = .private
+        } _: { processes in
+            for process in processes { _ = try await process.get(origin.url("/a"), ["Authorization": "Bearer 1"]) }
+            for process in processes { try await process.settle() }
+            #expect(origin.count("/a") == 2)
+            #expect(try server.cli("--scan", "--pattern", "*:e:*").isEmpty)
+        }
+    }
+
+    @Test func partitionSharesPrivateAnswersWithItself() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.headers.change { $0 = [("Cache-Control", "private, max-age=600")] }
+        try await withProcesses(2, server) { processes in
+            for process in processes { process.manager.cache.partition = "ada" }
+            _ = try await processes[0].get(origin.url("/a"), ["Authorization": "Bearer 1"])
+            try await processes[0].settle()
+            #expect(
+                try await processes[1].get(origin.url("/a"), ["Authorization": "Bearer 2"]) == ("/a 1", .remoteCache))
+            processes[1].manager.cache.partition = "bob"
+            #expect(try await processes[1].get(origin.url("/a")).text == "/a 2")
+            processes[1].manager.cache.partition = nil
+            #expect(try await processes[1].get(origin.url("/a")).text == "/a 3")
+            _ = try await processes[0].store.remove(.partition("ada"))
+            try await eventually("ada's new answer") {
+                processes[1].manager.cache.partition = "ada"
+                return try await processes[1].get(origin.url("/a")).text == "/a 4"
+            }
+        }
+    }
+
+    @Test func sharedLifetimeIsUsed() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.headers.change { $0 = [("Cache-Control", "max-age=0, s-maxage=600")] }
+        try await withProcesses(2, server) { processes in
+            _ = try await processes[0].get(origin.url("/a"))
+            try await processes[0].settle()
+            #expect(try await processes[1].get(origin.url("/a")) == ("/a 1", .remoteCache))
+        }
+    }
+
+    @Test func sealedCacheShowsNothing() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.headers.change { $0 += [("Cache-Tag", "canarytag"), ("X-Secret", "canaryfield")] }
+        origin.body.change { $0 = Data(String(repeating: "canarybody ", count: 40_000).utf8) }
+        var options = FleetCacheOptions()
+        options.encryptionKey = Data(repeating: 1, count: 32)
+        let first = try CacheProcess(server.patient(), options)
+        let second = try CacheProcess(server.patient(), options)
+        options.encryptionKey = Data(repeating: 2, count: 32)
+        let stranger = try CacheProcess(server.patient(), options)
+        _ = try await first.get(origin.url("/canarypath"))
+        try await first.settle()
+        #expect(try await second.get(origin.url("/canarypath")).source == .remoteCache)
+        #expect(try await stranger.get(origin.url("/canarypath")).source == .network)
+        for key in try server.cli("--scan").split(separator: "\n") {
+            let type = try server.cli("TYPE", String(key))
+            let value =
+                try server.cli(type == "hash" ? "HGETALL" : "GET", String(key)) + key
+            #expect(!value.contains("canary"), "\(key) shows the text")
+        }
+        for process in [first, second, stranger] { await process.end() }
+    }
+
+    @Test func bodiesOverTheLimitStayLocal() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.body.change { $0 = Data(repeating: 7, count: 300_000) }
+        var options = FleetCacheOptions()
+        options.bodyLimit = 299_999
+        try await withProcesses(2, server, options) { processes in
+            for process in processes {
+                _ = try await process.get(origin.url("/a"))
+                try await process.settle()
+                #expect(try await process.get(origin.url("/a")).source == .memoryCache)
+            }
+            #expect(origin.count("/a") == 2)
+            #expect(try server.cli("--scan", "--pattern", "*:e:*").isEmpty)
+        }
+    }
+
+    @Test func largeBodiesComeWhole() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.body.change { $0 = Self.body(5 << 20) }
+        try await withProcesses(2, server) { processes in
+            _ = try await processes[0].get(origin.url("/a"))
+            try await processes[0].settle()
+            let response = try await processes[1].manager.startRequest("GET", origin.url("/a"))
+            #expect(response.source == .remoteCache && response.body.data == origin.body.value)
+            #expect(origin.count("/a") == 1)
+        }
+    }
+
+    @Test func bodyOf64MiBComesWhole() async throws {
+        let server = try await RedisServer()
+        try await withFleet(server.patient()) { fleet in
+            var options = FleetCacheOptions()
+            options.bodyLimit = 64 << 20
+            let tier = try fleet.cacheTier(options)
+            let body = Self.body(64 << 20)
+            let entry = CacheEntry(
+                key: CacheKey(primary: "k"), method: "GET", url: "http://h/k", status: 200, headers: [:],
+                requestTime: Date(), responseTime: Date())
+            let writer = try await tier.writer(for: entry)
+            for start in stride(from: 0, to: body.count, by: 1 << 20) {
+                try await writer.append(body[start..<start + (1 << 20)])
+            }
+            guard case .stored(let stored, _) = try await writer.commit() else {
+                Issue.record("the body was superseded")
+                return
+            }
+            #expect(stored.version != nil)
+            let found = try #require(try await tier.entries(for: "k").first)
+            #expect(found.bodyByteCount == 64 << 20)
+            #expect(try await tier.body(of: found)?.data == body)
+            // One byte more stays local.
+            let other = try await tier.writer(for: entry)
+            try await other.append(body)
+            try await other.append(Data([1]))
+            guard case .stored(let kept, _) = try await other.commit() else {
+                Issue.record("the larger body was superseded")
+                return
+            }
+            #expect(kept.version == nil)
+            #expect(try await tier.entries(for: "k").isEmpty)
+        }
+    }
+
+    /// A body whose chunks all differ.
+    private static func body(_ count: Int) -> Data {
+        var body = Data(repeating: 7, count: count)
+        for index in stride(from: 0, to: count, by: 100_003) {
+            body[index] = UInt8(truncatingIfNeeded: index / 100_003)
+        }
+        return body
+    }
+}

@@ -1,0 +1,182 @@
+import FoundationEssentials
+import HTTPCore
+import LATNetworking
+import LATTesting
+import ResponseCache
+import Testing
+
+@testable import LATFleet
+
+/// One fetch for a fleet.
+@Suite(.needsRedis, .timeLimit(.minutes(4)))
+struct CacheLeaseTests {
+    /// 8 processes, many hot keys, two rounds of expiry: each key is fetched once in each.
+    @Test func everyKeyIsFetchedOnce() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.delay.change { $0 = .milliseconds(20) }
+        var options = FleetCacheOptions()
+        options.leaseWait = .seconds(60)
+        options.maxLease = .seconds(60)
+        options.earlyRefresh = 0
+        let (processCount, keyCount) = (8, 100)
+        try await withProcesses(processCount, server, options) { processes in
+            for round in 1...2 {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for process in processes {
+                        for key in 0..<keyCount {
+                            group.addTask {
+                                let answer = try await process.get(origin.url("/\(key)"))
+                                #expect(answer.text == "/\(key) \(round)")
+                            }
+                        }
+                    }
+                    try await group.waitForAll()
+                }
+                #expect(origin.all.count == keyCount && origin.all.values.allSatisfy { $0 == round })
+                for process in processes { try await process.settle() }
+                _ = try await processes[0].store.remove(.all)
+                try await eventually("empty memories") {
+                    for process in processes.dropFirst() {
+                        guard let tiers = process.store as? TieredStore,
+                            try await tiers.upper.inspecting?.usage().entryCount == 0
+                        else { return false }
+                    }
+                    return true
+                }
+            }
+            #expect(processes.reduce(0) { $0 + $1.count("leases.waited") } > 0)
+        }
+    }
+
+    @Test func waitersOfACrashedHolderGoOn() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        var options = FleetCacheOptions()
+        options.maxLease = .milliseconds(300)
+        options.leaseWait = .seconds(60)
+        try await withProcesses(2, server, options) { [options] processes in
+            // A holder that never ends its lease: what is left of a process after kill -9.
+            let tier = try processes[0].fleet.cacheTier(options)
+            let lease = try #require(try await tier.lease(try origin.key("/a"), for: .seconds(60)))
+            let start = ContinuousClock.now
+            #expect(try await processes[1].get(origin.url("/a")).text == "/a 1")
+            #expect(ContinuousClock.now - start < .seconds(30))
+            #expect(processes[1].count("leases.waited") >= 1)
+            lease.end()
+        }
+    }
+
+    @Test func waiterFetchesItselfWhenItsTimeIsOver() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        var options = FleetCacheOptions()
+        options.leaseWait = .milliseconds(50)
+        options.maxLease = .seconds(600)
+        try await withProcesses(1, server, options) { [options] processes in
+            let tier = try processes[0].fleet.cacheTier(options)
+            let lease = try #require(try await tier.lease(try origin.key("/a"), for: .seconds(600)))
+            #expect(try await processes[0].get(origin.url("/a")).text == "/a 1")
+            #expect(processes[0].count("leases.lost") == 1)
+            lease.end()
+        }
+    }
+
+    @Test func endOfALeaseWakesItsWaiters() async throws {
+        let server = try await RedisServer()
+        try await withFleet(server.patient()) { first in
+            try await withFleet(server.patient()) { second in
+                let (holder, waiter) = (
+                    try first.cacheTier(FleetCacheOptions()), try second.cacheTier(FleetCacheOptions())
+                )
+                try await eventually("that they hear each other") {
+                    try server.cli("PUBSUB", "NUMSUB", holder.coding.channel).hasSuffix("2")
+                }
+                let lease = try #require(try await holder.lease("k", for: .seconds(600)))
+                let outcome = Task { try await waiter.lease("k", for: .seconds(600), within: .seconds(60)) }
+                try await eventually("a waiter") { second.status.counters["cache.leases.waited"] == 1 }
+                let start = ContinuousClock.now
+                lease.end()
+                guard case .ended = try await outcome.value else {
+                    Issue.record("the waiter did not hear of the end")
+                    return
+                }
+                #expect(ContinuousClock.now - start < .seconds(30))
+            }
+        }
+    }
+
+    @Test func answersThatCannotBeStoredMakeNobodyWait() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.headers.change { $0 = [("Cache-Control", "no-store")] }
+        try await withProcesses(2, server) { processes in
+            _ = try await processes[0].get(origin.url("/a"))
+            let key = try origin.key("/a")
+            let tier = try processes[1].fleet.cacheTier(FleetCacheOptions())
+            try await eventually("the mark") { try server.cli("GET", tier.coding.leaseKey(key)) == "pass" }
+            for process in processes { _ = try await process.get(origin.url("/a")) }
+            #expect(processes[1].count("leases.waited") == 0)
+            // Once an answer can be stored, the mark is gone.
+            origin.headers.change { $0 = [("Cache-Control", "max-age=600")] }
+            _ = try await processes[1].get(origin.url("/a"))
+            try await processes[1].settle()
+            try await eventually("no mark") { try server.cli("EXISTS", tier.coding.leaseKey(key)) == "0" }
+        }
+    }
+
+    @Test func staleAnswerIsReturnedWhileAnotherProcessRefreshes() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.headers.change { $0 = [("Cache-Control", "max-age=0, stale-while-revalidate=600")] }
+        try await withProcesses(2, server) { processes in
+            _ = try await processes[0].get(origin.url("/a"))
+            try await processes[0].settle()
+            origin.delay.change { $0 = .seconds(2) }
+            let answers = try await withThrowingTaskGroup(of: HTTPResponse.Source.self) { group in
+                for process in processes { group.addTask { try await process.get(origin.url("/a")).source } }
+                return try await group.reduce(into: [HTTPResponse.Source]()) { $0.append($1) }
+            }
+            #expect(answers == [.stale, .stale])
+            try await eventually("one refresh") { origin.count("/a") == 2 }
+        }
+    }
+
+    @Test func laterFetchIsNotReplacedByAnEarlierOne() async throws {
+        let server = try await RedisServer()
+        try await withFleet(server.patient()) { fleet in
+            let (old, new) = (try fleet.cacheTier(FleetCacheOptions()), try fleet.cacheTier(FleetCacheOptions()))
+            @Sendable func entry(_ lease: CacheLease?, clock: Double, date: String? = nil) -> CacheEntry {
+                let time = Date(timeIntervalSinceReferenceDate: clock)
+                var headers: HTTPHeaders = ["Cache-Control": "max-age=60"]
+                headers["Date"] = date
+                var entry = CacheEntry(
+                    key: CacheKey(primary: "k"), method: "GET", url: "http://h/k", status: 200, headers: headers,
+                    requestTime: time, responseTime: time)
+                entry.lease = lease
+                return entry
+            }
+            @Sendable func store(_ tier: FleetStore, _ entry: CacheEntry) async throws -> Bool {
+                let writer = try await tier.writer(for: entry)
+                if case .stored = try await writer.commit() { return true }
+                return false
+            }
+            // The lease of the older fetch has expired, and the newer one is over. Their clocks are a year apart.
+            let first = try #require(try await old.lease("k", for: .milliseconds(1)))
+            try await eventually("the next lease") { [box = Box<CacheLease?>(nil)] in
+                let lease = try await new.lease("k", for: .seconds(60))
+                box.change { $0 = lease }
+                guard let lease else { return false }
+                #expect(try await store(new, entry(lease, clock: 0)))
+                lease.end()
+                return true
+            }
+            #expect(try await !store(old, entry(first, clock: 3e7)))
+            // Without leases the origin's clock decides.
+            _ = try await new.remove(.primaryKey("k"))
+            #expect(try await store(new, entry(nil, clock: 0, date: "Sun, 06 Nov 1994 08:49:37 GMT")))
+            #expect(try await !store(old, entry(nil, clock: 3e7, date: "Sun, 06 Nov 1994 08:49:36 GMT")))
+            #expect(try await store(old, entry(nil, clock: -3e7, date: "Sun, 06 Nov 1994 08:49:38 GMT")))
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import LATNetworking
+import LATTesting
+import Platform
+import Testing
+
+@testable import LATFleet
+
+/// Circuits that processes share.
+@Suite(.needsRedis, .timeLimit(.minutes(2)))
+struct FleetCircuitTests {
+    private static func fail(_ manager: CentralRequestManager, _ server: MockServer, times: Int = 2) async throws {
+        for _ in 0..<times { #expect(try await manager.send(HTTPRequest("GET", server.url("/"))).status == 503) }
+    }
+
+    private static func isOpen(_ manager: CentralRequestManager, _ server: MockServer) async -> Bool {
+        do {
+            _ = try await manager.send(HTTPRequest("GET", server.url("/look")))
+            return false
+        } catch {
+            return (error as? NetworkError)?.kind == .circuitOpen
+        }
+    }
+
+    @Test func openCircuitOpensTheOthers() async throws {
+        let redis = try await RedisServer()
+        let server = try MockServer()
+        server.fallback { _ in .status(503) }
+        let settings = { @Sendable (configuration: inout CentralRequestManager.Configuration, _: Fleet) in
+            configuration.circuitBreaker = .init(failures: 2, pause: .seconds(600))
+        }
+        try await withManagers(3, redis, settings) { fleet in
+            try await Self.fail(fleet[0], server)
+            try await eventually("the news") {
+                fleet[1].fleet?.circuitsHeard == 1 && fleet[2].fleet?.circuitsHeard == 1
+            }
+            for manager in fleet.managers { #expect(await Self.isOpen(manager, server)) }
+            #expect(server.requests.count == 2, "one process' failures are enough")
+            #expect(fleet[0].fleet?.circuitsOpened == 1)
+            // A process that comes later reads what is open.
+            try await withManagers(1, redis, settings) { late in
+                try await eventually("what is open") { late[0].fleet?.circuitsHeard == 1 }
+                #expect(await Self.isOpen(late[0], server))
+            }
+        }
+    }
+
+    @Test func oneProcessProbesAndItsSuccessClosesAll() async throws {
+        let redis = try await RedisServer()
+        let server = try MockServer()
+        let isBroken = Box(true)
+        let arrivals = Box<[MonotonicTime]>([])
+        server.fallback { _ in
+            guard !isBroken.value else { return .status(503) }
+            arrivals.change { $0.append(.now) }
+            return .text("ok").delayed(by: .seconds(2))
+        }
+        try await withManagers(3, redis) { configuration, _ in
+            configuration.circuitBreaker = .init(failures: 2, pause: .milliseconds(500))
+        } _: { fleet in
+            try await Self.fail(fleet[0], server)
+            try await eventually("the news") { fleet.counter("circuits.heard") == 2 }
+            isBroken.change { $0 = false }
+            // All of them try until the circuit lets them through.
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for manager in fleet.managers {
+                    group.addTask {
+                        try await eventually("a closed circuit") {
+                            do {
+                                return try await manager.send(HTTPRequest("GET", server.url("/"))).status == 200
+                            } catch let error as NetworkError where error.kind == .circuitOpen {
+                                return false
+                            }
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let times = arrivals.value.sorted()
+            #expect(times.count == 3)
+            // Nobody else was sent before the probe was answered.
+            #expect(times[1].nanoseconds - times[0].nanoseconds >= 2_000_000_000)
+            #expect(fleet.counter("circuits.probes") == 1)
+            #expect(try redis.cli("KEYS", "lat:circuit:*").isEmpty)
+        }
+    }
+
+    @Test func withoutARedisEachProcessHasItsCircuit() async throws {
+        let redis = try await RedisServer()
+        let server = try MockServer()
+        let isBroken = Box(true)
+        server.fallback { _ in isBroken.value ? .status(503) : .text("ok") }
+        try await withManagers(2, redis) { configuration, _ in
+            configuration.circuitBreaker = .init(failures: 2, pause: .milliseconds(200))
+        } _: { fleet in
+            redis.kill()
+            try await eventually("a noticed loss") {
+                fleet.managers.allSatisfy { $0.fleet?.status.state != .ready }
+            }
+            try await Self.fail(fleet[0], server)
+            #expect(try await fleet[1].send(HTTPRequest("GET", server.url("/"))).status == 503)
+            isBroken.change { $0 = false }
+            try await eventually("a probe") { await !Self.isOpen(fleet[0], server) }
+            #expect(fleet.counter("circuits.heard") == 0)
+        }
+    }
+
+    @Test func managersOfOtherNamesShareNothing() async throws {
+        let redis = try await RedisServer()
+        let server = try MockServer()
+        server.fallback { _ in .status(503) }
+        let number = Box(0)
+        try await withManagers(2, redis) { configuration, fleet in
+            configuration.circuitBreaker = .init(failures: 2, pause: .seconds(600))
+            configuration.join(fleet, as: "service \(number.value)")
+            number.change { $0 += 1 }
+        } _: { fleet in
+            try await Self.fail(fleet[0], server)
+            try await eventually("an open circuit in Redis") { try redis.cli("KEYS", "lat:circuit:*") != "" }
+            #expect(try redis.cli("KEYS", "lat:circuit:*") == "lat:circuit:service 0")
+            #expect(await !Self.isOpen(fleet[1], server))
+        }
+    }
+}

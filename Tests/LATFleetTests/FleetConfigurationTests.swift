@@ -1,0 +1,77 @@
+import Testing
+
+@testable import LATFleet
+
+struct FleetConfigurationTests {
+    @Test func readsTheUsualURLs() throws {
+        let full = try FleetConfiguration(url: "rediss://app:p%40ss%2Fword@redis.example.org:6380/2?prefix=shop")
+        #expect(full.address == .host("redis.example.org", port: 6380) && full.isSecure)
+        #expect(full.user == "app" && full.password == "p@ss/word" && full.database == 2 && full.prefix == "shop")
+        let short = try FleetConfiguration(url: "redis://localhost")
+        #expect(short.address == .host("localhost", port: 6379) && !short.isSecure && short.password == nil)
+        let unnamed = try FleetConfiguration(url: "redis://:pw@[::1]:7000/?db=3")
+        #expect(unnamed.address == .host("::1", port: 7000) && unnamed.user == nil && unnamed.password == "pw")
+        #expect(unnamed.database == 3 && unnamed.transportURL == "http://[::1]:7000/")
+        for scheme in ["unix", "redis+unix", "UNIX"] {
+            let socket = try FleetConfiguration(url: "\(scheme)://:pw@/run/my%20redis.sock?db=1")
+            #expect(socket.address == .unixSocket(path: "/run/my redis.sock") && socket.database == 1)
+        }
+    }
+
+    @Test(arguments: [
+        ("localhost:6379", "no scheme"), ("http://localhost", "\"http\" is no scheme"), ("redis://", "no host"),
+        ("redis://host:no", "port of the Redis is not a number"), ("redis://host:0", "0 is no port"),
+        ("redis://host:70000", "70000 is no port"), ("redis://host/x", "\"x\" is not a number"),
+        ("redis://host?timeout=3", "unknown parameter \"timeout\""), ("redis://me@host", "a user but no password"),
+        ("redis://:a%zz@host", "not percent-encoded"), ("redis://host#1", "contains #"),
+        ("unix://run/redis.sock", "absolute"),
+        ("redis-socket:///run/redis.sock", "written unix:///PATH"), ("redis://[::1", "no closing bracket"),
+        ("redis://host?prefix=a%7Bb", "prefix"), ("redis://host:-6379", "not a number"),
+    ])
+    func wrongURLsSayWhatIsExpected(_ url: String, _ text: String) throws {
+        let error = try #require(throws: FleetError.self) { try FleetConfiguration(url: url) }
+        #expect(error.kind == .configuration && error.message.contains(text), "\(error)")
+    }
+
+    @Test(arguments: [
+        "redis-sentinel://a:26379", "redis+sentinel://a/main", "redis-cluster://a:6379", "redis+cluster://a",
+        "redis://a:6379,b:6379",
+    ])
+    func clusterAndSentinelAreRefusedByName(_ url: String) throws {
+        let error = try #require(throws: FleetError.self) { try FleetConfiguration(url: url) }
+        #expect(error.kind == .unsupported && (error.message.contains("Cluster") || error.message.contains("Sentinel")))
+    }
+
+    @Test func secretsAreNotShown() throws {
+        let configuration = try FleetConfiguration(url: "redis://app:hunter2@host:1")
+        var dumped = ""
+        dump(configuration, to: &dumped)
+        for text in ["\(configuration)", String(reflecting: configuration), dumped] {
+            #expect(!text.contains("hunter2") && !text.contains("app"), "\(text)")
+        }
+        for url in [
+            "redis://app:hunter2@host:port", "redis://app:hunter2@", "x://app:hunter2@host",
+            "redis://app:hunter2/x@host:b",
+        ] {
+            let error = #expect(throws: FleetError.self) { try FleetConfiguration(url: url) }
+            #expect(error?.message.contains("hunter2") == false)
+        }
+    }
+
+    @Test func valuesThatCannotWorkAreRefused() throws {
+        func error(_ change: (inout FleetConfiguration) -> Void) -> FleetError? {
+            var configuration = FleetConfiguration()
+            change(&configuration)
+            return #expect(throws: FleetError.self) { try configuration.validate() }
+        }
+        #expect(error { $0.lookUpBudget = .zero }?.message.contains("lookUpBudget") == true)
+        #expect(error { $0.breakerThreshold = 0 }?.message.contains("breakerThreshold") == true)
+        #expect(error { $0.prefix = "a b" }?.message.contains("prefix") == true)
+        #expect(error { $0.database = -1 }?.message.contains("database") == true)
+        #expect(error { $0.maxReplySize = 1 }?.message.contains("maxReplySize") == true)
+        #expect(
+            error {
+                $0.address = .unixSocket(path: "/x"); $0.isSecure = true
+            }?.message.contains("TLS") == true)
+    }
+}
