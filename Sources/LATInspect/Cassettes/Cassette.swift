@@ -1,0 +1,127 @@
+public import CurlTransport
+public import HTTPCore
+internal import Synchronization
+
+/// Records HTTP exchanges to a file that people can read, and replays them without a network.
+///
+/// ```swift
+/// let cassette = try Cassette("users")                      // Cassettes/users.yaml
+/// var configuration = CentralRequestManager.Configuration()
+/// configuration.transport = cassette
+/// let central = try CentralRequestManager(configuration: configuration)
+/// let users = try await central.startRequest("GET", "https://api.example.org/users")
+/// try cassette.eject()                                      // writes what was recorded
+/// ```
+///
+/// A cassette takes the place of the engine, so everything above it runs as always: retries, redirects (each hop is an entry),
+/// the cache, tokens. Failures are recorded as well, and streams with the sizes of their pieces. Replaying never waits.
+///
+/// The file is YAML, one document for each exchange in the order of the requests, and bodies as text where they are text. Large and
+/// binary bodies lie beside it in a folder. Secrets (``Secrets/standard``) are written as `***`, on all ways: fields, URLs, forms and
+/// JSON. A request with another secret is equal for that reason.
+///
+/// Equal requests get the recorded responses in turn. A request that is not recorded fails with ``NetworkError/Kind/simulation``;
+/// the message names the nearest entry and what differs.
+public final class Cassette: Transport, Sendable {
+    /// When a cassette records.
+    public enum Mode: String, Sendable, CaseIterable {
+        /// Records if there is no file yet, else only replays. The default.
+        case once
+        /// Only replays.
+        case none
+        /// Replays what is recorded, and records the rest.
+        case new
+        /// Records everything anew. The file is replaced when the run ends.
+        case all
+    }
+
+    /// The path of the file.
+    public let path: String
+    /// When it records.
+    public let mode: Mode
+    /// The largest body that is recorded, in bytes. A call with a larger one succeeds, but cannot be replayed.
+    static let bodyLimit = 64 << 20
+
+    private let redaction: CassetteRedaction
+    private let configuration: EngineConfiguration
+    private let file: CassetteFile
+    private let transport: Mutex<(any Transport)?>
+
+    /// The default folder of cassettes, within the current directory.
+    public static let folder = "Cassettes"
+
+    /// Opens a cassette.
+    ///
+    /// - Parameters:
+    ///   - name: The name of the file without `.yaml`, in `folder`; or a path, if it contains a slash or ends in `.yaml`.
+    ///   - folder: The folder, which is created when something is written. Default `Cassettes` in the current directory.
+    ///   - mode: When it records. Default ``Mode/once``.
+    ///   - matching: Which requests are equal. Default `Matching()`.
+    ///   - secrets: What is never written. Default ``Secrets/standard``.
+    ///   - engine: The settings of the engine that sends what is recorded. Default `EngineConfiguration()`.
+    ///   - transport: Sends what is recorded in place of an engine. Default `nil`.
+    /// - Throws: ``NetworkError/Kind/storage`` that names the line, when the file is damaged or cannot be read.
+    public init(
+        _ name: String, in folder: String = Cassette.folder, mode: Mode = .once, matching: Matching = Matching(),
+        secrets: Secrets = .standard, engine: EngineConfiguration = EngineConfiguration(),
+        transport: (any Transport)? = nil
+    ) throws(NetworkError) {
+        let path = name.contains("/") || name.hasSuffix(".yaml") ? name : "\(folder)/\(name).yaml"
+        self.path = path
+        self.mode = mode
+        redaction = CassetteRedaction(secrets, matching)
+        configuration = engine
+        file = try CassetteFile(path, mode: mode, matching: matching, warn: { engine.warn($0) })
+        self.transport = Mutex(transport)
+    }
+
+    /// Writes what was recorded. Recording may go on afterwards. Also done when the cassette is released and when the process ends.
+    ///
+    /// - Throws: ``NetworkError/Kind/storage`` when the file cannot be written.
+    public func eject() throws(NetworkError) { try file.write() }
+
+    /// The method and URL of each recorded request that was not made in this run.
+    public var unused: [String] { file.withTape { $0.unused.map(\.title) } }
+
+    // MARK: Exchanges
+
+    /// Replays the exchange that was recorded for a request, or sends and records it.
+    public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        let body = try await CapturedBody(request.body, redaction.secrets, limit: Self.bodyLimit)
+        var headers = request.headers
+        if let type = request.body?.contentType, headers["Content-Type"] == nil { headers["Content-Type"] = type }
+        let asked = redaction.request(request.method.description, request.url, headers, body.recorded)
+        switch file.withTape({ $0.decide(asked) }) {
+        case .replay(let entry): return try entry.replay(request)
+        case .refuse(let message):
+            throw NetworkError(.simulation, message: "\(path): \(message)", request: request)
+        case .record(let number):
+            var sent = request
+            if let again = body.sendable { sent.body = again }
+            return try await record(sent, asked, number)
+        }
+    }
+
+    private func record(
+        _ request: HTTPRequest, _ asked: CassetteEntry.Request, _ number: Int
+    ) async throws -> HTTPResponse {
+        let recording = CassetteRecording(asked, redaction, limit: Self.bodyLimit) { [file] entry in
+            file.finish(number, entry)
+        }
+        do {
+            return recording.response(try await engine().send(request))
+        } catch {
+            recording.failed(error)
+            throw error
+        }
+    }
+
+    private func engine() throws -> any Transport {
+        try transport.withLock { transport in
+            if let transport { return transport }
+            let engine = try CurlTransport(configuration: configuration)
+            transport = engine
+            return engine
+        }
+    }
+}

@@ -1,0 +1,98 @@
+internal import FoundationEssentials
+internal import HTTPCore
+internal import Platform
+internal import Synchronization
+
+/// The file of a cassette, with what was read from it and what is to be written. It is written when it is released and when the
+/// process ends, too.
+final class CassetteFile: ProcessExitObserver, Sendable {
+    private struct State {
+        var tape: CassetteTape
+        /// Whether everything that was recorded is in the file.
+        var isSaved = true
+    }
+
+    private let path: String
+    private let warn: @Sendable (String) -> Void
+    private let state: Mutex<State>
+
+    init(
+        _ path: String, mode: Cassette.Mode, matching: Cassette.Matching, warn: @escaping @Sendable (String) -> Void
+    ) throws(NetworkError) {
+        self.path = path
+        self.warn = warn
+        // A damaged file can be recorded again.
+        let entries = mode == .all ? nil : try Self.read(path)
+        state = Mutex(State(tape: CassetteTape(entries, mode: mode, matching: matching)))
+        ProcessEnd.tell(self)
+    }
+
+    deinit { saveOrWarn() }
+
+    func withTape<Value: Sendable>(_ body: (inout CassetteTape) -> Value) -> Value {
+        state.withLock { body(&$0.tape) }
+    }
+
+    func finish(_ number: Int, _ entry: CassetteEntry) {
+        state.withLock { state in
+            state.tape.finish(number, entry)
+            state.isSaved = false
+        }
+    }
+
+    /// The folder of the bodies that lie beside a file.
+    private static func bodyFolder(_ path: String) -> String {
+        (path.hasSuffix(".yaml") ? String(path.dropLast(5)) : path) + ".bodies"
+    }
+
+    /// `nil` when there is no file.
+    private static func read(_ path: String) throws(NetworkError) -> [CassetteEntry]? {
+        guard FileManager.default.fileExists(atPath: path) else { return nil }
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw NetworkError(.storage, message: "the cassette \(path) cannot be read; check its permissions")
+        }
+        guard let text = String(validating: data, as: UTF8.self) else {
+            throw NetworkError(
+                .storage, message: "the cassette \(path) is not UTF-8; record it again with the mode all")
+        }
+        let bodies = bodyFolder(path)
+        do throws(YAMLProblem) {
+            return try CassetteReader { FileManager.default.contents(atPath: "\(bodies)/\($0)") }.entries(text)
+        } catch {
+            throw NetworkError(.storage, message: "\(path):\(error.line): \(error.message)")
+        }
+    }
+
+    /// Writes what was recorded, if that is not in the file yet.
+    func write() throws(NetworkError) {
+        let entries: [CassetteEntry]? = state.withLock { state in
+            guard !state.isSaved, state.tape.hasNews else { return nil }
+            state.isSaved = true
+            return state.tape.entries
+        }
+        guard let entries else { return }
+        let output = CassetteWriter.write(entries, recorded: Date().formatted(.iso8601))
+        do {
+            let bodies = Self.bodyFolder(path)
+            try FileManager.default.createDirectory(
+                atPath: PathParts(path).folder, withIntermediateDirectories: true)
+            if !output.bodies.isEmpty {
+                try FileManager.default.createDirectory(atPath: bodies, withIntermediateDirectories: true)
+            }
+            for (name, data) in output.bodies { try AtomicFile.write(data, to: "\(bodies)/\(name)", mode: 0o644) }
+            try AtomicFile.write(Data(output.text.utf8), to: path, mode: 0o644)
+            // What an earlier recording left there.
+            for name in (try? FileManager.default.contentsOfDirectory(atPath: bodies)) ?? []
+            where output.bodies[name] == nil { try FileManager.default.removeItem(atPath: "\(bodies)/\(name)") }
+        } catch {
+            state.withLock { $0.isSaved = false }
+            throw NetworkError(.storage, message: "the cassette \(path) cannot be written: \(error)", underlying: error)
+        }
+    }
+
+    func processWillExit() { saveOrWarn() }
+
+    private func saveOrWarn() {
+        do throws(NetworkError) { try write() } catch { warn(error.message) }
+    }
+}

@@ -1,0 +1,210 @@
+internal import FoundationEssentials
+internal import HTTPCore
+
+extension Cassette {
+    /// What of a request must be as recorded, and which values may differ.
+    ///
+    /// ```swift
+    /// var matching = Cassette.Matching()
+    /// matching.headers = ["Accept-Language"]
+    /// matching.varyingParameters = ["timestamp", "nonce"]
+    /// ```
+    ///
+    /// Secrets never count, because they are not recorded. In the file, a person may write `{{name}}` in place of a segment of a
+    /// path, the value of a parameter, of a field or of a member of JSON: it stands for any value.
+    public struct Matching: Sendable {
+        /// Whether the method counts. Default `true`.
+        public var method = true
+        /// Whether the URL counts: scheme, host, port, path, and the query in any order of its names. Default `true`.
+        public var url = true
+        /// Whether the body counts: JSON and forms by their values, multipart by its parts without the boundary, all others
+        /// byte by byte. Default `true`.
+        public var body = true
+        /// The header fields that count. Default none.
+        public var headers: [String] = []
+        /// The names of parameters, in queries, forms and JSON, whose values may differ. They are recorded as `{{name}}`.
+        /// Default none.
+        public var varyingParameters: [String] = []
+        /// Whether requests must come in the order of the file. Default `false`: only equal requests get their responses in that
+        /// order, so that requests may run side by side.
+        public var order = false
+
+        /// The default rules.
+        public init() {}
+    }
+}
+
+/// A request in the form in which two are compared.
+struct ComparableRequest: Equatable {
+    struct Item: Equatable {
+        var name: String
+        var value: String
+    }
+
+    enum Body: Equatable {
+        case none
+        case json(JSONValue)
+        case form([Item])
+        case bytes(Data)
+        case omitted(Int)
+    }
+
+    var method: String
+    var origin: String
+    var path: [String]
+    var query: [Item]
+    var headers: [Item]
+    var body: Body
+
+    init(_ request: CassetteEntry.Request, _ matching: Cassette.Matching) {
+        method = matching.method ? request.method : ""
+        let parts = Self.parts(of: request.url)
+        origin = matching.url ? parts.origin : ""
+        path = matching.url ? parts.path.split(separator: "/", omittingEmptySubsequences: false).map(String.init) : []
+        query = matching.url ? Self.items(parts.query) : []
+        let given = HTTPHeaders(request.headers)
+        headers = matching.headers.flatMap { name in
+            given[values: name].map { Item(name: name.lowercased(), value: $0) }
+        }
+        body = matching.body ? Self.body(request.body, given["Content-Type"]) : .none
+    }
+
+    private static func parts(of url: String) -> (origin: String, path: String, query: String) {
+        let url = url.prefix { $0 != "#" }
+        let mark = url.firstIndex(of: "?") ?? url.endIndex
+        let stem = url[..<mark]
+        let query = mark == url.endIndex ? "" : String(url[url.index(after: mark)...])
+        let start = stem.firstRange(of: "://")?.upperBound ?? stem.startIndex
+        let slash = stem[start...].firstIndex(of: "/") ?? stem.endIndex
+        let path = slash == stem.endIndex ? "/" : String(stem[slash...])
+        return (stem[..<slash].lowercased(), path, query)
+    }
+
+    /// The items of a query or form, sorted by name; those of one name stay in their order.
+    private static func items(_ text: String) -> [Item] {
+        text.split(separator: "&").map { item in
+            let equals = item.firstIndex(of: "=") ?? item.endIndex
+            let value = equals == item.endIndex ? "" : item[item.index(after: equals)...]
+            return Item(name: String(item[..<equals]), value: String(value))
+        }.enumerated().sorted { ($0.element.name, $0.offset) < ($1.element.name, $1.offset) }.map(\.element)
+    }
+
+    private static func body(_ body: RecordedBody, _ type: String?) -> Body {
+        switch body {
+        case .none: return .none
+        case .omitted(let count): return .omitted(count)
+        case .bytes(let data):
+            let type = type?.lowercased() ?? ""
+            if type.hasPrefix("application/x-www-form-urlencoded") {
+                return .form(items(String(decoding: data, as: UTF8.self)))
+            }
+            if type.contains("json") || type.isEmpty, let value = try? JSONValue(parsing: data) { return .json(value) }
+            return .bytes(data)
+        }
+    }
+}
+
+extension ComparableRequest {
+    /// Whether nothing differs from a recorded request.
+    func matches(_ recorded: ComparableRequest) -> Bool {
+        // The path tells most requests apart, and costs no texts.
+        self == recorded
+            || path.count == recorded.path.count
+                && zip(path, recorded.path).allSatisfy { $0 == $1 || Self.isWildcard($1) }
+                && differences(from: recorded).isEmpty
+    }
+
+    /// What differs from a recorded request, a line each; empty when they are equal.
+    func differences(from recorded: ComparableRequest) -> [String] {
+        var lines: [String] = []
+        func compare(_ what: String, _ asked: String?, _ recorded: String?) {
+            guard asked != recorded, !(asked != nil && Self.isWildcard(recorded)) else { return }
+            lines.append("\(what): asked \(Self.shown(asked)), recorded \(Self.shown(recorded))")
+        }
+        compare("method", method, recorded.method)
+        compare("server", origin, recorded.origin)
+        if path.count != recorded.path.count {
+            compare("path", path.joined(separator: "/"), recorded.path.joined(separator: "/"))
+        } else if zip(path, recorded.path).contains(where: { $0 != $1 && !Self.isWildcard($1) }) {
+            compare("path", path.joined(separator: "/"), recorded.path.joined(separator: "/"))
+        }
+        Self.compare(query, recorded.query) { compare("query \($0)", $1, $2) }
+        Self.compare(headers, recorded.headers) { compare("header \($0)", $1, $2) }
+        compareBodies(recorded.body, compare)
+        return lines
+    }
+
+    private func compareBodies(_ recorded: Body, _ compare: (String, String?, String?) -> Void) {
+        switch (body, recorded) {
+        case (.form(let asked), .form(let recorded)):
+            Self.compare(asked, recorded) { compare("form \($0)", $1, $2) }
+        case (.json(let asked), .json(let recorded)):
+            if let difference = Self.difference(asked, recorded, "") {
+                compare(
+                    "body\(difference.path.isEmpty ? "" : " at \(difference.path)")", difference.asked?.description,
+                    difference.recorded?.description)
+            }
+        default:
+            if body != recorded { compare("body", Self.summary(body), Self.summary(recorded)) }
+        }
+    }
+
+    private static func compare(_ asked: [Item], _ recorded: [Item], _ report: (String, String?, String?) -> Void) {
+        var rest = asked
+        for item in recorded {
+            if let index = rest.firstIndex(where: { $0.name == item.name }) {
+                report(item.name, rest.remove(at: index).value, item.value)
+            } else {
+                report(item.name, nil, item.value)
+            }
+        }
+        for item in rest { report(item.name, item.value, nil) }
+    }
+
+    /// The first difference of two JSON values: its path, and both values there.
+    private static func difference(
+        _ asked: JSONValue, _ recorded: JSONValue, _ path: String
+    ) -> (path: String, asked: JSONValue?, recorded: JSONValue?)? {
+        if let text = recorded.string, isWildcard(text) { return nil }
+        if let asked = asked.object, let recorded = recorded.object {
+            for name in Set(asked.keys).union(recorded.keys).sorted() {
+                let inner = path.isEmpty ? name : "\(path).\(name)"
+                guard let one = asked[name], let other = recorded[name] else {
+                    return (inner, asked[name], recorded[name])
+                }
+                if let found = difference(one, other, inner) { return found }
+            }
+            return nil
+        }
+        if let asked = asked.array, let recorded = recorded.array, asked.count == recorded.count {
+            for (index, (one, other)) in zip(asked, recorded).enumerated() {
+                if let found = difference(one, other, "\(path)[\(index)]") { return found }
+            }
+            return nil
+        }
+        return asked == recorded ? nil : (path, asked, recorded)
+    }
+
+    /// Whether a recorded value stands for any value. Names may be escaped in URLs.
+    private static func isWildcard(_ text: String?) -> Bool {
+        guard let text else { return false }
+        return text.hasPrefix("{{") && text.hasSuffix("}}") || text.hasPrefix("%7B%7B") && text.hasSuffix("%7D%7D")
+    }
+
+    private static func shown(_ text: String?) -> String {
+        guard let text else { return "nothing" }
+        return text.count <= 120 ? "\"\(text)\"" : "\"\(text.prefix(120))…\""
+    }
+
+    /// Bodies that differ may look alike at the beginning, so their sizes are told too.
+    private static func summary(_ body: Body) -> String? {
+        switch body {
+        case .none: nil
+        case .omitted(let count): "\(count) bytes that were not recorded"
+        case .json(let value): value.description
+        case .form(let items): items.map { "\($0.name)=\($0.value)" }.joined(separator: "&")
+        case .bytes(let data):
+            "\(data.count) bytes" + (YAMLText.isPrintable(data) ? ": \(String(decoding: data, as: UTF8.self))" : "")
+        }
+    }
+}

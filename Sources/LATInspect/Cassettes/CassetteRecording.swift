@@ -1,0 +1,272 @@
+internal import FoundationEssentials
+internal import HTTPCore
+internal import Synchronization
+
+/// Collects one exchange for a cassette, and delivers its entry once, when its body has ended or was released.
+final class CassetteRecording: Sendable {
+    private struct State {
+        var response: CassetteEntry.Response?
+        var type: String?
+        var body = Data()
+        var byteCount = 0
+        var isOver = false
+    }
+
+    private let asked: CassetteEntry.Request
+    private let redaction: CassetteRedaction
+    private let limit: Int
+    private let deliver: @Sendable (CassetteEntry) -> Void
+    private let state = Mutex(State())
+
+    init(
+        _ asked: CassetteEntry.Request, _ redaction: CassetteRedaction, limit: Int,
+        deliver: @escaping @Sendable (CassetteEntry) -> Void
+    ) {
+        self.asked = asked
+        self.redaction = redaction
+        self.limit = limit
+        self.deliver = deliver
+    }
+
+    /// Records the head, and the body as its reader gets it.
+    func response(_ response: HTTPResponse) -> HTTPResponse {
+        note(response)
+        if let data = response.body.data {
+            append(data)
+            end(nil)
+            return response
+        }
+        var response = response
+        response.body = ResponseBody(Source(response.body, self))
+        return response
+    }
+
+    /// Records a failure without a response, or with what came of it.
+    func failed(_ error: any Error) {
+        if let response = (error as? NetworkError)?.response {
+            note(response)
+            append(response.data)
+        }
+        end(error)
+    }
+
+    private func note(_ response: HTTPResponse) {
+        state.withLock { state in
+            state.type = response.headers["Content-Type"]
+            state.response = CassetteEntry.Response(
+                status: response.status, reason: response.reason, version: response.version,
+                headers: redaction.fields(response.headers), trailers: redaction.fields(response.trailers))
+        }
+    }
+
+    private func append(_ data: Data, isPiece: Bool = false) {
+        state.withLock { state in
+            state.byteCount += data.count
+            if state.byteCount <= limit { state.body.append(data) } else { state.body = Data() }
+            if isPiece { state.response?.pieces.append(data.count) }
+        }
+    }
+
+    private func end(_ error: (any Error)?) {
+        let entry: CassetteEntry? = state.withLock { state in
+            guard !state.isOver else { return nil }
+            state.isOver = true
+            var entry = CassetteEntry(request: asked, response: state.response)
+            let body: RecordedBody =
+                state.byteCount <= limit ? RecordedBody(state.body) : .omitted(byteCount: state.byteCount)
+            let shown = redaction.body(body, state.type)
+            entry.response?.body = shown
+            // The pieces of a body that was changed would cut it elsewhere.
+            if shown != body || (entry.response?.pieces.count ?? 0) > 100_000 { entry.response?.pieces = [] }
+            if let error {
+                let error = error as? NetworkError ?? NetworkError(.cancelled, message: "the request was cancelled")
+                entry.failure = .init(kind: error.kind, message: error.message)
+            }
+            return entry
+        }
+        if let entry { deliver(entry) }
+    }
+
+    /// Passes a streamed body on, and records it.
+    private final class Source: AbandonableBodySource, @unchecked Sendable {
+        // Sendable: a body has one reader, which asks for one piece after the other.
+        private let body: ResponseBody
+        private var iterator: ResponseBody.Iterator
+        private let recording: CassetteRecording
+
+        init(_ body: ResponseBody, _ recording: CassetteRecording) {
+            self.body = body
+            iterator = body.makeAsyncIterator()
+            self.recording = recording
+        }
+
+        func next() async throws -> Data? {
+            do {
+                guard let piece = try await iterator.next() else {
+                    recording.end(nil)
+                    return nil
+                }
+                recording.append(piece, isPiece: true)
+                return piece
+            } catch {
+                recording.end(error)
+                throw error
+            }
+        }
+
+        func abandon() { body.abandon() }
+
+        // Released before its end: what has come by then is the body.
+        deinit { recording.end(nil) }
+    }
+}
+
+extension CassetteEntry {
+    /// The response to a request, or the failure.
+    func replay(_ request: HTTPRequest) throws -> HTTPResponse {
+        let error = failure.map { NetworkError($0.kind, message: $0.message, request: request) }
+        guard let recorded = response else {
+            throw error ?? NetworkError(.simulation, message: "an entry without a response", request: request)
+        }
+        if case .omitted(let count) = recorded.body {
+            throw NetworkError(
+                .simulation,
+                message:
+                    "the body of \(title) (line \(line)) has \(count) bytes, which is more than a cassette records",
+                request: request)
+        }
+        var response = HTTPResponse(
+            status: recorded.status, reason: recorded.reason, version: recorded.version,
+            headers: HTTPHeaders(recorded.headers), trailers: HTTPHeaders(recorded.trailers), url: request.url)
+        let data = recorded.body.data
+        if request.streamsBody {
+            response.body = ResponseBody(ReplayedSource(recorded.piecesOfBody, error))
+        } else {
+            response.body = ResponseBody(data)
+            if let failure {
+                throw NetworkError(failure.kind, message: failure.message, request: request, response: response)
+            }
+        }
+        return response
+    }
+}
+
+extension CassetteEntry.Response {
+    /// The body in its pieces. One that a person has changed has them as far as they fit.
+    fileprivate var piecesOfBody: [Data] {
+        var rest = body.data[...]
+        var parts: [Data] = []
+        for count in pieces where count > 0 && !rest.isEmpty {
+            parts.append(Data(rest.prefix(count)))
+            rest = rest.dropFirst(count)
+        }
+        if !rest.isEmpty { parts.append(Data(rest)) }
+        return parts
+    }
+}
+
+/// A body of recorded pieces, which may end in a failure.
+private final class ReplayedSource: ResponseBody.Source {
+    private let rest: Mutex<(pieces: ArraySlice<Data>, error: NetworkError?)>
+
+    init(_ pieces: [Data], _ error: NetworkError?) { rest = Mutex((pieces[...], error)) }
+
+    func next() async throws -> Data? {
+        try Task.checkCancellation()
+        return try rest.withLock { rest in
+            if let piece = rest.pieces.popFirst() { return piece }
+            if let error = rest.error { throw error }
+            return nil
+        }
+    }
+}
+
+/// The body of a request, read so that it can be compared, recorded and sent.
+struct CapturedBody {
+    let recorded: RecordedBody
+    /// What is sent in place of a body that can be read only once.
+    let sendable: HTTPBody?
+
+    /// - Throws: ``NetworkError/Kind/requestBody`` for a file that cannot be read, and what a stream throws.
+    init(_ body: HTTPBody?, _ secrets: Secrets, limit: Int) async throws {
+        guard let body else {
+            (recorded, sendable) = (.none, nil)
+            return
+        }
+        switch body.content {
+        case .parameters: (recorded, sendable) = (.none, nil)
+        case .encoded(let encoder): (recorded, sendable) = (RecordedBody(try encoder.encode()), nil)
+        case .data(let data): (recorded, sendable) = (RecordedBody(data), nil)
+        case .file(let path): (recorded, sendable) = (try Self.file(path, limit), nil)
+        case .stream(let stream):
+            let pieces = try await Self.pieces(stream, limit)
+            recorded = RecordedBody(pieces.reduce(into: Data()) { $0 += $1 })
+            let again = BodyStream(length: stream.length, isReplayable: true) {
+                var rest = pieces[...]
+                return { rest.popFirst() }
+            }
+            sendable = stream.isReplayable ? nil : .stream(made: again, contentType: body.contentType)
+        case .multipart(let files):
+            var text = ""
+            var files = files
+            for index in files.indices {
+                let (part, again) = try await Self.part(files[index], secrets, limit)
+                text += part
+                files[index] = again
+            }
+            (recorded, sendable) = (RecordedBody(Data(text.utf8)), .multipart(files))
+        }
+    }
+
+    private static func file(_ path: String, _ limit: Int) throws -> RecordedBody {
+        let size = (try? FileManager.default.attributesOfItem(atPath: path)[.size] as? UInt64).flatMap { $0 } ?? 0
+        if size > UInt64(limit) { return .omitted(byteCount: Int(size)) }
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw NetworkError(.requestBody, message: "the file \(path) cannot be read; check path and permissions")
+        }
+        return RecordedBody(data)
+    }
+
+    private static func pieces(_ stream: BodyStream, _ limit: Int) async throws -> [Data] {
+        let next = stream.makeIterator()
+        var pieces: [Data] = []
+        var count = 0
+        while let piece = try await next() {
+            pieces.append(piece)
+            count += piece.count
+            guard count <= limit else {
+                throw NetworkError(
+                    .requestBody, message: "a cassette records streams of up to \(limit) bytes; send a file instead")
+            }
+        }
+        return pieces
+    }
+
+    /// A part as text, without the boundary, which differs each time, and the part that is sent.
+    private static func part(_ file: UploadFile, _ secrets: Secrets, _ limit: Int) async throws -> (String, UploadFile)
+    {
+        var again = file
+        let body: RecordedBody
+        switch file.source {
+        case .data(let data): body = RecordedBody(data)
+        case .path(let path): body = try self.file(path, limit)
+        case .stream(let stream):
+            let data = try await pieces(stream, limit).reduce(into: Data()) { $0 += $1 }
+            body = RecordedBody(data)
+            again.source = .data(data)
+        }
+        var text = "-- part: \(file.name)"
+        if let name = file.fileName { text += "; file: \(name)" }
+        if let type = file.contentType { text += "; type: \(type)" }
+        switch body {
+        case _ where secrets.contains(parameter: file.name): text += "\n\(Secrets.placeholder)\n"
+        case .none: text += "\n"
+        case .omitted(let count): text += "\n(\(count) bytes)\n"
+        case .bytes(let data):
+            text +=
+                "\n" + (YAMLText.isPrintable(data) ? String(decoding: data, as: UTF8.self) : data.base64EncodedString())
+            text += "\n"
+        }
+        return (text, again)
+    }
+}

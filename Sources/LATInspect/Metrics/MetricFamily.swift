@@ -1,0 +1,97 @@
+/// A metric with its samples, as it is written for a scraper.
+struct MetricFamily {
+    enum Kind: String {
+        case counter, gauge, histogram
+    }
+
+    /// The name without `_total`.
+    var name: String
+    var kind: Kind
+    /// The unit that the name ends with; `nil` for none.
+    var unit: String?
+    var help: String
+    var samples: [MetricSample] = []
+}
+
+/// A value with its labels.
+struct MetricSample {
+    enum Value {
+        case number(Double)
+        case histogram(Histogram)
+    }
+
+    struct Histogram {
+        /// Upper bounds, with the number of values up to each.
+        var buckets: [(bound: Double, count: UInt64)]
+        var count: UInt64
+        var sum: Double
+    }
+
+    var labels: [(name: String, value: String)] = []
+    var value: Value
+
+    init(_ labels: [(name: String, value: String)] = [], _ number: Double) {
+        self.labels = labels
+        value = .number(number)
+    }
+
+    init(_ labels: [(name: String, value: String)] = [], _ histogram: Histogram) {
+        self.labels = labels
+        value = .histogram(histogram)
+    }
+}
+
+/// Writes families in one of the text formats of Prometheus.
+struct MetricText {
+    let format: Metrics.Format
+
+    func text(_ families: [MetricFamily]) -> String {
+        var output = ""
+        for family in families where !family.samples.isEmpty { write(family, to: &output) }
+        if format == .openMetrics { output += "# EOF\n" }
+        return output
+    }
+
+    private func write(_ family: MetricFamily, to output: inout String) {
+        // In OpenMetrics the family of a counter has the name without `_total`.
+        let total = family.kind == .counter ? family.name + "_total" : family.name
+        let title = format == .openMetrics ? family.name : total
+        output += "# HELP \(title) \(escapedHelp(family.help))\n# TYPE \(title) \(family.kind.rawValue)\n"
+        if format == .openMetrics, let unit = family.unit { output += "# UNIT \(title) \(unit)\n" }
+        for sample in family.samples {
+            switch sample.value {
+            case .number(let number): output += "\(total)\(labels(sample.labels)) \(text(number))\n"
+            case .histogram(let histogram):
+                for (bound, count) in histogram.buckets {
+                    output += "\(title)_bucket\(labels(sample.labels, le: text(bound))) \(text(Double(count)))\n"
+                }
+                output += "\(title)_bucket\(labels(sample.labels, le: "+Inf")) \(text(Double(histogram.count)))\n"
+                output += "\(title)_sum\(labels(sample.labels)) \(text(histogram.sum))\n"
+                output += "\(title)_count\(labels(sample.labels)) \(text(Double(histogram.count)))\n"
+            }
+        }
+    }
+
+    private func labels(_ labels: [(name: String, value: String)], le: String? = nil) -> String {
+        var pairs = labels.map { "\($0.name)=\"\(escaped($0.value))\"" }
+        if let le { pairs.append("le=\"\(le)\"") }
+        return pairs.isEmpty ? "" : "{\(pairs.joined(separator: ","))}"
+    }
+
+    /// A number: `1` in the older format, `1.0` in OpenMetrics, which asks for canonical numbers.
+    private func text(_ number: Double) -> String {
+        if number.isNaN { return "NaN" }
+        if number.isInfinite { return number > 0 ? "+Inf" : "-Inf" }
+        let text = "\(number)"
+        return format == .openMetrics || !text.hasSuffix(".0") ? text : String(text.dropLast(2))
+    }
+
+    private func escaped(_ value: String) -> String {
+        escapedHelp(value).replacing("\"", with: "\\\"")
+    }
+
+    private func escapedHelp(_ text: String) -> String {
+        let text = text.replacing("\\", with: "\\\\").replacing("\r\n", with: "\\n").replacing("\n", with: "\\n")
+        return text.replacing("\r", with: " ")
+    }
+}

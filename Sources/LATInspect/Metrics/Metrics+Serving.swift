@@ -1,0 +1,38 @@
+internal import FoundationEssentials
+internal import LATNetworking
+
+extension Metrics {
+    /// An address at which metrics can be read. It ends when it is released.
+    public final class Endpoint: Sendable {
+        private let server: LoopbackServer
+
+        fileprivate init(_ server: LoopbackServer) { self.server = server }
+
+        /// The port.
+        public var port: Int { server.port }
+        /// The address for the scraper: `http://127.0.0.1:9464/metrics`.
+        public var url: String { "http://127.0.0.1:\(port)/metrics" }
+
+        /// Closes the port. A second call does nothing.
+        public func stop() { server.stop() }
+    }
+
+    /// Serves the metrics at `/metrics` of 127.0.0.1, in the format that the scraper asks for. Other machines cannot reach it,
+    /// nor pages in a browser by another name.
+    ///
+    /// - Parameter port: 0 for a free one. Default 9464, which OpenTelemetry's exporters use.
+    /// - Throws: ``NetworkError`` when the port is in use.
+    public func serve(port: Int = 9_464) throws -> Endpoint {
+        let server = try LoopbackServer(port: port) { [weak self] request in
+            guard let self, request.path == "/metrics" else {
+                return LoopbackServer.Response(status: 404, "nothing is here; the metrics are at /metrics")
+            }
+            guard request.method == "GET" || request.method == "HEAD" else {
+                return LoopbackServer.Response(status: 405, "ask with GET")
+            }
+            let format = Format(accept: request.headers["Accept"])
+            return LoopbackServer.Response(format.contentType, Data(await text(format).utf8))
+        }
+        return Endpoint(server)
+    }
+}

@@ -1,0 +1,198 @@
+internal import FoundationEssentials
+public import LATNetworking
+internal import Synchronization
+
+/// Counts requests, errors, repetitions, the cache, connections and waits, for Prometheus.
+///
+/// ```swift
+/// let metrics = Metrics()
+/// configuration.accessories = [metrics]
+/// let manager = try CentralRequestManager(configuration: configuration)
+/// metrics.observe(manager)                          // connections, queue, circuits, reachability
+/// let endpoint = try metrics.serve(port: 9464)      // http://127.0.0.1:9464/metrics
+/// ```
+///
+/// The names are those of OpenTelemetry's conventions for HTTP clients. A series is told by server, method, status, kind of
+/// error, protocol and the path of the *row*, so a thousand different URLs of one row are one series. After 2,000 sets of
+/// labels all others are counted as one, with the label `otel_metric_overflow`.
+///
+/// Counting takes no lock. One object may be the accessory of several managers.
+public final class Metrics: RequestAccessory {
+    /// A text format of Prometheus.
+    public enum Format: Hashable, Sendable {
+        /// The text format 0.0.4, which every version of Prometheus reads.
+        case prometheus
+        /// OpenMetrics 1.0.
+        case openMetrics
+
+        /// The media type.
+        public var contentType: String {
+            switch self {
+            case .prometheus: "text/plain; version=0.0.4; charset=utf-8"
+            case .openMetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8"
+            }
+        }
+
+        /// The format that a scraper asks for in its field `Accept`.
+        public init(accept: String?) {
+            let wanted = (accept ?? "").lowercased().split(separator: ",").contains { item in
+                guard item.contains("application/openmetrics-text") else { return false }
+                let parameters = item.filter { $0 != " " }.split(separator: ";").dropFirst()
+                return !parameters.contains("q=0") && !parameters.contains { $0.hasPrefix("version=0") }
+            }
+            self = wanted ? .openMetrics : .prometheus
+        }
+    }
+
+    private let table = SeriesTable()
+    private let totals = ShardedCounts(MetricTotals.size)
+    private let managers = Mutex<[WeakManager]>([])
+
+    /// Makes metrics that have counted nothing.
+    public init() {}
+
+    /// Adds what a manager holds at the time of each scrape: connections, transfers, what waits, open circuits, and whether
+    /// the domains that it has probed can be reached. The manager is not kept alive.
+    public func observe(_ manager: CentralRequestManager) {
+        managers.withLock { managers in
+            managers.removeAll { $0.manager == nil || $0.manager === manager }
+            managers.append(WeakManager(manager: manager))
+        }
+    }
+
+    private struct WeakManager {
+        weak var manager: CentralRequestManager?
+    }
+
+    // MARK: Counting
+
+    /// Counts an event.
+    public func handle(_ event: CallEvent) {
+        switch event.kind {
+        case .started: totals.add(MetricTotals.started)
+        case .sending(_, let request): series(active: request, event.call).counts.add(Series.active)
+        case .answered(_, let response): count(response, event)
+        case .failed(_, let error): count(error, event)
+        case .retrying: totals.add(MetricTotals.retries)
+        case .replaying: totals.add(MetricTotals.replays)
+        case .waiting(let reason): totals.add(MetricTotals.wait(reason))
+        case .cache(let verdict): totals.add(MetricTotals.cache(verdict))
+        case .notStored: totals.add(MetricTotals.notStored)
+        case .waited, .composed: break
+        case .finished(let result): finish(result, event)
+        }
+    }
+
+    private func finish(_ result: Result<HTTPResponse, NetworkError>, _ event: CallEvent) {
+        let shard = ShardedCounts.shard
+        MetricTotals.duration.note(event.offset.wholeNanoseconds, in: totals, shard: shard)
+        switch result {
+        case .success(let response): totals.add(MetricTotals.source(response.source), shard: shard)
+        case .failure(let error): totals.add(MetricTotals.error(error.kind), shard: shard)
+        }
+    }
+
+    /// The series of the requests to a server that run: only server and method count.
+    private func series(active request: HTTPRequest, _ call: ObservedCall) -> Series {
+        table.series(
+            SeriesKey(method: Self.index(of: request.method), version: 0, status: -1, error: "", template: ""),
+            request.url)
+    }
+
+    private func count(_ response: HTTPResponse, _ event: CallEvent) {
+        let shard = ShardedCounts.shard
+        guard let request = event.request else { return }
+        series(active: request, event.call).counts.subtract(Series.active, shard: shard)
+        let version: UInt8 =
+            switch response.version {
+            case .http1_0: 1
+            case .http1_1: 2
+            case .http2: 3
+            case .http3: 4
+            }
+        let series = table.series(
+            SeriesKey(
+                method: Self.index(of: request.method), version: version, status: Int16(clamping: response.status),
+                error: "", template: event.call.row?.path ?? ""), request.url)
+        Series.duration.note((event.elapsed ?? .zero).wholeNanoseconds, in: series.counts, shard: shard)
+        guard response.source == .network else { return }
+        let connection = response.connection
+        let received = connection?.receivedBodySize ?? Int64(response.body.data?.count ?? 0)
+        Series.responseSize.note(UInt64(max(0, received)), in: series.counts, shard: shard)
+        guard let connection else { return }
+        Series.requestSize.note(UInt64(max(0, connection.sentBodySize)), in: series.counts, shard: shard)
+        MetricTotals.queue.note(response.timings.queue.wholeNanoseconds, in: totals, shard: shard)
+        totals.add(connection.isReused ? MetricTotals.reused : MetricTotals.opened, shard: shard)
+    }
+
+    private func count(_ error: NetworkError, _ event: CallEvent) {
+        guard let request = event.request else { return }
+        series(active: request, event.call).counts.subtract(Series.active)
+        let series = table.series(
+            SeriesKey(
+                method: Self.index(of: request.method), version: 0, status: 0, error: MetricTotals.group(error.kind),
+                template: event.call.row?.path ?? ""), request.url)
+        Series.duration.note(
+            (event.elapsed ?? .zero).wholeNanoseconds, in: series.counts, shard: ShardedCounts.shard)
+    }
+
+    private static func index(of method: HTTPMethod) -> UInt8 {
+        if method == .get { return 0 }
+        return UInt8(Series.methods.firstIndex(of: method.rawValue) ?? Series.methods.count - 1)
+    }
+
+    // MARK: Text
+
+    /// The metrics as text.
+    ///
+    /// - Parameter format: Default: the format that every version of Prometheus reads.
+    public func text(_ format: Format = .prometheus) async -> String {
+        var families = requestFamilies + MetricTotals.families(totals)
+        let managers = managers.withLock { $0.compactMap(\.manager) }
+        families += await LoadFamilies.families(of: managers)
+        return MetricText(format: format).text(families)
+    }
+
+    private var requestFamilies: [MetricFamily] {
+        var duration = MetricFamily(
+            name: "http_client_request_duration_seconds", kind: .histogram, unit: "seconds",
+            help: "Time from sending a request to its response, one for each attempt and redirect.")
+        var requestSize = MetricFamily(
+            name: "http_client_request_body_size_bytes", kind: .histogram, unit: "bytes",
+            help: "Size of request bodies on the wire.")
+        var responseSize = MetricFamily(
+            name: "http_client_response_body_size_bytes", kind: .histogram, unit: "bytes",
+            help: "Size of response bodies on the wire. Streams count as 0.")
+        var active = MetricFamily(
+            name: "http_client_active_requests", kind: .gauge, help: "Requests that were sent and have no response yet."
+        )
+        let (all, hasOverflow) = table.all
+        let series = all.sorted { ($0.origin.count, $0.key.template) < ($1.origin.count, $1.key.template) }
+        func add(_ series: Series, _ labels: [(name: String, value: String)]) {
+            duration.samples.append(MetricSample(labels, Series.duration.histogram(series.counts)))
+            let sent = Series.requestSize.histogram(series.counts)
+            if sent.count > 0 { requestSize.samples.append(MetricSample(labels, sent)) }
+            let received = Series.responseSize.histogram(series.counts)
+            if received.count > 0 { responseSize.samples.append(MetricSample(labels, received)) }
+        }
+        for one in series {
+            if one.key.status == -1 {
+                let count = Int64(bitPattern: one.counts[Series.active])
+                active.samples.append(MetricSample(one.labels, Double(max(0, count))))
+            } else {
+                add(one, one.labels)
+            }
+        }
+        if hasOverflow { add(table.overflow, [("otel_metric_overflow", "true")]) }
+        return [duration, requestSize, responseSize, active]
+    }
+}
+
+extension Duration {
+    /// Nanoseconds, at least 0.
+    var wholeNanoseconds: UInt64 {
+        let (seconds, attoseconds) = components
+        guard seconds >= 0, attoseconds >= 0 else { return 0 }
+        return UInt64(seconds) &* 1_000_000_000 &+ UInt64(attoseconds) / 1_000_000_000
+    }
+}

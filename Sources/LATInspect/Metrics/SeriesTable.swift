@@ -1,0 +1,171 @@
+internal import FoundationEssentials
+internal import LATNetworking
+internal import Synchronization
+
+/// What tells one series from another: the labels of requests.
+struct SeriesKey {
+    /// The place of the method among ``Series/methods``; the last stands for all others.
+    var method: UInt8
+    var version: UInt8
+    /// 0 for a request without a response.
+    var status: Int16
+    /// The kind of the failure; empty for none.
+    var error: String
+    /// The path of the row; empty for none.
+    var template: String
+
+    @inline(__always) func hash(_ origin: UnsafeBufferPointer<UInt8>) -> Int {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in origin { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        for byte in template.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        hash ^= UInt64(method) << 48 | UInt64(version) << 40 | UInt64(UInt16(bitPattern: status)) << 16
+        hash = (hash ^ UInt64(error.utf8.count)) &* 0x9E37_79B9_7F4A_7C15
+        return Int(truncatingIfNeeded: hash >> 40)
+    }
+}
+
+/// The requests with equal labels.
+final class Series: Sendable {
+    static let methods = [
+        "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "QUERY", "_OTHER",
+    ]
+    static let versions = ["", "1.0", "1.1", "2", "3"]
+
+    static let duration = HistogramLayout.durations(at: 0)
+    static let requestSize = HistogramLayout.sizes(at: duration.size)
+    static let responseSize = HistogramLayout.sizes(at: duration.size + requestSize.size)
+    /// Requests that run now.
+    static let active = duration.size + requestSize.size + responseSize.size
+
+    let key: SeriesKey
+    /// Scheme, host and port as in the URLs: `http://example.org:8080`.
+    let origin: [UInt8]
+    let counts: ShardedCounts
+
+    init(_ key: SeriesKey, _ origin: [UInt8]) {
+        self.key = key
+        self.origin = origin
+        counts = ShardedCounts(Self.active + 1)
+    }
+
+    @inline(__always) func matches(_ key: SeriesKey, _ origin: UnsafeBufferPointer<UInt8>) -> Bool {
+        self.key.method == key.method && self.key.status == key.status && self.key.version == key.version
+            && self.key.error == key.error && self.key.template == key.template && self.origin.count == origin.count
+            && self.origin.withUnsafeBufferPointer { $0.elementsEqual(origin) }
+    }
+}
+
+/// Series by their labels, found and added without a lock. After the first 2,000 sets all others are one.
+final class SeriesTable: @unchecked Sendable {
+    // Sendable: the slots are atomic, and the pointer is constant until the end.
+
+    /// OpenTelemetry's limit.
+    static let limit = 2_000
+    private static let capacity = 4_096
+    private let slots: UnsafeMutablePointer<AtomicLazyReference<Series>>
+    private let count = Atomic(0)
+    let overflow = Series(SeriesKey(method: 0, version: 0, status: 0, error: "", template: ""), [])
+    private let hasOverflow = Atomic(false)
+
+    init() {
+        slots = .allocate(capacity: Self.capacity)
+        for index in 0..<Self.capacity { (slots + index).initialize(to: AtomicLazyReference()) }
+    }
+
+    deinit {
+        slots.deinitialize(count: Self.capacity)
+        slots.deallocate()
+    }
+
+    /// The series of a request to a URL.
+    func series(_ key: SeriesKey, _ url: String) -> Series {
+        let found = url.utf8.withContiguousStorageIfAvailable { bytes in
+            Self.origin(bytes).map { series(key, $0) }
+        }
+        if let found = found ?? nil { return found }
+        // A URL with a user, or one that is not stored in one piece.
+        var origin = Self.origin(of: url)
+        return origin.withUTF8 { series(key, $0) }
+    }
+
+    private func series(_ key: SeriesKey, _ origin: UnsafeBufferPointer<UInt8>) -> Series {
+        var index = key.hash(origin) & (Self.capacity - 1)
+        for _ in 0..<Self.capacity {
+            if let found = slots[index].load() {
+                if found.matches(key, origin) { return found }
+            } else {
+                guard count.add(1, ordering: .relaxed).newValue <= Self.limit else {
+                    count.subtract(1, ordering: .relaxed)
+                    hasOverflow.store(true, ordering: .relaxed)
+                    return overflow
+                }
+                let new = Series(key, Array(origin))
+                let winner = slots[index].storeIfNil(new)
+                if winner === new { return new }
+                count.subtract(1, ordering: .relaxed)
+                if winner.matches(key, origin) { return winner }
+            }
+            index = (index + 1) & (Self.capacity - 1)
+        }
+        return overflow
+    }
+
+    /// Scheme, host and port of a URL, without its user.
+    private static func origin(of url: String) -> String {
+        guard let slashes = url.firstRange(of: "://") else { return "" }
+        let authority = url[slashes.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        let host = authority.lastIndex(of: "@").map { authority[authority.index(after: $0)...] } ?? authority
+        return String(url[..<slashes.upperBound] + host.prefix(512))
+    }
+
+    /// All series, and whether the overflow counts.
+    var all: (series: [Series], hasOverflow: Bool) {
+        ((0..<Self.capacity).compactMap { slots[$0].load() }, hasOverflow.load(ordering: .relaxed))
+    }
+
+    /// The bytes of a URL up to its path; `nil` for a URL that names a user.
+    private static func origin(_ url: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8>? {
+        var index = 0
+        var slashes = 0
+        while index < url.count {
+            let byte = url[index]
+            if byte == UInt8(ascii: "/") {
+                slashes += 1
+                if slashes == 3 { break }
+            } else if byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") {
+                break
+            } else if byte == UInt8(ascii: "@") {
+                return nil
+            }
+            index += 1
+        }
+        return UnsafeBufferPointer(rebasing: url[..<min(index, 512)])
+    }
+}
+
+extension Series {
+    /// The labels by OpenTelemetry's names, with dots as underscores. `nil` for the overflow.
+    var labels: [(name: String, value: String)] {
+        var labels = originLabels
+        labels.append(("http_request_method", Self.methods[Int(key.method)]))
+        if key.status > 0 { labels.append(("http_response_status_code", "\(key.status)")) }
+        let error = key.error.isEmpty && key.status >= 400 ? "\(key.status)" : key.error
+        if !error.isEmpty { labels.append(("error_type", error)) }
+        if key.version > 0 { labels.append(("network_protocol_version", Self.versions[Int(key.version)])) }
+        if !key.template.isEmpty { labels.append(("url_template", key.template)) }
+        return labels
+    }
+
+    /// The server.
+    var originLabels: [(name: String, value: String)] {
+        let text = String(decoding: origin, as: UTF8.self)
+        let scheme = text.firstRange(of: "://").map { text[..<$0.lowerBound].lowercased() } ?? ""
+        var host = text.firstRange(of: "://").map { text[$0.upperBound...] } ?? text[...]
+        var port = scheme == "https" ? "443" : "80"
+        if let colon = host.lastIndex(of: ":"), host[colon...].dropFirst().allSatisfy(\.isNumber) {
+            port = String(host[colon...].dropFirst())
+            host = host[..<colon]
+        }
+        return [("server_address", host.lowercased()), ("server_port", port), ("url_scheme", scheme)]
+    }
+}

@@ -1,0 +1,231 @@
+internal import FoundationEssentials
+internal import LATNetworking
+
+/// A request as text to run or to compile. It is made of what was recorded, so secrets are not in it.
+struct CopyText {
+    /// The forms, by their names in the page's addresses.
+    enum Form: String, CaseIterable {
+        /// A command for curl.
+        case curl
+        /// A call of a manager.
+        case swift
+        /// A type that carries its request.
+        case entity
+        /// A command for HTTPie, or for `lat request`.
+        case httpie
+    }
+
+    let request: HTTPRequest
+    /// The row of the server table that the call belongs to.
+    var server: String?
+    /// What the reader must know first, such as that the body was cut.
+    var note: String?
+
+    /// - Parameter request: The request with its fields as they were sent, and a body of bytes or none.
+    init(_ request: HTTPRequest, server: String? = nil, note: String? = nil) {
+        var request = request
+        // Fields of a connection and those that every client sets by itself.
+        request.headers.removeAll { name in
+            name.hasPrefix(":")
+                || ["host", "content-length", "connection", "accept-encoding"].contains(name.lowercased())
+        }
+        self.request = request
+        self.server = server
+        self.note = note
+    }
+
+    func text(as form: Form) -> String {
+        switch form {
+        case .curl: comment("#") + piped { CurlCommand(.run).text(of: $0) }
+        case .httpie: comment("#") + httpie
+        case .swift: comment("//") + swift
+        case .entity: comment("//") + entity
+        }
+    }
+
+    private func comment(_ mark: String) -> String { note.map { "\(mark) \($0)\n" } ?? "" }
+
+    // MARK: Commands
+
+    private var body: Data? {
+        guard case .data(let data) = request.body?.content, !data.isEmpty else { return nil }
+        return data
+    }
+
+    private var bodyText: String? {
+        body.flatMap { String(validating: $0, as: UTF8.self) }.flatMap { $0.utf8.contains(0) ? nil : $0 }
+    }
+
+    private var type: String? { request.headers["Content-Type"] ?? request.body?.contentType }
+
+    /// A command that reads the body from its input when that is no text.
+    private func piped(_ command: (HTTPRequest) -> String) -> String {
+        guard let body, bodyText == nil else { return command(request) }
+        var request = request
+        if let type { request.headers["Content-Type"] = type }
+        request.body = .stream(EmptyBody())
+        return "echo \(body.base64EncodedString()) | base64 -d | \(command(request))"
+    }
+
+    private struct EmptyBody: AsyncSequence, Sendable {
+        struct AsyncIterator: AsyncIteratorProtocol {
+            mutating func next() async throws -> Data? { nil }
+        }
+        func makeAsyncIterator() -> AsyncIterator { AsyncIterator() }
+    }
+
+    private static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
+
+    private var httpie: String {
+        var words = ["http"]
+        var items: [String]?
+        var headers = request.headers
+        if let bodyText {
+            items = Self.items(of: bodyText)
+            if items == nil {
+                words += ["--raw", Self.quoted(bodyText)]
+            } else if headers["Content-Type"]?.lowercased().hasPrefix("application/json") == true {
+                headers["Content-Type"] = nil
+            }
+        }
+        words += [request.method.rawValue, Self.quoted(request.url)]
+        for (name, value) in headers { words.append(Self.quoted(value.isEmpty ? "\(name);" : "\(name):\(value)")) }
+        if body != nil, !headers.contains("Content-Type"), let type, items == nil {
+            words.append(Self.quoted("Content-Type:\(type)"))
+        }
+        words += items ?? []
+        let command = words.joined(separator: " ")
+        guard let body, bodyText == nil else { return command }
+        return "echo \(body.base64EncodedString()) | base64 -d | \(command)"
+    }
+
+    /// The members of a small JSON object as HTTPie's items; `nil` for other bodies.
+    private static func items(of body: String) -> [String]? {
+        guard let value = try? JSONValue(parsing: Data(body.utf8)), let members = value.object, !members.isEmpty,
+            members.count <= 20
+        else { return nil }
+        return members.sorted { $0.key < $1.key }.map { name, member in
+            var escaped = ""
+            for character in name {
+                if ":;=@\\[]".contains(character) { escaped.append("\\") }
+                escaped.append(character)
+            }
+            return quoted(member.string.map { "\(escaped)=\($0)" } ?? "\(escaped):=\(member)")
+        }
+    }
+
+    // MARK: Swift
+
+    private var swift: String {
+        var arguments = ["\(literal(request.method.rawValue)), \(literal(request.url))"]
+        var headers = request.headers
+        if let body {
+            headers["Content-Type"] = nil
+            let type = type.map { ", contentType: \(literal($0))" } ?? ""
+            arguments.append(
+                bodyText.map { "body: .data(Data(\(literal($0)).utf8)\(type))" }
+                    ?? "body: .data(Data(base64Encoded: \(literal(body.base64EncodedString())))!\(type))")
+        }
+        if !headers.isEmpty { arguments.append("headers: \(dictionary(of: headers, indent: "    "))") }
+        return "let response = try await central.startRequest(\n    \(arguments.joined(separator: ",\n    ")))\n"
+    }
+
+    private var entity: String {
+        var lines: [String] = []
+        let method = literal(request.method.rawValue)
+        var headers = request.headers
+        let plainURL = request.url.prefix { $0 != "?" && $0 != "#" }
+        lines.append("struct \(name): RequestEntity {")
+        if let server {
+            lines.append("    // {name} in the row's path takes the parameter or property of that name.")
+            lines.append("    static let route = Route(\(method), server: \(literal(server)))")
+        } else {
+            lines.append("    static let route = Route(\(method), url: \(literal(String(plainURL))))")
+        }
+        var options: [String] = []
+        let query = request.url.firstIndex(of: "?").map { request.url[request.url.index(after: $0)...] } ?? ""
+        if let bodyText, let members = (try? JSONValue(parsing: Data(bodyText.utf8)))?.object {
+            lines.append(contentsOf: parameters(members.sorted { $0.key < $1.key }))
+            headers["Content-Type"] = nil
+        } else if let bodyText, type?.lowercased().hasPrefix("application/x-www-form-urlencoded") == true {
+            lines.append(contentsOf: parameters(Self.fields(of: bodyText[...])))
+            options.append("parameterEncoding: .form")
+            headers["Content-Type"] = nil
+        } else if body != nil {
+            lines.append("    // Entities send parameters. This body is none: send it with central.startRequest.")
+        } else if !query.isEmpty {
+            lines.append(contentsOf: parameters(Self.fields(of: query.prefix { $0 != "#" })))
+        }
+        if !headers.isEmpty { options.append("headers: \(dictionary(of: headers, indent: "        "))") }
+        if !options.isEmpty {
+            lines.append("    var options: RequestOptions {")
+            lines.append("        RequestOptions(\(options.reversed().joined(separator: ", ")))")
+            lines.append("    }")
+        }
+        return lines.joined(separator: "\n") + "\n}\n\nlet value = try await \(name)().startRequest()\n"
+    }
+
+    private func parameters(_ members: [(key: String, value: JSONValue)]) -> [String] {
+        let list = members.map { "\(literal($0.key)): \(swiftLiteral($0.value, isNested: false))" }
+        return ["    var parameters: Parameters? {", "        [\(list.joined(separator: ", "))]", "    }"]
+    }
+
+    private static func fields(of query: Substring) -> [(key: String, value: JSONValue)] {
+        query.formItems.map { ($0.name, .string($0.value)) }
+    }
+
+    /// A type's name, of the method and the last fixed part of the path: `PostOrders`.
+    private var name: String {
+        let parts = request.url.prefix { $0 != "?" && $0 != "#" }.split(separator: "/").dropFirst(2)
+        let word = parts.last {
+            $0.first?.isLetter == true && $0.allSatisfy { $0.isASCII && ($0.isLetter || $0 == "-" || $0 == "_") }
+        }
+        let pieces = [request.method.rawValue.lowercased()[...]] + (word ?? "call").split { $0 == "-" || $0 == "_" }
+        return String(pieces.map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined().filter { $0.isLetter })
+    }
+
+    private func dictionary(of headers: HTTPHeaders, indent: String) -> String {
+        let fields = headers.map { "\(literal($0.name)): \(literal($0.value))" }
+        guard fields.count > 2 else { return "[\(fields.joined(separator: ", "))]" }
+        return "[\n" + fields.map { "\(indent)    \($0),\n" }.joined() + "\(indent)]"
+    }
+
+    private func swiftLiteral(_ value: JSONValue, isNested: Bool) -> String {
+        let text =
+            switch value {
+            case .null: isNested ? "nil" : "JSONValue.null"
+            case .string(let string): literal(string)
+            case .array(let elements):
+                "[\(elements.map { swiftLiteral($0, isNested: true) }.joined(separator: ", "))]"
+            case .object(let members):
+                members.isEmpty
+                    ? "[:]"
+                    : "[\(members.sorted { $0.key < $1.key }.map { "\(literal($0.key)): \(swiftLiteral($0.value, isNested: true))" }.joined(separator: ", "))]"
+            default: value.description
+            }
+        return !isNested && text.hasPrefix("[") ? "\(text) as JSONValue" : text
+    }
+
+    /// A literal of Swift, raw where that is easier to read.
+    private func literal(_ text: String) -> String {
+        let isPlain = text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
+        if isPlain, !text.contains("\""), !text.contains("\\") { return "\"\(text)\"" }
+        if isPlain {
+            var marks = "#"
+            while text.contains("\"\(marks)") || text.contains("\\\(marks)") { marks += "#" }
+            return "\(marks)\"\(text)\"\(marks)"
+        }
+        let escaped = text.unicodeScalars.map { scalar in
+            switch scalar {
+            case "\\": "\\\\"
+            case "\"": "\\\""
+            case "\n": "\\n"
+            case "\r": "\\r"
+            case "\t": "\\t"
+            case _ where scalar.value < 0x20 || scalar.value == 0x7F: "\\u{\(String(scalar.value, radix: 16))}"
+            default: String(Character(scalar))
+            }
+        }
+        return "\"\(escaped.joined())\""
+    }
+}

@@ -1,0 +1,235 @@
+internal import Dispatch
+internal import FoundationEssentials
+internal import LATNetworking
+internal import Synchronization
+
+/// The calls that the page can show: the newest ones, bounded by number and by bytes.
+///
+/// A call is kept as it was told. It becomes a record, which is redacted, when a page asks for it, so that calls which nobody
+/// looks at cost little.
+final class InspectedCalls: Sendable {
+    /// One call. Everything that changes is protected by the lock of ``InspectedCalls``.
+    private final class Kept: @unchecked Sendable {
+        let number: UInt64
+        var collector: CallCollector?
+        var record: CallRecord?
+        var version = 0
+        var weight = 0
+
+        init(_ number: UInt64, _ collector: CallCollector) {
+            self.number = number
+            self.collector = collector
+        }
+    }
+
+    /// A page that follows the calls. It is told which ones changed, each once until it has asked.
+    final class Reader: Sendable {
+        fileprivate let number: Int
+        private let signals: AsyncStream<Void>
+        private let signal: AsyncStream<Void>.Continuation
+
+        fileprivate init(_ number: Int) {
+            self.number = number
+            (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+        }
+
+        /// Lets ``change()`` return.
+        func wake() { signal.yield() }
+
+        /// Waits for a change. One page waits at a time.
+        func change() async { for await _ in signals { return } }
+    }
+
+    private struct Changes {
+        let reader: Reader
+        var ids: [UInt64] = []
+        var known: Set<UInt64> = []
+    }
+
+    private struct State {
+        var calls: [UInt64: Kept] = [:]
+        /// The calls in the order of their start. Those before `first` are gone.
+        var order: [UInt64] = []
+        var first = 0
+        var bytes = 0
+        var count: UInt64 = 0
+        var changes: [Int: Changes] = [:]
+        var nextReader = 0
+    }
+
+    /// The largest number of calls.
+    let countLimit: Int
+    /// The largest number of bytes, estimated.
+    let byteLimit: Int
+    private let capture: BodyCapture
+    private let state = Mutex(State())
+    private let conversions = DispatchQueue(label: "lat-inspect")
+    /// What a call weighs beside its bodies.
+    private static let plainWeight = 6 << 10
+    /// A finished call whose bodies are larger becomes a record at once, which keeps only their beginning.
+    private static let heavyWeight = 64 << 10
+
+    init(countLimit: Int, byteLimit: Int, capture: BodyCapture) {
+        self.countLimit = max(1, countLimit)
+        self.byteLimit = max(1 << 20, byteLimit)
+        self.capture = capture
+    }
+
+    // MARK: Events
+
+    func begin(_ call: ObservedCall) {
+        state.withLock { state in
+            state.count += 1
+            let kept = Kept(state.count, CallCollector(call, capture))
+            kept.weight = Self.plainWeight
+            state.calls[call.id] = kept
+            state.order.append(call.id)
+            state.bytes += kept.weight
+            Self.note(call.id, &state)
+            trim(&state)
+        }
+    }
+
+    func note(_ event: CallEvent) {
+        let id = event.call.id
+        let isHeavy = state.withLock { state in
+            guard let kept = state.calls[id], kept.collector != nil else { return false }
+            kept.collector?.note(event)
+            kept.version += 1
+            Self.note(id, &state)
+            guard case .finished(let result) = event.kind else { return false }
+            let bodies = Self.size(of: event.call.request.body) + Self.size(of: try? result.get())
+            kept.weight += bodies
+            state.bytes += bodies
+            if bodies <= Self.heavyWeight { trim(&state) }
+            return bodies > Self.heavyWeight
+        }
+        if isHeavy { conversions.async { [weak self] in _ = self?.record(id) } }
+    }
+
+    func note(read chunk: Data, of id: UInt64) {
+        state.withLock { state in
+            guard let kept = state.calls[id], let before = kept.collector?.keptByteCount else { return }
+            kept.collector?.note(read: chunk)
+            let added = (kept.collector?.keptByteCount ?? before) - before
+            kept.weight += added
+            state.bytes += added
+            kept.version += 1
+            Self.note(id, &state)
+            trim(&state)
+        }
+    }
+
+    private static func size(of body: HTTPBody?) -> Int {
+        if case .data(let data) = body?.content { data.count } else { 0 }
+    }
+
+    private static func size(of response: HTTPResponse?) -> Int { response?.body.data?.count ?? 0 }
+
+    private static func note(_ id: UInt64, _ state: inout State) {
+        guard !state.changes.isEmpty else { return }
+        for number in state.changes.keys where state.changes[number]?.known.insert(id).inserted == true {
+            state.changes[number]?.ids.append(id)
+            let waiting = state.changes[number]?.ids.count ?? 0
+            if waiting == 1 { state.changes[number]?.reader.wake() }
+            // A page that does not read: what is gone is not told.
+            if waiting > 4096, waiting > 2 * state.calls.count {
+                let calls = state.calls
+                state.changes[number]?.ids.removeAll { calls[$0] == nil }
+            }
+        }
+    }
+
+    private func trim(_ state: inout State) {
+        while state.calls.count > 1, state.calls.count > countLimit || state.bytes > byteLimit {
+            let id = state.order[state.first]
+            state.first += 1
+            state.bytes -= state.calls.removeValue(forKey: id)?.weight ?? 0
+            for number in state.changes.keys { state.changes[number]?.known.remove(id) }
+        }
+        if state.first > 1024, state.first > state.order.count / 2 {
+            state.order.removeFirst(state.first)
+            state.first = 0
+        }
+    }
+
+    // MARK: Reading
+
+    /// The record of a call as it is now, and its number; `nil` when it is gone.
+    func record(_ id: UInt64) -> (record: CallRecord, number: UInt64)? {
+        let kept = state.withLock { state in
+            state.calls[id].map { ($0.collector, $0.record, $0.version, $0.number) }
+        }
+        guard let (collector, record, version, number) = kept else { return nil }
+        if let record { return (record, number) }
+        guard let fresh = collector?.record() else { return nil }
+        state.withLock { state in
+            // The record of a finished call takes the place of what it was made of.
+            guard let kept = state.calls[id], kept.version == version, fresh.outcome != nil else { return }
+            kept.collector = nil
+            kept.record = fresh
+            state.bytes -= kept.weight
+            kept.weight = Self.plainWeight + fresh.bodyWeight
+            state.bytes += kept.weight
+            trim(&state)
+        }
+        return (fresh, number)
+    }
+
+    /// All calls, the oldest first.
+    var ids: [UInt64] {
+        state.withLock { state in state.order[state.first...].filter { state.calls[$0] != nil } }
+    }
+
+    /// Adds a page. All calls count as changed for it.
+    func addReader() -> Reader {
+        state.withLock { state in
+            state.nextReader += 1
+            let reader = Reader(state.nextReader)
+            let ids = state.order[state.first...].filter { state.calls[$0] != nil }
+            state.changes[reader.number] = Changes(reader: reader, ids: ids, known: Set(ids))
+            if !ids.isEmpty { reader.wake() }
+            return reader
+        }
+    }
+
+    func remove(_ reader: Reader) { state.withLock { _ = $0.changes.removeValue(forKey: reader.number) } }
+
+    /// The calls that changed since the reader asked last, the oldest change first.
+    func changes(for reader: Reader, limit: Int) -> [UInt64] {
+        state.withLock { state in
+            guard let changes = state.changes[reader.number] else { return [] }
+            let ids = changes.ids.prefix(limit)
+            state.changes[reader.number]?.ids.removeFirst(ids.count)
+            for id in ids { state.changes[reader.number]?.known.remove(id) }
+            // The rest comes with the next turn.
+            if changes.ids.count > ids.count { reader.wake() }
+            return ids.filter { state.calls[$0] != nil }
+        }
+    }
+
+    /// Ends the waits of all readers.
+    func wakeReaders() {
+        state.withLock { state in
+            for changes in state.changes.values { changes.reader.wake() }
+        }
+    }
+
+    /// The number of bytes that are kept, estimated.
+    var byteCount: Int { state.withLock(\.bytes) }
+}
+
+extension CallRecord {
+    /// The bytes of its bodies.
+    fileprivate var bodyWeight: Int {
+        let bodies = exchanges.flatMap { [$0.request.body, $0.response?.body] } + [request.body, response?.body]
+        return bodies.reduce(0) { sum, body in
+            switch body?.content {
+            case .text(let text): sum + text.utf8.count
+            case .bytes(let bytes): sum + bytes.count
+            case .parts(let parts): sum + parts.reduce(0) { $0 + ($1.text?.utf8.count ?? 0) }
+            case .omitted, nil: sum
+            }
+        }
+    }
+}

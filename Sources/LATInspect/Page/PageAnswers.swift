@@ -1,0 +1,93 @@
+internal import FoundationEssentials
+internal import LATNetworking
+
+// What the page asks for single calls.
+extension InspectedCalls {
+    /// Answers `/calls/ID`, `/calls/ID/body?side=…&entry=…` and `/calls/ID/copy?as=…`.
+    func answer(_ request: LoopbackServer.Request) -> LoopbackServer.Response {
+        let parts = request.path.split(separator: "/")
+        guard (2...3).contains(parts.count), let id = UInt64(parts[1]) else { return .unknown }
+        guard let record = record(id)?.record else {
+            return LoopbackServer.Response(
+                status: 404, "The program no longer keeps this call: newer ones took its place.")
+        }
+        switch parts.count == 3 ? parts[2] : "" {
+        case "": return .json(WireDetails(record))
+        case "body": return Self.body(request, record)
+        case "copy":
+            guard let form = request.copyForm else { return .unknown }
+            return LoopbackServer.Response("text/plain; charset=utf-8", Data(CopyText(record).text(as: form).utf8))
+        default: return .unknown
+        }
+    }
+
+    private static func body(_ request: LoopbackServer.Request, _ record: CallRecord) -> LoopbackServer.Response {
+        let messages = record.messages
+        let index = request.parameter("entry").flatMap { Int($0) } ?? 0
+        let message = messages.indices.contains(index) ? messages[index] : nil
+        let body = request.parameter("side") == "request" ? message?.request.body : message?.response?.body
+        let shown: (bytes: Data, type: String?, note: String?) = body?.shown ?? (Data(), nil, nil)
+        var response = LoopbackServer.Response("application/octet-stream", shown.bytes)
+        response.headers["Content-Disposition"] = "attachment"
+        response.headers["X-Body-Size"] = "\(body?.size ?? Int64(shown.bytes.count))"
+        // Without what no field value may have.
+        response.headers["X-Body-Type"] = shown.type.map { type in
+            String(decoding: type.utf8.filter { (0x20..<0x7F).contains($0) }, as: UTF8.self)
+        }
+        response.headers["X-Note"] = shown.note?.percentEncodedComponent
+        return response
+    }
+
+    /// Answers `/har`, with the numbers of the calls in the body.
+    func har(_ request: LoopbackServer.Request) -> LoopbackServer.Response {
+        guard let ids = try? JSONDecoder().decode([UInt64].self, from: request.body) else {
+            return LoopbackServer.Response(status: 400, "The body has to be a JSON list of numbers of calls.")
+        }
+        return LoopbackServer.Response("application/json", PageHAR.data(of: ids.compactMap { record($0) }))
+    }
+}
+
+extension CopyText {
+    /// The last request of a call.
+    init(_ record: CallRecord) {
+        let sent = record.messages.last?.request ?? record.request
+        var request = HTTPRequest(sent.method, sent.url)
+        for field in sent.headers { request.headers.append(field.name, field.value) }
+        var note: String?
+        if let body = sent.body {
+            let shown = body.shown
+            note = shown.note
+            if !shown.bytes.isEmpty { request.body = .data(shown.bytes, contentType: shown.type) }
+        }
+        self.init(request, server: record.row?.server, note: note)
+    }
+
+    /// Answers `/copy`, with a request of a HAR entry in the body.
+    static func answer(_ request: LoopbackServer.Request) -> LoopbackServer.Response {
+        guard let form = request.copyForm, let entry = try? JSONValue(parsing: request.body),
+            let method = entry["method"].string, let url = entry["url"].string
+        else { return LoopbackServer.Response(status: 400, "This entry has no method or no URL.") }
+        var copied = HTTPRequest(method, url)
+        for field in entry["headers"].array ?? [] {
+            guard let name = field["name"].string, let value = field["value"].string else { continue }
+            copied.headers.append(name, value)
+        }
+        if let text = entry["postData"]["text"].string {
+            let data = entry["postData"]["encoding"].string == "base64" ? Data(base64Encoded: text) : nil
+            copied.body = .data(data ?? Data(text.utf8), contentType: entry["postData"]["mimeType"].string)
+        }
+        return LoopbackServer.Response("text/plain; charset=utf-8", Data(CopyText(copied).text(as: form).utf8))
+    }
+}
+
+extension LoopbackServer.Request {
+    /// The value of a parameter of the query.
+    func parameter(_ name: String) -> String? {
+        for item in query.split(separator: "&") where item.hasPrefix("\(name)=") {
+            return item.dropFirst(name.count + 1).percentDecoded()
+        }
+        return nil
+    }
+
+    fileprivate var copyForm: CopyText.Form? { parameter("as").flatMap(CopyText.Form.init) }
+}

@@ -1,0 +1,206 @@
+internal import FoundationEssentials
+internal import LATNetworking
+
+/// A call as the page gets it: a line of its list, in JSON. Headers are fetched when the call is opened (``WireDetails``).
+struct WireCall: Encodable {
+    struct Cache: Encodable {
+        var outcome: String
+        var reason: String?
+        var tier: String?
+    }
+
+    /// A bar of the waterfall. Times are milliseconds since the call's start; `duration` is `nil` while it lasts.
+    struct Span: Encodable {
+        var kind: String
+        var attempt = 1
+        var hop = 0
+        var start: Double
+        var duration: Double?
+        var status: Int?
+        var url: String?
+        var note: String?
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(kind, forKey: .kind)
+            try container.encode(attempt, forKey: .attempt)
+            try container.encode(hop, forKey: .hop)
+            try container.encode(start, forKey: .start)
+            // The page tells an open span by null.
+            try container.encode(duration, forKey: .duration)
+            try container.encodeIfPresent(status, forKey: .status)
+            try container.encodeIfPresent(url, forKey: .url)
+            try container.encodeIfPresent(note, forKey: .note)
+        }
+
+        enum CodingKeys: CodingKey { case kind, attempt, hop, start, duration, status, url, note }
+    }
+
+    enum State: String, Encodable {
+        case waiting, sending, receiving, done, failed, cancelled
+    }
+
+    var id: UInt64
+    var number: UInt64
+    var startedDateTime: String
+    var method: String
+    var url: String
+    var domain: String?
+    var row: String?
+    var path: String?
+    var tag: String?
+    var state: State
+    var status: Int?
+    var errorKind: String?
+    var error: String?
+    var source: String?
+    var cache: Cache?
+    var duration: Double?
+    var requestSize: Int64?
+    var responseSize: Int64?
+    var mediaType: String?
+    var spans: [Span]
+
+    private enum CodingKeys: CodingKey {
+        case id, number, startedDateTime, method, url, domain, row, template, tag, state, status, errorKind, error,
+            source
+        case cache, duration, requestSize, responseSize, mediaType, spans
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(id, forKey: .id)
+        try container.encode(number, forKey: .number)
+        try container.encode(startedDateTime, forKey: .startedDateTime)
+        try container.encode(method, forKey: .method)
+        try container.encode(url, forKey: .url)
+        try container.encode(domain, forKey: .domain)
+        try container.encode(row, forKey: .row)
+        try container.encode(path, forKey: .template)
+        try container.encode(tag, forKey: .tag)
+        try container.encode(state, forKey: .state)
+        // What is not known, or no longer so, is null: the page puts each state over the one before.
+        try container.encode(status, forKey: .status)
+        try container.encode(errorKind, forKey: .errorKind)
+        try container.encode(error, forKey: .error)
+        try container.encode(source, forKey: .source)
+        try container.encode(cache, forKey: .cache)
+        try container.encode(duration, forKey: .duration)
+        try container.encode(requestSize, forKey: .requestSize)
+        try container.encode(responseSize, forKey: .responseSize)
+        try container.encode(mediaType, forKey: .mediaType)
+        try container.encode(spans, forKey: .spans)
+    }
+}
+
+extension WireCall {
+    /// - Parameter number: The number of the call among those that the page has seen.
+    init(_ record: CallRecord, number: UInt64) {
+        id = record.id
+        spans = Self.spans(of: record)
+        self.number = number
+        startedDateTime = record.startTime.iso8601WithMilliseconds
+        method = record.method
+        url = record.url
+        domain = record.row?.domain
+        row = record.row?.server
+        path = record.row?.path
+        tag = record.tag
+        let response = record.response ?? record.exchanges.last?.response
+        status = response?.status
+        switch record.outcome {
+        case .response: state = .done
+        case .failure(let failure):
+            // A refused status is shown as the status that it is.
+            state = failure.isCancelled ? .cancelled : failure.kind == "httpStatus" && status != nil ? .done : .failed
+            errorKind = failure.kind
+            error = failure.message
+        case nil: state = record.exchanges.isEmpty ? .waiting : response == nil ? .sending : .receiving
+        }
+        source = record.outcome == nil ? nil : response.map { Self.name(of: $0.source) }
+        cache = record.cache.last.map { Self.cache($0, source, notStored: record.notStored) }
+        duration = record.duration?.milliseconds
+        requestSize = (record.exchanges.last?.request ?? record.request).body?.size
+        responseSize = response.map { $0.body?.size ?? ($0.body == nil ? 0 : -1) }
+        mediaType = response?.body?.contentType ?? response?.header("Content-Type")
+    }
+
+    private static func name(of source: HTTPResponse.Source) -> String {
+        switch source {
+        case .memoryCache: "memory"
+        case .diskCache: "disk"
+        default: source.rawValue
+        }
+    }
+
+    private static func cache(_ decision: CallRecord.CacheDecision, _ source: String?, notStored: String?) -> Cache {
+        var reason = decision.reason.map { $0.prefix(1).uppercased() + $0.dropFirst() + "." }
+        if let notStored { reason = (reason.map { $0 + " " } ?? "") + "The response is not stored: \(notStored)." }
+        return Cache(
+            outcome: decision.action.rawValue, reason: reason,
+            tier: decision.action == .hit || decision.action == .stale ? source : nil)
+    }
+
+    private static func spans(of record: CallRecord) -> [Span] {
+        let exchanges = record.exchanges
+        var spans = record.waits.map { wait in
+            let kind = wait.reason == "sharedRequest" ? "shared" : wait.reason
+            // A wait belongs to the attempt after it; the pause before a repetition to the one that failed.
+            let next = exchanges.first { $0.start >= wait.start }
+            let last = exchanges.last { $0.start < wait.start }
+            return Span(
+                kind: kind, attempt: (wait.reason == "retry" ? last : next ?? last)?.attempt ?? 1,
+                hop: wait.reason == "retry" ? last?.hop ?? 0 : next?.hop ?? 0, start: wait.start.milliseconds,
+                duration: wait.duration?.milliseconds)
+        }
+        for decision in record.cache {
+            let time = decision.time.milliseconds
+            // The look-up began when what was before it had ended.
+            var ends = spans.compactMap { span in span.duration.map { span.start + $0 } }
+            ends += exchanges.compactMap { exchange in
+                exchange.duration.map { (exchange.start + $0).milliseconds }
+            }
+            let before = ends.filter { $0 <= time }.max() ?? 0
+            let next = exchanges.first { $0.start >= decision.time } ?? exchanges.last
+            spans.append(
+                Span(
+                    kind: "cache", attempt: next?.attempt ?? 1, hop: decision.hop, start: before,
+                    duration: time - before, note: decision.action.rawValue))
+        }
+        for exchange in exchanges { spans += Self.spans(of: exchange) }
+        return spans.sorted { $0.start < $1.start }
+    }
+
+    private static func spans(of exchange: CallRecord.Exchange) -> [Span] {
+        let status = exchange.response?.status
+        func span(_ kind: String, _ start: Double, _ duration: Double?) -> Span {
+            Span(
+                kind: kind, attempt: exchange.attempt, hop: exchange.hop, start: start, duration: duration,
+                status: status,
+                url: exchange.request.url)
+        }
+        var start = exchange.start.milliseconds
+        guard let stages = exchange.stages else {
+            return [span(status == nil ? "wait" : "receive", start, exchange.duration?.milliseconds)]
+        }
+        var spans: [Span] = []
+        let all: [(String, Duration?)] = [
+            ("queue", stages.blocked), ("dns", stages.nameLookup), ("connect", stages.connect), ("tls", stages.tls),
+            ("wait", stages.wait), ("receive", stages.receive),
+        ]
+        for (kind, stage) in all {
+            guard let duration = stage?.milliseconds, duration > 0 else { continue }
+            spans.append(span(kind, start, duration))
+            start += duration
+        }
+        return spans.isEmpty ? [span("wait", start, 0)] : spans
+    }
+}
+
+extension Duration {
+    /// Milliseconds, to the microsecond.
+    var milliseconds: Double {
+        let (seconds, attoseconds) = components
+        return Double(seconds * 1_000_000 + attoseconds / 1_000_000_000_000) / 1000
+    }
+}

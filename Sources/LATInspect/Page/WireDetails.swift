@@ -1,0 +1,118 @@
+internal import FoundationEssentials
+internal import LATNetworking
+
+/// What the page shows of an opened call beside its line: what was sent and received, in the form of HAR's entries, without
+/// bodies.
+struct WireDetails: Encodable {
+    struct Field: Encodable {
+        var name: String
+        var value: String
+    }
+
+    struct Request: Encodable {
+        var method: String
+        var url: String
+        var headers: [Field]
+        var queryString: [Field]
+    }
+
+    struct Response: Encodable {
+        var status: Int
+        var statusText: String
+        var httpVersion: String
+        var headers: [Field]
+    }
+
+    struct Entry: Encodable {
+        var request: Request
+        var response: Response?
+        var serverIPAddress: String?
+        var connection: String?
+    }
+
+    struct Source: Encodable {
+        var name: String
+        var source: String
+    }
+
+    var entries: [Entry]
+    var headerSources: [Source]
+
+    init(_ record: CallRecord) {
+        entries = record.messages.map { message in
+            let connection = message.response?.connection
+            return Entry(
+                request: Request(message.request), response: message.response.map(Response.init),
+                serverIPAddress: connection.map { "\($0.remoteAddress), port \($0.remotePort)" },
+                connection: connection.map {
+                    [$0.id.map { "number \($0)" }, $0.isReused ? "open already" : "new"].compactMap(\.self)
+                        .joined(separator: ", ")
+                })
+        }
+        let row = record.row.map { " \($0.name)" } ?? ""
+        headerSources = (record.messages.last?.request.headers ?? []).compactMap { field in
+            field.source.map {
+                Source(name: field.name, source: Self.words[$0] ?? ($0 == "row" ? "Table row\(row)" : $0))
+            }
+        }
+    }
+
+    private static let words = [
+        "manager": "Manager", "provider": "Provider", "request": "Request or entity",
+        "authenticator": "Authenticator or interceptor", "sdk": "Added on sending",
+    ]
+}
+
+extension WireDetails.Request {
+    fileprivate init(_ request: CallRecord.Request) {
+        method = request.method
+        url = request.url
+        headers = request.headers.map { WireDetails.Field(name: $0.name, value: $0.value) }
+        let start = request.url.firstIndex(of: "?").map { request.url.index(after: $0) } ?? request.url.endIndex
+        queryString = request.url[start...].formItems.map { WireDetails.Field(name: $0.name, value: $0.value) }
+    }
+}
+
+extension WireDetails.Response {
+    fileprivate init(_ response: CallRecord.Response) {
+        status = response.status
+        statusText = response.reason
+        httpVersion = response.version
+        headers = (response.headers + response.trailers).map { WireDetails.Field(name: $0.name, value: $0.value) }
+    }
+}
+
+extension CallRecord {
+    /// A request and its answer, as the page numbers them.
+    struct Message {
+        var request: Request
+        var response: Response?
+    }
+
+    /// The exchanges with servers, and after them what the caller got from elsewhere: the cache, or another caller's call.
+    var messages: [Message] {
+        let sent = exchanges.map { Message(request: $0.request, response: $0.response ?? $0.failure?.response) }
+        guard sent.isEmpty || response.map({ $0.source != .network && $0.source != .revalidated }) == true else {
+            return sent
+        }
+        return sent + [Message(request: exchanges.last?.request ?? request, response: response)]
+    }
+}
+
+extension CallRecord.Body {
+    /// The bytes that were kept, and what the reader must know of them.
+    var shown: (bytes: Data, type: String?, note: String?) {
+        let note = isTruncated ? "Only the beginning of this body is kept." : nil
+        switch content {
+        case .text(let text): return (Data(text.utf8), contentType, note)
+        case .bytes(let bytes): return (bytes, contentType, note)
+        case .omitted(let reason): return (Data(), contentType, "This body is not kept: \(reason).")
+        case .parts(let parts):
+            let text = parts.map { part in
+                let title = [part.name, part.fileName.map { "file \($0)" }, part.contentType].compactMap(\.self)
+                return "--- \(title.joined(separator: ", "))\n\(part.text ?? "(not kept)")"
+            }
+            return (Data(text.joined(separator: "\n").utf8), "text/plain", "A form, part by part.")
+        }
+    }
+}

@@ -1,0 +1,112 @@
+internal import FoundationEssentials
+internal import HTTPCore
+internal import LATNetworking
+
+/// Captures bodies within the bounds of a ``BodyCapture``, redacted.
+struct BodyRecorder {
+    private let capture: BodyCapture
+
+    init(_ capture: BodyCapture) { self.capture = capture }
+
+    /// The body of a request; `nil` for none.
+    func recorded(_ body: HTTPBody, type: String?, _ redactor: inout Redactor) -> CallRecord.Body? {
+        let type = type ?? body.contentType
+        switch body.content {
+        case .parameters: return nil
+        case .data(let data):
+            return recorded(data.prefix(capture.maxSize), size: Int64(data.count), type: type, &redactor)
+        case .encoded(let encoder):
+            guard let data = try? encoder.encode() else {
+                return CallRecord.Body(contentType: type, content: .omitted("it cannot be encoded"))
+            }
+            return recorded(data.prefix(capture.maxSize), size: Int64(data.count), type: type, &redactor)
+        case .file(let path):
+            return CallRecord.Body(contentType: type, content: .omitted("the file \(redactor.text(path))"))
+        case .stream(let stream):
+            return CallRecord.Body(contentType: type, content: .omitted("a stream"), size: stream.length)
+        case .multipart(let files):
+            return CallRecord.Body(
+                contentType: type ?? "multipart/form-data", content: .parts(files.map { part($0, &redactor) }))
+        }
+    }
+
+    /// - Parameters:
+    ///   - data: the beginning of the body.
+    ///   - size: the number of bytes of the whole.
+    func recorded(_ data: Data, size: Int64, type: String?, _ redactor: inout Redactor) -> CallRecord.Body {
+        var body = CallRecord.Body(contentType: type, content: .omitted(""), size: size)
+        let mediaType = BodyCapture.mediaType(type)
+        guard capture.maxSize > 0, capture.keeps(mediaType) else {
+            body.content = .omitted("bodies of this type are not kept")
+            return body
+        }
+        body.isTruncated = size > Int64(data.count)
+        body.content = content(data, mediaType, type, isTruncated: body.isTruncated, &redactor)
+        return body
+    }
+
+    private func content(
+        _ data: Data, _ mediaType: String, _ type: String?, isTruncated: Bool, _ redactor: inout Redactor
+    ) -> CallRecord.Body.Content {
+        if mediaType == "multipart/form-data", let boundary = Self.boundary(type) {
+            return .parts(Self.parts(data, boundary, &redactor))
+        }
+        guard let text = Self.text(data, type, isTruncated: isTruncated) else { return .bytes(Data(data)) }
+        return .text(mediaType == "application/x-www-form-urlencoded" ? redactor.form(text) : redactor.text(text))
+    }
+
+    /// The text of a body; `nil` for what is not text. A character that was cut at the end is left out.
+    private static func text(_ data: Data, _ type: String?, isTruncated: Bool) -> String? {
+        guard !data.contains(0) else { return nil }
+        for cut in 0...(isTruncated ? min(3, data.count) : 0) {
+            if let text = String(validating: data.dropLast(cut), as: UTF8.self) { return text }
+        }
+        return type.flatMap { Charset.declared(in: $0).decode(data) }
+    }
+
+    // MARK: Parts
+
+    private func part(_ file: UploadFile, _ redactor: inout Redactor) -> CallRecord.Part {
+        var part = CallRecord.Part(
+            name: redactor.text(file.name), fileName: file.fileName, contentType: file.contentType)
+        if case .data(let data) = file.source, capture.maxSize > 0 {
+            part.text = Self.text(
+                data.prefix(capture.maxSize), file.contentType, isTruncated: data.count > capture.maxSize
+            )
+            .map { redactor.part(file.name, $0) }
+        }
+        return part
+    }
+
+    private static func boundary(_ type: String?) -> String? {
+        guard let type, let found = type.lowercased().firstRange(of: "boundary=") else { return nil }
+        let rest = type.dropFirst(type.lowercased().distance(from: type.startIndex, to: found.upperBound))
+        let text = rest.first == "\"" ? rest.dropFirst().prefix { $0 != "\"" } : rest.prefix { $0 != ";" && $0 != " " }
+        return text.isEmpty ? nil : String(text)
+    }
+
+    /// The parts of a multipart body that was given as bytes.
+    private static func parts(_ data: Data, _ boundary: String, _ redactor: inout Redactor) -> [CallRecord.Part] {
+        let text = String(decoding: data, as: UTF8.self)
+        var parts: [CallRecord.Part] = []
+        for section in text.split(separator: "--" + boundary, omittingEmptySubsequences: false).dropFirst() {
+            guard !section.hasPrefix("--"), let blank = section.firstRange(of: "\r\n\r\n") else { continue }
+            let head = section[..<blank.lowerBound]
+            var content = String(section[blank.upperBound...])
+            if content.hasSuffix("\r\n") { content = String(content.dropLast()) }
+            let name = parameter("name", in: head) ?? ""
+            var part = CallRecord.Part(name: redactor.text(name), fileName: parameter("filename", in: head))
+            part.contentType = head.split(whereSeparator: \.isNewline)
+                .first { $0.lowercased().hasPrefix("content-type:") }
+                .map { String($0.dropFirst(13).drop { $0 == " " }) }
+            part.text = redactor.part(name, content)
+            parts.append(part)
+        }
+        return parts
+    }
+
+    private static func parameter(_ name: String, in head: Substring) -> String? {
+        guard let start = head.firstRange(of: " \(name)=\"") else { return nil }
+        return String(head[start.upperBound...].prefix { $0 != "\"" })
+    }
+}

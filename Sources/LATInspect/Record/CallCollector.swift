@@ -1,0 +1,258 @@
+internal import FoundationEssentials
+internal import HTTPCore
+internal import LATNetworking
+internal import ResponseCache
+
+/// Makes the record of one call of its events. A pure value: it holds what it was told, and redacts when it is asked for the
+/// record.
+struct CallCollector: Sendable {
+    /// A request and its answer, as they were told.
+    private struct Exchange: Sendable {
+        let attempt: Int
+        let hop: Int
+        let start: Duration
+        let request: HTTPRequest
+        let sources: [String: CallEvent.FieldSource]
+        var answer: Result<HTTPResponse, NetworkError>?
+        var end: Duration?
+    }
+
+    /// How many exchanges, waits and decisions are kept at least.
+    private static let limit = 128
+    let call: ObservedCall
+    private let capture: BodyCapture
+    private let trace: CallRecord.Trace?
+    private var secrets: Secrets
+    private var exchanges: [Exchange] = []
+    private var sources: [String: CallEvent.FieldSource] = [:]
+    private var waits: [CallRecord.Wait] = []
+    private var cache: [CallRecord.CacheDecision] = []
+    private var notStored: String?
+    private var ending: (Result<HTTPResponse, NetworkError>, Duration)?
+    /// The beginning of a streamed body, and how many bytes were read of it.
+    private var streamed = Data()
+    private var streamedSize: Int64 = 0
+    /// How many bytes of a stream are kept.
+    var keptByteCount: Int { streamed.count }
+    private var lastEvent = Duration.zero
+
+    init(_ call: ObservedCall, _ capture: BodyCapture) {
+        self.call = call
+        self.capture = capture
+        secrets = call.secrets
+        trace = call.trace.map { trace in
+            CallRecord.Trace(
+                traceID: trace.traceID, spanID: call.startsTrace ? trace.spanID : trace.child().spanID,
+                parentID: call.startsTrace ? nil : trace.spanID, isSampled: trace.isSampled)
+        }
+    }
+
+    // MARK: Events
+
+    mutating func note(_ event: CallEvent) {
+        lastEvent = event.offset
+        forgetOldest()
+        switch event.kind {
+        case .started, .replaying: break
+        case .composed(let sources): self.sources = sources
+        case .sending(let attempt, let request):
+            secrets = secrets.union(event.call.secrets)
+            exchanges.append(
+                Exchange(
+                    attempt: attempt, hop: event.hop, start: event.offset, request: request, sources: sources))
+        case .answered(let attempt, let response): conclude(attempt, event, .success(response))
+        case .failed(let attempt, let error): conclude(attempt, event, .failure(error))
+        case .waiting(let reason):
+            waits.append(CallRecord.Wait(reason: reason.rawValue, start: event.offset))
+        case .waited(let reason):
+            guard let index = waits.lastIndex(where: { $0.reason == reason.rawValue && $0.duration == nil }) else {
+                break
+            }
+            waits[index].duration = event.offset - waits[index].start
+        case .retrying(let pause):
+            waits.append(CallRecord.Wait(reason: "retry", start: event.offset, duration: pause))
+        case .cache(let verdict):
+            var decision = CallRecord.CacheDecision(verdict)
+            decision.time = event.offset
+            decision.hop = event.hop
+            cache.append(decision)
+        case .notStored(let refusal): notStored = refusal.description
+        case .finished(let result):
+            ending = (result, event.offset)
+            for index in waits.indices where waits[index].duration == nil {
+                waits[index].duration = event.offset - waits[index].start
+            }
+        }
+    }
+
+    /// A stream of events may connect again for days: only the newest exchanges, waits and decisions are kept.
+    private mutating func forgetOldest() {
+        let limit = Self.limit
+        if exchanges.count >= 2 * limit { exchanges.removeFirst(limit) }
+        if waits.count >= 2 * limit { waits.removeFirst(limit) }
+        if cache.count >= 2 * limit { cache.removeFirst(limit) }
+    }
+
+    mutating func note(read chunk: Data) {
+        streamedSize += Int64(chunk.count)
+        let room = capture.maxSize - streamed.count
+        if room > 0 { streamed.append(chunk.prefix(room)) }
+    }
+
+    private mutating func conclude(_ attempt: Int, _ event: CallEvent, _ answer: Result<HTTPResponse, NetworkError>) {
+        guard
+            let index = exchanges.lastIndex(where: {
+                $0.attempt == attempt && $0.hop == event.hop && $0.answer == nil
+            })
+        else { return }
+        exchanges[index].answer = answer
+        exchanges[index].end = event.offset
+    }
+
+    // MARK: The record
+
+    /// The record so far, redacted.
+    func record() -> CallRecord {
+        var redactor = Redactor(secrets)
+        var record = CallRecord(
+            id: call.id, startTime: call.startTime, request: request(call.request, [:], isFinal: false, &redactor))
+        record.row = call.row.map { CallRecord.Row(domain: $0.domain, server: $0.server, path: $0.path) }
+        record.tag = call.tag
+        record.trace = trace
+        record.waits = waits
+        record.cache = cache
+        record.notStored = notStored
+        for exchange in exchanges {
+            let recorded = self.exchange(exchange, &redactor)
+            if record.attempts.last?.number == exchange.attempt {
+                record.attempts[record.attempts.count - 1].hops.append(recorded)
+            } else {
+                record.attempts.append(CallRecord.Attempt(number: exchange.attempt, hops: [recorded]))
+            }
+        }
+        if let (result, time) = ending {
+            record.duration = time
+            switch result {
+            case .success(let response):
+                record.outcome = .response(self.response(response, isStreamed: streamedSize > 0, &redactor))
+            case .failure(let error): record.outcome = .failure(failure(error, &redactor))
+            }
+        }
+        if redactor.hasValues { record.scrub(redactor) }
+        return record
+    }
+
+    private func exchange(_ exchange: Exchange, _ redactor: inout Redactor) -> CallRecord.Exchange {
+        var recorded = CallRecord.Exchange(
+            attempt: exchange.attempt, hop: exchange.hop, start: exchange.start,
+            request: request(exchange.request, exchange.sources, isFinal: true, &redactor))
+        recorded.spanID = exchange.request.headers["traceparent"].flatMap(TraceParent.init)?.spanID
+        guard let answer = exchange.answer, let end = exchange.end else { return recorded }
+        var streaming = Duration.zero
+        var isRead = false
+        var timings: Timings?
+        switch answer {
+        case .success(let response):
+            // The last response is the one whose stream the caller reads.
+            if response.body.isStream, exchange.attempt == exchanges.last?.attempt, exchange.hop == exchanges.last?.hop
+            {
+                streaming = (ending?.1 ?? lastEvent) - end
+                isRead = ending != nil || streamedSize > 0
+            }
+            timings = response.timings
+            recorded.response = self.response(response, isStreamed: isRead, &redactor)
+        case .failure(let error):
+            timings = error.timings
+            recorded.failure = failure(error, &redactor)
+        }
+        let duration = end - exchange.start + streaming
+        recorded.duration = duration
+        recorded.stages = CallRecord.Stages(timings, duration: duration, streaming: streaming)
+        return recorded
+    }
+
+    private func failure(_ error: NetworkError, _ redactor: inout Redactor) -> CallRecord.Failure {
+        CallRecord.Failure(
+            kind: redactor.text(error.kind.description), message: redactor.text(error.message),
+            response: error.response.map { response($0, isStreamed: false, &redactor) })
+    }
+
+    private func request(
+        _ request: HTTPRequest, _ sources: [String: CallEvent.FieldSource], isFinal: Bool, _ redactor: inout Redactor
+    ) -> CallRecord.Request {
+        let headers = request.headers.map { name, value in
+            CallRecord.Field(
+                name: name, value: redactor.field(name, value),
+                source: isFinal
+                    ? sources[name.lowercased()]?.rawValue ?? Self.source(of: name, value, call.request) : nil)
+        }
+        let body = request.body.flatMap { body in
+            BodyRecorder(capture).recorded(body, type: request.headers["Content-Type"], &redactor)
+        }
+        return CallRecord.Request(
+            method: request.method.rawValue, url: redactor.url(request.url), headers: headers, body: body)
+    }
+
+    /// The source of a field of a call that was not composed, or that was added after it was.
+    private static func source(of name: String, _ value: String, _ request: HTTPRequest) -> String {
+        request.headers[values: name].contains(value) ? CallEvent.FieldSource.request.rawValue : "sdk"
+    }
+
+    private func response(
+        _ response: HTTPResponse, isStreamed: Bool, _ redactor: inout Redactor
+    ) -> CallRecord.Response {
+        func fields(_ headers: HTTPHeaders) -> [CallRecord.Field] {
+            headers.map { CallRecord.Field(name: $0, value: redactor.field($0, $1)) }
+        }
+        let headers = fields(response.headers)
+        let trailers = fields(response.trailers)
+        let type = response.headers["Content-Type"]
+        let bodies = BodyRecorder(capture)
+        var body: CallRecord.Body?
+        if isStreamed {
+            body = bodies.recorded(streamed, size: streamedSize, type: type, &redactor)
+        } else if let data = response.body.data {
+            body =
+                data.isEmpty
+                ? nil : bodies.recorded(data.prefix(capture.maxSize), size: Int64(data.count), type: type, &redactor)
+        } else {
+            body = CallRecord.Body(contentType: type, content: .omitted("a stream that is not read yet"))
+        }
+        body?.wireSize = response.source == .network ? response.connection?.receivedBodySize : 0
+        return CallRecord.Response(
+            status: response.status, reason: redactor.text(response.reason), version: "\(response.version)",
+            headers: headers, trailers: trailers, body: body, url: redactor.url(response.url), source: response.source,
+            connection: response.connection.map {
+                CallRecord.Connection(
+                    id: $0.id, remoteAddress: $0.remoteAddress, remotePort: $0.remotePort, localPort: $0.localPort,
+                    isReused: $0.isReused, headSize: $0.headSize)
+            })
+    }
+}
+
+extension CallRecord.CacheDecision {
+    init(_ verdict: CacheExplanation.Verdict) {
+        self.init(action: Action(verdict), reason: nil, time: .zero, hop: 0)
+        switch verdict {
+        case .answers, .answersFirst: break
+        case .answersStale(let isRefreshed): reason = isRefreshed ? "it is refreshed in the background" : nil
+        case .revalidates(let miss), .fetches(let miss), .fails(let miss): reason = miss.description
+        case .bypasses(let refusal): reason = refusal.description
+        }
+    }
+}
+
+extension CallRecord.CacheDecision.Action {
+    init(_ verdict: CacheExplanation.Verdict) {
+        self =
+            switch verdict {
+            case .answers: .hit
+            case .answersStale: .stale
+            case .answersFirst: .first
+            case .revalidates: .revalidation
+            case .fetches: .miss
+            case .fails: .failure
+            case .bypasses: .bypass
+            }
+    }
+}

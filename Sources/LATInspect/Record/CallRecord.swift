@@ -1,0 +1,155 @@
+public import FoundationEssentials
+internal import LATNetworking
+
+/// What happened in one call, from its start to its end: a value without secrets, made of the call's events.
+///
+/// ```swift
+/// let recorder = CallRecorder { record in print(record.method, record.url, record.duration ?? .zero) }
+/// configuration.accessories = [recorder]
+/// ```
+///
+/// Everything in it was redacted by the call's `ObservedCall.secrets`: fields, parameters of URLs, forms, parts and JSON,
+/// and each of their values where it comes up again in another text.
+public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
+    /// The number of the call, as `ObservedCall.id`.
+    public var id: UInt64
+    /// When the call began.
+    public var startTime: Date
+    /// The request as the caller made it, before the manager's headers and any provider.
+    public var request: Request
+    /// The rows of the table or the route's template; `nil` for a plain URL.
+    public var row: Row?
+    /// The tag of the request.
+    public var tag: String?
+    /// The trace of the call; `nil` for none.
+    public var trace: Trace?
+    /// What was sent, in order: one attempt for each repetition, each with its hops.
+    public var attempts: [Attempt] = []
+    /// What the call waited for.
+    public var waits: [Wait] = []
+    /// What the cache decided, in order. The last one counts.
+    public var cache: [CacheDecision] = []
+    /// Why the response was not stored; `nil` when it was, and when no cache was asked.
+    public var notStored: String?
+    /// How the call ended; `nil` while it runs.
+    public var outcome: Outcome?
+    /// The time from the start to the end; `nil` while it runs.
+    public var duration: Duration?
+
+    /// The method of the request.
+    public var method: String { request.method }
+    /// The URL of the request.
+    public var url: String { request.url }
+    /// All exchanges with servers, in order.
+    public var exchanges: [Exchange] { attempts.flatMap(\.hops) }
+    /// The final response, if there was one.
+    public var response: Response? {
+        switch outcome {
+        case .response(let response): response
+        case .failure(let failure): failure.response
+        case nil: nil
+        }
+    }
+
+    /// The place of a call in a trace.
+    public struct Trace: Hashable, Sendable, Codable {
+        /// The trace: 32 hexadecimal digits.
+        public var traceID: String
+        /// The span of the call: 16 hexadecimal digits.
+        public var spanID: String
+        /// The span that the call belongs to; `nil` for a call that begins the trace.
+        public var parentID: String?
+        /// Whether the trace is recorded.
+        public var isSampled: Bool
+    }
+
+    /// The rows that a call belongs to.
+    public struct Row: Hashable, Sendable, Codable {
+        /// The domain row.
+        public var domain: String?
+        /// The server row.
+        public var server: String?
+        /// The path with the names of its parameters in braces.
+        public var path: String
+
+        /// A short name: `domain/server`, or the path.
+        public var name: String {
+            switch (domain, server) {
+            case (let domain?, let server?): "\(domain)/\(server)"
+            case (nil, let server?): server
+            case (let domain?, nil): "\(domain) \(path)"
+            case (nil, nil): path
+            }
+        }
+    }
+
+    /// How a call ended.
+    public enum Outcome: Hashable, Sendable, Codable {
+        /// With a response.
+        case response(Response)
+        /// With an error.
+        case failure(Failure)
+    }
+
+    /// An error.
+    public struct Failure: Hashable, Sendable, Codable {
+        /// The kind, as ``NetworkError/Kind`` describes itself: `timeout(idle)`.
+        public var kind: String
+        /// What happened and the next step.
+        public var message: String
+        /// The response, if there was one.
+        public var response: Response?
+        /// Whether the caller cancelled the call.
+        public var isCancelled: Bool { kind == "cancelled" }
+        /// The kind without what is in parentheses, so that there are few: `timeout`.
+        public var group: String { String(kind.prefix { $0 != "(" }) }
+    }
+
+    /// One repetition of the call: a request and the redirects that it led to.
+    public struct Attempt: Hashable, Sendable, Codable {
+        /// The number; the first is 1.
+        public var number: Int
+        /// The exchanges, one for each hop.
+        public var hops: [Exchange] = []
+    }
+
+    /// A wait.
+    public struct Wait: Hashable, Sendable, Codable {
+        /// What the call waited for: a `CallEvent.Wait`, or `retry`.
+        public var reason: String
+        /// The time from the start of the call to the start of the wait.
+        public var start: Duration
+        /// How long the wait took; `nil` while it lasts.
+        public var duration: Duration?
+    }
+
+    /// A decision of the cache.
+    public struct CacheDecision: Hashable, Sendable, Codable {
+        /// What the cache did.
+        public enum Action: String, Hashable, Sendable, Codable, CaseIterable {
+            /// A stored response answered.
+            case hit
+            /// A stale stored response answered.
+            case stale
+            /// A stored response was delivered first, and the request was sent too.
+            case first
+            /// The server was asked whether the stored response still counts.
+            case revalidation
+            /// The request was sent.
+            case miss
+            /// Nothing was stored, and the network was not allowed.
+            case failure
+            /// The response can never be stored.
+            case bypass
+        }
+
+        /// What the cache did.
+        public var action: Action
+        /// Why, as a clause: `it expired 12 seconds ago`. `nil` for what needs no reason.
+        public var reason: String?
+        /// The time from the start of the call.
+        public var time: Duration
+        /// The number of redirects before it.
+        public var hop: Int
+    }
+}

@@ -1,0 +1,88 @@
+public import FoundationEssentials
+public import LATNetworking
+internal import Synchronization
+
+/// Makes a ``CallRecord`` of every call and hands it on when the call has ended. HAR, cassettes, traces and the inspector's page
+/// stand on it.
+///
+/// ```swift
+/// configuration.accessories = [CallRecorder { record in print(record.url, record.response?.status ?? 0) }]
+/// ```
+///
+/// The closure is called in the way of the call, before the caller gets the result, so it should be quick.
+public final class CallRecorder: RequestAccessory {
+    /// What became of a call.
+    public enum Change: Sendable {
+        /// It goes on: an attempt began or ended, or it waits.
+        case running(CallRecord)
+        /// It has ended.
+        case ended(CallRecord)
+    }
+
+    /// One lock for each of a few groups of calls, so that calls that run at once seldom wait for each other.
+    private final class Shard: Sendable {
+        let calls = Mutex<[UInt64: CallCollector]>([:])
+    }
+
+    private let shards = (0..<16).map { _ in Shard() }
+    private let capture: BodyCapture
+    private let reportsChanges: Bool
+    private let receive: @Sendable (Change) -> Void
+
+    /// Makes a recorder that reports each call once, at its end.
+    ///
+    /// - Parameters:
+    ///   - bodies: which bodies are kept. Default: the first 256 KiB of most types.
+    ///   - receive: called with each record.
+    public convenience init(
+        bodies: BodyCapture = BodyCapture(), _ receive: @escaping @Sendable (_ record: CallRecord) -> Void
+    ) {
+        self.init(bodies: bodies, reportsChanges: false) { change in
+            if case .ended(let record) = change { receive(record) }
+        }
+    }
+
+    /// Makes a recorder that also reports calls that run, after each of their events but the bytes of streams.
+    public convenience init(
+        bodies: BodyCapture = BodyCapture(), changes: @escaping @Sendable (_ change: Change) -> Void
+    ) {
+        self.init(bodies: bodies, reportsChanges: true, changes)
+    }
+
+    private init(bodies: BodyCapture, reportsChanges: Bool, _ receive: @escaping @Sendable (Change) -> Void) {
+        capture = bodies
+        self.reportsChanges = reportsChanges
+        self.receive = receive
+    }
+
+    /// The calls that run now, the oldest first.
+    public var running: [CallRecord] {
+        shards.flatMap { $0.calls.withLock { Array($0.values) } }.sorted { $0.call.id < $1.call.id }.map { $0.record() }
+    }
+
+    private func shard(_ id: UInt64) -> Shard { shards[Int(id % UInt64(shards.count))] }
+
+    /// Begins the record of a call.
+    public func willStart(_ call: ObservedCall) {
+        shard(call.id).calls.withLock { $0[call.id] = CallCollector(call, capture) }
+    }
+
+    /// Notes an event, and hands the record on when it is the last one.
+    public func handle(_ event: CallEvent) {
+        let id = event.call.id
+        var isOver = false
+        if case .finished = event.kind { isOver = true }
+        let collector = shard(id).calls.withLock { calls -> CallCollector? in
+            calls[id]?.note(event)
+            return isOver ? calls.removeValue(forKey: id) : reportsChanges ? calls[id] : nil
+        }
+        // The record is made outside of the lock.
+        guard let collector else { return }
+        receive(isOver ? .ended(collector.record()) : .running(collector.record()))
+    }
+
+    /// Keeps the beginning of a stream.
+    public func didRead(_ chunk: Data, of call: ObservedCall) {
+        shard(call.id).calls.withLock { $0[call.id]?.note(read: chunk) }
+    }
+}

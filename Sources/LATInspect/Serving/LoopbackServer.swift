@@ -1,0 +1,159 @@
+internal import CLinux
+internal import FoundationEssentials
+internal import Glibc
+internal import LATNetworking
+internal import Platform
+internal import Synchronization
+
+/// The smallest HTTP/1.1 server that the module needs, on 127.0.0.1 only: one request for each connection, each on a thread of
+/// its own, with bounds for all that a client sends.
+///
+/// A request must name this server in `Host` and come from no page of another origin (`Origin`), so that a page in a browser
+/// cannot reach it by a name of its own (DNS rebinding).
+final class LoopbackServer: Sendable {
+    struct Request: Sendable {
+        var method: String
+        /// The path with escapes, without the query.
+        var path: String
+        /// The query without the question mark; empty for none.
+        var query: String
+        var headers: HTTPHeaders
+        var body: Data
+    }
+
+    struct Response: Sendable {
+        enum Body: Sendable {
+            case data(Data)
+            /// Sent as it comes, until the stream ends or the client leaves.
+            case stream(AsyncStream<Data>)
+        }
+
+        var status = 200
+        var headers: HTTPHeaders
+        var body: Body
+
+        init(status: Int = 200, _ contentType: String, _ data: Data) {
+            self.status = status
+            headers = ["Content-Type": contentType]
+            body = .data(data)
+        }
+
+        init(status: Int = 200, _ text: String) {
+            self.init(status: status, "text/plain; charset=utf-8", Data((text + "\n").utf8))
+        }
+
+        init(_ contentType: String, _ stream: AsyncStream<Data>) {
+            headers = ["Content-Type": contentType]
+            body = .stream(stream)
+        }
+    }
+
+    typealias Handler = @Sendable (Request) async -> Response
+
+    private struct State {
+        var isStopped = false
+        var connections: Set<Int32> = []
+    }
+
+    static let maxConnections = 64
+    private let wakeUp: WakeUp
+    private let core: Core
+    /// The port.
+    let port: Int
+
+    /// What the threads share, so that they do not keep the server alive.
+    private final class Core: Sendable {
+        let state = Mutex(State())
+    }
+
+    /// Starts to listen.
+    ///
+    /// - Parameter port: 0 for a free one.
+    /// - Throws: ``NetworkError`` when the port is in use.
+    init(port: Int, handler: @escaping Handler) throws {
+        guard (0...65_535).contains(port) else {
+            throw NetworkError(.invalidRequest, message: "\(port) is no port; give one from 0, a free one, to 65535")
+        }
+        let type = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
+        let listener = socket(AF_INET, Int32(type), 0)
+        guard listener >= 0, let wakeUp = WakeUp() else { throw Self.failure("make a socket") }
+        var yes: Int32 = 1
+        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+        guard SocketAddress(host: [127, 0, 0, 1], port: UInt16(port))?.call(bind, listener) == true,
+            listen(listener, 64) == 0, let own = SocketAddress.own(of: listener)
+        else {
+            let code = errno
+            close(listener)
+            guard code == EADDRINUSE else { throw Self.failure("listen on 127.0.0.1:\(port)") }
+            throw NetworkError(
+                .invalidRequest,
+                message:
+                    "port \(port) of 127.0.0.1 is in use by another program; give another port, or 0 for a free one")
+        }
+        self.wakeUp = wakeUp
+        self.port = own.port
+        core = Core()
+        let (core, boundPort) = (core, own.port)
+        let isStarted = BackgroundThread.start("lat-serve") {
+            Self.accept(listener, wakeUp, core, boundPort, handler)
+            close(listener)
+        }
+        guard isStarted else {
+            close(listener)
+            throw Self.failure("start a thread")
+        }
+    }
+
+    deinit { stop() }
+
+    /// Closes the port and all connections. A second call does nothing.
+    func stop() {
+        core.state.withLock { state in
+            state.isStopped = true
+            // Their threads close them, after they have left the set.
+            for connection in state.connections { shutdown(connection, Int32(SHUT_RDWR)) }
+        }
+        wakeUp.signal()
+    }
+
+    private static func failure(_ what: String) -> NetworkError {
+        NetworkError(.other, message: "the system refused to \(what): \(String(cString: strerror(errno)))")
+    }
+
+    // MARK: Threads
+
+    private static func accept(
+        _ listener: Int32, _ wakeUp: WakeUp, _ core: Core, _ port: Int, _ handler: @escaping Handler
+    ) {
+        while true {
+            var waits = [
+                pollfd(fd: listener, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: wakeUp.descriptor, events: Int16(POLLIN), revents: 0),
+            ]
+            poll(&waits, 2, -1)
+            if core.state.withLock(\.isStopped) { return }
+            let socket = lat_accept(listener)
+            guard socket >= 0 else {
+                // Out of descriptors: look again when some may be free.
+                if errno == EMFILE || errno == ENFILE { usleep(50_000) }
+                continue
+            }
+            let isTaken = core.state.withLock { state in
+                guard !state.isStopped, state.connections.count < maxConnections else { return false }
+                state.connections.insert(socket)
+                return true
+            }
+            let isServed =
+                isTaken
+                && BackgroundThread.start("lat-serve") {
+                    ServedRequest(socket: socket, port: port).run(handler)
+                    core.state.withLock { _ = $0.connections.remove(socket) }
+                    close(socket)
+                }
+            if !isServed {
+                core.state.withLock { _ = $0.connections.remove(socket) }
+                close(socket)
+            }
+        }
+    }
+}

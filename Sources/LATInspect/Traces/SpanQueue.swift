@@ -1,0 +1,137 @@
+internal import FoundationEssentials
+internal import HTTPCore
+internal import LATNetworking
+internal import Synchronization
+
+/// The spans that wait for the collector, and the one task that sends them.
+final class SpanQueue: Sendable {
+    private struct State {
+        var spans: [TraceSpan] = []
+        var isSending = false
+        var isScheduled = false
+        var counts = TraceExporter.Counts()
+        var waiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let url: String
+    private let headers: HTTPHeaders
+    private let resource: [(String, TraceSpan.Value)]
+    private let limits: TraceExporter.Limits
+    private let manager: CentralRequestManager
+    private let state = Mutex(State())
+
+    init(url: String, service: String, headers: HTTPHeaders, _ limits: TraceExporter.Limits) throws {
+        self.url = url
+        self.headers = headers
+        self.limits = limits
+        resource = [
+            ("service.name", .text(service)), ("telemetry.sdk.name", .text("LATNetworking")),
+            ("telemetry.sdk.language", .text("swift")), ("telemetry.sdk.version", .text(CurlTransport.version)),
+        ]
+        // A manager without accessories: what it sends is neither recorded nor traced.
+        var configuration = CentralRequestManager.Configuration()
+        configuration.timeout = limits.timeout
+        configuration.deadline = limits.timeout
+        configuration.maxBodySize = 4 << 20
+        // What the protocol allows to be sent again, and what never reached the collector.
+        configuration.retryPolicy.retries = 5
+        configuration.retryPolicy.statuses = [429, 502, 503, 504]
+        configuration.retryPolicy.repeatsOnlyIdempotent = false
+        configuration.retryPolicy.longestRetryAfter = limits.timeout
+        manager = try CentralRequestManager(configuration: configuration)
+    }
+
+    var counts: TraceExporter.Counts {
+        state.withLock { state in
+            var counts = state.counts
+            counts.queued = state.spans.count
+            return counts
+        }
+    }
+
+    private enum Next {
+        case nothing, send, schedule
+    }
+
+    func add(_ spans: [TraceSpan]) {
+        let next = state.withLock { state -> Next in
+            let room = max(0, limits.queue - state.spans.count)
+            state.spans += spans.prefix(room)
+            state.counts.dropped += max(0, spans.count - room)
+            if state.spans.count >= limits.batch, !state.isSending {
+                state.isSending = true
+                return .send
+            }
+            guard !state.isSending, !state.isScheduled, !state.spans.isEmpty else { return .nothing }
+            state.isScheduled = true
+            return .schedule
+        }
+        switch next {
+        case .nothing: break
+        case .send: Task.detached { await self.sendAll() }
+        case .schedule:
+            // Detached: the trace of the caller's task is not that of the export.
+            Task.detached { [weak self, limits] in
+                try? await Task.sleep(for: limits.delay)
+                await self?.wakeUp()
+            }
+        }
+    }
+
+    func flush() async {
+        await withCheckedContinuation { continuation in
+            let starts = state.withLock { state in
+                state.waiters.append(continuation)
+                guard !state.isSending else { return false }
+                state.isSending = true
+                return true
+            }
+            if starts { Task.detached { await self.sendAll() } }
+        }
+    }
+
+    private func wakeUp() async {
+        let starts = state.withLock { state in
+            state.isScheduled = false
+            guard !state.isSending else { return false }
+            state.isSending = true
+            return true
+        }
+        if starts { await sendAll() }
+    }
+
+    /// Sends batch after batch until none waits.
+    private func sendAll() async {
+        while true {
+            let (batch, waiters) = state.withLock { state -> ([TraceSpan], [CheckedContinuation<Void, Never>]) in
+                let batch = Array(state.spans.prefix(limits.batch))
+                state.spans.removeFirst(batch.count)
+                guard batch.isEmpty else { return (batch, []) }
+                state.isSending = false
+                defer { state.waiters = [] }
+                return ([], state.waiters)
+            }
+            guard !batch.isEmpty else {
+                for waiter in waiters { waiter.resume() }
+                return
+            }
+            let sent = await send(batch)
+            state.withLock { state in
+                state.counts.sent += sent
+                state.counts.failed += batch.count - sent
+            }
+        }
+    }
+
+    /// - Returns: how many of the spans the collector took.
+    private func send(_ batch: [TraceSpan]) async -> Int {
+        guard let body = try? TraceSpan.export(batch, resource: resource).data() else { return 0 }
+        var request = HTTPRequest("POST", url, headers: headers)
+        request.body = .data(body, contentType: "application/json")
+        guard let response = try? await manager.send(request), response.isSuccess else { return 0 }
+        // A partial success is not sent again.
+        guard let rejected = try? response.json()["partialSuccess"]["rejectedSpans"] else { return batch.count }
+        let count = rejected.int ?? rejected.string.flatMap { Int($0) } ?? 0
+        return batch.count - min(max(0, count), batch.count)
+    }
+}

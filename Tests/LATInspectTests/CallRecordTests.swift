@@ -1,0 +1,74 @@
+import FoundationEssentials
+import LATInspect
+import LATTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct CallRecordTests {
+    @Test func recordTellsAttemptsHopsAndSources() async throws {
+        let server = try MockServer()
+        server.enqueue(.status(503), .redirect(to: "/end"), .json(#"{"a":1}"#))
+        let records = Records()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [records.recorder()]
+            $0.headers = ["X-App": "demo"]
+            $0.immediateHeaderProvider = { _ in ["X-Provided": "p"] }
+            $0.retries = 1
+            $0.retryPolicy.firstWait = .zero
+            $0.retryPolicy.statuses = [503]
+        }
+        _ = try await manager.startRequest("GET", server.url("/start"), headers: ["X-Own": "o"], tag: "t")
+        let record = try #require(records.all.first)
+        #expect(records.all.count == 1)
+        #expect(record.attempts.map { $0.hops.map { $0.response?.status } } == [[503], [302, 200]])
+        #expect(
+            record.exchanges.map(\.request.url) == [server.url("/start"), server.url("/start"), server.url("/end")])
+        #expect(record.waits.map(\.reason) == ["retry"])
+        #expect(record.tag == "t")
+        let sources = Dictionary(
+            uniqueKeysWithValues: record.exchanges[0].request.headers.map { ($0.name, $0.source ?? "") })
+        #expect(sources == ["X-App": "manager", "X-Provided": "provider", "X-Own": "request"])
+        #expect(record.response?.body?.content == .text(#"{"a":1}"#))
+        for exchange in record.exchanges {
+            let stages = try #require(exchange.stages)
+            #expect(stages.total == exchange.duration)
+            #expect(exchange.response?.connection?.remoteAddress == "127.0.0.1")
+            #expect(exchange.response?.connection?.remotePort == server.port)
+        }
+        #expect(record.exchanges[2].response?.connection?.isReused == true)
+        #expect(record.exchanges[2].stages?.connect == nil)
+        #expect(record.exchanges[0].stages?.connect != nil)
+    }
+
+    @Test func streamIsCapturedWithItsBound() async throws {
+        let server = try MockServer()
+        server.enqueue(.data(Data(repeating: 0x61, count: 100_000), contentType: "text/plain"))
+        let records = Records()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [records.recorder(BodyCapture(maxSize: 1_000))]
+        }
+        let response = try await manager.stream("GET", server.url())
+        var size = 0
+        for try await chunk in response.body { size += chunk.count }
+        let body = try #require(records.all.first?.response?.body)
+        #expect(size == 100_000)
+        #expect(body.size == 100_000)
+        #expect(body.isTruncated)
+        #expect(body.content == .text(String(repeating: "a", count: 1_000)))
+    }
+
+    @Test func failureIsRecorded() async throws {
+        let server = try MockServer()
+        server.enqueue(.noReply)
+        let records = Records()
+        let manager = try CentralRequestManager.make { $0.accessories = [records.recorder()] }
+        _ = try? await manager.startRequest("GET", server.url())
+        let record = try #require(records.all.first)
+        guard case .failure(let failure) = record.outcome else {
+            Issue.record("the call has not failed")
+            return
+        }
+        #expect(failure.group == "connectionLost")
+        #expect(record.exchanges.first?.failure?.kind == "connectionLost")
+        #expect(record.exchanges.first?.stages?.total == record.exchanges.first?.duration)
+    }
+}

@@ -1,0 +1,190 @@
+import FoundationEssentials
+import LATInspect
+import LATTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(2))) struct HARTests {
+    private func manager(
+        _ recorder: HARRecorder, _ change: (inout CentralRequestManager.Configuration) -> Void = { _ in }
+    ) throws -> CentralRequestManager {
+        try CentralRequestManager.make {
+            $0.accessories = [recorder]
+            change(&$0)
+        }
+    }
+
+    private func entries(_ recorder: HARRecorder) throws -> [JSONValue] {
+        try #require(JSONValue(parsing: recorder.data())["log"]["entries"].array)
+    }
+
+    /// Calls of every kind.
+    private func scene(_ recorder: HARRecorder, in directory: TemporaryDirectory) async throws {
+        let server = try MockServer()
+        let manager = try manager(recorder) {
+            $0.cacheStorage = .memory
+            $0.retries = 1
+            $0.retryPolicy.firstWait = .zero
+            $0.retryPolicy.statuses = [503]
+        }
+        server.enqueue(.redirect(to: "/b?x=1&y"), .text("b"))
+        _ = try await manager.startRequest("GET", server.url("/a"))
+        server.enqueue(.status(503), .json(#"{"a":[1,2]}"#))
+        _ = try await manager.startRequest("GET", server.url("/retry"))
+        server.enqueue(.text("kept"))
+        for _ in 0..<2 {
+            _ = try await manager.startRequest("GET", server.url("/c"), cache: .cacheElseNetwork(.forever))
+        }
+        server.enqueue(.data(Data([0, 1, 2, 0xFF]), contentType: "image/png"), .status(204), .status(304))
+        _ = try await manager.startRequest("GET", server.url("/binary"))
+        _ = try await manager.startRequest("DELETE", server.url("/empty"))
+        _ = try await manager.startRequest("GET", server.url("/not-modified"))
+        server.fallback { _ in .json("{}") }
+        _ = try await manager.startRequest("POST", server.url("/form"), parameters: ["a": "b c", "d": 1], body: .form)
+        _ = try await manager.startRequest("POST", server.url("/json"), body: .json(["a": 1]))
+        _ = try await manager.startRequest("POST", server.url("/bytes"), body: .data(Data([0, 1, 2])))
+        _ = try await manager.startRequest(
+            "POST", server.url("/files"), files: [UploadFile(name: "f", fileName: "a.txt", data: Data("text".utf8))])
+        for try await _ in try await manager.stream("GET", server.url("/stream")).body {}
+        let closed = try ClosedPort()
+        _ = try? await manager.startRequest("GET", closed.url("/refused"))
+        _ = try? await manager.startRequest("GET", "http://127.0.0.1:\(closed.port)/</script>?q=\u{1F600}")
+        var request = HTTPRequest("GET", server.url("/headers"))
+        request.headers["X-Script"] = "</script><b>\"\\"
+        _ = try await manager.send(request)
+    }
+
+    @Test func everyNumberThatChromeAsksForIsThere() async throws {
+        let recorder = HARRecorder()
+        try await scene(recorder, in: try TemporaryDirectory())
+        let log = try JSONValue(parsing: recorder.data())["log"]
+        #expect(log["version"].string == "1.2")
+        #expect(log["creator"]["name"].string == "LATNetworking")
+        let entries = try #require(log["entries"].array)
+        #expect(entries.count == recorder.count)
+        #expect(entries.count >= 18)
+        for entry in entries {
+            let url = entry["request"]["url"].string ?? ""
+            for name in ["send", "wait", "receive"] {
+                #expect((entry["timings"][name].double ?? -1) >= 0, "\(name) of \(url)")
+            }
+            for name in ["blocked", "dns", "connect", "ssl"] { #expect(entry["timings"][name].double != nil) }
+            for part in ["request", "response"] {
+                #expect(entry[part]["headersSize"].int != nil)
+                #expect(entry[part]["bodySize"].int != nil)
+            }
+            #expect(entry["response"]["status"].int != nil)
+            #expect(entry["response"]["content"]["size"].int != nil)
+            #expect(entry["response"]["redirectURL"].string != nil)
+            #expect(entry["response"]["_transferSize"].int != nil)
+            #expect(!url.contains("#"))
+            // What a browser adds up.
+            let timings = entry["timings"]
+            let sum = ["blocked", "dns", "connect", "send", "wait", "receive"].reduce(0.0) {
+                $0 + max(0, timings[$1].double ?? 0)
+            }
+            #expect(abs(sum - (entry["time"].double ?? -1)) < 0.001, "time of \(url)")
+            #expect((timings["ssl"].double ?? 0) <= max(-1, timings["connect"].double ?? 0))
+            if entry["request"]["postData"].object != nil {
+                #expect(entry["request"]["postData"]["text"].string != nil)
+            }
+        }
+        #expect(entries.filter { $0["_fromCache"].string == "memory" }.count == 1)
+        let failed = entries.filter { $0["response"]["_error"].string != nil }
+        #expect(failed.count >= 2)
+        for entry in failed {
+            #expect(entry["response"]["status"].int == 0)
+            #expect(entry["response"]["content"]["mimeType"].string == "x-unknown")
+        }
+        let binary = try #require(entries.first { $0["request"]["url"].string?.hasSuffix("/binary") == true })
+        #expect(binary["response"]["content"]["encoding"].string == "base64")
+        #expect(binary["response"]["content"]["text"].string == Data([0, 1, 2, 0xFF]).base64EncodedString())
+        let redirect = try #require(entries.first { $0["request"]["url"].string?.hasSuffix("/a") == true })
+        #expect(redirect["response"]["redirectURL"].string == "/b?x=1&y")
+        let reused = try #require(entries.first { $0["request"]["url"].string?.contains("/b?x=1") == true })
+        for name in ["dns", "connect", "ssl"] { #expect(reused["timings"][name].int == -1) }
+        #expect(reused["request"]["queryString"].array?.count == 2)
+        #expect(reused["serverIPAddress"].string == "127.0.0.1")
+        #expect(reused["connection"].string == redirect["connection"].string)
+        #expect(
+            entries.first { $0["request"]["url"].string?.hasSuffix("/not-modified") == true }?["response"]["bodySize"]
+                .int == 0)
+    }
+
+    @Test(.enabled(if: PythonCheck.python != nil, "needs .venv; scripts/setup --tests makes it"))
+    func fileIsValidByTheSchema() async throws {
+        let directory = try TemporaryDirectory()
+        let recorder = HARRecorder()
+        try await scene(recorder, in: directory)
+        let path = directory.path(of: "calls.har")
+        try recorder.write(to: path)
+        let output = try PythonCheck.run("check_har.py", path, in: directory)
+        #expect(output.contains("\(recorder.count)"))
+    }
+
+    @Test func emptyFileIsAFile() throws {
+        let recorder = HARRecorder()
+        #expect(try JSONValue(parsing: recorder.data())["log"]["entries"].array?.isEmpty == true)
+    }
+
+    @Test func manyCallsAreSpilledToAFile() async throws {
+        var limits = HARRecorder.Limits()
+        limits.memory = 10_000
+        let recorder = HARRecorder(limits: limits)
+        let manager = try manager(recorder) { $0.transport = Echo() }
+        for index in 0..<500 { _ = try await manager.startRequest("GET", "http://a.test/\(index)") }
+        let entries = try entries(recorder)
+        #expect(entries.map { $0["request"]["url"].string } == (0..<500).map { "http://a.test/\($0)" })
+        let directory = try TemporaryDirectory()
+        try recorder.write(to: directory.path(of: "a.har"))
+        #expect(directory.read("a.har") == (try recorder.data()))
+        recorder.clear()
+        #expect(try self.entries(recorder).isEmpty)
+    }
+
+    @Test func fullRecorderCountsWhatItDrops() async throws {
+        var limits = HARRecorder.Limits()
+        limits.size = 5_000
+        let recorder = HARRecorder(limits: limits)
+        let manager = try manager(recorder) { $0.transport = Echo() }
+        for index in 0..<50 { _ = try await manager.startRequest("GET", "http://a.test/\(index)") }
+        #expect(recorder.droppedCount > 0)
+        #expect(recorder.count + recorder.droppedCount == 50)
+        #expect(try recorder.data().count < 6_000)
+        #expect(try JSONValue(parsing: recorder.data())["log"]["comment"].string?.contains("not kept") == true)
+    }
+
+    @Test func hugeBodyIsKeptByItsBeginning() async throws {
+        let server = try MockServer()
+        server.enqueue(.pattern(byteCount: 100 << 20))
+        let recorder = HARRecorder()
+        let manager = try manager(recorder)
+        var size = 0
+        for try await chunk in try await manager.stream("GET", server.url("/huge")).body { size += chunk.count }
+        #expect(size == 100 << 20)
+        let content = try #require(try entries(recorder).first?["response"]["content"])
+        #expect(content["size"].int == 100 << 20)
+        #expect(try recorder.data().count < 1 << 20)
+    }
+
+    @Test func fileThatCannotBeWrittenIsOneSentence() throws {
+        let error = #expect(throws: NetworkError.self) { try HARRecorder().write(to: "/nowhere/at/all.har") }
+        #expect(error?.kind == .storage)
+        #expect(error?.message.contains("/nowhere/at/all.har") == true)
+    }
+}
+
+/// Runs a script of `scripts/lib` with the Python of `.venv`.
+enum PythonCheck {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    static var python: String? {
+        let path = root.appending(path: ".venv/bin/python").path
+        return FileManager.default.isExecutableFile(atPath: path) ? path : nil
+    }
+
+    static func run(_ script: String, _ file: String, in directory: TemporaryDirectory) throws -> String {
+        try ChildProcess.run(
+            python ?? "python3", [root.appending(path: "scripts/lib/\(script)").path, file], in: directory.path)
+    }
+}

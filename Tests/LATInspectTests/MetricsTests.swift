@@ -1,0 +1,220 @@
+import FoundationEssentials
+import LATInspect
+import LATTesting
+import Testing
+
+@Suite(.timeLimit(.minutes(2))) struct MetricsTests {
+    /// An entity of a row with a path parameter.
+    private struct User: RequestEntity {
+        typealias Model = JSONValue
+        static let route = Route("GET", domain: "d", path: "/users/{id}")
+        var parameters: Parameters?
+
+        init(_ id: Int) { parameters = ["id": id] }
+    }
+
+    private func manager(_ server: MockServer, _ metrics: Metrics) throws -> CentralRequestManager {
+        try CentralRequestManager.make {
+            $0.domains = try? DomainTable(
+                json5: #"{ domains: { d: { baseURL: "\#(server.baseURL)" } }, servers: {} }"#, environment: nil)
+            $0.accessories = [metrics]
+        }
+    }
+
+    private func lines(_ text: String, _ prefix: String) -> [Substring] {
+        text.split(separator: "\n").filter { $0.hasPrefix(prefix) }
+    }
+
+    @Test func thousandPathsOfARowAreOneSeries() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .json("{}") }
+        let metrics = Metrics()
+        let manager = try manager(server, metrics)
+        for id in 0..<1_000 { _ = try await User(id).startRequest(on: manager) }
+        let counts = lines(await metrics.text(), "http_client_request_duration_seconds_count")
+        #expect(counts.count == 1)
+        let line = try #require(counts.first)
+        #expect(line.hasSuffix(" 1000"))
+        #expect(line.contains(#"url_template="/users/{id}""#))
+        #expect(line.contains(#"server_address="127.0.0.1",server_port="\#(server.port)""#))
+        #expect(line.contains(#"http_request_method="GET",http_response_status_code="200""#))
+        #expect(line.contains(#"network_protocol_version="1.1""#))
+    }
+
+    @Test func plainURLsAreOneSeriesForEachServer() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .status(404) }
+        let metrics = Metrics()
+        let manager = try manager(server, metrics)
+        for id in 0..<50 { _ = try? await manager.startRequest("GET", server.url("/\(id)?q=\(id)")) }
+        let counts = lines(await metrics.text(), "http_client_request_duration_seconds_count")
+        #expect(counts.count == 1)
+        #expect(counts.first?.contains(#"error_type="404""#) == true)
+        #expect(counts.first?.hasSuffix(" 50") == true)
+    }
+
+    @Test func unknownMethodsAreOne() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .json("{}") }
+        let metrics = Metrics()
+        let manager = try manager(server, metrics)
+        for name in ["ALPHA", "BETA", "GAMMA"] { _ = try await manager.startRequest(name, server.url()) }
+        let counts = lines(await metrics.text(), "http_client_request_duration_seconds_count")
+        #expect(counts.count == 1)
+        #expect(counts.first?.contains(#"http_request_method="_OTHER""#) == true)
+    }
+
+    @Test func moreThanTwoThousandSetsAreCountedAsOne() async throws {
+        let metrics = Metrics()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [metrics]
+            $0.transport = Echo()
+        }
+        for index in 0..<1_500 {
+            _ = try await manager.startRequest("GET", "http://host\(index).test/")
+        }
+        let text = await metrics.text()
+        // Each server is two sets: that of its requests, and that of those that run.
+        let counts = lines(text, "http_client_request_duration_seconds_count")
+        #expect(counts.count < 1_500)
+        let overflow = try #require(counts.first { $0.contains(#"otel_metric_overflow="true""#) })
+        let values = counts.compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }
+        #expect(values.reduce(0, +) == 1_500)
+        #expect(!overflow.hasSuffix(" 0"))
+        #expect(text.utf8.count < 16 << 20)
+    }
+
+    @Test func parallelCallsAreAllCounted() async throws {
+        let metrics = Metrics()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [metrics]
+            $0.transport = Echo()
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for task in 0..<8 {
+                group.addTask {
+                    for index in 0..<200 {
+                        _ = try await manager.startRequest("GET", "http://host\((task + index) % 7).test/")
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let text = await metrics.text()
+        let counts = lines(text, "http_client_request_duration_seconds_count")
+        #expect(counts.count == 7)
+        #expect(counts.compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }.reduce(0, +) == 1_600)
+        #expect(lines(text, "lat_client_calls_started_total") == ["lat_client_calls_started_total 1600"])
+        for line in lines(text, "http_client_active_requests") { #expect(line.hasSuffix(" 0")) }
+    }
+
+    @Test func errorsRetriesAndCacheAreCounted() async throws {
+        let server = try MockServer()
+        server.enqueue(.noReply, .noReply, .text("a"))
+        server.fallback { _ in .text("a") }
+        let metrics = Metrics()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [metrics]
+            $0.retries = 1
+            $0.retryPolicy.firstWait = .zero
+            $0.cacheStorage = .memory
+        }
+        _ = try? await manager.startRequest("GET", server.url("/fails"))
+        for _ in 0..<2 {
+            _ = try await manager.startRequest("GET", server.url("/a"), cache: .cacheElseNetwork(.forever))
+        }
+        let text = await metrics.text()
+        #expect(text.contains("\nlat_client_retries_total 1\n"))
+        #expect(text.contains("\nlat_client_call_errors_total{error_type=\"connectionLost\"} 1\n"))
+        #expect(text.contains("\nlat_client_calls_total{source=\"network\"} 1\n"))
+        #expect(text.contains("\nlat_client_calls_total{source=\"memoryCache\"} 1\n"))
+        #expect(text.contains("\nlat_client_cache_decisions_total{decision=\"hit\"} 1\n"))
+        #expect(text.contains("\nlat_client_cache_decisions_total{decision=\"miss\"} 1\n"))
+        #expect(text.contains(#"error_type="connectionLost""#))
+    }
+
+    @Test func openMetricsHasItsOwnRules() async throws {
+        let metrics = Metrics()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [metrics]
+            $0.transport = Echo()
+        }
+        metrics.observe(manager)
+        _ = try await manager.startRequest("GET", "http://a.test/")
+        let text = await metrics.text(.openMetrics)
+        #expect(text.hasSuffix("\n# EOF\n"))
+        #expect(text.contains("# TYPE lat_client_retries counter\n"))
+        #expect(text.contains("\nlat_client_retries_total 0.0\n"))
+        #expect(text.contains("# UNIT http_client_request_duration_seconds seconds\n"))
+        #expect(text.contains(#"le="1.0""#))
+        #expect(!text.contains("\n\n"))
+        #expect(!text.contains("\r"))
+        let old = await metrics.text()
+        #expect(old.contains("# TYPE lat_client_retries_total counter\n"))
+        #expect(old.contains(#"le="1""#))
+        #expect(!old.contains("# EOF"))
+        #expect(old.hasSuffix("\n"))
+        // A scrape takes nothing away.
+        #expect(await metrics.text() == old)
+    }
+
+    @Test(arguments: [
+        ("application/openmetrics-text;version=1.0.0,text/plain;q=0.5", Metrics.Format.openMetrics),
+        ("application/openmetrics-text; version=0.0.1", .prometheus), ("text/plain;version=0.0.4", .prometheus),
+        ("*/*", .prometheus), ("", .prometheus), ("application/openmetrics-text;q=0", .prometheus),
+    ])
+    func formatIsThatOfAccept(_ accept: String, _ format: Metrics.Format) {
+        #expect(Metrics.Format(accept: accept) == format)
+    }
+
+    // MARK: The endpoint
+
+    @Test func endpointServesOnlyThisMachine() async throws {
+        let metrics = Metrics()
+        let endpoint = try metrics.serve(port: 0)
+        let manager = try CentralRequestManager.make { _ in }
+        let good = try await manager.startRequest("GET", endpoint.url)
+        #expect(good.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8")
+        #expect(good.text?.contains("lat_client_calls_started_total") == true)
+        let named = try await manager.startRequest("GET", "http://localhost:\(endpoint.port)/metrics")
+        #expect(named.status == 200)
+        var foreign = HTTPRequest("GET", endpoint.url)
+        foreign.headers["Host"] = "evil.test:\(endpoint.port)"
+        #expect(try await manager.send(foreign).status == 403)
+        foreign = HTTPRequest("GET", endpoint.url)
+        foreign.headers["Origin"] = "http://evil.test"
+        #expect(try await manager.send(foreign).status == 403)
+        #expect(try await manager.send(HTTPRequest("GET", endpoint.url + "x")).status == 404)
+        #expect(try await manager.send(HTTPRequest("POST", endpoint.url)).status == 405)
+        var large = HTTPRequest("GET", endpoint.url)
+        large.headers["X-Large"] = String(repeating: "a", count: 60_000)
+        #expect((try? await manager.send(large).status) ?? 431 == 431)
+    }
+
+    @Test func portInUseIsOneClearSentence() throws {
+        let first = try Metrics().serve(port: 0)
+        let error = #expect(throws: NetworkError.self) { try Metrics().serve(port: first.port) }
+        #expect(error?.message.contains("port \(first.port) of 127.0.0.1 is in use") == true)
+        #expect(throws: NetworkError.self) { try Metrics().serve(port: 70_000) }
+    }
+
+    @Test func releasedEndpointClosesItsPort() async throws {
+        let metrics = Metrics()
+        var endpoint: Metrics.Endpoint? = try metrics.serve(port: 0)
+        let url = try #require(endpoint?.url)
+        let manager = try CentralRequestManager.make { $0.connectTimeout = .seconds(5) }
+        _ = try await manager.startRequest("GET", url)
+        endpoint?.stop()
+        endpoint = nil
+        let end = ContinuousClock.now + .seconds(30)
+        while (try? await manager.send(HTTPRequest("GET", url))) != nil, ContinuousClock.now < end {}
+        await #expect(throws: NetworkError.self) { try await manager.send(HTTPRequest("GET", url)) }
+    }
+}
+
+/// Answers every request without a network.
+struct Echo: Transport {
+    func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        HTTPResponse(status: 200, body: ResponseBody(Data("{}".utf8)), url: request.url)
+    }
+}

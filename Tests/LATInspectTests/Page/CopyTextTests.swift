@@ -1,0 +1,77 @@
+import FoundationEssentials
+import Testing
+
+@testable import LATInspect
+
+@Suite struct CopyTextTests {
+    private let request = HTTPRequest(
+        "POST", "https://api.example.com/v2/orders?page=1",
+        headers: ["Content-Type": "application/json", "X-Note": "it's", "Host": "api.example.com", ":path": "/v2"],
+        body: .data(Data(#"{"age":36,"name":"Ada","tags":["a"]}"#.utf8)))
+
+    @Test func curlSendsTheSameRequest() {
+        #expect(
+            CopyText(request).text(as: .curl)
+                == "curl -H 'Content-Type: application/json' -H 'X-Note: it'\\''s' -H 'User-Agent:' -H 'Accept:' "
+                + #"--data-raw '{"age":36,"name":"Ada","tags":["a"]}' --compressed "#
+                + "'https://api.example.com/v2/orders?page=1'")
+    }
+
+    @Test func httpieHasItems() {
+        #expect(
+            CopyText(request).text(as: .httpie)
+                == "http POST 'https://api.example.com/v2/orders?page=1' 'X-Note:it'\\''s' 'age:=36' 'name=Ada' 'tags:=[\"a\"]'"
+        )
+    }
+
+    @Test func swiftCallsTheManager() {
+        #expect(
+            CopyText(request).text(as: .swift) == """
+                let response = try await central.startRequest(
+                    "POST", "https://api.example.com/v2/orders?page=1",
+                    body: .data(Data(#"{"age":36,"name":"Ada","tags":["a"]}"#.utf8), contentType: "application/json"),
+                    headers: ["X-Note": "it's"])
+
+                """)
+    }
+
+    @Test func entityHasParametersAndRoute() {
+        #expect(
+            CopyText(request, server: "orders.new").text(as: .entity) == """
+                struct PostOrders: RequestEntity {
+                    // {name} in the row's path takes the parameter or property of that name.
+                    static let route = Route("POST", server: "orders.new")
+                    var parameters: Parameters? {
+                        ["age": 36, "name": "Ada", "tags": ["a"] as JSONValue]
+                    }
+                    var options: RequestOptions {
+                        RequestOptions(headers: ["X-Note": "it's"])
+                    }
+                }
+
+                let value = try await PostOrders().startRequest()
+
+                """)
+    }
+
+    @Test func bytesAreGivenInBase64() {
+        var binary = request
+        binary.body = .data(Data([0, 255, 1]), contentType: "image/png")
+        binary.headers = ["Content-Type": "image/png"]
+        #expect(CopyText(binary).text(as: .curl).hasPrefix("echo AP8B | base64 -d | curl "))
+        #expect(CopyText(binary).text(as: .curl).contains("--data-binary @-"))
+        #expect(CopyText(binary).text(as: .swift).contains(#"Data(base64Encoded: "AP8B")!"#))
+    }
+
+    @Test func noteComesFirst() {
+        let text = CopyText(request, note: "Only the beginning of this body is kept.").text(as: .swift)
+        #expect(text.hasPrefix("// Only the beginning of this body is kept.\nlet response"))
+    }
+
+    @Test func hostileTextStaysALiteral() {
+        let request = HTTPRequest("GET", "https://a.test/\"\\(x)", headers: ["X": "a\nb\u{1}\"#"])
+        let text = CopyText(request).text(as: .swift)
+        #expect(text.contains(###"#"https://a.test/"\(x)"#"###))
+        #expect(text.contains(##""a\nb\u{1}\"#""##))
+    }
+}

@@ -1,0 +1,187 @@
+import FoundationEssentials
+import LATTesting
+import Testing
+
+@testable import LATInspect
+
+@Suite(.timeLimit(.minutes(2))) struct PageServerTests {
+    // MARK: Who may ask
+
+    @Test(
+        arguments: [
+            (["Host": "evil.test"], 403), (["Host": "127.0.0.1:1"], 403), (["Origin": "http://evil.test"], 403),
+            (["Origin": "null"], 403), (["Sec-Fetch-Site": "cross-site"], 403), (["Authorization": "Bearer x"], 401),
+            (["Cookie": "lat-inspector=x"], 401), ([:], 401),
+        ] as [([String: String], Int)])
+    func strangersAreRefused(_ headers: [String: String], _ status: Int) async throws {
+        let inspected = try InspectedManager()
+        let central = try CentralRequestManager(configuration: CentralRequestManager.Configuration())
+        for path in ["/hello", "/stream", "/calls/1", "/calls/1/body?side=response&entry=0", "/calls/1/copy?as=curl"] {
+            var request = HTTPRequest("GET", inspected.url(path))
+            // A key does not help a page of another origin.
+            if status != 401 { request.headers["Authorization"] = "Bearer \(inspected.token)" }
+            for (name, value) in headers { request.headers[name] = value }
+            #expect(try await central.send(request).status == status, "\(path)")
+        }
+    }
+
+    @Test func keyGivesACookieForThisPortOnly() async throws {
+        let inspected = try InspectedManager()
+        let central = try CentralRequestManager(configuration: CentralRequestManager.Configuration())
+        let wrong = try await central.send(HTTPRequest("POST", inspected.url("/session"), body: .text("x")))
+        #expect(wrong.status == 401)
+        let session = try await central.send(
+            HTTPRequest("POST", inspected.url("/session"), body: .text(inspected.token)))
+        #expect(session.status == 200)
+        let cookie = try #require(session.headers["Set-Cookie"])
+        let port = try #require(inspected.address.split(separator: ":").last?.prefix { $0 != "/" })
+        #expect(cookie.hasPrefix("lat-inspector-\(port)="))
+        #expect(cookie.hasSuffix("; HttpOnly; SameSite=Strict"))
+        #expect(!cookie.contains(inspected.token))
+        let hello = try await central.send(
+            HTTPRequest("GET", inspected.url("/hello"), headers: ["Cookie": String(cookie.prefix { $0 != ";" })]))
+        #expect(hello.status == 200)
+        let page = try await central.send(HTTPRequest("GET", inspected.url("/")))
+        #expect(page.headers["Content-Security-Policy"]?.hasPrefix("default-src 'none'; script-src 'self';") == true)
+    }
+
+    @Test func pageIsSmall() async throws {
+        let inspected = try InspectedManager()
+        let central = try CentralRequestManager(configuration: CentralRequestManager.Configuration())
+        var size = 0
+        for name in pageFiles.keys {
+            var request = HTTPRequest("GET", inspected.url("/\(name)"))
+            request.decompresses = false
+            let response = try await central.send(request)
+            #expect(response.status == 200)
+            size += response.body.data?.count ?? 0
+        }
+        #expect(pageFiles.count > 10)
+        #expect(size < 60 << 10)
+    }
+
+    @Test func usedPortIsOneSentence() throws {
+        let server = try MockServer()
+        do {
+            try Inspector().start(port: server.port)
+            Issue.record("the port is used twice")
+        } catch let error as NetworkError {
+            #expect(error.message.hasPrefix("port \(server.port) of 127.0.0.1 is in use by another program; give"))
+        }
+        #expect(throws: NetworkError.self) { try Inspector().start(port: 70_000) }
+    }
+
+    @Test func stoppedPageLetsGoOfItsPort() async throws {
+        let inspector = Inspector()
+        let address = try inspector.start()
+        #expect(try inspector.start() == address)
+        let port = try #require(Int(address.split(separator: ":")[2].prefix { $0 != "/" }))
+        inspector.stop()
+        var again: String?
+        try await eventually("the released port") {
+            again = try? inspector.start(port: port)
+            return again != nil
+        }
+        #expect(again != address)
+    }
+
+    // MARK: What it tells
+
+    @Test func streamTellsCallsAsTheyEnd() async throws {
+        let inspected = try InspectedManager {
+            $0.retryPolicy = RetryPolicy(retries: 1, statuses: [503], firstWait: .zero)
+        }
+        inspected.server.enqueue(.status(503), .redirect(to: "/end"), .json(#"{"a":1}"#), .status(404), .noReply)
+        let url = inspected.server.url("/start?q=1")
+        _ = try await inspected.manager.startRequest("GET", url, tag: "t")
+        _ = try? await inspected.manager.startRequest("POST", url, body: .text("abc"))
+        _ = try? await inspected.manager.startRequest("POST", url)
+        let calls = try await inspected.stream(calls: 3)
+        #expect(calls.map { $0["state"].string } == ["done", "done", "failed"])
+        #expect(calls.map { $0["status"].int } == [200, 404, nil])
+        #expect(calls.map { $0["errorKind"].string } == [nil, "httpStatus", "connectionLost"])
+        #expect(calls[0]["url"].string == url)
+        #expect(calls[0]["tag"].string == "t")
+        #expect(calls[0]["responseSize"].int == 7)
+        #expect(calls[1]["requestSize"].int == 3)
+        let spans = try #require(calls[0]["spans"].array)
+        #expect(Set(spans.compactMap { $0["attempt"].int }) == [1, 2])
+        #expect(spans.contains { $0["hop"].int == 1 })
+        #expect(spans.contains { $0["kind"].string == "retry" })
+        #expect(spans.contains { $0["kind"].string == "connect" })
+        let whole = try #require(calls[0]["duration"].double)
+        #expect(spans.allSatisfy { ($0["start"].double ?? -1) >= 0 })
+        #expect(spans.allSatisfy { ($0["start"].double ?? 0) + ($0["duration"].double ?? 0) <= whole + 0.01 })
+
+        let id = "\(calls[0]["id"].int ?? 0)"
+        let details = try await inspected.ask("GET", "/calls/\(id)").decode(JSONValue.self)
+        #expect(details["entries"].array?.map { $0["response"]["status"].int } == [503, 302, 200])
+        #expect(details["entries"][0]["request"]["queryString"][0]["name"].string == "q")
+        let body = try await inspected.ask("GET", "/calls/\(id)/body?side=response&entry=2")
+        #expect(body.body.data == Data(#"{"a":1}"#.utf8))
+        #expect(body.headers["X-Body-Type"] == "application/json")
+        #expect(try await inspected.ask("GET", "/calls/999999999").status == 404)
+    }
+
+    @Test func slowPageLosesNoState() async throws {
+        let inspected = try InspectedManager(limits: Inspector.Limits(calls: 100))
+        inspected.server.fallback { _ in .text("x") }
+        let central = try CentralRequestManager(configuration: CentralRequestManager.Configuration())
+        // A page that does not read.
+        let slow = try await central.stream(
+            "GET", inspected.url("/stream"), headers: ["Authorization": "Bearer \(inspected.token)"])
+        for _ in 0..<1_000 { _ = try await inspected.manager.startRequest("GET", inspected.server.url()) }
+        #expect(inspected.inspector.calls.ids.count == 100)
+        var numbers: Set<Int> = []
+        for try await line in slow.body.lines where line.hasPrefix("data: [") {
+            for call in try JSONValue(parsing: Data(line.dropFirst(6).utf8)).array ?? []
+            where call["state"].string == "done" {
+                numbers.insert(call["number"].int ?? 0)
+            }
+            if numbers.isSuperset(of: Set<Int>(901...1_000)) { break }
+        }
+        #expect(numbers.isSuperset(of: Set<Int>(901...1_000)))
+    }
+
+    @Test func memoryIsBoundedByBytes() async throws {
+        let inspected = try InspectedManager(limits: Inspector.Limits(bytes: 4 << 20))
+        inspected.server.fallback { _ in
+            .data(Data(repeating: 0x61, count: 40 << 10), contentType: "text/plain")
+        }
+        for _ in 0..<300 { _ = try await inspected.manager.startRequest("GET", inspected.server.url()) }
+        #expect(inspected.inspector.calls.byteCount <= 4 << 20)
+        #expect((50...120).contains(inspected.inspector.calls.ids.count))
+        // Of a large body only the beginning stays.
+        let size = 20 << 20
+        inspected.server.enqueue(.data(Data(repeating: 0x62, count: size), contentType: "text/plain"))
+        _ = try await inspected.manager.startRequest("GET", inspected.server.url())
+        let id = try #require(inspected.inspector.calls.ids.last)
+        let response = try await inspected.ask("GET", "/calls/\(id)/body?side=response&entry=0")
+        #expect(response.headers["X-Body-Size"] == "\(size)")
+        #expect(response.body.data?.count == 256 << 10)
+        #expect(response.headers["X-Note"]?.hasPrefix("Only%20the%20beginning") == true)
+        try await eventually("the bytes within the limit") { inspected.inspector.calls.byteCount <= 4 << 20 }
+    }
+
+    // MARK: Secrets
+
+    @Test func secretsAreInNoneOfItsAnswers() async throws {
+        let canary = "canary-4f1d9c"
+        let inspected = try InspectedManager { $0.headers = ["Authorization": "Bearer \(canary)"] }
+        inspected.server.fallback { _ in
+            var reply = MockReply.json(#"{"access_token": "\#(canary)", "name": "Ada"}"#)
+            reply.headers["Set-Cookie"] = "session=\(canary)"
+            reply.headers["Location"] = "/next?token=\(canary)"
+            return reply
+        }
+        let url = inspected.server.url("/login?access_token=\(canary)&page=1")
+        _ = try await inspected.manager.startRequest(
+            "POST", url, body: .json(["password": canary, "user": "ada"]), headers: ["X-Api-Key": canary])
+        _ = try await inspected.manager.startRequest("POST", url, body: .form(["password": canary]))
+        _ = try? await inspected.manager.startRequest(
+            "GET", "http://127.0.0.1:1/?token=\(canary)", headers: ["Cookie": "a=\(canary)"])
+        let text = try await PageReader(address: inspected.address).everything(calls: 3)
+        #expect(text.contains("Ada"))
+        #expect(!text.contains(canary))
+    }
+}

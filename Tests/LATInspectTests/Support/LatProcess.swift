@@ -1,0 +1,1 @@
+../../LATCommandTests/LatProcess.swift
