@@ -1,0 +1,58 @@
+import LATNetworking
+
+/// How an event stream is read, besides its request. What is not set here comes from the row of the table, `events`.
+///
+/// ```swift
+/// let stream = central.events("POST", url, body: .json(prompt), options: EventOptions(endsAt: "[DONE]"))
+/// ```
+public struct EventOptions: Sendable, Hashable {
+    /// When a lost connection is opened again; that of a POST too, which is then sent again. Default `nil`: as the row
+    /// says, which applies to GET only; without a row never.
+    public var reconnection: Reconnection?
+    /// The id of the event after which the stream begins, sent as `Last-Event-ID`. Default empty: where the server
+    /// likes.
+    public var lastEventID: String
+    /// The data of an event that ends the stream, such as `[DONE]`. That event is not delivered. Default `nil`: as the
+    /// row says, or none.
+    public var endsAt: String?
+    /// The largest size of an event's data and of a line, in bytes. Default `nil`: as the row says, or 1 MiB.
+    public var eventLimit: Int?
+
+    /// Makes options. Each parameter has the default of its property.
+    public init(
+        reconnection: Reconnection? = nil, lastEventID: String = "", endsAt: String? = nil, eventLimit: Int? = nil
+    ) {
+        self.reconnection = reconnection
+        self.lastEventID = lastEventID
+        self.endsAt = endsAt
+        self.eventLimit = eventLimit
+    }
+}
+
+/// The options of one stream, with those of its row.
+struct EventRules: Equatable {
+    /// 1 MiB.
+    static let standardLimit = 1 << 20
+
+    let reconnection: Reconnection?
+    let endsAt: String?
+    let eventLimit: Int
+
+    /// - Parameters:
+    ///   - isSafe: whether the method is safe, so that the row's reconnection applies (RFC 9110 §9.2.1).
+    ///   - isReplayable: whether the request can be sent again at all.
+    init(_ options: EventOptions, _ row: DomainTable.EventSettings, isSafe: Bool, isReplayable: Bool) {
+        var reconnection = options.reconnection
+        if reconnection == nil, row.reconnect == true, isSafe {
+            var policy = Reconnection()
+            if let wait = row.firstWait { policy.firstWait = wait }
+            if let wait = row.longestWait { policy.longestWait = wait }
+            policy.attempts = row.attempts
+            policy.statuses = row.statuses ?? []
+            reconnection = policy
+        }
+        self.reconnection = isReplayable ? reconnection : nil
+        endsAt = options.endsAt ?? row.endsAt
+        eventLimit = options.eventLimit ?? row.eventLimit ?? Self.standardLimit
+    }
+}

@@ -1,0 +1,194 @@
+import FoundationEssentials
+import LATNetworking
+
+/// One loop over an event stream: opens connections one after the other, and reads their events.
+final class EventReader {
+    private let session: EventSession
+    /// The call, while the loop runs.
+    private var call: LiveCall?
+    private var rules: EventRules
+    private var plan: ReconnectionPlan
+    private var parser: EventStreamParser
+    /// The body of the connection; `nil` without one.
+    private var body: ResponseBody?
+    /// The last response, without its body.
+    private var head: HTTPResponse?
+    private var openedAt = ContinuousClock.now
+    private var hadEvents = false
+    private var isOver = false
+
+    init(_ session: EventSession) {
+        self.session = session
+        rules = EventRules(session.options, DomainTable.EventSettings(), isSafe: false, isReplayable: false)
+        plan = ReconnectionPlan(nil)
+        parser = EventStreamParser(eventLimit: rules.eventLimit)
+    }
+
+    /// Begins the loop with a call that was made for it.
+    func begin(_ call: LiveCall) {
+        self.call = call
+        rules = EventRules(
+            session.options, call.events, isSafe: call.request.method.isSafe, isReplayable: call.isReplayable)
+        plan = ReconnectionPlan(rules.reconnection)
+        parser = EventStreamParser(lastEventID: session.lastEventID, eventLimit: rules.eventLimit)
+    }
+
+    /// The next event; `nil` when the stream has ended.
+    func next(isolation: isolated (any Actor)? = #isolation) async throws -> ServerSentEvent? {
+        guard !isOver, call != nil || !session.isClosed else { return nil }
+        do {
+            if call == nil { begin(try await made()) }
+            guard let call else { return nil }
+            while true {
+                if let event = try parser.next() {
+                    if let event = accepted(event) { return event }
+                    return end()
+                }
+                if let end = try await advance(call), try await !waits(after: end, call) { return self.end() }
+            }
+        } catch {
+            throw end(throwing: error)
+        }
+    }
+
+    // MARK: Connections
+
+    private enum Stop {
+        /// The server said that there are no more events.
+        case over
+        /// A connection ended. The error is thrown when no other one follows.
+        case lost(ReconnectionPlan.End, NetworkError?)
+    }
+
+    private func made(isolation: isolated (any Actor)? = #isolation) async throws -> LiveCall {
+        do throws(NetworkError) {
+            return try session.begin()
+        } catch {
+            await session.manager.noteUnmade(error)
+            throw error
+        }
+    }
+
+    /// Gets more bytes for the parser, from a new connection if there is none. Returns why there are none.
+    private func advance(
+        _ call: LiveCall, isolation: isolated (any Actor)? = #isolation
+    ) async throws -> Stop? {
+        guard let body else { return try await connect(call) }
+        do {
+            guard let chunk = try await Self.chunk(of: body, call) else { return .lost(loss, nil) }
+            parser.append(chunk)
+            // A response that was collected has no more than this.
+            if !body.isStream { self.body = .empty }
+            return nil
+        } catch let error as NetworkError where error.isWorthReconnecting {
+            return .lost(loss, error)
+        }
+    }
+
+    private var loss: ReconnectionPlan.End { .lost(after: openedAt.duration(to: .now), hadEvents: hadEvents) }
+
+    private static func chunk(of body: ResponseBody, _ call: LiveCall) async throws -> Data? {
+        // All iterators of a stream share one position.
+        var chunks = body.makeAsyncIterator()
+        do {
+            return try await chunks.next()
+        } catch let error as NetworkError {
+            throw call.failure(error)
+        }
+    }
+
+    private func connect(_ call: LiveCall, isolation: isolated (any Actor)? = #isolation) async throws -> Stop? {
+        session.state.send(.connecting)
+        let response: HTTPResponse
+        do {
+            response = try await call.open(session.resumption, check: HTTPResponse.checkIsEventStream)
+        } catch let error as NetworkError {
+            if error.kind == .httpStatus, let status = error.response?.status {
+                return .lost(.refused(status: status, retryAfter: error.retryAfter), error)
+            }
+            guard error.isWorthReconnecting else { throw error }
+            return .lost(.failed, error)
+        }
+        head = response
+        head?.body = .empty
+        guard response.status != 204 else { return .over }
+        parser = EventStreamParser(lastEventID: session.lastEventID, eventLimit: rules.eventLimit)
+        hadEvents = false
+        body = response.body
+        openedAt = .now
+        session.state.send(.open)
+        return nil
+    }
+
+    /// - Returns: whether the wait for another connection is over; `false` when there is no other one.
+    private func waits(
+        after stop: Stop, _ call: LiveCall, isolation: isolated (any Actor)? = #isolation
+    ) async throws -> Bool {
+        guard case .lost(let end, let error) = stop else { return false }
+        body = nil
+        noteID()
+        if let retry = parser.retry { plan.serverWait = .milliseconds(min(retry, 1 << 40)) }
+        guard let wait = plan.wait(after: end, chance: .random(in: 0...1)) else {
+            if let error { throw error }
+            return false
+        }
+        session.state.send(.waiting(until: .now + wait))
+        try await call.wait(wait)
+        return true
+    }
+
+    // MARK: Events and the end
+
+    /// The event for the caller; `nil` for the one that ends the stream.
+    private func accepted(_ event: ServerSentEvent) -> ServerSentEvent? {
+        hadEvents = true
+        noteID()
+        guard event.data != rules.endsAt else { return nil }
+        var event = event
+        event.coding = head?.coding
+        return event
+    }
+
+    private func noteID() {
+        if parser.lastEventID != session.lastEventID { session.lastEventID = parser.lastEventID }
+    }
+
+    private func end() -> ServerSentEvent? {
+        isOver = true
+        body = nil
+        call?.finish(.success(head ?? HTTPResponse(status: 204, url: call?.request.url ?? "")))
+        session.close()
+        return nil
+    }
+
+    private func end(throwing error: any Error) -> any Error {
+        var error = error
+        if let large = error as? EventStreamParser.TooLarge {
+            error = NetworkError(
+                .bodyTooLarge,
+                message:
+                    "an event or a line is larger than \(large.limit) bytes; raise eventLimit if the server is right "
+                    + "to send it", request: call?.request, response: head)
+        }
+        isOver = true
+        body = nil
+        // Without a call another loop reads the stream, or there is none.
+        if let call {
+            noteID()
+            call.finish(.failure(call.failure(error)))
+            session.close()
+        }
+        return error
+    }
+
+    /// Ends the loop because its events cannot be delivered.
+    func fail(_ error: any Error) { if !isOver { _ = end(throwing: error) } }
+
+    /// A loop that is left drops its connection.
+    deinit {
+        guard let call, !isOver else { return }
+        call.finish(
+            .failure(NetworkError(.cancelled, message: "the loop over the events was left", request: call.request)))
+        session.rest()
+    }
+}

@@ -1,0 +1,98 @@
+import LATNetworking
+import Platform
+
+/// The events of a server (`text/event-stream`), in the order in which it sends them.
+///
+/// ```swift
+/// let prices = central.events("GET", url, options: EventOptions(reconnection: Reconnection()))
+/// for try await event in prices {
+///     print(event.type, event.data)
+/// }
+/// ```
+///
+/// The connection is opened when the first event is asked for, and closed when the loop is left or its task is
+/// cancelled. A reader that is slow makes the server wait: no more is read than a buffer of 256 KiB holds. One loop
+/// reads at a time. A loop that begins after another was left opens a connection of its own, which begins after
+/// ``lastEventID``.
+///
+/// The stream ends when the server ends it. With a ``Reconnection`` it is opened again instead, with the id of the
+/// last event as `Last-Event-ID`, and ends when the server answers 204. Any other status than 200 ends it with an
+/// error, and so does another media type. A stream that has ended gives no more events.
+public struct EventStream<Element: Sendable>: AsyncSequence, Sendable {
+    let session: EventSession
+    /// Makes the element of an event; `nil` for an event that is skipped.
+    let element: @Sendable (ServerSentEvent) throws -> Element?
+
+    /// What the stream is doing now.
+    public var state: LiveState { session.state.current }
+
+    /// What the stream is doing, now and after every change, until it is closed. A slow reader misses states, but
+    /// never the latest.
+    public var states: AsyncStream<LiveState> { session.state.values() }
+
+    /// The id of the last event; empty before it, and when the server gives none. A new stream can go on after it, with
+    /// ``EventOptions/lastEventID``.
+    public var lastEventID: String { session.lastEventID }
+
+    /// Starts a loop.
+    public func makeAsyncIterator() -> Iterator { Iterator(reader: EventReader(session), element: element) }
+
+    /// The iterator of the events.
+    public struct Iterator: AsyncIteratorProtocol {
+        private let reader: EventReader
+        private let element: @Sendable (ServerSentEvent) throws -> Element?
+
+        init(reader: EventReader, element: @escaping @Sendable (ServerSentEvent) throws -> Element?) {
+            self.reader = reader
+            self.element = element
+        }
+
+        /// The next event; `nil` when the stream has ended.
+        ///
+        /// - Throws: `NetworkError`; `CancellationError` when the current task was cancelled.
+        public mutating func next() async throws -> Element? { try await next(isolation: nil) }
+
+        /// The next event, as ``next()``, without leaving the actor of the caller while events are there.
+        public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Element? {
+            do {
+                while let event = try await reader.next(isolation: actor) {
+                    if let element = try element(event) { return element }
+                }
+                return nil
+            } catch {
+                reader.fail(error)
+                throw error
+            }
+        }
+    }
+}
+
+extension EventStream where Element == ServerSentEvent {
+    init(
+        _ manager: CentralRequestManager, _ options: EventOptions,
+        makeCall: @escaping @Sendable (CentralRequestManager) throws(NetworkError) -> LiveCall
+    ) {
+        self.init(session: EventSession(manager, options, makeCall: makeCall)) { $0 }
+    }
+
+    /// The events decoded from the JSON of their data, with the `Coding` of the call.
+    ///
+    /// ```swift
+    /// for try await token in central.events("POST", url, body: .json(prompt)).decoded(as: Token.self) { … }
+    /// ```
+    ///
+    /// An event that cannot be decoded is thrown as an error of kind `decoding(path:)`; the loop then is over. Each
+    /// loop is one of the stream that this was made from.
+    ///
+    /// - Parameters:
+    ///   - model: what the data of each event is decoded as.
+    ///   - type: the only type of events to deliver. Default `nil`: all of them.
+    public func decoded<Model: Decodable & Sendable>(
+        as model: Model.Type, type: String? = nil
+    ) -> EventStream<Model> {
+        EventStream<Model>(session: session) { event in
+            guard type == nil || event.type == type else { return nil }
+            return try event.decode(model)
+        }
+    }
+}

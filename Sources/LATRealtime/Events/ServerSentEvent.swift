@@ -1,0 +1,57 @@
+import FoundationEssentials
+import HTTPCore
+import LATNetworking
+
+/// An event of an event stream (`text/event-stream`).
+public struct ServerSentEvent: Sendable {
+    /// The type of the event, from the field `event`; "message" when the server gave none.
+    public var type: String
+    /// The lines of the fields `data`, joined by LF.
+    public var data: String
+    /// The last id that the stream has given, with this event or before; empty when it has given none. It is what
+    /// `Last-Event-ID` says when the stream is resumed after this event.
+    public var id: String
+
+    /// How the values of the response are read that the event came with.
+    var coding: CodingRules?
+
+    /// Makes an event, as a test does.
+    public init(type: String = "message", data: String, id: String = "") {
+        self.type = type
+        self.data = data
+        self.id = id
+    }
+
+    /// Decodes the data, which is JSON, with the `Coding` of the call.
+    ///
+    /// - Throws: `NetworkError` of kind `decoding(path:)`, whose path is the place that did not match.
+    public func decode<Model: Decodable>(_ model: Model.Type = Model.self) throws -> Model {
+        var response = HTTPResponse(status: 200, body: ResponseBody(Data(data.utf8)), url: "")
+        response.coding = coding
+        do {
+            return try response.decode(model)
+        } catch let error as NetworkError {
+            let reason = error.underlying.map { DecodingPath($0).reason } ?? error.message
+            var place = ""
+            if case .decoding(let path) = error.kind, !path.isEmpty { place = " at \(path)" }
+            throw NetworkError(
+                error.kind,
+                message: "the data of the event \"\(URLText.visible(type))\" is not \(model)\(place): \(reason)",
+                underlying: error.underlying)
+        }
+    }
+}
+
+extension ServerSentEvent: Hashable {
+    /// Whether type, data and id are equal.
+    public static func == (lhs: ServerSentEvent, rhs: ServerSentEvent) -> Bool {
+        lhs.type == rhs.type && lhs.data == rhs.data && lhs.id == rhs.id
+    }
+
+    /// Hashes type, data and id.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(type)
+        hasher.combine(data)
+        hasher.combine(id)
+    }
+}

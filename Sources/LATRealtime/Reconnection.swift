@@ -1,0 +1,92 @@
+/// When a live connection that was lost is opened again, and after what wait.
+///
+/// ```swift
+/// let options = EventOptions(reconnection: Reconnection(longestWait: .seconds(10), statuses: [502, 503]))
+/// for try await event in central.events("GET", url, options: options) { … }
+/// ```
+///
+/// Each wait is random between zero and an upper bound that doubles with each connection that fails, so that clients that
+/// were cut off together do not come back together.
+public struct Reconnection: Sendable, Hashable {
+    /// The upper bound of the first wait. A server's `retry` field replaces it. Default 1 s.
+    public var firstWait: Duration
+    /// The largest upper bound, which a server's `retry` cannot exceed either. Default 30 s.
+    public var longestWait: Duration
+    /// How many attempts in a row may bring no event. After them the last error is thrown; without an error the stream
+    /// just ends. Default `nil`: any number.
+    public var attempts: Int?
+    /// The statuses after which another attempt is made, such as `[429, 502, 503, 504]`. A `Retry-After` of up to
+    /// ``longestWait`` is obeyed, and a longer one ends the stream. Default none: any status but 200 ends it.
+    public var statuses: Set<Int>
+    /// How long a connection has to last for the waits to begin again with ``firstWait``. Default 60 s.
+    public var stableAfter: Duration
+
+    /// No reconnection, even if the row says otherwise.
+    public static let never = Reconnection(attempts: 0)
+
+    /// Makes a policy. Each parameter has the default of its property.
+    public init(
+        firstWait: Duration = .seconds(1), longestWait: Duration = .seconds(30), attempts: Int? = nil,
+        statuses: Set<Int> = [], stableAfter: Duration = .seconds(60)
+    ) {
+        self.firstWait = firstWait
+        self.longestWait = longestWait
+        self.attempts = attempts
+        self.statuses = statuses
+        self.stableAfter = stableAfter
+    }
+}
+
+/// Counts the connections of one stream, and decides after each end whether there is another. The caller
+/// passes the time and the random number.
+struct ReconnectionPlan: Equatable {
+    /// Why a connection ended.
+    enum End: Equatable {
+        /// The server ended it, or it was lost, after it had been open for this long.
+        case lost(after: Duration, hadEvents: Bool)
+        /// No connection could be made.
+        case failed
+        /// The server refused it, and asked for a wait when it said one.
+        case refused(status: Int, retryAfter: Duration?)
+    }
+
+    private let policy: Reconnection?
+    /// The connections that failed since one was last stable. They decide the wait.
+    private var failures = 0
+    /// The attempts since the last one that brought an event.
+    private var attempts = 0
+    /// The wait that the server asked for with `retry`.
+    var serverWait: Duration?
+
+    /// - Parameter policy: `nil` for never.
+    init(_ policy: Reconnection?) { self.policy = policy }
+
+    /// - Parameter chance: a number from 0 to 1.
+    /// - Returns: the wait before the next attempt; `nil` when there is none.
+    mutating func wait(after end: End, chance: Double) -> Duration? {
+        guard let policy else { return nil }
+        var asked = Duration.zero
+        switch end {
+        case .lost(let duration, let hadEvents):
+            if duration >= policy.stableAfter { failures = 0 }
+            if hadEvents { attempts = 0 }
+        case .failed:
+            break
+        case .refused(let status, let retryAfter):
+            guard policy.statuses.contains(status) else { return nil }
+            asked = retryAfter ?? .zero
+            guard asked <= policy.longestWait else { return nil }
+        }
+        if let limit = policy.attempts, attempts >= limit { return nil }
+        let bound = bound(of: policy)
+        failures += 1
+        attempts += 1
+        return asked + bound * chance
+    }
+
+    private func bound(of policy: Reconnection) -> Duration {
+        var bound = min(serverWait ?? policy.firstWait, policy.longestWait)
+        for _ in 0..<failures where bound < policy.longestWait && bound > .zero { bound = bound * 2 }
+        return min(bound, policy.longestWait)
+    }
+}

@@ -1,0 +1,76 @@
+import CZlib
+
+/// Opens the compressed messages of a server (RFC 7692 §7.2.2). It always has the largest window, which opens what any
+/// smaller one has written.
+final class Inflater {
+    enum Outcome {
+        case done
+        case tooLarge
+        case broken
+    }
+
+    private let stream: UnsafeMutablePointer<z_stream>
+    /// Whether the server begins each message with an empty window.
+    private let resetsEachMessage: Bool
+    /// What ends every message and is left out of it.
+    private static let tail: [UInt8] = [0x00, 0x00, 0xFF, 0xFF]
+
+    /// Makes an opener; `nil` when memory is short.
+    init?(resetsEachMessage: Bool) {
+        self.resetsEachMessage = resetsEachMessage
+        stream = .allocate(capacity: 1)
+        stream.initialize(to: z_stream())
+        guard lat_raw_inflate_begin(stream) == Z_OK else {
+            stream.deallocate()
+            return nil
+        }
+    }
+
+    deinit {
+        inflateEnd(stream)
+        stream.deallocate()
+    }
+
+    /// Opens a piece of a message.
+    ///
+    /// - Parameters:
+    ///   - isEnd: whether it is the last piece.
+    ///   - output: gets the bytes; never more than `limit` in all, and no more are opened.
+    func inflate(
+        _ piece: UnsafeBufferPointer<UInt8>, isEnd: Bool, into output: inout [UInt8], upTo limit: Int
+    ) -> Outcome {
+        var outcome = open(piece, into: &output, upTo: limit)
+        guard isEnd, outcome == .done else { return outcome }
+        outcome = Self.tail.withUnsafeBufferPointer { open($0, into: &output, upTo: limit) }
+        if resetsEachMessage, inflateReset(stream) != Z_OK { return .broken }
+        return outcome
+    }
+
+    private func open(_ piece: UnsafeBufferPointer<UInt8>, into output: inout [UInt8], upTo limit: Int) -> Outcome {
+        // zlib only reads this, but its declaration lacks const.
+        stream.pointee.next_in = UnsafeMutablePointer(mutating: piece.baseAddress)
+        stream.pointee.avail_in = uInt(piece.count)
+        defer { stream.pointee.next_in = nil }
+        return withUnsafeTemporaryAllocation(of: Bytef.self, capacity: 16 << 10) { buffer in
+            while true {
+                stream.pointee.next_out = buffer.baseAddress
+                stream.pointee.avail_out = uInt(buffer.count)
+                let code = CZlib.inflate(stream, Z_SYNC_FLUSH)
+                let count = buffer.count - Int(stream.pointee.avail_out)
+                guard output.count + count <= limit else { return .tooLarge }
+                output.append(contentsOf: buffer[..<count])
+                switch code {
+                case Z_STREAM_END:
+                    // A last block inside a message is legal; what follows is a new stream (RFC 7692 §7.2.3.5).
+                    guard inflateReset(stream) == Z_OK else { return .broken }
+                    if stream.pointee.avail_in == 0 { return .done }
+                case Z_OK, Z_BUF_ERROR:
+                    // A full buffer means that there may be more.
+                    if stream.pointee.avail_in == 0, stream.pointee.avail_out > 0 { return .done }
+                    if code == Z_BUF_ERROR, stream.pointee.avail_out > 0 { return .done }
+                default: return .broken
+                }
+            }
+        }
+    }
+}

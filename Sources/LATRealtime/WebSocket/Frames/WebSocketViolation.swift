@@ -1,0 +1,13 @@
+/// What a peer must not do, and the close code that says so (RFC 6455 §7.4.1).
+struct WebSocketViolation: Error, Equatable {
+    let code: UInt16
+    let message: String
+
+    static func protocolError(_ message: String) -> WebSocketViolation {
+        WebSocketViolation(code: 1002, message: message)
+    }
+
+    static func badText(_ message: String) -> WebSocketViolation { WebSocketViolation(code: 1007, message: message) }
+
+    static func tooLarge(_ message: String) -> WebSocketViolation { WebSocketViolation(code: 1009, message: message) }
+}

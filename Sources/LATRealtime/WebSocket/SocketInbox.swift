@@ -1,0 +1,142 @@
+import LATNetworking
+import Platform
+import Synchronization
+
+/// The messages that have arrived and nobody has read yet. It is bounded: when it is full, the connection is read no
+/// further.
+final class SocketInbox: Sendable {
+    fileprivate struct State {
+        var messages: [WebSocket.Message] = []
+        /// How many of them are read.
+        var first = 0
+        var byteCount = 0
+        var reader: Waiter<WebSocket.Message?>?
+        var writer: Waiter<Void>?
+        var end: Result<Void, NetworkError>?
+        /// Whether messages that find no room are dropped, because the socket closes.
+        var dropsSurplus = false
+
+        var count: Int { messages.count - first }
+        var isFull: Bool { byteCount >= SocketInbox.byteLimit || count >= SocketInbox.countLimit }
+    }
+
+    private let state = Mutex(State())
+    fileprivate static let byteLimit = 256 << 10
+    fileprivate static let countLimit = 1_024
+
+    /// Whether the connection waits for the reader.
+    var holdsUpConnection: Bool { state.withLock { $0.writer != nil } }
+
+    // MARK: The connection
+
+    /// Adds a message. Returns whether there is no room for another one.
+    func put(_ message: WebSocket.Message) -> Bool {
+        while true {
+            let (reader, isFull) = state.withLock { state -> (Waiter<WebSocket.Message?>?, Bool) in
+                if state.count == 0, let reader = state.reader {
+                    state.reader = nil
+                    return (reader, false)
+                }
+                if state.end == nil, !(state.isFull && state.dropsSurplus) {
+                    state.messages.append(message)
+                    state.byteCount += message.byteCount
+                }
+                return (nil, state.isFull && !state.dropsSurplus)
+            }
+            guard let reader else { return isFull }
+            // A reader that was cancelled meanwhile has not taken the message.
+            if reader.end(.success(message)) { return false }
+        }
+    }
+
+    /// Waits until the reader has made room.
+    ///
+    /// - Throws: `CancellationError` when the current task is cancelled.
+    func room() async throws {
+        let writer = Waiter<Void>()
+        let mustWait = state.withLock { state in
+            guard state.isFull, !state.dropsSurplus, state.end == nil else { return false }
+            state.writer = writer
+            return true
+        }
+        guard mustWait else { return }
+        defer { state.withLock { $0.writer = nil } }
+        try await writer.value()
+    }
+
+    /// Lets the connection be read to its end, whether somebody reads the messages or not.
+    func dropSurplus() {
+        let writer = state.withLock { state in
+            state.dropsSurplus = true
+            return state.writer
+        }
+        writer?.end(.success(()))
+    }
+
+    /// Ends the messages, after those that are there.
+    func finish(_ end: Result<Void, NetworkError>) {
+        let (reader, writer) = state.withLock { state in
+            if state.end == nil { state.end = end }
+            defer { state.reader = nil }
+            return (state.reader, state.writer)
+        }
+        writer?.end(.success(()))
+        reader?.end(end.map { nil }.mapError { $0 })
+    }
+
+    // MARK: The reader
+
+    fileprivate enum Step {
+        case message(WebSocket.Message, Waiter<Void>?)
+        case end(Result<Void, NetworkError>)
+        case wait(Waiter<WebSocket.Message?>)
+        case misuse
+    }
+
+    func next() async throws -> WebSocket.Message? {
+        switch state.withLock({ $0.next() }) {
+        case .message(let message, let writer):
+            writer?.end(.success(()))
+            return message
+        case .end(let end):
+            try end.get()
+            return nil
+        case .wait(let waiter):
+            defer { state.withLock { if $0.reader === waiter { $0.reader = nil } } }
+            return try await waiter.value()
+        case .misuse:
+            throw NetworkError(
+                .invalidRequest, message: "two loops read one WebSocket at once; let one of them pass messages on")
+        }
+    }
+}
+
+extension SocketInbox.State {
+    fileprivate mutating func next() -> SocketInbox.Step {
+        if count > 0 {
+            let message = messages[first]
+            // The slot gives its memory back at once.
+            messages[first] = .text("")
+            first += 1
+            byteCount -= message.byteCount
+            if count == 0 {
+                messages.removeAll(keepingCapacity: messages.capacity <= 64)
+                first = 0
+            } else if first > count {
+                messages.removeFirst(first)
+                first = 0
+            }
+            return .message(message, isHalfEmpty ? writer : nil)
+        }
+        if let end { return .end(end) }
+        // The result of a reader that was cancelled is there already.
+        guard reader == nil || reader?.result != nil else { return .misuse }
+        let waiter = Waiter<WebSocket.Message?>()
+        reader = waiter
+        return .wait(waiter)
+    }
+
+    private var isHalfEmpty: Bool {
+        byteCount <= SocketInbox.byteLimit / 2 && self.count <= SocketInbox.countLimit / 2
+    }
+}

@@ -1,0 +1,149 @@
+import FoundationEssentials
+import LATNetworking
+import Platform
+
+// Sending: whole frames are written under the lock, so that messages of many tasks never mix, and a cancelled one is
+// sent whole or not at all.
+extension SocketLink {
+    /// Messages below this size are not compressed: it would make some of them larger.
+    private static let compressedFrom = 1_024
+
+    /// When so few bytes wait, there is room again.
+    var lowMark: Int { min(options.sendBuffer / 2, 64 << 10) }
+
+    /// Sends a message, after a wait for room.
+    ///
+    /// - Returns: whether it was sent; `false` when the connection is over or closing.
+    /// - Throws: `CancellationError` when the task was cancelled before there was room; nothing is sent then.
+    func send(_ message: WebSocket.Message) async throws -> Bool {
+        var isNext = false
+        while true {
+            let (isSent, sender) = state.withLock { state -> (Bool, Waiter<Void>?) in
+                guard !state.isOver, !state.hasSentClose else { return (false, nil) }
+                guard isNext || state.senders.isEmpty, output.pendingCount < options.sendBuffer else {
+                    let sender = Waiter<Void>()
+                    if isNext { state.senders.insert(sender, at: 0) } else { state.senders.append(sender) }
+                    return (false, sender)
+                }
+                write(message, &state)
+                return (true, nil)
+            }
+            wakeSender()
+            guard let sender else { return isSent }
+            do {
+                try await sender.value()
+            } catch {
+                let wasNext = state.withLock { state in
+                    let index = state.senders.firstIndex { $0 === sender }
+                    if let index { state.senders.remove(at: index) }
+                    return index == nil
+                }
+                // Its turn goes to the next one.
+                if wasNext { wakeSender() }
+                throw error
+            }
+            isNext = true
+        }
+    }
+
+    /// Sends messages at once, whether there is room or not.
+    func sendAtOnce(_ messages: [WebSocket.Message]) {
+        state.withLock { state in
+            for message in messages where !state.isOver && !state.hasSentClose { write(message, &state) }
+        }
+    }
+
+    /// The messages that had not left when the connection ended.
+    func takeUnsent() -> [WebSocket.Message] {
+        let taken = output.takenCount
+        return state.withLock { state in
+            defer { state.unsent = [] }
+            return state.unsent.filter { $0.end > taken }.map(\.message)
+        }
+    }
+
+    /// Sends a ping, and returns the time until its pong.
+    func ping() async throws -> Duration {
+        let answer = Waiter<Duration>()
+        let isSent = state.withLock { state -> Bool in
+            guard !state.isOver, !state.hasSentClose else { return false }
+            state.pingCount += 1
+            let payload = withUnsafeBytes(of: state.pingCount.bigEndian) { Array($0) }
+            state.pings.append(Ping(payload: payload, sentAt: .now, answer: answer))
+            write(.ping, payload, &state)
+            return true
+        }
+        guard isSent else { throw closedError }
+        return try await answer.value()
+    }
+
+    /// There is room again.
+    func drained() {
+        state.withLock { state in
+            guard let payload = state.latePong, !state.hasSentClose else { return }
+            state.latePong = nil
+            write(.pong, payload, &state)
+        }
+        wakeSender()
+    }
+
+    /// Gives the first of those who wait its turn when there is room; otherwise asks to be told.
+    private func wakeSender() {
+        let sender = state.withLock { state -> Waiter<Void>? in
+            guard !state.senders.isEmpty else { return nil }
+            return output.awaitDrain(to: lowMark) ? nil : state.senders.removeFirst()
+        }
+        sender?.end(.success(()))
+    }
+
+    private func write(_ message: WebSocket.Message, _ state: inout State) {
+        switch message {
+        case .text(let text):
+            var text = text
+            text.withUTF8 { write(.text, UnsafeRawBufferPointer($0), &state) }
+        case .data(let data):
+            data.withUnsafeBytes { write(.data, $0, &state) }
+        }
+        guard options.reconnection != nil, options.resend == .unsent else { return }
+        let taken = output.takenCount
+        if let first = state.unsent.first, first.end <= taken {
+            state.unsent.removeFirst(state.unsent.firstIndex { $0.end > taken } ?? state.unsent.count)
+        }
+        state.unsent.append((state.written, message))
+    }
+
+    private func write(_ opcode: FrameReader.Opcode, _ payload: UnsafeRawBufferPointer, _ state: inout State) {
+        if let compressed = compressed(payload, &state) {
+            compressed.withUnsafeBytes { append(opcode, $0, isCompressed: true, &state) }
+        } else {
+            append(opcode, payload, isCompressed: false, &state)
+        }
+    }
+
+    /// The compressed payload; `nil` when it is sent as it is. What was compressed is sent so, because the next message
+    /// may refer to it.
+    private func compressed(_ payload: UnsafeRawBufferPointer, _ state: inout State) -> [UInt8]? {
+        guard let compression = agreement.compression, compression.clientWindow > 8,
+            payload.count >= Self.compressedFrom
+        else { return nil }
+        if state.deflater == nil {
+            state.deflater = Deflater(window: compression.clientWindow, resetsEachMessage: compression.clientResets)
+        }
+        return state.deflater?.deflate(payload)
+    }
+
+    /// Sends a control frame.
+    func write(_ opcode: FrameReader.Opcode, _ payload: [UInt8], _ state: inout State) {
+        payload.withUnsafeBytes { append(opcode, $0, isCompressed: false, &state) }
+    }
+
+    private func append(
+        _ opcode: FrameReader.Opcode, _ payload: UnsafeRawBufferPointer, isCompressed: Bool, _ state: inout State
+    ) {
+        output.write { bytes in
+            let before = bytes.count
+            state.writer.append(opcode, payload, isCompressed: isCompressed, to: &bytes)
+            state.written += Int64(bytes.count - before)
+        }
+    }
+}

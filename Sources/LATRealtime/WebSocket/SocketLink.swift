@@ -1,0 +1,285 @@
+import FoundationEssentials
+import LATNetworking
+import Platform
+import Synchronization
+
+/// One connection after its handshake: reads messages, answers pings, sends, and closes.
+final class SocketLink: Sendable {
+    /// How a connection ended.
+    enum End: Sendable {
+        case closed(WebSocket.Closing)
+        case lost(NetworkError)
+    }
+
+    struct State {
+        var writer = FrameWriter()
+        /// Compresses messages; made for the first one.
+        var deflater: Deflater?
+        /// The first close frame of either side.
+        var closing: WebSocket.Closing?
+        var hasSentClose = false
+        var hasReceivedClose = false
+        /// Why this side has ended the connection.
+        var failure: NetworkError?
+        var isOver = false
+        var hasInput = false
+        var hadMessages = false
+        var pings: [Ping] = []
+        var pingCount: UInt64 = 0
+        /// The newest ping that could not be answered at once.
+        var latePong: [UInt8]?
+        /// Those who wait for room, the first one first.
+        var senders: [Waiter<Void>] = []
+        var written: Int64 = 0
+        /// The messages that the engine may not have taken, and where their bytes end.
+        var unsent: [(end: Int64, message: WebSocket.Message)] = []
+        var timer: Task<Void, Never>?
+        var pump: Task<Void, Never>?
+    }
+
+    struct Ping: Sendable {
+        let payload: [UInt8]
+        let sentAt: ContinuousClock.Instant
+        let answer: Waiter<Duration>
+    }
+
+    let agreement: WebSocketHandshake.Agreement
+    let response: HTTPResponse
+    let output: ConnectionOutput
+    let options: WebSocketOptions
+    let state = Mutex(State())
+    private let call: LiveCall
+    private let inbox: SocketInbox
+    /// How many bytes of answers to pings may wait before only the newest ping is answered.
+    private static let pongLimit = 32 << 10
+
+    init(
+        _ response: HTTPResponse, _ output: ConnectionOutput, _ agreement: WebSocketHandshake.Agreement,
+        _ options: WebSocketOptions, _ call: LiveCall, _ inbox: SocketInbox
+    ) {
+        var head = response
+        head.body = .empty
+        head.output = nil
+        self.response = head
+        self.output = output
+        self.agreement = agreement
+        self.options = options
+        self.call = call
+        self.inbox = inbox
+        output.onDrain { [weak self] in self?.drained() }
+    }
+
+    /// Whether a message has arrived.
+    var hadMessages: Bool { state.withLock(\.hadMessages) }
+
+    // MARK: Reading
+
+    /// Reads the connection to its end.
+    ///
+    /// - Parameter executor: where it runs; `nil` for anywhere.
+    func run(_ body: ResponseBody, on executor: (any TaskExecutor)?) async -> End {
+        let result = Waiter<Result<Void, NetworkError>>()
+        let pump = Task<Void, Never>(executorPreference: executor) { [self] in
+            let outcome = await read(body)
+            result.end(.success(outcome))
+        }
+        state.withLock { $0.pump = pump }
+        let keepAlive = options.pingInterval.map { interval in Task { [weak self] in await self?.keepAlive(interval) } }
+        let outcome = await withTaskCancellationHandler {
+            try? await result.uncancelledValue()
+        } onCancel: {
+            abort()
+        }
+        keepAlive?.cancel()
+        return over(outcome ?? .success(()))
+    }
+
+    private func read(_ body: ResponseBody) async -> Result<Void, NetworkError> {
+        do {
+            do {
+                var reader = MessageReader(limit: options.messageLimit, compression: agreement.compression)
+                var chunks = body.makeAsyncIterator()
+                while let chunk = try await chunks.next() {
+                    state.withLock { $0.hasInput = true }
+                    reader.append(chunk)
+                    while let event = try reader.next() { try await handle(event) }
+                }
+            } catch let violation as WebSocketViolation {
+                fail(violation)
+                // What still arrives is not read; the server ends the connection, or the timer does.
+                for try await _ in body {}
+            }
+            return .success(())
+        } catch let error as NetworkError {
+            return .failure(call.failure(error))
+        } catch {
+            return .failure(call.failure(error))
+        }
+    }
+
+    private func handle(_ event: MessageReader.Event) async throws {
+        switch event {
+        case .message(let message):
+            state.withLock { $0.hadMessages = true }
+            if inbox.put(message) { try await inbox.room() }
+        case .ping(let payload): answer(payload)
+        case .pong(let payload): settle(payload)
+        case .close(let code, let reason): receivedClose(code, reason)
+        }
+    }
+
+    private func answer(_ payload: [UInt8]) {
+        state.withLock { state in
+            guard !state.hasSentClose else { return }
+            if output.pendingCount < Self.pongLimit {
+                write(.pong, payload, &state)
+            } else {
+                state.latePong = payload
+                _ = output.awaitDrain(to: lowMark)
+            }
+        }
+    }
+
+    private func settle(_ payload: [UInt8]) {
+        let settled = state.withLock { state -> [Ping] in
+            // A pong answers its ping and those before it (RFC 6455 §5.5.3).
+            guard let index = state.pings.lastIndex(where: { $0.payload == payload }) else { return [] }
+            defer { state.pings.removeFirst(index + 1) }
+            return Array(state.pings[...index])
+        }
+        for ping in settled { ping.answer.end(.success(ping.sentAt.duration(to: .now))) }
+    }
+
+    // MARK: Closing
+
+    private func receivedClose(_ code: UInt16?, _ reason: String) {
+        state.withLock { state in
+            state.hasReceivedClose = true
+            let given = WebSocket.CloseCode(rawValue: code ?? WebSocket.CloseCode.noCode.rawValue)
+            if state.closing == nil {
+                state.closing = .init(code: given, reason: reason, isByServer: true, isClean: true)
+            } else {
+                state.closing?.isClean = true
+            }
+            sendClose(code, "", &state)
+        }
+        inbox.dropSurplus()
+        startTimer()
+    }
+
+    /// Begins the closing handshake. Later calls have no effect.
+    func close(_ code: WebSocket.CloseCode, _ reason: String) {
+        state.withLock { state in
+            guard !state.isOver, !state.hasSentClose else { return }
+            if state.closing == nil {
+                state.closing = .init(code: code, reason: reason, isByServer: false, isClean: false)
+            }
+            sendClose(code == .noCode ? nil : code.rawValue, reason, &state)
+        }
+        inbox.dropSurplus()
+        startTimer()
+    }
+
+    private func fail(_ violation: WebSocketViolation) {
+        let isLarge = violation.code == WebSocket.CloseCode.tooLarge.rawValue
+        let error = NetworkError(
+            isLarge ? .bodyTooLarge : .protocolViolation,
+            message: violation.message + (isLarge ? "; raise messageLimit if the server is right to send it" : ""),
+            request: call.request, response: response)
+        state.withLock { state in
+            if state.failure == nil { state.failure = error }
+            let code = WebSocket.CloseCode(rawValue: violation.code)
+            if state.closing == nil {
+                state.closing = .init(code: code, reason: violation.message, isByServer: false, isClean: false)
+            }
+            sendClose(violation.code, String(violation.message.prefix(100)), &state)
+        }
+        inbox.finish(.failure(error))
+        startTimer()
+    }
+
+    private func sendClose(_ code: UInt16?, _ reason: String, _ state: inout State) {
+        guard !state.hasSentClose else { return }
+        write(.close, FrameWriter.closePayload(code, reason), &state)
+        state.hasSentClose = true
+    }
+
+    /// Ends the connection when the closing handshake takes too long.
+    private func startTimer() {
+        let limit = options.closeTimeout
+        state.withLock { state in
+            guard state.timer == nil, !state.isOver else { return }
+            state.timer = Task { [weak self, call] in
+                try? await call.wait(limit)
+                if !Task.isCancelled { self?.abort() }
+            }
+        }
+    }
+
+    /// Ends the connection at once.
+    func abort(_ failure: NetworkError? = nil) {
+        let pump = state.withLock { state in
+            if state.failure == nil { state.failure = failure }
+            return state.pump
+        }
+        pump?.cancel()
+    }
+
+    private func over(_ outcome: Result<Void, NetworkError>) -> End {
+        let (end, pings, senders) = state.withLock { state -> (End, [Ping], [Waiter<Void>]) in
+            state.isOver = true
+            state.timer?.cancel()
+            (state.timer, state.pump) = (nil, nil)
+            let (pings, senders) = (state.pings, state.senders)
+            (state.pings, state.senders) = ([], [])
+            return (ending(of: state, outcome), pings, senders)
+        }
+        output.end()
+        for ping in pings { ping.answer.end(.failure(closedError)) }
+        for sender in senders { sender.end(.success(())) }
+        return end
+    }
+
+    private func ending(of state: State, _ outcome: Result<Void, NetworkError>) -> End {
+        if let failure = state.failure { return .lost(failure) }
+        if call.isCancelled, case .failure(let error) = outcome { return .lost(error) }
+        if let closing = state.closing, closing.isClean || state.hasSentClose { return .closed(closing) }
+        if case .failure(let error) = outcome { return .lost(error) }
+        return .lost(
+            NetworkError(
+                .connectionLost, message: "the server ended the connection without a close frame",
+                request: call.request, response: response))
+    }
+
+    // MARK: Keep-alive
+
+    private func keepAlive(_ interval: Duration) async {
+        var rule = KeepAlive(limit: options.missedPongs)
+        while true {
+            do { try await call.wait(interval) } catch { return }
+            let hadInput = state.withLock { state in
+                defer { state.hasInput = false }
+                return state.hasInput
+            }
+            switch rule.beat(hadInput: hadInput, isReaderBehind: inbox.holdsUpConnection) {
+            case .rest: break
+            case .ping: state.withLock { if !$0.hasSentClose { write(.ping, [], &$0) } }
+            case .lost:
+                return abort(
+                    NetworkError(
+                        .timeout(.idle),
+                        message: "the server answered none of \(rule.limit) pings, each \(interval) after the last",
+                        request: call.request, response: response))
+            }
+        }
+    }
+
+    /// The error for what needs an open connection.
+    var closedError: NetworkError {
+        let (failure, closing) = state.withLock { ($0.failure, $0.closing) }
+        if let failure { return failure }
+        let why = closing.map { " (\($0.code.rawValue))" } ?? ""
+        return NetworkError(
+            .connectionLost, message: "the WebSocket is closed\(why)", request: call.request, response: response)
+    }
+}

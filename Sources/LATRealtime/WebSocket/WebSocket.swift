@@ -1,0 +1,145 @@
+public import FoundationEssentials
+import LATNetworking
+import HTTPCore
+
+/// A WebSocket (RFC 6455): messages in both directions on one connection.
+///
+/// ```swift
+/// let socket = try await central.webSocket("wss://chat.example.org/room", protocols: ["chat.v2"])
+/// try await socket.send("hello")
+/// for try await message in socket.messages {
+///     if let text = message.text { print(text) }
+/// }
+/// ```
+///
+/// The connection passes what any call passes: headers, token, redirects, proxies, cookies, pins, limits. A reader that
+/// is slow makes the server wait, and a server that is slow makes `send` wait. Pings of the server are answered, and own
+/// pings notice a dead connection. The socket closes when it is released.
+public final class WebSocket: Sendable {
+    let session: SocketSession
+
+    init(_ session: SocketSession) { self.session = session }
+
+    deinit { session.close(.goingAway, "") }
+
+    // MARK: Receiving
+
+    /// The messages of the server, for one loop at a time. The loop ends when the socket is closed, by either side and
+    /// with any code: ``closing`` tells which. It throws when the connection is lost, or when the server breaks the
+    /// protocol.
+    public var messages: WebSocketMessages<Message> { WebSocketMessages(session: session) { $0 } }
+
+    /// The messages decoded from JSON, with the `Coding` of the call.
+    ///
+    /// ```swift
+    /// for try await price in socket.messages(of: Price.self) { … }
+    /// ```
+    ///
+    /// A message that cannot be decoded is thrown as an error of kind `decoding(path:)`; a later loop begins with the
+    /// message after it.
+    public func messages<Model: Decodable & Sendable>(of model: Model.Type) -> WebSocketMessages<Model> {
+        WebSocketMessages(session: session) { [coding = session.coding] in try $0.decode(model, coding) }
+    }
+
+    // MARK: Sending
+
+    /// Sends a message. Waits while more bytes than ``WebSocketOptions/sendBuffer`` wait to be sent; returns when the
+    /// message waits with them.
+    ///
+    /// Messages of several tasks never mix. The order is that of the calls in one task.
+    ///
+    /// - Throws: `NetworkError` when the socket is closed; `CancellationError` when the current task was cancelled before
+    ///   there was room, so that nothing was sent.
+    public func send(_ message: Message) async throws { try await session.send(message) }
+
+    /// Sends a text.
+    public func send(_ text: String) async throws { try await send(.text(text)) }
+
+    /// Sends bytes.
+    public func send(_ data: Data) async throws { try await send(.data(data)) }
+
+    /// Sends a value as a text of JSON, with the `Coding` of the call.
+    ///
+    /// - Throws: `NetworkError` of kind `invalidRequest` for a value that does not encode.
+    public func send(json value: some Encodable & Sendable) async throws {
+        var body = HTTPBody.json(value)
+        if let coding = session.coding { body = body.coded(by: coding) }
+        guard case .encoded(let encoder) = body.content else { return }
+        try await send(.text(String(decoding: try encoder.encode(), as: UTF8.self)))
+    }
+
+    /// How many bytes wait to be sent, with the heads of their frames.
+    public var bufferedAmount: Int { session.latest?.output.pendingCount ?? 0 }
+
+    /// Sends a ping, and waits for its pong.
+    ///
+    /// - Returns: the time between the two.
+    /// - Throws: as `send(_:)`.
+    @discardableResult
+    public func ping() async throws -> Duration { try await session.ping() }
+
+    // MARK: Closing
+
+    /// Closes the socket: sends a close frame after what waits to be sent, and waits for the server's, at most for
+    /// ``WebSocketOptions/closeTimeout``. Has no effect once the socket closes.
+    ///
+    /// - Parameters:
+    ///   - code: 1000 to 1003, 1007 to 1014, or 3000 to 4999. Default ``CloseCode/normal``.
+    ///   - reason: at most 123 bytes of UTF-8. Default empty.
+    /// - Returns: how the socket was closed, which may be by the server before this.
+    /// - Throws: `NetworkError` of kind `invalidRequest` for a code or a reason that cannot be sent.
+    @discardableResult
+    public func close(code: CloseCode = .normal, reason: String = "") async throws -> Closing {
+        guard code.mayBeSent else {
+            throw NetworkError(
+                .invalidRequest,
+                message: "the close code \(code.rawValue) cannot be sent; use 1000, or one from 3000 to 4999")
+        }
+        guard reason.utf8.count <= 123 else {
+            throw NetworkError(
+                .invalidRequest,
+                message: "the reason has \(reason.utf8.count) bytes, and a close frame has room for 123; shorten it")
+        }
+        session.close(code, reason)
+        await session.waitForEnd()
+        return session.closing ?? .lost
+    }
+
+    /// How the last connection was closed; `nil` before that.
+    public var closing: Closing? { session.closing }
+
+    // MARK: Watching
+
+    /// What the socket is doing now.
+    public var state: LiveState { session.state.current }
+
+    /// What the socket is doing, now and after every change, until it is closed. A slow reader misses states, but never
+    /// the latest.
+    public var states: AsyncStream<LiveState> { session.state.values() }
+
+    /// The subprotocol that the server chose among those offered; `nil` for none.
+    public var subprotocol: String? { session.latest?.agreement.subprotocol }
+
+    /// Whether messages may be compressed, because both sides want it.
+    public var isCompressed: Bool { session.latest?.agreement.compression != nil }
+
+    /// The answer to the newest handshake, without a body.
+    public var response: HTTPResponse? { session.latest?.response }
+}
+
+extension WebSocket.Message {
+    /// Decodes the JSON of the message.
+    func decode<Model: Decodable>(_ model: Model.Type, _ coding: CodingRules?) throws -> Model {
+        var response = HTTPResponse(status: 200, body: ResponseBody(data), url: "")
+        response.coding = coding
+        do {
+            return try response.decode(model)
+        } catch let error as NetworkError {
+            let reason = error.underlying.map { DecodingPath($0).reason } ?? error.message
+            var place = ""
+            if case .decoding(let path) = error.kind, !path.isEmpty { place = " at \(path)" }
+            throw NetworkError(
+                error.kind, message: "a message is not \(model)\(place): \(reason)", underlying: error.underlying)
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import LATNetworking
+
+/// How a WebSocket behaves, besides its request.
+///
+/// ```swift
+/// let options = WebSocketOptions(pingInterval: .seconds(15), reconnection: Reconnection())
+/// let socket = try await central.webSocket("wss://chat.example.org/room", options: options)
+/// ```
+public struct WebSocketOptions: Sendable {
+    /// What happens to messages when the connection is lost, with a ``reconnection``.
+    public enum Resend: Sendable, Hashable {
+        /// Nothing: a `send` without a connection throws.
+        case never
+        /// What had not left for the network is sent first on the next connection, and a `send` waits for it. What had
+        /// left may have arrived or not.
+        case unsent
+    }
+
+    /// Whether compressed messages are offered to the server (`permessage-deflate`, RFC 7692). Default `true`; messages
+    /// below 1 KiB are sent as they are.
+    public var compresses: Bool
+    /// The largest size of a message that is received, and of each of its frames, in bytes after decompression. A larger
+    /// one ends the connection with the code 1009. Default 16 MiB.
+    public var messageLimit: Int
+    /// How many bytes wait to be sent before `send` waits for room. Default 256 KiB.
+    public var sendBuffer: Int
+    /// The longest time of the opening handshake, with its redirects. The request's `timeout` replaces it. Default 30 s.
+    public var openTimeout: Duration
+    /// After what silence of the server a ping is sent. Default 30 s; `nil` for none.
+    public var pingInterval: Duration?
+    /// How many pings in a row may stay without any sign of life before the connection counts as lost. Default 2.
+    public var missedPongs: Int
+    /// How long the closing handshake may take. Default 10 s.
+    public var closeTimeout: Duration
+    /// When a lost connection is opened again. Default `nil`: never.
+    public var reconnection: Reconnection?
+    /// What happens to messages when the connection is lost. Default ``Resend/never``.
+    public var resend: Resend
+    /// Makes the messages that are sent first on each connection, such as subscriptions, before the socket counts as
+    /// open. Default `nil`: none.
+    public var greeting: (@Sendable () async throws -> [WebSocket.Message])?
+
+    /// Makes options. Each parameter has the default of its property.
+    public init(
+        compresses: Bool = true, messageLimit: Int = 16 << 20, sendBuffer: Int = 256 << 10,
+        openTimeout: Duration = .seconds(30), pingInterval: Duration? = .seconds(30), missedPongs: Int = 2,
+        closeTimeout: Duration = .seconds(10), reconnection: Reconnection? = nil, resend: Resend = .never,
+        greeting: (@Sendable () async throws -> [WebSocket.Message])? = nil
+    ) {
+        self.compresses = compresses
+        self.messageLimit = messageLimit
+        self.sendBuffer = sendBuffer
+        self.openTimeout = openTimeout
+        self.pingInterval = pingInterval
+        self.missedPongs = missedPongs
+        self.closeTimeout = closeTimeout
+        self.reconnection = reconnection
+        self.resend = resend
+        self.greeting = greeting
+    }
+
+    /// - Throws: `NetworkError` of kind `invalidRequest` that names the setting.
+    func check() throws(NetworkError) {
+        let numbers = [
+            ("messageLimit", messageLimit, 0), ("sendBuffer", sendBuffer, 1), ("missedPongs", missedPongs, 1),
+        ]
+        for (name, number, least) in numbers where number < least {
+            throw NetworkError(.invalidRequest, message: "\(name) is \(number); give \(least) or more")
+        }
+        let durations = [
+            ("openTimeout", openTimeout), ("pingInterval", pingInterval ?? .seconds(1)),
+            ("closeTimeout", closeTimeout),
+        ]
+        for (name, duration) in durations where duration <= .zero {
+            throw NetworkError(.invalidRequest, message: "\(name) is \(duration); give more than 0")
+        }
+    }
+}

@@ -1,0 +1,1 @@
+../../LATNetworkingTests/Support/Helpers.swift

@@ -1,0 +1,248 @@
+import FoundationEssentials
+import LATTesting
+import Testing
+
+@testable import LATRealtime
+
+/// Servers and networks that misbehave, and peers that are slow.
+@Suite(.timeLimit(.minutes(2))) struct WebSocketFaultTests {
+    private let manager: CentralRequestManager
+    private let server: MockServer
+
+    init() throws {
+        manager = try CentralRequestManager.make()
+        server = try MockServer()
+    }
+
+    private func outcome(
+        _ reply: MockReply, _ options: WebSocketOptions = WebSocketOptions()
+    ) async throws -> (messages: [WebSocket.Message], error: NetworkError?, closing: WebSocket.Closing?) {
+        server.enqueue(reply)
+        let socket = try await manager.webSocket(server.url("/"), options: options)
+        var messages: [WebSocket.Message] = []
+        do {
+            for try await message in socket.messages { messages.append(message) }
+            return (messages, nil, socket.closing)
+        } catch let error as NetworkError {
+            return (messages, error, socket.closing)
+        }
+    }
+
+    @Test func maskedFramesAreRefused() async throws {
+        let (messages, error, closing) = try await outcome(
+            .webSocket(.text("a"), .frame(opcode: 1, Data("b".utf8), isMasked: true), .receive(.max)))
+        #expect(messages == [.text("a")])
+        #expect(error?.kind == .protocolViolation && error?.message.contains("masked") == true)
+        #expect(closing?.code == .protocolError && closing?.isByServer == false)
+        try await server.waitForSocketMessages(1)
+        #expect(server.socketMessages.last?.kind == .close(code: 1002))
+        try await server.waitUntilDisconnected()
+    }
+
+    @Test func serverThatClosesWithoutAnAnswerIsALoss() async throws {
+        server.enqueue(.text("x").closing(afterBytes: 0))
+        let error = await #expect(throws: NetworkError.self) {
+            _ = try await manager.webSocket(server.url("/"), options: WebSocketOptions(openTimeout: .seconds(120)))
+        }
+        #expect(error?.kind == .connectionLost)
+    }
+
+    @Test func cutInsideAFrameIsALoss() async throws {
+        let (messages, error, _) = try await outcome(
+            .webSocket(.text("whole"), .bytes(Data([0x81, 10, 0x61, 0x62])), .cut))
+        #expect(messages == [.text("whole")])
+        #expect(error?.kind == .connectionLost)
+    }
+
+    @Test func compressedGarbageIsRefused() async throws {
+        let reply = MockReply.webSocket(.frame(opcode: 1, Data([0xFF, 0xFF, 0xFF]), reserved: 4), .receive(.max))
+            .header("Sec-WebSocket-Extensions", "permessage-deflate")
+        let (messages, error, closing) = try await outcome(reply)
+        #expect(messages.isEmpty)
+        #expect(error?.message.contains("cannot be opened") == true && closing?.code == .invalidContent)
+    }
+
+    @Test func bombIsStoppedAtTheLimit() async throws {
+        let limit = 1 << 20
+        for size in [limit, limit + 1, limit * 20] {
+            let deflater = try #require(Deflater(window: 15, resetsEachMessage: false))
+            let bomb = try #require([UInt8](repeating: 0, count: size).withUnsafeBytes { deflater.deflate($0) })
+            let reply = MockReply.webSocket(.frame(opcode: 2, Data(bomb), reserved: 4), .receive(.max))
+                .header("Sec-WebSocket-Extensions", "permessage-deflate; server_no_context_takeover")
+            if size == limit {
+                server.enqueue(reply)
+                let socket = try await manager.webSocket(
+                    server.url("/"), options: WebSocketOptions(messageLimit: limit))
+                var incoming = socket.messages.makeAsyncIterator()
+                #expect(try await incoming.next()?.byteCount == limit)
+                continue
+            }
+            let (messages, error, closing) = try await outcome(reply, WebSocketOptions(messageLimit: limit))
+            #expect(messages.isEmpty && error?.kind == .bodyTooLarge && closing?.code == .tooLarge, "\(size)")
+            #expect(error?.message.contains("\(limit) bytes") == true)
+        }
+    }
+
+    @Test func largeFrameIsRefusedByItsHead() async throws {
+        // The head alone: nothing of the message follows.
+        let (_, error, closing) = try await outcome(
+            .webSocket(.bytes(Data([0x82, 127, 0, 0, 0, 1, 0, 0, 0, 0])), .receive(.max)))
+        #expect(error?.kind == .bodyTooLarge && closing?.code == .tooLarge)
+    }
+
+    @Test func serverThatNeverClosesIsLeft() async throws {
+        server.enqueue(.webSocket(.text("a"), .stall))
+        let socket = try await manager.webSocket(
+            server.url("/"), options: WebSocketOptions(closeTimeout: .milliseconds(50)))
+        let closing = try await socket.close(code: 4002)
+        #expect(closing == .init(code: 4002, isByServer: false, isClean: false))
+        #expect(try await socket.all() == [.text("a")])
+        try await server.waitUntilDisconnected()
+    }
+
+    @Test func silenceIsNoticedByPings() async throws {
+        server.enqueue(.webSocket(.text("a"), .stall), .webSocket(.text("b"), .receive(.max)).pongs(.never))
+        for text in ["a", "b"] {
+            let socket = try await manager.webSocket(
+                server.url("/"), options: WebSocketOptions(pingInterval: .milliseconds(40), missedPongs: 2))
+            var messages: [WebSocket.Message] = []
+            let error = await failure { for try await message in socket.messages { messages.append(message) } }
+            #expect(messages == [.text(text)])
+            #expect(error?.kind == .timeout(.idle) && error?.message.contains("2 pings") == true)
+        }
+        try await server.waitUntilDisconnected()
+    }
+
+    @Test func slowPongsAreEnough() async throws {
+        server.enqueue(.webSocket { [.text($0.text)] }.pongs(.after(.milliseconds(150))))
+        let socket = try await manager.webSocket(
+            server.url("/"), options: WebSocketOptions(pingInterval: .milliseconds(100), missedPongs: 50))
+        #expect(try await socket.ping() >= .milliseconds(150))
+        try await server.waitForSocketMessages(4)
+        #expect(socket.state == .open)
+        try await socket.close()
+    }
+
+    @Test func readerThatIsSlowHoldsTheServer() async throws {
+        let size = 64 << 10
+        let count = 2_000
+        server.enqueue(.webSocket(.repeated([.data(Data(count: size))], count: count)))
+        let socket = try await manager.webSocket(
+            server.url("/"), options: WebSocketOptions(pingInterval: .milliseconds(20), missedPongs: 1))
+        var sent = Int64(-1)
+        // The server is stopped by the full buffers of both systems, and the pings that nobody answers do no harm.
+        try await eventually {
+            let now = server.sentBytes
+            defer { sent = now }
+            if now == sent, now > 0 { try await Task.sleep(for: .milliseconds(200)) }
+            return now == sent && server.sentBytes == now && now > 0
+        }
+        #expect(server.sentBytes < Int64(size) * Int64(count) / 2)
+        var received = 0
+        for try await message in socket.messages { received += message.byteCount }
+        #expect(received == size * count)
+    }
+
+    @Test func senderWaitsForASlowServer() async throws {
+        server.enqueue(.webSocket(.stall))
+        let socket = try await manager.webSocket(
+            server.url("/"), options: WebSocketOptions(sendBuffer: 100_000, closeTimeout: .milliseconds(50)))
+        let sent = Log<Int>()
+        let sender = Task {
+            for number in 0..<10_000 {
+                try await socket.send(Data(count: 50_000))
+                sent.append(number)
+            }
+        }
+        try await eventually { socket.bufferedAmount >= 100_000 }
+        #expect(socket.bufferedAmount < 200_000)
+        sender.cancel()
+        _ = await sender.result
+        #expect(sent.count < 1_000)
+        // A cancelled send has sent nothing, and the others wait no longer when the socket is closed.
+        let late = Task { try await socket.send("late") }
+        try await socket.close()
+        #expect(await failure { try await late.value }?.kind == .connectionLost)
+        #expect(socket.bufferedAmount == 0)
+    }
+
+    @Test func messagesOfManyTasksNeverMix() async throws {
+        server.enqueue(.webSocket { _ in [] })
+        let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(sendBuffer: 20_000))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for task in 0..<20 {
+                group.addTask {
+                    for number in 0..<20 {
+                        let letter = UInt8(ascii: "a") + UInt8(task)
+                        try await socket.send(
+                            String(decoding: [UInt8](repeating: letter, count: 3_000 + number), as: UTF8.self))
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        try await socket.close()
+        let texts = server.socketMessages.filter { $0.kind == .text }.map(\.text)
+        #expect(texts.count == 400)
+        #expect(texts.allSatisfy { Set($0.utf8).count == 1 })
+        // The messages of one task are in order.
+        for letter in "abcdefghijklmnopqrst" {
+            #expect(texts.filter { $0.first == letter }.map(\.utf8.count) == Array(3_000..<3_020))
+        }
+    }
+
+    @Test func cancellationEndsTheSocket() async throws {
+        server.enqueue(.webSocket(.text("a"), .stall), .webSocket(.text("b"), .stall))
+        let tagged = try await manager.webSocket(server.url("/"), tag: "live")
+        let other = try await manager.webSocket(server.url("/"))
+        manager.cancelRequests(.tag("live"))
+        #expect(await failure { _ = try await tagged.all() }?.kind == .cancelled)
+        #expect(other.state == .open)
+        // A reader that is cancelled leaves the socket open.
+        let reader = Task { try await other.all() }
+        reader.cancel()
+        await #expect(throws: CancellationError.self) { try await reader.value }
+        #expect(other.state == .open)
+    }
+
+    @Test func openingEndsInTime() async throws {
+        server.enqueue(.webSocket().stalling(.start), .webSocket().stalling(.start))
+        let late = await failure {
+            _ = try await manager.webSocket(
+                server.url("/"), options: WebSocketOptions(openTimeout: .milliseconds(50)))
+        }
+        #expect(late?.kind == .timeout(.total))
+        var request = HTTPRequest("GET", server.url("/"))
+        request.timeout = .milliseconds(60)
+        #expect(await failure { _ = try await manager.webSocket(request) }?.message.contains("0.06") == true)
+        try await server.waitUntilDisconnected()
+    }
+
+    @Test func floodOfPingsIsAnswered() async throws {
+        server.enqueue(.webSocket(.repeated([.ping("x")], count: 20_000), .text("end"), .close(1000)))
+        let socket = try await manager.webSocket(server.url("/"))
+        #expect(try await socket.all() == [.text("end")])
+        #expect(socket.closing?.isClean == true)
+    }
+
+    @Test func manySocketsAreOpenAtOnce() async throws {
+        server.fallback { _ in .webSocket { [.text($0.text)] } }
+        let manager = try CentralRequestManager.make { $0.maxConnectionsPerHost = 1 }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<200 {
+                group.addTask { [url = server.url("/")] in
+                    let socket = try await manager.webSocket(url)
+                    var incoming = socket.messages.makeAsyncIterator()
+                    for round in 0..<5 {
+                        try await socket.send("\(number) \(round)")
+                        #expect(try await incoming.next() == .text("\(number) \(round)"))
+                    }
+                    #expect(try await socket.close().isClean)
+                }
+            }
+            try await group.waitForAll()
+        }
+        await manager.shutdown()
+        #expect(await manager.gauges?.sockets == 0)
+    }
+}

@@ -1,0 +1,122 @@
+import FoundationEssentials
+import LATTesting
+import Testing
+
+@testable import LATRealtime
+
+@Suite(.timeLimit(.minutes(2))) struct WebSocketReconnectionTests {
+    private let manager: CentralRequestManager
+    private let server: MockServer
+
+    init() throws {
+        manager = try CentralRequestManager.make()
+        server = try MockServer()
+    }
+
+    @Test func lostConnectionIsOpenedAgain() async throws {
+        server.enqueue(
+            .webSocket(.text("a"), .cut), .status(503), .webSocket(.text("b"), .close(1012)),
+            .webSocket(.text("c"), .close(1000)))
+        var reconnection = Reconnection.quick
+        reconnection.statuses = [503]
+        let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: reconnection))
+        let states = socket.states
+        #expect(try await socket.all() == [.text("a"), .text("b"), .text("c")])
+        #expect(server.requestCount == 4)
+        #expect(socket.closing?.code == .normal)
+        var last: LiveState?
+        for await state in states { last = state }
+        #expect(last == .closed)
+        // Each handshake has a key of its own.
+        #expect(Set(server.requests.map { $0.headers["Sec-WebSocket-Key"] }).count == 4)
+    }
+
+    @Test(arguments: [1000, 1003, 1008, 4000]) func thatIsNotForEveryCode(_ code: Int) async throws {
+        server.enqueue(.webSocket(.text("a"), .close(code)), .webSocket(.text("never")))
+        let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: .quick))
+        #expect(try await socket.all() == [.text("a")])
+        #expect(server.requestCount == 1)
+        #expect(socket.closing?.code.rawValue == UInt16(code))
+    }
+
+    @Test func firstConnectionIsTriedAgain() async throws {
+        server.enqueue(.text("x").closing(afterBytes: 0), .webSocket(.text("a"), .close(1000)))
+        let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: .quick))
+        #expect(try await socket.all() == [.text("a")])
+    }
+
+    @Test func attemptsHaveAnEnd() async throws {
+        let closed = try ClosedPort()
+        var reconnection = Reconnection.quick
+        reconnection.attempts = 3
+        let error = await failure {
+            _ = try await manager.webSocket(
+                closed.url(), options: WebSocketOptions(reconnection: reconnection))
+        }
+        #expect(error?.kind == .connect)
+    }
+
+    @Test func greetingComesFirstOnEachConnection() async throws {
+        server.enqueue(
+            .webSocket(.receive(2), .text("a"), .cut), .webSocket(.receive(2), .text("b"), .close(1000)))
+        let socket = try await manager.webSocket(
+            server.url("/"),
+            options: WebSocketOptions(
+                reconnection: .quick, greeting: { [.text("subscribe"), .data(Data([1]))] }))
+        #expect(try await socket.all() == [.text("a"), .text("b")])
+        let first = server.socketMessages.filter { $0.connection == 1 }.prefix(2).map(\.text)
+        let second = server.socketMessages.filter { $0.connection == 2 }.prefix(2).map(\.text)
+        #expect(first == ["subscribe", "\u{1}"] && second == first)
+    }
+
+    @Test func messagesWaitForTheNextConnection() async throws {
+        server.enqueue(.webSocket(.text("a"), .cut), .webSocket { [.text($0.text)] })
+        let socket = try await manager.webSocket(
+            server.url("/"),
+            options: WebSocketOptions(
+                reconnection: Reconnection(firstWait: .milliseconds(300), longestWait: .milliseconds(300)),
+                resend: .unsent))
+        var incoming = socket.messages.makeAsyncIterator()
+        #expect(try await incoming.next() == .text("a"))
+        try await eventually { socket.state != .open }
+        try await socket.send("b")
+        #expect(try await incoming.next() == .text("b"))
+        try await socket.close()
+    }
+
+    @Test func withoutThatPolicySendFails() async throws {
+        server.enqueue(.webSocket(.text("a"), .cut))
+        let wait = Reconnection(firstWait: .seconds(60), longestWait: .seconds(60))
+        let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: wait))
+        var incoming = socket.messages.makeAsyncIterator()
+        #expect(try await incoming.next() == .text("a"))
+        try await eventually { if case .waiting = socket.state { true } else { false } }
+        #expect(await failure { try await socket.send("b") }?.kind == .connectionLost)
+        // A close ends the wait.
+        try await socket.close()
+        #expect(socket.state == .closed)
+    }
+
+    @Test func socketIsOneCallForObservers() async throws {
+        let accessory = CountingAccessory()
+        let manager = try CentralRequestManager.make { $0.accessories = [accessory] }
+        server.enqueue(.webSocket(.text("a"), .cut), .webSocket(.text("b"), .close(1000)))
+        let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: .quick))
+        _ = try await socket.all()
+        try await eventually { accessory.events.count == 4 }
+        #expect(accessory.events.elements == ["willStart", "didStart", "willFinish", "didFinish"])
+    }
+
+    private final class CountingAccessory: RequestAccessory {
+        let events = Log<String>()
+
+        func willStart(_ call: ObservedCall) { events.append("willStart") }
+        func didStart(_ call: ObservedCall) { events.append("didStart") }
+        func willFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
+            events.append("willFinish")
+        }
+        func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
+            events.append("didFinish")
+        }
+    }
+}
