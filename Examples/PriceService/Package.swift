@@ -1,17 +1,18 @@
 // swift-tools-version: 6.0
 import PackageDescription
 
-// A package outside the SDK, like that of a user: calls whose results are stored for use without a network.
+// A package outside the SDK, like that of a user: a service, with the plugin that makes names of its table.
 let package = Package(
-    name: "OfflineList",
+    name: "PriceService",
     dependencies: [.package(name: "LATNetworking", path: "../..")],
     targets: [
         .executableTarget(
-            name: "OfflineList",
+            name: "PriceService",
             dependencies: [
                 .product(name: "LATNetworking", package: "LATNetworking"),
-                .product(name: "LATStorage", package: "LATNetworking"),
+                // For the rehearsal alone.
                 .product(name: "LATTesting", package: "LATNetworking"),
-            ])
+            ],
+            plugins: [.plugin(name: "DomainTablePlugin", package: "LATNetworking")])
     ]
 )

@@ -1,0 +1,49 @@
+import Foundation
+import PackagePlugin
+
+/// Makes one Swift file of each page of documentation, and of the documentation comments of each module, so that the
+/// compiler checks all samples. Only the target DocumentationTests uses it.
+@main
+struct SnippetPlugin: BuildToolPlugin {
+    /// The modules that apps import.
+    private static let modules = [
+        "CurlTransport", "HTTPCore", "LATNetworking", "LATStorage", "LATTesting", "ResponseCache",
+    ]
+
+    func createBuildCommands(context: PluginContext, target: Target) async throws -> [Command] {
+        let root = context.package.directoryURL
+        let pages = try Self.pages(root)
+        let sources = pages.map { page in
+            let name = page.dropLast(".md".count).map { $0.isLetter || $0.isNumber ? $0 : "_" }
+            return context.pluginWorkDirectoryURL.appending(path: String(name) + ".swift")
+        }
+        let modules = Self.modules.map { "Sources/\($0)" }
+        let comments = Self.modules.map { context.pluginWorkDirectoryURL.appending(path: "\($0)Comments.swift") }
+        let files = try modules.flatMap { try Self.files(in: $0, root, ".swift") }
+        let list = context.pluginWorkDirectoryURL.appending(path: "Pages.swift")
+        return [
+            .buildCommand(
+                displayName: "Samples of \(pages.count) pages and \(modules.count) modules",
+                executable: try context.tool(named: "SnippetGenerator").url,
+                arguments: [root.path, list.path] + zip(pages + modules, sources + comments).flatMap { [$0, $1.path] },
+                inputFiles: (pages + files).map { root.appending(path: $0) },
+                outputFiles: [list] + sources + comments)
+        ]
+    }
+
+    /// The paths of all pages, relative to the package.
+    private static func pages(_ root: URL) throws -> [String] {
+        func markdown(in folder: String) throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: root.appending(path: folder).path)
+                .filter { $0.hasSuffix(".md") }.map { folder.isEmpty ? $0 : "\(folder)/\($0)" }
+        }
+        let catalogs = try files(in: "Sources", root, ".docc")
+        return try (["", "Documentation"] + catalogs).flatMap(markdown).sorted()
+    }
+
+    /// The paths of the files and folders below a folder that end in this way, relative to the package.
+    private static func files(in folder: String, _ root: URL, _ ending: String) throws -> [String] {
+        try FileManager.default.subpathsOfDirectory(atPath: root.appending(path: folder).path)
+            .filter { $0.hasSuffix(ending) }.sorted().map { "\(folder)/\($0)" }
+    }
+}

@@ -1,0 +1,59 @@
+import FoundationEssentials
+import LATNetworking
+import LATStorage
+import LATTesting
+import ResponseCache
+
+// What the samples of the pages take as given: the values and types of an app. A sample that declares a name of its own
+// uses that; what only one page needs is in a comment `<!-- given … -->` of the page. The samples are compiled and, but
+// for those of Recipes.md, never run, so each of these must only have the right type.
+
+/// A value of which only the type matters.
+func given<Value>() -> Value { preconditionFailure("samples are not run") }
+
+nonisolated(unsafe) var configuration = CentralRequestManager.Configuration()
+nonisolated(unsafe) var c = CentralRequestManager.Configuration()
+nonisolated(unsafe) var request = HTTPRequest("GET", url)
+let central = CentralRequestManager.shared
+let manager = CentralRequestManager.shared
+let url = "https://api.example.org/"
+let task: RequestTask = central.startRequest("GET", url, success: { _, _ in }, failure: { _, _ in })
+let upload = central.upload(url, files: photos)
+let download = central.download(url, to: "/tmp/big.iso")
+
+let error = NetworkError(.other, message: "")
+let incoming = HTTPRequest("GET", url)
+nonisolated(unsafe) let response = HTTPResponse(status: 200, url: url)
+
+let server = given() as MockServer
+let client = Client()
+let store = given() as ObjectStore
+let tasks = [task]
+let table = given() as DomainTable
+let digest = (value: "", name: "")
+let entry = CacheEntry(
+    key: CacheKey(primary: "a"), method: "GET", url: url, status: 200, headers: [:], requestTime: Date(),
+    responseTime: Date())
+
+let data = Data()
+let old = data, new = data, newest = data
+let png = data
+let photos: [UploadFile] = []
+let rows = AsyncStream<Data> { $0.finish() }
+func makeRows() -> AsyncStream<Data> { rows }
+let key = data, secret = data
+let password = "open sesame"
+let path = "/tmp/file"
+
+let tokens = Tokens()
+let session = Session(token: "")
+let profile = Profile()
+let ids = [1, 2, 3]
+let order = Order(number: 7)
+let user = User(id: 1, name: "Ada", age: 36)
+let users = [user]
+
+/// Shows a value to the user of the app.
+func show(_ value: some Sendable) {}
+
+func sign(_ request: HTTPRequest) -> String { request.url }

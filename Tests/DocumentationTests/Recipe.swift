@@ -1,0 +1,132 @@
+import Foundation
+import LATNetworking
+import LATTesting
+import Synchronization
+import Testing
+
+/// A sample of Documentation/Recipes.md.
+struct Recipe: Sendable, CustomTestStringConvertible {
+    /// The heading above.
+    var title: String
+    /// The line of the page.
+    var line: Int
+    /// Runs the sample with a manager, the address of a ``RecipeServer``, and a temporary folder.
+    var run: @Sendable (_ central: CentralRequestManager, _ server: String, _ folder: String) async throws -> Void
+
+    var testDescription: String { "\(title) (line \(line))" }
+}
+
+/// The server of the recipes.
+///
+/// | path | answer |
+/// |---|---|
+/// | `/get`, `/post`, `/put`, `/delete`, `/anything/…` | what was asked for, in JSON, as httpbin does it |
+/// | `/users`, `/users/{id}` | users: `id`, `name`, `age` |
+/// | `/orders`, `/orders/{id}` | an order: `id`, `product`, `count`; 201 to a POST |
+/// | `/private` | 401 without `Authorization: Bearer` and the token of `/login` |
+/// | `/login` | `{"token": …}` |
+/// | `/status/{code}` | that status |
+/// | `/slow` | nothing, until the client leaves |
+/// | `/flaky` | 503, then 200, in turn |
+/// | `/redirect` | 302 to `/get` |
+/// | `/page?number=N` | three numbers of a list of three pages, with the next one in `Link` |
+/// | `/lines` | ten lines of JSON |
+/// | `/events` | three server-sent events |
+/// | `/big` | 1 MiB with an `ETag`, ranges and 304 |
+/// | `/image.png` | a picture of one pixel |
+/// | `/upload` | how many bytes came, and their media type |
+/// | `/cached` | an answer that is good for a minute |
+final class RecipeServer: Sendable {
+    private static let token = "fresh"
+    private static let tag = #""v1""#
+    private static let big = Data((0..<1 << 20).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+    private static let image = Data(
+        base64Encoded:
+            "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
+
+    let server: MockServer
+    private let flaky = Mutex(0)
+
+    /// The address, without a slash at its end.
+    var url: String { server.baseURL }
+
+    init() throws {
+        server = try MockServer()
+        for path in ["/get", "/post", "/put", "/patch", "/delete", "/anything"] { server.echo(path: path) }
+        addContent()
+        addOutcomes()
+        addFiles()
+    }
+
+    private func addContent() {
+        server.route("GET", "/users") { _ in .json("[\(Self.user("1")), \(Self.user("2"))]") }
+        server.route("GET", "/users/{id}") { .json(Self.user($0.pathParameters["id"] ?? "0")) }
+        server.route("PUT", "/users/{id}") { .json($0.text) }
+        for (path, status) in [("/orders", 201), ("/orders/{id}", 200)] {
+            server.route("*", path) { request in
+                let id = request.pathParameters["id"] ?? "1"
+                return .json(#"{"id": \#(id), "product": "tea", "count": 2}"#, status: status)
+            }
+        }
+        server.route("GET", "/page") { request in
+            let number = Int(request.query("number") ?? "1") ?? 1
+            let reply = MockReply.json("[\(number * 3 - 2), \(number * 3 - 1), \(number * 3)]")
+            return number < 3 ? reply.header("Link", "</page?number=\(number + 1)>; rel=\"next\"") : reply
+        }
+        server.route("GET", "/lines") { _ in .chunked((1...10).map { Data("{\"number\": \($0)}\n".utf8) }) }
+        server.route("GET", "/events") { _ in
+            let events = (1...3).map { Data("id: \($0)\ndata: {\"number\": \($0)}\n\n".utf8) }
+            return .chunked(events, contentType: "text/event-stream")
+        }
+        server.route("GET", "/cached") { _ in
+            .json(#"{"cached": true}"#).header("Cache-Control", "max-age=60").header("ETag", Self.tag)
+        }
+    }
+
+    private func addOutcomes() {
+        server.route("*", "/login") { _ in .json(#"{"token": "\#(Self.token)"}"#) }
+        server.route("*", "/private") { request in
+            request.headers["Authorization"] == "Bearer \(Self.token)"
+                ? .json(#"{"private": true}"#)
+                : .text("sign in first", status: 401).header("WWW-Authenticate", "Bearer")
+        }
+        server.route("*", "/status/{code}") { request in
+            let status = request.pathParameters["code"].flatMap { Int($0) } ?? 404
+            return .text("status \(status)", status: status)
+        }
+        server.route("*", "/slow") { _ in .text("late").stalling(.start) }
+        server.route("*", "/flaky") { [weak self] _ in
+            let isRefused = self?.flaky.withLock { count in
+                count += 1
+                return !count.isMultiple(of: 2)
+            }
+            return isRefused == true ? .text("try again", status: 503) : .json(#"{"steady": true}"#)
+        }
+        server.route("*", "/redirect") { _ in .redirect(to: "/get") }
+    }
+
+    private func addFiles() {
+        server.route("*", "/big") { request in
+            let reply: MockReply
+            let last = Self.big.count - 1
+            let bounds = request.headers["Range"]?.dropFirst("bytes=".count).split(
+                separator: "-", omittingEmptySubsequences: false)
+            if request.headers["If-None-Match"] == Self.tag {
+                reply = .status(304)
+            } else if let bounds, let start = Int(bounds[0]), request.headers["If-Range"] ?? Self.tag == Self.tag {
+                let end = min(Int(bounds[1]) ?? last, last)
+                reply = .data(Self.big[start...end], contentType: "application/octet-stream", status: 206)
+                    .header("Content-Range", "bytes \(start)-\(end)/\(last + 1)")
+            } else {
+                reply = .data(Self.big, contentType: "application/octet-stream")
+            }
+            return reply.header("ETag", Self.tag).header("Accept-Ranges", "bytes")
+        }
+        server.route("GET", "/image.png") { _ in .data(Self.image ?? Data(), contentType: "image/png") }
+        server.route("*", "/upload") { request in
+            .json(#"{"bytes": \#(request.bodyByteCount), "type": "\#(request.headers["Content-Type"] ?? "")"}"#)
+        }
+    }
+
+    private static func user(_ id: String) -> String { #"{"id": \#(id), "name": "Ada", "age": 36}"# }
+}
