@@ -49,18 +49,26 @@ struct Invocation {
             command = VersionCommand()
         case "--help", "-h":
             command = HelpCommand(topic: nil)
-        case _ where first.hasPrefix("-"):
+        case _ where first.hasPrefix("-") && !ArgumentParser(options: RequestCommand.options).knows(first):
             throw UsageError(
                 "unknown option \(SafeText.line(first)) before the command; lat help lists the commands")
         default:
-            let type = try Commands.named(first)
+            // A URL or a method means a request, whose options may come first.
+            let isRequest = first.hasPrefix("-") || !Commands.isNamed(first) && RequestLine.begins(with: first)
+            let type = try isRequest ? RequestCommand.self : Commands.named(first)
             let parser = ArgumentParser(options: type.options + [.help])
-            let rest = Array(arguments.dropFirst())
+            let rest = Array(isRequest ? arguments : Array(arguments.dropFirst()))
             // A request for help is answered even when the rest of the line is wrong.
             if rest.prefix(while: { $0 != "--" }).contains(where: Option.help.isNamed) {
                 command = HelpCommand(topic: type)
             } else {
-                command = try type.init(try parser.parse(rest))
+                let parsed = try parser.parse(rest)
+                if first.hasPrefix("-"), let name = parsed.operands.first, Commands.isNamed(name) {
+                    throw UsageError(
+                        "\(SafeText.line(first)) stands before the command; write lat \(name) first, and options after it"
+                    )
+                }
+                command = try type.init(parsed)
             }
         }
     }

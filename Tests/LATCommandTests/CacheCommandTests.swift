@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (["cache"], "the action is missing; write lat cache report or lat cache clear --all"),
+        (["cache"], "the action is missing; write lat cache report, explain URL or clear SELECTION"),
         (["cache", "claer"], "lat cache knows no \"claer\"; did you mean clear?"),
         (["cache", "clear"], "the selection is missing; write lat cache clear --prefix TEXT, or --all"),
         (["cache", "clear", "--all", "--url", "u"], "clear takes one selection; run it once for each"),
@@ -74,11 +74,12 @@ import Testing
     }
 
     @Test func explainArgumentsAreParsed() throws {
-        let plain = CacheCommand.URLQuestion(url: "u", policy: .http, headers: [:])
-        #expect(try cache("explain", "u").action == .explain(plain))
-        let full = CacheCommand.URLQuestion(url: "u", policy: .cacheOnly, headers: ["A": "b"], user: "ada")
+        let plain = CacheCommand.URLQuestion(url: "http://u/", policy: .http, headers: [:])
+        #expect(try cache("explain", "http://u/").action == .explain(plain))
+        let full = CacheCommand.URLQuestion(url: "http://u/", policy: .cacheOnly, headers: ["A": "b"], user: "ada")
         #expect(
-            try cache("explain", "u", "--cache", "cacheOnly", "-H", "A: b", "--user", "ada").action == .explain(full))
+            try cache("explain", "http://u/", "--cache", "cacheOnly", "-H", "A: b", "--user", "ada").action
+                == .explain(full))
     }
 
     @Test func explainShowsTheVerdictOfARequest() async throws {
@@ -120,8 +121,8 @@ import Testing
             key: CacheKey(primary: "k"), method: "GET", url: "http://h/", status: 200, headers: [:],
             requestTime: Date(), responseTime: Date())
         try await store.writer(for: entry).commit()
-        let told = try await LatProcess.run(
+        let result = try await LatProcess.run(
             ["cache", "explain", "http://h/", "--directory", "cache"], in: folder.path)
-        #expect(told.text.hasSuffix("the cache is encrypted: its entries for this URL need the key\n"))
+        #expect(result.text.hasSuffix("the cache is encrypted: its entries for this URL need the key\n"))
     }
 }

@@ -42,6 +42,8 @@ final class LatProcess: Sendable {
 
     private let state = Mutex(State())
     private let identifier: pid_t
+    /// The end of the pseudoterminal at which a person would sit; `nil` without one.
+    private let keyboard: Int32?
 
     /// Starts the process without the proxies and colours of the test's environment.
     ///
@@ -49,13 +51,16 @@ final class LatProcess: Sendable {
     ///   - input: The content of standard input.
     ///   - columns: The width of a pseudoterminal for standard output and standard error, whose whole text is in
     ///     ``Result/out``. `nil` for pipes.
+    ///   - isTyped: Whether the pseudoterminal is standard input too, and the process's own terminal, so that
+    ///     ``type(_:)`` reaches it. Needs `columns`.
     ///   - closesOutput: Whether the reading end of standard output is closed.
     ///   - folder: The current folder; `nil` for the folder of the tests.
     ///   - launcher: A command that starts the process, such as `ip netns exec`.
     ///   - program: The program to run instead of `lat`.
     init(
         _ arguments: [String], input: String = "", environment: [String: String] = [:], columns: UInt16? = nil,
-        closesOutput: Bool = false, in folder: String? = nil, launcher: [String] = [], program: String? = nil
+        isTyped: Bool = false, closesOutput: Bool = false, in folder: String? = nil, launcher: [String] = [],
+        program: String? = nil
     ) throws {
         var variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm"]
         // Loads the same libcurl as the tests, with `scripts/test --libcurl 8` too.
@@ -66,16 +71,18 @@ final class LatProcess: Sendable {
         variables.merge(environment) { $1 }
         let (identifier, out, err) = try Self.starting.withLock { _ -> (pid_t, Int32, Int32?) in
             let input = try Self.pipe(holding: input)
-            let out = try columns.map { try Self.openTerminal($0) } ?? Self.openPipe()
+            let terminal = try columns.map { try Self.openTerminal($0) }
+            let out = try terminal.map { (reading: $0.reading, writing: $0.writing) } ?? Self.openPipe()
             let err = columns == nil ? try Self.openPipe() : nil
             defer { for end in [input, out.writing, err?.writing ?? -1] { close(end) } }
             let descriptors = [input, out.writing, err?.writing ?? out.writing]
-            return (
-                try Self.spawn(launcher + [program ?? Self.path] + arguments, variables, descriptors, folder),
-                out.reading, err?.reading
-            )
+            let identifier = try Self.spawn(
+                launcher + [program ?? Self.path] + arguments, variables, descriptors, folder,
+                terminal: isTyped ? terminal?.name : nil)
+            return (identifier, out.reading, err?.reading)
         }
         self.identifier = identifier
+        keyboard = isTyped ? out : nil
         if closesOutput { close(out) } else { read(out) { $0.out.append(contentsOf: $1) } }
         if let err { read(err) { $0.err.append(contentsOf: $1) } }
         waitForExit()
@@ -131,6 +138,13 @@ final class LatProcess: Sendable {
     }
 
     func send(signal: Int32) { kill(identifier, signal) }
+
+    /// Types a text on the terminal. `\u{3}` is Ctrl-C, `\u{4}` is Ctrl-D.
+    func type(_ text: String) {
+        guard let keyboard else { return }
+        var text = text
+        text.withUTF8 { _ = write(keyboard, $0.baseAddress, $0.count) }
+    }
 
     // MARK: Waiting
 
@@ -198,7 +212,7 @@ final class LatProcess: Sendable {
     // MARK: Starting
 
     /// `lat` is in the folder of the tests' bundle.
-    private static let path: String = {
+    static let path: String = {
         var buffer = [CChar](repeating: 0, count: 4_096)
         let count = readlink("/proc/self/exe", &buffer, buffer.count)
         let bundle = String(decoding: buffer[..<max(0, count)].map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -206,7 +220,8 @@ final class LatProcess: Sendable {
     }()
 
     private static func spawn(
-        _ words: [String], _ environment: [String: String], _ descriptors: [Int32], _ folder: String?
+        _ words: [String], _ environment: [String: String], _ descriptors: [Int32], _ folder: String?,
+        terminal: String? = nil
     ) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -214,6 +229,8 @@ final class LatProcess: Sendable {
         for (number, descriptor) in descriptors.enumerated() {
             posix_spawn_file_actions_adddup2(&actions, descriptor, Int32(number))
         }
+        // The terminal that the leader of a new session opens first becomes the session's own.
+        if let terminal { posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, terminal, O_RDWR, 0) }
         // A background shell may ignore SIGINT, which child processes inherit.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -225,7 +242,9 @@ final class LatProcess: Sendable {
         var blocked = sigset_t()
         sigemptyset(&blocked)
         posix_spawnattr_setsigmask(&attributes, &blocked)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
+        // POSIX_SPAWN_SETSID, which Swift does not import.
+        let newSession: Int32 = terminal == nil ? 0 : 0x80
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | newSession))
 
         // Swift does not import the function that sets the folder of a child process, so env(1) sets it and then
         // becomes the child.
@@ -260,7 +279,7 @@ final class LatProcess: Sendable {
     }
 
     /// A pseudoterminal (pty(7)): text written to one end is read from the other.
-    private static func openTerminal(_ columns: UInt16) throws -> (reading: Int32, writing: Int32) {
+    private static func openTerminal(_ columns: UInt16) throws -> (reading: Int32, writing: Int32, name: String) {
         // TIOCSPTLCK and TIOCGPTN are macros that Swift does not import.
         let (setLock, getNumber): (UInt, UInt) = (0x4004_5431, 0x8004_5430)
         let outer = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
@@ -269,10 +288,11 @@ final class LatProcess: Sendable {
         guard outer >= 0, ioctl(outer, setLock, &isLocked) == 0, ioctl(outer, getNumber, &number) == 0 else {
             throw Failure(what: "no terminal, errno \(errno)")
         }
-        let inner = open("/dev/pts/\(number)", O_RDWR | O_NOCTTY | O_CLOEXEC)
+        let name = "/dev/pts/\(number)"
+        let inner = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)
         guard inner >= 0 else { throw Failure(what: "no terminal, errno \(errno)") }
         var size = winsize(ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
         _ = ioctl(outer, UInt(TIOCSWINSZ), &size)
-        return (outer, inner)
+        return (outer, inner, name)
     }
 }

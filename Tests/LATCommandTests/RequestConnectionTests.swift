@@ -68,13 +68,13 @@ import Testing
     }
 
     @Test(arguments: [
-        (["--doh", "http://a/"], 2, "nameResolver"), (["--dns-servers", "dns.example"], 2, "nameResolver"),
-        (["--interface", "eth99"], 2, "connectionSource"), (["--interface", "192.0.2.7"], 2, "connectionSource"),
-        (["--netrc-file", "/no/such"], 2, "netrc"), (["--hsts", "/no/such/file"], 2, "hsts"),
+        (["--doh", "http://a/"], 2, "lat: --doh: \""), (["--dns-servers", "dns.example"], 2, "lat: --dns-servers: \""),
+        (["--interface", "eth99"], 2, "lat: --interface: "), (["--interface", "192.0.2.7"], 2, "lat: --interface: "),
+        (["--netrc-file", "/no/such"], 2, "lat: --netrc-file: "), (["--hsts", "/no/such/file"], 2, "lat: --hsts: "),
         (["--local-port", "9-2"], 2, "--local-port"), (["--local-port", "x"], 2, "--local-port"),
         (["--limit-rate", "0"], 2, "--limit-rate"), (["--limit-rate", "fast"], 2, "--limit-rate"),
-        (["--prewarm", "0"], 2, "--prewarm"), (["--ca", "/no/such/file"], 2, "tls.caFile"),
-        (["--key-log", "/no/such/keys"], 2, "tls.keyLog"),
+        (["--prewarm", "0"], 2, "--prewarm"), (["--ca", "/no/such/file"], 2, "lat: --ca \"/no/such/file\""),
+        (["--key-log", "/no/such/keys"], 2, "lat: --key-log \"/no/such/keys\""),
         (["--doh", "https://a/", "--dns-servers", "1.1.1.1"], 2, "--dns-servers"),
         (["--happy-eyeballs", "soon"], 2, "--happy-eyeballs"), (["--trailer", "none"], 2, "--trailer"),
     ])

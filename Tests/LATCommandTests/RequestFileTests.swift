@@ -113,3 +113,40 @@ import Testing
         }.joined()
     }
 }
+
+/// `lat request --har FILE`.
+@Suite(.timeLimit(.minutes(1))) struct RequestHARTests {
+    @Test func fileHasEveryExchangeAndNoSecret() async throws {
+        let server = try MockServer()
+        server.enqueue(.redirect(to: "/end"), .json(#"{"token":"hidden","a":1}"#))
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "calls.har")
+        let result = try await LatProcess(
+            ["request", "GET", server.url("/start?api_key=hidden"), "--bearer", "hidden", "--har", path]
+        ).result
+        #expect(result.exitCode == 0)
+        #expect(result.text.contains(#""token""#))
+        let file = try #require(directory.read("calls.har"))
+        let text = String(decoding: file, as: UTF8.self)
+        #expect(!text.contains("hidden"))
+        #expect(text.contains(#"\"a\":1"#))
+        #expect(text.split(separator: "startedDateTime").count == 3)
+    }
+
+    @Test func failureIsRecordedToo() async throws {
+        let closed = try ClosedPort()
+        let directory = try TemporaryDirectory()
+        let result = try await LatProcess([closed.url(), "--har", directory.path(of: "calls.har")]).result
+        #expect(result.exitCode == 3)
+        let file = try #require(directory.read("calls.har"))
+        #expect(String(decoding: file, as: UTF8.self).contains("connect: "))
+    }
+
+    @Test func fileThatCannotBeWrittenIsOneSentence() async throws {
+        let server = try MockServer()
+        server.enqueue(.text("x"))
+        let result = try await LatProcess([server.url(), "--har", "/nowhere/at/all.har"]).result
+        #expect(result.exitCode == 2)
+        #expect(result.err.contains("/nowhere/at/all.har"))
+    }
+}

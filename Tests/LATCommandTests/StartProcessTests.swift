@@ -127,7 +127,7 @@ import Testing
             .json(#"{"status": 10001, "message": "nope"}"#), .json(#"{"status": "E7", "message": "sold out"}"#))
         let known = try await start("order", "--environment", "dev", "-o", "out.json")
         #expect(known.exitCode == 1 && known.text == #"{"status": 10001, "message": "nope"}"#)
-        #expect(known.err.hasPrefix("lat: business(10001): ") && known.err.contains("Token expired"))
+        #expect(known.err.hasPrefix("lat: ") && known.err.contains("Token expired"))
         #expect(folder.contents.contains("out.json") == false)
         let own = try await start("order", "--environment", "dev", "--format", "json")
         let json = try JSONValue(parsing: own.out)
@@ -138,27 +138,36 @@ import Testing
     @Test func serverFailureExitsWith1() async throws {
         server.enqueue(.text("no such user", status: 404), .text("no envelope"))
         let status = try await start("user.detail", "-p", "id=1")
-        #expect(status.exitCode == 1 && status.text == "no such user" && status.err.hasPrefix("lat: httpStatus: "))
+        #expect(status.exitCode == 1 && status.text == "no such user" && status.err.contains("404"))
         let envelope = try await start("order", "--environment", "dev")
-        #expect(envelope.exitCode == 1 && envelope.text == "no envelope" && envelope.err.hasPrefix("lat: decoding: "))
+        #expect(envelope.exitCode == 1 && envelope.text == "no envelope" && envelope.err.contains("is not JSON"))
     }
 
     @Test func missingResponseExitsWith3() async throws {
         let refused = try await start("order")
-        #expect(refused.exitCode == 3 && refused.out.isEmpty && refused.err.hasPrefix("lat: connect: "))
+        #expect(refused.exitCode == 3 && refused.out.isEmpty && refused.err.contains("is the server running"))
         server.enqueue(.text("never").stalling(.beforeHead))
         let late = try await start("user.detail", "-p", "id=1", "--timeout", "200ms")
-        #expect(late.exitCode == 3 && late.err.hasPrefix("lat: timeout(total): "))
+        #expect(late.exitCode == 3 && late.err.contains("raise --timeout"))
     }
 
     @Test(arguments: [
         (["user.detial"], "unknown server \"user.detial\" in Config/domains.json5; did you mean \"user.detail\"?"),
-        (["user.detail"], "the path users/{id} of \"user.detail\" needs a value for {id}; write -p id=VALUE"),
+        (
+            ["user.detail"],
+            "the path users/{id} of \"user.detail\" needs a value for {id}; write lat start user.detail id=VALUE"
+        ),
         (
             ["user.detail", "-p", "x=2", "-p", "ids=1"],
             "the path users/{id} of \"user.detail\" needs a value for {id}; did you mean id by \"ids\"?"
         ),
-        (["bare"], "the server \"bare\" in Config/domains.json5 has no method; add method: \"GET\" to it"),
+        (["user.detail", "id"], "\"id\" is no item: it has none of = := == : @; write name=text"),
+        (["user.detail", "id=1", "id=2"], "\"id\" is given twice; for several values write 'id:=["),
+        (["user.detail", "id@f"], "\"id@f\" is of no use to lat start; write name=text"),
+        (["user.detail", "id="], "the path parameter {id} of the server \"user.detail\" is empty"),
+        (["user.detail", "id:=[1]"], "{id} in the path users/{id} cannot be [1]; write id=TEXT"),
+        (["user.detail", "id:=null"], "{id} in the path users/{id} cannot be null; write id=TEXT"),
+        (["bare"], "the row \"bare\" in Config/domains.json5 has no method; add method: \"GET\" to it"),
         (
             ["order", "--environment", "deb"],
             "unknown environment \"deb\" in Config/domains.json5; did you mean \"dev\"?"

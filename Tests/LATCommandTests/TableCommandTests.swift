@@ -33,15 +33,17 @@ import Testing
     }
 
     @Test(arguments: [
-        (["start"], "SERVER is missing; write lat start SERVER, such as lat start user.detail -p id=42"),
-        (["start", "http://h/"], "\"http://h/\" is a URL, not a server; write lat request GET http://h/"),
-        (["start", "a", "b"], "\"b\" is one argument too many; give parameters with -p name=value"),
+        (["start"], "ROW is missing; write lat start ROW, such as lat start user.detail -p id=42"),
+        (["start", "http://h/"], "\"http://h/\" is a URL, not a row of the table; write lat request GET http://h/"),
         (["start", "a", "--table", ""], "--table \"\" names no file; write --table FILE"),
         (["start", "a", "--tabel", "t"], "unknown option --tabel; did you mean --table?"),
         (["start", "a", "--format", "xml"], "--format \"xml\" is unknown; write text or json"),
-        (["domains"], "the action is missing; write lat domains check, list or explain NAME"),
+        (["domains"], "the action is missing; write lat domains check, list, explain NAME, diff, push or pull"),
         (["domains", "chekc"], "lat domains knows no \"chekc\"; did you mean check?"),
-        (["domains", "x"], "lat domains knows no \"x\"; write lat domains check, list or explain NAME"),
+        (
+            ["domains", "x"],
+            "lat domains knows no \"x\"; write lat domains check, list, explain NAME, diff, push or pull"
+        ),
         (["domains", "explain"], "NAME is missing; write lat domains explain NAME, or a URL in its place"),
         (["domains", "list", "x"], "\"x\" is one argument too many; lat domains --help shows the usage"),
         (

@@ -80,7 +80,7 @@ import Testing
 
     @Test func jsonNamesAndValuesAreColoured() {
         let text = JSONLayout.text(of: Data(#"{"a":"b"}"#.utf8), style: coloured)
-        #expect(text == "{\n  \(coloured.blue("\"a\"")): \(coloured.green("\"b\""))\n}")
+        #expect(text == "{\n  \(coloured.name("\"a\"")): \(coloured.green("\"b\""))\n}")
     }
 
     @Test func untrustedTextCannotMoveTheCursor() {

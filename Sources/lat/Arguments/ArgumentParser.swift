@@ -15,6 +15,7 @@ struct ArgumentParser {
         while let argument = rest.popFirst() {
             if argument == "--" {
                 parsed.operands += rest
+                parsed.command = Array(rest)
                 break
             } else if argument.hasPrefix("--") {
                 try parseName(argument, &rest, &parsed)
@@ -25,6 +26,12 @@ struct ArgumentParser {
             }
         }
         return parsed
+    }
+
+    /// Whether an argument begins with one of the options.
+    func knows(_ argument: String) -> Bool {
+        if argument.hasPrefix("--") { return options.contains { $0.name == argument.prefix { $0 != "=" } } }
+        return argument.dropFirst().first.map { letter in options.contains { $0.letter == "-\(letter)" } } ?? false
     }
 
     private func parseName(
@@ -84,6 +91,8 @@ struct ArgumentParser {
 struct ParsedArguments: Hashable {
     /// The arguments that are not options, in order.
     var operands: [String] = []
+    /// The arguments after `--`, which are among the operands too; `nil` without `--`.
+    var command: [String]?
     private var values: [String: [String]] = [:]
 
     /// Whether the option was given.

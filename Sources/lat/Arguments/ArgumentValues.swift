@@ -1,7 +1,7 @@
 import DomainTableFormat
 import LATNetworking
 
-/// A duration on the command line: `500ms`, `1.5s`, `2m`, `1h`.
+/// A duration on the command line: `500ms`, `1.5s`, `2m`, `1h`. A number alone is in seconds, as in curl and sleep(1).
 enum DurationArgument {
     /// System timers hold their milliseconds in 31 bits.
     private static let longest = Duration.seconds(2_000_000)
@@ -16,10 +16,10 @@ enum DurationArgument {
 
     /// - Throws: ``UsageError`` that names the option.
     static func parse(_ text: String, of option: Option) throws(UsageError) -> Duration {
-        guard let duration = DurationText.parse(text.hasPrefix(".") ? "0" + text : text) else {
-            let isNumber = Double(text) != nil && text.utf8.allSatisfy { "0123456789.".utf8.contains($0) }
-            let hint = isNumber ? "\(text)s or \(text)ms" : "500ms, 1.5s, 2m or 1h"
-            throw UsageError("\(option.name) \"\(text)\" is not a duration; write it as \(hint)")
+        let isNumber = Double(text) != nil && text.utf8.allSatisfy { "0123456789.".utf8.contains($0) }
+        guard let duration = DurationText.parse((text.hasPrefix(".") ? "0" : "") + text + (isNumber ? "s" : "")) else {
+            throw UsageError(
+                "\(option.name) \"\(SafeText.line(text))\" is not a duration; write it as 500ms, 1.5s, 2m or 1h")
         }
         guard duration > .zero, duration <= longest else {
             throw UsageError("\(option.name) \(text) is out of range; give more than 0 and at most 500h")
@@ -50,25 +50,32 @@ enum HeaderArgument {
         guard let end = argument.firstIndex(where: { $0 == ":" || $0 == ";" }) else {
             throw UsageError("\(option.name) \"\(shown)\" has no colon; write 'Name: value'")
         }
-        let name = argument[..<end]
-        guard HTTPMethod(String(name)).isToken else {
-            throw UsageError(
-                "\(option.name) \"\(shown)\" has no usable name before the colon; write 'Name: value' without "
-                    + "spaces in the name")
-        }
+        let name = String(argument[..<end])
         let value = String(argument[argument.index(after: end)...].drop { $0 == " " || $0 == "\t" })
-        guard !value.unicodeScalars.contains(where: { $0.value < 0x20 && $0 != "\t" || $0.value == 0x7F }) else {
-            throw UsageError("\(option.name) \"\(shown)\" contains a control character; remove it")
-        }
+        try check(name, value, in: "\(option.name) \"\(shown)\"")
         if argument[end] == ";" {
             guard value.isEmpty else {
                 throw UsageError(
                     "\(option.name) \"\(shown)\" has no colon; write 'Name: value', or '\(name);' to "
                         + "send it empty")
             }
-            return (String(name), "")
+            return (name, "")
         }
-        return (String(name), value.isEmpty ? nil : value)
+        return (name, value.isEmpty ? nil : value)
+    }
+
+    /// Checks a header field.
+    ///
+    /// - Parameter argument: What it was given as, for the message.
+    /// - Throws: ``UsageError`` for a name or a value that cannot be sent.
+    static func check(_ name: String, _ value: String, in argument: String) throws(UsageError) {
+        guard HTTPMethod(name).isToken else {
+            throw UsageError(
+                "\(argument) has no usable name before the colon; write 'Name: value' without spaces in the name")
+        }
+        guard value.utf8.isFieldValue else {
+            throw UsageError("\(argument) contains a control character; remove it")
+        }
     }
 }
 
@@ -117,6 +124,9 @@ enum ParameterArgument {
 
 /// A cache policy on the command line: `http`, `cacheOnly`, `cacheElseNetwork:5m`.
 enum CacheArgument {
+    /// What can be written, for completions.
+    static let choices = (words.map(\.name) + [timed + ":"]).map { ValueKind.Choice($0) }
+
     private static let words: [(name: String, policy: CachePolicy)] = [
         ("networkOnly", .networkOnly), ("writeOnly", .writeOnly), ("cacheOnly", .cacheOnly),
         ("networkElseCache", .networkElseCache), ("http", .http),
@@ -171,7 +181,7 @@ enum OutputFormat: String, Hashable, Sendable, CaseIterable {
 enum OutputArgument {
     static let option = Option(
         "--output", "-o", value: "FILE",
-        help: "Writes the body to a file, which appears when it is complete. The body of a failure is not written.")
+        help: "Writes the body to FILE, which appears when it is complete. After a failure there is no file.")
 
     /// The file name; `nil` when none is given, and for `-`, which is standard output.
     ///
@@ -187,18 +197,6 @@ enum OutputArgument {
 enum AuthorityArgument {
     static let option = Option(
         "--ca", value: "FILE", help: "Trusts the certificate authorities in this PEM file instead of the system's.")
-}
-
-/// A URL on the command line.
-enum URLArgument {
-    /// - Throws: ``UsageError`` for a URL of another scheme than http and https.
-    static func checked(_ url: String) throws(UsageError) -> String {
-        let scheme = url.lowercased()
-        if scheme.hasPrefix("http://") || scheme.hasPrefix("https://") { return url }
-        let shown = SafeText.line(url)
-        let hint = url.contains("://") ? "only http and https are supported" : "did you mean \"http://\(shown)\"?"
-        throw UsageError("URL \"\(shown)\" does not begin with http:// or https://; \(hint)")
-    }
 }
 
 /// An integer on the command line.

@@ -8,8 +8,12 @@ protocol Command: Sendable {
     static var usage: String { get }
     /// Its options, without `--help`.
     static var options: [Option] { get }
-    /// The text of help below the options.
+    /// The text of help below the options, in the form that ``HelpBlock`` reads.
     static var details: String { get }
+    /// What the next argument is that is not an option, so that completions can propose it.
+    ///
+    /// - Parameter operands: the arguments before it that are not options.
+    static func operandKind(after operands: [String]) -> ValueKind
 
     /// - Throws: ``UsageError`` that names the argument and the next step.
     init(_ arguments: ParsedArguments) throws(UsageError)
@@ -20,6 +24,7 @@ protocol Command: Sendable {
 extension Command {
     static var options: [Option] { [] }
     static var details: String { "" }
+    static func operandKind(after operands: [String]) -> ValueKind { .text }
 }
 
 /// An option of a command, with its text in help.
@@ -32,14 +37,21 @@ struct Option: Hashable, Sendable {
     let value: String?
     /// Whether it may be given more than once.
     let repeats: Bool
+    /// What the value is, so that completions can propose it.
+    let kind: ValueKind
     /// The sentences for help.
     let help: String
 
-    init(_ name: String, _ letter: String? = nil, value: String? = nil, repeats: Bool = false, help: String) {
+    /// - Parameter kind: Default: what the placeholder says, see ``ValueKind/init(placeholder:)``.
+    init(
+        _ name: String, _ letter: String? = nil, value: String? = nil, repeats: Bool = false, kind: ValueKind? = nil,
+        help: String
+    ) {
         self.name = name
         self.letter = letter
         self.value = value
         self.repeats = repeats
+        self.kind = kind ?? ValueKind(placeholder: value ?? "")
         self.help = help
     }
 

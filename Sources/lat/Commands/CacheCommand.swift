@@ -1,5 +1,6 @@
 import DomainTableFormat
 import FoundationEssentials
+import Glibc
 import LATNetworking
 import ResponseCache
 
@@ -23,23 +24,26 @@ struct CacheCommand: Command {
     }
 
     static let name = "cache"
-    static let summary = "Reports on a cache folder, explains what it would do, and clears it."
+    static let summary = "Shows what a cache folder has and would do, and clears it."
     static let usage = "report | explain URL | clear SELECTION [options]"
 
     static let directory = Option(
         "--directory", value: "DIR", help: "The folder. Default: $XDG_CACHE_HOME/lat, or ~/.cache/lat.")
     static let url = Option("--url", value: "URL", help: "Selects the responses of a URL.")
     static let prefix = Option("--prefix", value: "TEXT", help: "Selects the responses whose URL begins with TEXT.")
-    static let domain = Option("--domain", value: "NAME", help: "Selects the responses of a domain in the table.")
-    static let server = Option("--server", value: "NAME", help: "Selects the responses of a server in the table.")
-    static let user = Option("--user", value: "NAME", help: "Selects a user's responses. With explain: the user.")
+    static let domain = Option(
+        "--domain", value: "NAME", kind: .domain, help: "Selects the responses of a domain in the table.")
+    static let server = Option(
+        "--server", value: "NAME", kind: .row, help: "Selects the responses of a row under servers in the table.")
+    static let user = Option(
+        "--user", value: "NAME", help: "Selects the responses of a user. With explain: the user who asks.")
     static let olderThan = Option("--older-than", value: "TIME", help: "Selects responses older than TIME: 30m, 12h.")
     static let all = Option("--all", help: "Selects all responses, pinned ones too.")
     static let policy = Option(
         "--cache", value: "POLICY", help: "With explain: the policy of the request, as in lat request. Default: http.")
     static let header = Option(
         "--header", "-H", value: "'K: V'", repeats: true,
-        help: "With explain: a header field of the request. Credentials and the fields in Vary matter.")
+        help: "With explain: a header field of the request. Credentials count, and the fields that Vary names.")
     static let options = [
         directory, url, prefix, domain, server, user, olderThan, all, policy, header, OutputFormat.option,
     ]
@@ -49,18 +53,28 @@ struct CacheCommand: Command {
           explain    what the cache would do with a GET, and why, without sending it
           clear      removes the responses that one of the options selects
 
+        SELECTION is one of --url, --prefix, --domain, --server, --user, --older-than and
+        --all. Of an encrypted cache, report shows only the size, and clear takes only
+        --all or --older-than: everything else needs the key. --all also clears the
+        values that an app stores beside its responses.
+
         Examples
           lat cache report --directory /var/cache/app
-          lat cache explain https://app.example.org/cities -H 'Accept-Language: de'
-          lat cache clear --prefix https://app.example.org/ --directory /var/cache/app
+          lat cache explain http://127.0.0.1:8080/get -H 'Accept-Language: de'
+          lat cache clear --prefix http://127.0.0.1:8080/ --directory /var/cache/app
           lat cache clear --older-than 12h
-
-        Of an encrypted cache, report shows only the size, and clear takes only --all or
-        --older-than: everything else needs the key. --all also clears the values that
-        an app stores beside its responses.
 
         Exit codes: 0 success, 2 the command line or the folder cannot be used.
         """
+
+    static let actions = [
+        ValueKind.Choice("report", "How much is stored"), .init("explain", "What the cache would do with a GET"),
+        .init("clear", "Removes what an option selects"),
+    ]
+
+    static func operandKind(after operands: [String]) -> ValueKind {
+        operands.isEmpty ? .choices(actions) : .text
+    }
 
     let action: Action
     let directory: String
@@ -68,7 +82,7 @@ struct CacheCommand: Command {
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         guard let word = arguments.operands.first else {
-            throw UsageError("the action is missing; write lat cache report or lat cache clear --all")
+            throw UsageError("the action is missing; write lat cache report, explain URL or clear SELECTION")
         }
         try UsageError.refuse(
             arguments.operands, after: word == "explain" ? 2 : 1, "lat cache --help shows the usage")
@@ -94,7 +108,7 @@ struct CacheCommand: Command {
             }
             action = .clear(selection)
         default:
-            let hint = NearestName.of(word, among: ["report", "explain", "clear"]).map { "did you mean \($0)?" }
+            let hint = NearestName.of(word, among: Self.actions.map(\.name)).map { "did you mean \($0)?" }
             throw UsageError(
                 "lat cache knows no \"\(SafeText.line(word))\"; " + (hint ?? "write lat cache report, explain or clear")
             )
@@ -115,7 +129,8 @@ struct CacheCommand: Command {
             throw UsageError("explain takes a URL and no selection; write lat cache explain URL [--user NAME]")
         }
         return URLQuestion(
-            url: arguments.operands[1], policy: try CacheArgument.parse(arguments, of: policy) ?? .http,
+            url: try URLArgument.checked(arguments.operands[1]),
+            policy: try CacheArgument.parse(arguments, of: policy) ?? .http,
             headers: try HeaderArgument.parse(arguments.values(header), of: header), user: user)
     }
 
@@ -143,6 +158,10 @@ struct CacheCommand: Command {
     func run(_ console: Console) async throws -> ExitCode {
         guard FileManager.default.fileExists(atPath: directory) else {
             throw UsageError("there is no folder \(SafeText.line(directory)); name one with --directory DIR")
+        }
+        var status = stat()
+        if stat(directory, &status) == 0, status.st_mode & S_IFMT != S_IFDIR {
+            throw UsageError("\(SafeText.line(directory)) is a file; name a folder with --directory DIR")
         }
         do {
             var options = DiskStore.Options()
@@ -174,7 +193,7 @@ struct CacheCommand: Command {
             }
             return .success
         } catch let error as NetworkError {
-            throw UsageError(error.message)
+            throw UsageError(ErrorWords().message(of: error))
         }
     }
 

@@ -15,8 +15,8 @@ struct DemoSteps: Sendable {
     /// - Returns: Whether each succeeded.
     func run() async throws -> Bool {
         let steps: [Step] = [
-            getWithParameters, postJSON, uploadFiles, downloadStream, timeOut, cancelInClosureForm, callInParallel,
-            editTheTable,
+            getWithParameters, postJSON, startAnObject, uploadFiles, resumeADownload, hitTheCache, timeOut,
+            cancelInClosureForm, callInParallel, editTheTable,
         ].map { $0() }
         let start = ContinuousClock.now
         try stage.open(address: server.baseURL)
@@ -27,11 +27,12 @@ struct DemoSteps: Sendable {
             try stage.show(outcome)
             if outcome.isExpected { succeeded += 1 }
         }
-        try stage.close(succeeded: succeeded, of: steps.count, after: ContinuousClock.now - start)
+        try stage.close(
+            succeeded: succeeded, of: steps.count, after: ContinuousClock.now - start, program: DemoCommand.program)
         return succeeded == steps.count
     }
 
-    private struct Step {
+    struct Step {
         let title: String
         let call: String
         let run: () async throws -> DemoOutcome
@@ -52,7 +53,7 @@ struct DemoSteps: Sendable {
 
     private func getWithParameters() -> Step {
         Step(
-            title: "GET with parameters",
+            title: "A call by its address: GET with parameters",
             call: """
                 let page = try await central.startRequest(
                     "GET", "/search", parameters: ["q": "swift", "page": 2])
@@ -75,7 +76,7 @@ struct DemoSteps: Sendable {
 
     private func postJSON() -> Step {
         Step(
-            title: "POST a value as JSON, decode the response",
+            title: "POST a value as JSON, and decode the response",
             call: """
                 struct Order: Codable { var item: String; var count: Int }
                 let created = try await central.startRequest(
@@ -92,76 +93,57 @@ struct DemoSteps: Sendable {
         }
     }
 
-    private func uploadFiles() -> Step {
+    private struct PlaceOrder: RequestEntity, Encodable {
+        typealias Model = Order
+        static let route = Route("POST", domain: DemoTable.domain, path: "orders")
+        var item: String
+        var count: Int
+    }
+
+    private func startAnObject() -> Step {
         Step(
-            title: "Upload two files, one from memory, one from disk",
+            title: "The other face: the call is an object, which starts itself",
             call: """
-                let files = [UploadFile(name: "note", fileName: "note.txt", data: note),
-                             UploadFile(name: "photo", path: "\(Self.photoName)")]
-                try await central.startRequest("POST", "/photos", files: files,
-                    progress: { bar.update($0.completed, of: $0.total) })
+                struct PlaceOrder: RequestEntity, Encodable {
+                    typealias Model = Order
+                    static let route = Route("POST", domain: "\(DemoTable.domain)", path: "orders")
+                    var item: String
+                    var count: Int
+                }
+                let reply = try await PlaceOrder(item: "tea", count: 3).reply(on: central)
                 """
         ) {
-            let directory = try TemporaryDirectory()
-            let note = Data("Two files in one request, streamed in constant memory.\n".utf8)
-            let photo = try directory.writePattern(byteCount: DemoServer.uploadSize, to: Self.photoName)
-            let files = [
-                UploadFile(name: "note", fileName: "note.txt", data: note), UploadFile(name: "photo", path: photo),
-            ]
-            // A new connection, because the server gives only new ones the small buffers that make the bar visible.
-            if server.bodyReadRate != nil {
-                server.closeIdleConnections()
-                try await server.waitUntilDisconnected()
-            }
-            let bar = stage.bar("uploading")
-            defer { bar.clear() }
-            let events = Mutex(0)
-            let response = try await central.startRequest("POST", "/photos", files: files) { progress in
-                bar.update(progress.completed, of: progress.total)
-                events.withLock { $0 += 1 }
-            }
-            bar.clear()
-            server.bodyReadRate = nil
-            let received = try response.json()["received"].int ?? 0
-            let size = Int64(note.count) + DemoServer.uploadSize
+            let reply = try await PlaceOrder(item: "tea", count: 3).reply(on: central)
             return DemoOutcome(
-                isExpected: response.status == 201 && Int64(received) > size && events.withLock { $0 > 0 },
-                text:
-                    "\(response.status) \(response.reason), \(Quantity.bytes(Int64(received))) as multipart/form-data",
-                timings: response.timings)
+                isExpected: reply.response.status == 201 && reply.model == Order(item: "tea", count: 3),
+                text: "\(reply.response.status) \(reply.response.reason), reply.model is an Order",
+                timings: reply.response.timings)
         }
     }
 
-    private static let photoName = "photo.jpg"
-
-    private func downloadStream() -> Step {
+    private func hitTheCache() -> Step {
         Step(
-            title: "Download as a stream, chunk by chunk",
+            title: "A cache hit: the second call does not ask the server",
             call: """
-                let film = try await central.stream("GET", "/film")
-                for try await chunk in film.body { … }
+                let cities = try await central.startRequest(
+                    "GET", "/cities", cache: .cacheElseNetwork(.forever))
+                // Then the same call again.
                 """
         ) {
-            let bar = stage.bar("downloading")
-            defer { bar.clear() }
-            let start = ContinuousClock.now
-            let film = try await central.stream("GET", "/film")
-            let total = film.headers["Content-Length"].flatMap { Int64($0) }
-            var completed: Int64 = 0
-            var isIntact = true
-            for try await chunk in film.body {
-                isIntact = isIntact && MockPattern.firstMismatch(in: chunk, at: completed) == nil
-                completed += Int64(chunk.count)
-                bar.update(completed, of: total)
+            let asked = server.requestCount
+            var sources: [String] = []
+            var times: [Duration] = []
+            for _ in 1...2 {
+                let start = ContinuousClock.now
+                let cities = try await central.startRequest(
+                    "GET", "/cities", cache: .cacheElseNetwork(.forever))
+                times.append(ContinuousClock.now - start)
+                sources.append("\(cities.source)")
             }
-            bar.clear()
-            let time = ContinuousClock.now - start
-            let rate = Quantity.rate(completed, in: time)
             return DemoOutcome(
-                isExpected: isIntact && completed == DemoServer.downloadSize,
-                text: "\(film.status) \(film.reason), \(Quantity.bytes(completed)) at \(rate), "
-                    + (isIntact ? "every byte is right" : "but not all bytes are right"),
-                timings: film.timings, total: time)
+                isExpected: server.requestCount == asked + 1 && sources == ["network", "memoryCache"],
+                text: "cities.source is .\(sources.joined(separator: ", then ."))",
+                figures: [("first", Quantity.duration(times[0])), ("second", Quantity.duration(times[1]))])
         }
     }
 

@@ -13,8 +13,15 @@ struct DoctorCommand: Command {
     init(_ arguments: ParsedArguments) throws(UsageError) {
         url = arguments.operands.first
         try UsageError.refuse(arguments.operands, after: 1, "lat doctor checks one URL")
-        if let url, !url.contains("://") {
-            throw UsageError("\"\(SafeText.line(url))\" is not a URL; write lat doctor https://\(SafeText.line(url))/")
+        if let url {
+            let shown = SafeText.line(url)
+            guard !url.isEmpty else {
+                throw UsageError("the URL is empty; write lat doctor https://example.org/, or lat doctor alone")
+            }
+            guard url.contains("://") else {
+                throw UsageError("\"\(shown)\" is not a URL; write lat doctor https://\(shown)/")
+            }
+            _ = try URLArgument.checked(url)
         }
         timeout = try DurationArgument.parse(arguments, of: Self.timeout) ?? .seconds(5)
         proxy = arguments.value(RequestCommand.proxy)
@@ -23,6 +30,7 @@ struct DoctorCommand: Command {
     }
 
     func run(_ console: Console) async throws -> ExitCode {
+        if let authority { try RequestContent.checkReadable(authority, of: AuthorityArgument.option) }
         var configuration = CentralRequestManager.Configuration()
         configuration.timeout = timeout
         configuration.connectTimeout = timeout
@@ -32,9 +40,10 @@ struct DoctorCommand: Command {
         do {
             examination = try DoctorExamination(url: url, timeout: timeout, configuration: configuration)
         } catch let error as NetworkError where error.kind == .invalidRequest {
-            throw UsageError(error.message)
+            throw UsageError(ErrorWords().message(of: error))
         }
-        let report = DoctorReport(console.outStyle)
+        // Only a terminal gets shorter lines: programs search for whole ones.
+        let report = DoctorReport(console.outStyle, width: console.outTerminal.isTerminal ? console.textWidth : .max)
         var steps: [DoctorStep] = []
         for await step in examination.steps {
             steps.append(step)
@@ -54,21 +63,22 @@ struct DoctorCommand: Command {
 
 extension DoctorCommand {
     static let name = "doctor"
-    static let summary = "Checks each step of a connection (name, TCP, TLS, HTTP) and gives advice."
+    static let summary = "Checks a connection step by step, and says what to do."
     static let usage = "[URL] [options]"
 
-    static let timeout = Option("--timeout", value: "1s|500ms", help: "The time limit of each step. Default: 5s.")
+    static let timeout = Option(
+        "--timeout", value: "TIME", help: "The time limit of each step: 500ms, 1s. Default: 5s.")
 
     static let options = [timeout, RequestCommand.proxy, AuthorityArgument.option, OutputFormat.option]
 
     static let details = """
-        Without a URL it checks only this machine: the features of its libcurl, its
-        network connection, and the proxies that are set.
+        The steps are name, TCP, TLS and HTTP. Without a URL only this machine is
+        checked: its libcurl, its network, and the proxies that are set.
 
         Examples
           lat doctor
-          lat doctor https://example.org/
-          lat doctor https://intranet.example.org/ --ca authority.pem --timeout 2s
+          lat doctor http://127.0.0.1:8080/get
+          lat doctor https://example.org/ --ca authority.pem --timeout 2s
 
         Exit codes: 0 all is well, 1 the server answers with a failure, 2 the command
         line is invalid, 3 the server cannot be reached, 130 interrupted.
@@ -104,24 +114,38 @@ struct DoctorStep: Hashable, Sendable {
 /// Shows the steps of an examination.
 struct DoctorReport {
     private let style: Style
+    private let width: Int
 
-    init(_ style: Style) { self.style = style }
+    /// - Parameter width: the longest line, where words can be separated.
+    init(_ style: Style, width: Int = .max) {
+        self.style = style
+        self.width = width
+    }
 
     func lines(of step: DoctorStep) -> [String] {
         let sign =
             switch step.outcome {
             case .good: style.green(style.sign("✓", "ok"))
-            case .warning: style.yellow("!")
+            case .warning: style.magenta("!")
             case .refusal, .failure: style.red(style.sign("✗", "x"))
             }
         let time = step.duration.map { style.dim("  " + Quantity.duration($0)) } ?? ""
         let margin = String(repeating: " ", count: 12)
-        var lines = ["\(sign) \(style.bold(step.name.padded(toEnd: 9))) \(SafeText.line(step.finding))\(time)"]
-        lines += step.details.map { style.dim(margin + SafeText.line($0)) }
+        let findings = rows(of: step.finding, to: width - 22)
+        var lines = ["\(sign) \(style.bold(step.name.padded(toEnd: 9))) \(findings[0])"]
+        lines += findings.dropFirst().map { margin + $0 }
+        lines[lines.count - 1] += time
+        for detail in step.details { lines += rows(of: detail, to: width - 12).map { style.dim(margin + $0) } }
         if let advice = step.advice {
-            lines.append(margin + style.yellow(style.sign("→", "->")) + " " + SafeText.line(advice))
+            let arrow = style.bold(style.sign("→", "->")) + " "
+            lines += rows(of: advice, to: width - 14).enumerated().map { margin + ($0 == 0 ? arrow : "  ") + $1 }
         }
         return lines
+    }
+
+    private func rows(of text: String, to room: Int) -> [String] {
+        let line = SafeText.line(text)
+        return line.count > room ? line.wrapped(to: room) : [line]
     }
 
     /// The summary in one line.
@@ -134,9 +158,9 @@ struct DoctorReport {
         }
         let warnings = steps.count { $0.outcome == .warning }
         if warnings > 0 {
-            return style.yellow("It works, with \(warnings == 1 ? "one warning" : "\(warnings) warnings").")
+            return style.bold("It works, with \(warnings == 1 ? "one warning" : "\(warnings) warnings").")
         }
-        return style.green("All is well.")
+        return style.bold("All is well.")
     }
 
     static func exitCode(_ steps: [DoctorStep]) -> ExitCode {

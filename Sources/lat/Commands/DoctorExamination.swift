@@ -28,7 +28,11 @@ struct DoctorExamination: Sendable {
         }
         guard let origin = URLReference.origin(of: url), let colon = origin.lastIndex(of: ":"),
             let port = Int(origin[origin.index(after: colon)...])
-        else { throw NetworkError(.invalidRequest, message: "\"\(SafeText.line(url))\" is not an http or https URL") }
+        else {
+            throw NetworkError(
+                .invalidRequest,
+                message: "\"\(SafeText.line(url))\" has no usable host or port; write https://HOST:PORT/")
+        }
         isSecure = origin.hasPrefix("https:")
         self.port = port
         host = origin[..<colon].drop { $0 != "/" }.dropFirst(2).filter { $0 != "[" && $0 != "]" }
@@ -91,7 +95,8 @@ struct DoctorExamination: Sendable {
             details: ["has " + facts.features.joined(separator: ", ")]
                 + (facts.missing.isEmpty ? [] : ["lacks " + facts.missing.joined(separator: ", ")])
                 + facts.consequences.map { lack in
-                    "without \(lack.feature): " + lack.effect + (lack.refused.map { "; refused: \($0)" } ?? "")
+                    "without \(lack.feature): " + lack.effect
+                        + (lack.refused.map { "; refused: " + ErrorWords().setting($0) } ?? "")
                 },
             advice: facts.tls == nil ? "https needs a libcurl with TLS; install libcurl4" : nil)
     }
@@ -268,7 +273,7 @@ struct DoctorExamination: Sendable {
             DoctorStep(
                 name: "clock", outcome: skew > 60 ? .warning : .good, finding: words,
                 advice: skew > 60
-                    ? "certificates, signed requests and caches need correct clocks; set the wrong one by NTP" : nil)
+                    ? "certificates, signed requests and caches need correct clocks; set them by NTP" : nil)
         ]
     }
 }
@@ -286,11 +291,11 @@ enum NameLookup {
     static func addresses(of host: String) async -> Result<[String], Failure> {
         await withCheckedContinuation { continuation in
             // The call blocks for as long as resolv.conf allows.
-            DispatchQueue(label: "lat.lookup").async { continuation.resume(returning: look(host)) }
+            DispatchQueue(label: "lat.lookup").async { continuation.resume(returning: lookUp(host)) }
         }
     }
 
-    private static func look(_ host: String) -> Result<[String], Failure> {
+    private static func lookUp(_ host: String) -> Result<[String], Failure> {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         var list: UnsafeMutablePointer<addrinfo>?

@@ -1,7 +1,8 @@
 import DomainTableFormat
+import LATFleet
 import LATNetworking
 
-/// `lat domains check|list|explain`: shows the table of domains and servers.
+/// `lat domains check|list|explain|diff|push|pull`: shows the table of domains and servers, and shares it.
 struct DomainsCommand: Command {
     enum Action: Hashable, Sendable {
         /// Checks the file and shows what is wrong with it.
@@ -10,49 +11,107 @@ struct DomainsCommand: Command {
         case list
         /// Explains which line set each value of a call.
         case explain(String)
+        /// Shows what one table changes in another.
+        case diff([String])
+        /// Writes a file to the Redis of a fleet.
+        case push
+        /// Prints the table of a Redis or a URL.
+        case pull(url: String?)
     }
 
     static let name = "domains"
-    static let summary = "Checks, lists and explains the table of domains and servers."
-    static let usage = "check [FILE] | list | explain NAME|URL [options]"
-    static let options = [TableArgument.table, TableArgument.environment, OutputFormat.option]
+    static let summary = "Checks, explains, compares and shares the table of domains."
+    static let usage =
+        "check [FILE] | list | explain NAME|URL | diff [FILE|URL] [FILE|URL] | push [FILE] | pull [URL] [options]"
+    static let options =
+        [TableArgument.table, TableArgument.environment, FleetArgument.fleet, FleetArgument.key]
+        + TableSharing.options + [AuthorityArgument.option, OutputFormat.option]
     static let details = """
           check      whether the table is valid, and if not, every mistake with its line
-          list       the domains with their base URLs, the servers with their paths
+          list       the domains with their base URLs, the rows with their paths
           explain    where a call goes, and which line of the table set each value
+          diff       what the second table changes in the first, row by row
+          push       checks a file, shows what it changes, and writes it to the Redis
+          pull       prints the table that the Redis or the URL has
+
+        A table on a Redis is named by --fleet and --key, or by LAT_FLEET_URL for push, pull
+        and diff. With --fleet, list and explain show that table, and diff compares it with a
+        file. push is refused when somebody else has pushed since: the revision has moved.
 
         Examples
           lat domains check
-          lat domains list --environment staging
+          lat domains list --environment dev
           lat domains explain user.detail
-          lat domains explain https://app.example.org/api/v1/users/42
+          lat domains explain http://127.0.0.1:8080/get
+          lat domains diff --fleet redis://r.example.org
+          lat domains push --fleet redis://r.example.org --dry-run
+          lat domains push --fleet redis://r.example.org --expect 7 --sign table.key
+          lat domains pull https://r.example.org/t.json5 --public-key table.pub
 
-        Exit codes: 0 success, 2 the table is invalid, or has no such name.
+        Exit codes: 0 success, 1 the revision has moved, 2 the table is invalid, or has no such
+        name, 3 the Redis or the server cannot be used. Of diff: 0 equal, 1 different, 2 trouble.
         """
+
+    static let actions = [
+        ValueKind.Choice("check", "Whether the table is valid"), .init("list", "The domains and rows"),
+        .init("explain", "Where a call goes, and why"), .init("diff", "What one table changes in another"),
+        .init("push", "Writes a file to the Redis"), .init("pull", "Prints the table of the Redis or a URL"),
+    ]
+
+    static func operandKind(after operands: [String]) -> ValueKind {
+        switch operands {
+        case []: .choices(actions)
+        case ["check"], ["push"], ["diff"]: .file
+        case ["explain"]: .rowOrDomain
+        default: operands.first == "diff" && operands.count == 2 ? .file : .text
+        }
+    }
 
     let action: Action
     let table: TableArgument
+    /// The Redis; `nil` for a command that reads a file.
+    let fleet: FleetArgument?
+    let sharing: TableSharing
     let format: OutputFormat
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         var table = try TableArgument(arguments)
         action = try Self.action(arguments.operands, &table)
         self.table = table
+        let isRequired =
+            switch action {
+            case .push, .pull(url: nil): true
+            case .diff(let operands): operands.count < 2
+            default: false
+            }
+        fleet = try FleetArgument(arguments, isRequired: isRequired)
+        sharing = try TableSharing(arguments, for: action)
         format = try OutputFormat(arguments)
+        guard fleet != nil, !isRequired else { return }
+        if case .diff = action {
+            throw UsageError("diff compares two tables, but three are named; leave --fleet or one of the others out")
+        }
+        if case .check = action {
+            throw UsageError("check reads a file; write lat domains pull --fleet URL -o FILE, and check FILE")
+        }
+        if table.file != nil {
+            throw UsageError(
+                "--table and --fleet name two tables; leave one out, or compare them with lat domains diff")
+        }
     }
 
     private static func action(
         _ operands: [String], _ table: inout TableArgument
     ) throws(UsageError) -> Action {
         guard let word = operands.first else {
-            throw UsageError("the action is missing; write lat domains check, list or explain NAME")
+            throw UsageError("the action is missing; write lat domains check, list, explain NAME, diff, push or pull")
         }
         let hint = "lat domains --help shows the usage"
         switch word {
-        case "check":
+        case "check", "push":
             try UsageError.refuse(operands, after: table.file == nil ? 2 : 1, hint)
             if operands.count > 1 { table.file = operands[1] }
-            return .check
+            return word == "check" ? .check : .push
         case "list":
             try UsageError.refuse(operands, after: 1, hint)
             return .list
@@ -62,21 +121,58 @@ struct DomainsCommand: Command {
             }
             try UsageError.refuse(operands, after: 2, hint)
             return .explain(operands[1])
+        case "diff":
+            try UsageError.refuse(operands, after: 3, hint)
+            return .diff(Array(operands.dropFirst()))
+        case "pull":
+            try UsageError.refuse(operands, after: 2, hint)
+            if operands.count > 1, case .file(let name) = TablePlace(operand: operands[1]) {
+                throw UsageError("\(SafeText.line(name)) is no URL; write -o \(SafeText.line(name)) to write to a file")
+            }
+            return .pull(url: operands.count > 1 ? operands[1] : nil)
         default:
             let shown = SafeText.line(word)
-            let near = NearestName.of(word, among: ["check", "list", "explain"]).map { "did you mean \($0)?" }
+            let near = NearestName.of(word, among: actions.map(\.name)).map { "did you mean \($0)?" }
             throw UsageError(
-                "lat domains knows no \"\(shown)\"; " + (near ?? "write lat domains check, list or explain NAME"))
+                "lat domains knows no \"\(shown)\"; "
+                    + (near ?? "write lat domains check, list, explain NAME, diff, push or pull"))
         }
     }
 
     func run(_ console: Console) async throws -> ExitCode {
+        do {
+            return try await act(console)
+        } catch let error as NetworkError {
+            console.complain(error.message)
+            return .network
+        }
+    }
+
+    private func act(_ console: Console) async throws -> ExitCode {
         switch action {
         case .check: return try check(console)
-        case .list: try list(TableReport(table: table.read()), console)
-        case .explain(let name): try explain(name, TableReport(table: table.read()), console)
+        case .list: try list(TableReport(table: await read()), console)
+        case .explain(let name): try explain(name, TableReport(table: await read()), console)
+        case .diff(let operands): return await diff(operands, console)
+        case .push: return try await push(console)
+        case .pull(let url): try await pull(url, console)
         }
         return .success
+    }
+
+    /// The table of the file, or of the Redis.
+    private func read() async throws -> DomainTable {
+        guard let fleet else { return try table.read() }
+        let text = try await TablePlace.fleet(fleet).read(try sharing.publicKey(), sharing.authority)
+        let connection = try fleet.made()
+        let source = DomainTable.Source.redis(connection, key: fleet.key, copy: .none, files: ".")
+        do throws(NetworkError) {
+            var table = try DomainTable(text.version, from: source.feed)
+            table.environment = self.table.environment ?? DomainTable.environmentOfProcess
+            return table
+        } catch {
+            throw TableProblem(text.name, error)
+        }
     }
 
     private func check(_ console: Console) throws -> ExitCode {
@@ -104,180 +200,5 @@ struct DomainsCommand: Command {
         } catch let error as NetworkError {
             throw UsageError(error.message)
         }
-    }
-}
-
-/// The output of `lat domains`: lines for people, one object for programs. A pure value.
-struct TableReport {
-    let table: DomainTable
-
-    // MARK: check
-
-    /// A summary such as `Config/domains.json5 is valid: 2 domains, 5 servers, environments dev and staging`.
-    var summary: String {
-        var parts = [
-            Self.count(table.domainNames.count, "domain"), Self.count(table.serverNames.count, "server"),
-        ]
-        let environments = table.environmentNames
-        if !environments.isEmpty {
-            parts.append((environments.count == 1 ? "environment " : "environments ") + Self.list(environments))
-        }
-        if !table.warnings.isEmpty { parts.append(TableProblem.count(table.warnings)) }
-        return "\(table.name) is valid: " + parts.joined(separator: ", ")
-    }
-
-    /// The output of `check --format json`.
-    static func check(_ file: String, _ table: DomainTable?, _ problem: TableProblem?) -> JSONValue {
-        let diagnostics = problem?.diagnostics ?? table?.warnings ?? []
-        return [
-            "file": .string(file),
-            "isValid": .bool(problem == nil),
-            "message": problem.map { .string($0.message) } ?? .null,
-            "problems": .array(diagnostics.map(value)),
-            "domains": table.map { .int(Int64($0.domainNames.count)) } ?? .null,
-            "servers": table.map { .int(Int64($0.serverNames.count)) } ?? .null,
-            "environments": table.map { .array($0.environmentNames.map { .string($0) }) } ?? .null,
-        ]
-    }
-
-    private static func value(_ diagnostic: TableDiagnostic) -> JSONValue {
-        [
-            "severity": .string(diagnostic.severity.rawValue),
-            "file": .string(diagnostic.position.file),
-            "line": .int(Int64(diagnostic.position.line)),
-            "column": .int(Int64(diagnostic.position.column)),
-            "message": .string(diagnostic.message),
-            "expected": text(diagnostic.expected),
-            "found": text(diagnostic.found),
-            "suggestion": text(diagnostic.suggestion),
-            "excerpt": .array(diagnostic.excerpt.map { .string($0) }),
-        ]
-    }
-
-    private static func text(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
-
-    // MARK: list
-
-    /// Domains with their base URLs, servers with their methods and paths, in columns.
-    func list(_ style: Style) -> [String] {
-        let environment = table.environment.map { style.dim("  environment " + SafeText.line($0)) } ?? ""
-        var lines = [style.bold(SafeText.line(table.name)) + environment]
-        let domains = table.domainNames.map { name in
-            let (first, others) = addresses(of: name)
-            return [name.rawValue, first] + (others.isEmpty ? [] : ["mirrors " + others.joined(separator: " ")])
-        }
-        lines += section("Domains", domains, style)
-        let servers = table.serverNames.map { name in
-            let row = try? table.server(name)
-            return [
-                name.rawValue, row?.method?.rawValue ?? style.sign("–", "-"), row?.domain?.rawValue ?? "",
-                row?.path ?? "",
-            ]
-        }
-        return lines + section("Servers", servers, style)
-    }
-
-    private func section(_ title: String, _ rows: [[String]], _ style: Style) -> [String] {
-        guard !rows.isEmpty else { return [] }
-        let cells = rows.map { $0.map(SafeText.line) }
-        let columns = cells.map(\.count).max() ?? 0
-        let widths = (0..<columns).map { column in
-            cells.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
-        }
-        let lines = cells.map { row in
-            let texts = row.enumerated().map { column, cell in
-                let padded = column == row.count - 1 ? cell : cell.padded(toEnd: widths[column])
-                return column == 0 ? style.cyan(padded) : padded
-            }
-            return "  " + texts.joined(separator: "  ")
-        }
-        return ["", title] + lines
-    }
-
-    /// The base URL for the environment and its mirrors, with passwords hidden.
-    private func addresses(of domain: DomainName) -> (first: String, others: [String]) {
-        let urls = (try? table.resolve(domain: domain, path: ""))?.baseURLs.map(Self.withoutPassword) ?? []
-        return (urls.first ?? "", Array(urls.dropFirst()))
-    }
-
-    /// The output of `list --format json`.
-    var listValue: JSONValue {
-        [
-            "file": .string(table.name),
-            "environment": Self.text(table.environment),
-            "environments": .array(table.environmentNames.map { .string($0) }),
-            "domains": .array(
-                table.domainNames.map { name in
-                    let (first, others) = addresses(of: name)
-                    return [
-                        "name": .string(name.rawValue), "baseURL": .string(first),
-                        "mirrors": .array(others.map { .string($0) }),
-                    ]
-                }),
-            "servers": .array(
-                table.serverNames.map { name in
-                    let row = try? table.server(name)
-                    return [
-                        "name": .string(name.rawValue), "method": Self.text(row?.method?.rawValue),
-                        "domain": Self.text(row?.domain?.rawValue), "path": Self.text(row?.path),
-                    ]
-                }),
-        ]
-    }
-
-    // MARK: explain
-
-    /// The address of a call, then its values in columns, each with the place that set it.
-    ///
-    /// - Throws: ``NetworkError`` for an unknown name.
-    func explanation(of name: String, _ style: Style) throws(NetworkError) -> [String] {
-        let rows = try table.explanations(of: name).map { row in
-            (SafeText.line(row.setting), SafeText.line(row.value), SafeText.line("\(row.origin)"))
-        }
-        let settingWidth = rows.map(\.0.count).max() ?? 0
-        let valueWidth = min(60, rows.map(\.1.count).max() ?? 0)
-        let title = table.explain(name).prefix { $0 != "\n" }
-        return [style.bold(SafeText.line(String(title)))]
-            + rows.map { setting, value, origin in
-                "  \(setting.padded(toEnd: settingWidth))  \(value.padded(toEnd: valueWidth))  \(style.dim(origin))"
-            }
-    }
-
-    /// The output of `explain --format json`.
-    ///
-    /// - Throws: ``NetworkError`` for an unknown name.
-    func explanationValue(of name: String) throws(NetworkError) -> JSONValue {
-        let values = try table.explanations(of: name).map { explanation -> JSONValue in
-            var file: JSONValue = .null
-            var line: JSONValue = .null
-            if case .file(let position) = explanation.origin {
-                file = .string(position.file)
-                line = .int(Int64(position.line))
-            }
-            return [
-                "setting": .string(explanation.setting), "value": .string(explanation.value),
-                "origin": .string("\(explanation.origin)"), "file": file, "line": line,
-            ]
-        }
-        return ["name": .string(name), "environment": Self.text(table.environment), "values": .array(values)]
-    }
-
-    // MARK: Texts
-
-    private static func count(_ count: Int, _ word: String) -> String { count == 1 ? "1 \(word)" : "\(count) \(word)s" }
-
-    private static func list(_ names: [String]) -> String {
-        guard let last = names.last, names.count > 1 else { return names.first ?? "" }
-        return names.dropLast().joined(separator: ", ") + " and " + last
-    }
-
-    /// The URL with the password hidden.
-    private static func withoutPassword(_ url: String) -> String {
-        guard let scheme = url.firstRange(of: "://") else { return url }
-        let authority = url[scheme.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-        guard let at = authority.lastIndex(of: "@"), let colon = authority[..<at].firstIndex(of: ":") else {
-            return url
-        }
-        return url[...colon] + "•••" + url[at...]
     }
 }

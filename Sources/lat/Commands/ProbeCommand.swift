@@ -17,10 +17,11 @@ struct ProbeCommand: Command {
     init(_ arguments: ParsedArguments) throws(UsageError) {
         targets = arguments.operands
         guard !targets.isEmpty else {
-            throw UsageError("NAME or URL is missing; write lat probe daxiang, or lat probe https://example.org/")
+            throw UsageError("NAME or URL is missing; write lat probe demo, or lat probe https://example.org/")
         }
-        if let empty = targets.first(where: \.isEmpty) {
-            throw UsageError("\"\(empty)\" is empty; give the name of a domain, or a URL")
+        for target in targets {
+            guard !target.isEmpty else { throw UsageError("\"\" names nothing; give the name of a domain, or a URL") }
+            if target.contains("://") { _ = try URLArgument.checked(target) }
         }
         timeout = try DurationArgument.parse(arguments, of: Self.timeout) ?? .seconds(5)
         watches = arguments.contains(Self.watch)
@@ -37,6 +38,7 @@ struct ProbeCommand: Command {
         _ arguments: ParsedArguments
     ) throws(UsageError) -> Reachability.Configuration.ResponseCheck? {
         guard let text = arguments.value(Self.check) else { return nil }
+        guard !text.isEmpty else { throw UsageError("--check \"\" names no path; write --check /health=200") }
         let parts = text.split(separator: "=", omittingEmptySubsequences: false)
         guard parts.count > 1, let last = parts.last else { return .init(path: text) }
         guard let status = Int(last), (100...599).contains(status) else {
@@ -44,6 +46,8 @@ struct ProbeCommand: Command {
         }
         return .init(path: parts.dropLast().joined(separator: "="), status: status)
     }
+
+    static func operandKind(after operands: [String]) -> ValueKind { .domain }
 
     func run(_ console: Console) async throws -> ExitCode { try await ProbeRun(command: self, console: console).run() }
 }
@@ -56,16 +60,18 @@ extension ProbeCommand {
     static let usage = "NAME|URL… [options]"
 
     static let timeout = Option(
-        "--timeout", value: "1s|500ms", help: "The time limit of a probe: name, connection and TLS. Default: 5s.")
+        "--timeout", value: "TIME", help: "The time limit of one probe, with name and TLS: 500ms, 1s. Default: 5s.")
     static let watch = Option(
         "--watch", "-w",
         help:
-            "Repeats until Ctrl-C and shows every change, at once when the network changes. With --format json, one line "
-            + "for each change.")
+            "Repeats until Ctrl-C, at once when the network changes, and shows every change. With --format json, each "
+            + "change is one line.")
     static let interval = Option("--interval", value: "TIME", help: "The time between two probes. Default: 2s.")
     static let check = Option(
         "--check", value: "PATH[=STATUS]",
-        help: "Also requests PATH and expects STATUS, by default 204. This detects a captive portal.")
+        help:
+            "Also requests PATH and expects STATUS, by default 204. This finds a captive portal, a network's login page."
+    )
 
     static let options = [
         timeout, watch, interval, check, RequestCommand.proxy, TableArgument.table, TableArgument.environment,
@@ -73,14 +79,14 @@ extension ProbeCommand {
     ]
 
     static let details = """
-        Names are domains of the table; their mirrors are probed too. The latency is
-        that of the connection, without name resolution and TLS.
+        NAME is a domain of the table; its mirrors are probed too. The latency is that
+        of the connection, without looking the name up and without TLS.
 
         Examples
-          lat probe daxiang
-          lat probe https://example.org/ http://127.0.0.1:8080/ --timeout 1s
-          lat probe daxiang --watch
-          lat probe https://example.org/ --check /generate_204
+          lat probe demo
+          lat probe http://127.0.0.1:8080/ https://example.org/ --timeout 1s
+          lat probe http://127.0.0.1:8080/ --check /get=200
+          lat probe demo --watch
 
         Exit codes: 0 all can be reached, 2 the command line or the table cannot be
         used, 3 at least one cannot be reached, 130 interrupted.
@@ -101,7 +107,7 @@ private struct ProbeRun {
         var configuration = CentralRequestManager.Configuration()
         // The table is needed only for names.
         if command.table.file != nil || command.targets.contains(where: { !$0.contains("://") }) {
-            configuration.domains = try command.table.read()
+            configuration.domains = try table()
         }
         if let proxy = command.proxy { configuration.proxy = proxy.isEmpty ? .none : .url(proxy) }
         configuration.reachability.timeout = command.timeout
@@ -109,6 +115,19 @@ private struct ProbeRun {
         configuration.reachability.ttl = command.interval
         configuration.reachability.failureTTL = min(command.interval, .seconds(1))
         return try CentralRequestManager(configuration: configuration)
+    }
+
+    /// - Throws: ``UsageError`` for an address that is neither in the table nor a URL.
+    private func table() throws -> DomainTable {
+        let table = Result { () throws(TableProblem) in try command.table.read() }
+        let domains = (try? table.get().domainNames.map(\.rawValue)) ?? []
+        let addresses = command.targets.filter { $0.contains { $0 == "." || $0 == ":" } && !$0.contains("://") }
+        if let address = addresses.first(where: { !domains.contains($0) }) {
+            let shown = SafeText.line(address)
+            throw UsageError(
+                "\"\(shown)\" is neither a domain of the table nor a URL; write lat probe http://\(shown)/")
+        }
+        return try table.get()
     }
 
     // MARK: Once
@@ -122,7 +141,7 @@ private struct ProbeRun {
         } else {
             for line in table.lines(console.outStyle) { try console.print(line) }
             for report in reports {
-                if let error = report.error { console.complain("\(report.target): \(error.message)") }
+                if let error = report.error { console.complain("\(report.target): \(ErrorWords().message(of: error))") }
             }
         }
         return reports.allSatisfy(\.status.isReachable) ? .success : .network

@@ -1,5 +1,6 @@
 import DomainTableFormat
 import FoundationEssentials
+import LATInspect
 import LATNetworking
 
 /// `lat start SERVER …`: starts a call of the server table and shows the response.
@@ -12,11 +13,18 @@ struct StartCommand: Command {
     let output: String?
     let isVerbose: Bool
     let format: OutputFormat
+    /// All arguments, for messages that name the option that was given.
+    let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
         server = try Self.server(arguments.operands)
-        parameters = try ParameterArgument.parse(arguments.values(Self.parameter), of: Self.parameter)
-        headers = try HeaderArgument.parse(arguments.values(RequestCommand.header), of: RequestCommand.header)
+        var parameters = try ParameterArgument.parse(arguments.values(Self.parameter), of: Self.parameter)
+        var headers = try HeaderArgument.parse(arguments.values(RequestCommand.header), of: RequestCommand.header)
+        for item in arguments.operands.dropFirst() {
+            try Self.add(try RequestItem(item), to: &parameters, &headers)
+        }
+        (self.parameters, self.headers) = (parameters, headers)
         table = try TableArgument(arguments)
         timeout = try DurationArgument.parse(arguments, of: Self.timeout)
         output = try OutputArgument.parse(arguments)
@@ -24,17 +32,42 @@ struct StartCommand: Command {
         format = try OutputFormat(arguments)
     }
 
-    func run(_ console: Console) async throws -> ExitCode { try await StartRun(command: self, console: console).run() }
+    func run(_ console: Console) async throws -> ExitCode {
+        var run = StartRun(command: self, console: console)
+        return try await run.run()
+    }
+
+    static func operandKind(after operands: [String]) -> ValueKind { operands.isEmpty ? .row : .pathParameter }
 
     private static func server(_ operands: [String]) throws(UsageError) -> String {
         guard let server = operands.first else {
-            throw UsageError("SERVER is missing; write lat start SERVER, such as lat start user.detail -p id=42")
+            throw UsageError("ROW is missing; write lat start ROW, such as lat start user.detail -p id=42")
         }
         if server.contains("://") {
-            throw UsageError("\"\(SafeText.line(server))\" is a URL, not a server; write lat request GET \(server)")
+            let url = SafeText.line(server)
+            throw UsageError("\"\(url)\" is a URL, not a row of the table; write lat request GET \(url)")
         }
-        try UsageError.refuse(operands, after: 1, "give parameters with -p name=value")
         return server
+    }
+
+    /// Adds an argument after the row to what the options give: `id=42`, `id:=42`, `id==42`, `X-Trace:1`.
+    private static func add(
+        _ item: RequestItem, to parameters: inout [String: JSONValue], _ headers: inout HTTPHeaders
+    ) throws(UsageError) {
+        switch item.kind {
+        case .header: headers[item.name] = item.value.isEmpty ? nil : item.value
+        case .emptyHeader: headers[item.name] = ""
+        case .text, .textFile, .json, .jsonFile, .query:
+            guard parameters[item.name] == nil else {
+                throw UsageError(
+                    "\"\(SafeText.line(item.name))\" is given twice; for several values write "
+                        + "'\(SafeText.line(item.name)):=[\"a\",\"b\"]'")
+            }
+            parameters[item.name] = try RequestContent.value(of: item)
+        case .headerFile, .queryFile, .file:
+            throw UsageError(
+                "\"\(item.shown)\" is of no use to lat start; write name=text, name:=json, name=@FILE or Name:value")
+        }
     }
 }
 
@@ -42,15 +75,16 @@ struct StartCommand: Command {
 
 extension StartCommand {
     static let name = "start"
-    static let summary = "Starts a call of the server table and shows the response."
-    static let usage = "SERVER [options]"
+    static let summary = "Makes the call of a row of the table, and shows the response."
+    static let usage = "ROW [NAME=VALUE…] [options]"
 
     static let parameter = Option(
-        "--parameter", "-p", value: "K=V", repeats: true,
+        "--parameter", "-p", value: "K=V", repeats: true, kind: .pathParameter,
         help: "A parameter: k=v for text, k:=json for numbers, Booleans, lists, objects and null. Those named in the "
             + "braces of the row's path go there, the others into query or body.")
     static let timeout = Option(
-        "--timeout", value: "1s|500ms", help: "The time limit of the whole call. Default: that of the row, or 60s.")
+        "--timeout", value: "TIME",
+        help: "The time limit of the whole call: 500ms, 10s. Default: that of the row, or 60s.")
 
     static let options = [
         parameter, RequestCommand.header, TableArgument.table, TableArgument.environment, timeout,
@@ -58,14 +92,16 @@ extension StartCommand {
     ]
 
     static let details = """
-        The row of the table sets the URL, method, headers, timeouts, retries and TLS
-        settings of the call; lat domains list shows the rows. Where a row names an
-        authenticator, which only a program has, give the token with -H.
+        ROW is a name under servers in the table; lat domains list shows the rows. The
+        row sets the URL, method, headers, timeouts, retries and TLS settings. NAME=VALUE
+        is short for -p NAME=VALUE, and Name:value for -H. On a terminal, lat asks for
+        the parameters of the path that are missing. Where a row names an authenticator,
+        which only a program has, give the token with -H.
 
         Examples
-          lat start user.detail -p id=42
-          lat start user.detail -p id=42 --environment staging --format json
-          lat start user.save -p id=42 -p name=Ada --table Config/domains.json5
+          lat start user.detail id=42
+          lat start user.detail -p id=42 --environment dev --format json
+          lat start user.save id=42 name=Ada age:=36 --table Config/domains.json5
 
         Exit codes: 0 success, 1 the server answered with a failure, in its status or
         its envelope (the body is still shown), 2 the command line or the table cannot
@@ -77,13 +113,21 @@ extension StartCommand {
 private struct StartRun {
     let command: StartCommand
     let console: Console
+    private var parameters: [String: JSONValue]
+
+    init(command: StartCommand, console: Console) {
+        self.command = command
+        self.console = console
+        parameters = command.parameters
+    }
 
     /// - Throws: ``TableProblem``, ``UsageError``, `Output.Failure` or `CancellationError`. Failures of the call are
     ///   shown, and decide the returned code.
-    func run() async throws -> ExitCode {
+    mutating func run() async throws -> ExitCode {
         var table = try command.table.read()
         let route = try route(in: table)
         try standIn(for: route, in: &table)
+        parameters = try await PathParameters(route, of: command.server).filled(parameters, console)
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
         defer { file?.discard() }
 
@@ -106,16 +150,16 @@ private struct StartRun {
                 total: total, error: answer.error, server: command.server, envelope: answer.envelope)
             try console.print(report.json)
         } else if let error = answer.error {
-            console.complain(error.description)
+            console.complain(error, ErrorWords(command.arguments))
         }
         return answer.error.map { ExitCode($0) } ?? .success
     }
 
     // MARK: Preparing
 
-    /// Resolves the route of the call, and checks that it is complete.
+    /// Resolves the route of the call.
     ///
-    /// - Throws: ``UsageError`` for an unknown name or a missing parameter.
+    /// - Throws: ``UsageError`` for an unknown name or a row without a method.
     private func route(in table: DomainTable) throws(UsageError) -> DomainTable.ResolvedRoute {
         let route: DomainTable.ResolvedRoute
         do {
@@ -125,15 +169,7 @@ private struct StartRun {
         }
         guard route.method != nil else {
             throw UsageError(
-                "the server \"\(command.server)\" in \(table.name) has no method; add method: \"GET\" to it")
-        }
-        let given = command.parameters.keys.sorted()
-        for name in route.pathParameters where command.parameters[name] == nil {
-            let others = given.filter { !route.pathParameters.contains($0) }
-            let hint = NearestName.of(name, among: others).map { "did you mean \(name) by \"\(SafeText.line($0))\"?" }
-            throw UsageError(
-                "the path \(route.path) of \"\(command.server)\" needs a value for {\(name)}; "
-                    + (hint ?? "write -p \(name)=VALUE"))
+                "the row \"\(command.server)\" in \(table.name) has no method; add method: \"GET\" to it")
         }
         return route
     }
@@ -177,10 +213,13 @@ private struct StartRun {
         configuration.domains = table
         // There is only one call, so later changes of the file do not matter.
         configuration.domainsObserver = { _ in }
+        configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
         if command.isVerbose {
             let secrets = Secrets.standard.union(Secrets(headers: route.settings.secretHeaders ?? []))
             let hidden = secrets
-            configuration.transport = TracingTransport(engine: try CurlTransport(configuration: configuration.engine)) {
+            configuration.transport = TracingTransport(
+                engine: try configuration.transport ?? CurlTransport(configuration: configuration.engine)
+            ) {
                 [console] request in
                 RequestTrace.lines(of: request, hiding: hidden, console.errStyle).forEach(console.note)
             }
@@ -202,7 +241,7 @@ private struct StartRun {
     private func answer(from table: DomainTable, by route: DomainTable.ResolvedRoute) async throws -> Answer {
         do {
             let reply = try await manager(table, route).startRequest(
-                server: ServerName(command.server), parameters: command.parameters.isEmpty ? nil : command.parameters,
+                server: ServerName(command.server), parameters: parameters.isEmpty ? nil : parameters,
                 timeout: command.timeout, headers: command.headers)
             return Answer(response: reply.response, envelope: reply.envelope)
         } catch let error as NetworkError {
@@ -225,7 +264,7 @@ private struct StartRun {
 
     /// The URL of a call that failed before it was sent.
     private func url(of route: DomainTable.ResolvedRoute) -> String {
-        (try? route.url(command.parameters.mapValues { $0.string ?? $0.description })) ?? route.path
+        (try? route.url(parameters.mapValues { $0.string ?? $0.description })) ?? route.path
     }
 
     // MARK: Showing
@@ -250,7 +289,7 @@ private struct StartRun {
 
 /// Reports each request as it goes to the network, with all its headers. Redirects and retries are reported separately.
 struct TracingTransport: Transport {
-    let engine: CurlTransport
+    let engine: any Transport
     let willSend: @Sendable (HTTPRequest) -> Void
 
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {

@@ -42,7 +42,7 @@ struct UploadLayout: Hashable, Sendable {
     private func sign(_ state: TransferProgress.File.State, _ style: Style) -> String {
         switch state {
         case .waiting: style.dim(style.sign("·", "."))
-        case .uploading: style.cyan(style.sign("↑", ">"))
+        case .uploading: style.blue(style.sign("↑", ">"))
         case .done: style.green(style.sign("✓", "+"))
         case .failed: style.red(style.sign("✗", "x"))
         }

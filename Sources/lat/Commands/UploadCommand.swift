@@ -20,8 +20,11 @@ struct UploadCommand: Command {
     let proxy: String?
     let user: (name: String, password: String)?
     let format: OutputFormat
+    /// All arguments, for messages that name the option that was given.
+    let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
         url = try Self.url(arguments.operands)
         content = try Self.content(arguments)
         method = try Self.method(arguments, content)
@@ -40,21 +43,22 @@ struct UploadCommand: Command {
 
 extension UploadCommand {
     static let name = "upload"
-    static let summary = "Uploads files and shows the progress of each."
+    static let summary = "Uploads files, and shows the progress of each."
     static let usage = "URL --file NAME=PATH… [options]"
 
     static let file = Option(
         "--file", "-F", value: "NAME=PATH", repeats: true,
         help:
-            "A file and the name of its field; may be repeated. All go in one multipart/form-data body, in this order.")
-    static let body = Option("--body", value: "PATH", help: "One file as the whole body, instead of parts.")
+            "A file and the name of its field. Repeat it for more files: all go into one multipart/form-data body.")
+    static let body = Option("--body", value: "PATH", help: "One file as the whole body, in place of --file.")
     static let parameter = Option(
         "--parameter", "-p", value: "K=V", repeats: true,
-        help: "A form field beside the files, k=v or k:=json. With --body it goes into the query.")
+        help: "A form field beside the files: k=v, or k:=json. With --body it goes into the query.")
     static let methodOption = Option(
         "--method", "-X", value: "METHOD", help: "POST, PUT, PATCH or another. Default: POST, and PUT with --body.")
     static let timeout = Option(
-        "--timeout", value: "1s|10m", help: "The time limit of the whole upload. Default: none while bytes move.")
+        "--timeout", value: "TIME",
+        help: "The time limit of the whole upload: 30s, 10m. Default: none while bytes move.")
     static let options = [
         file, body, parameter, RequestCommand.header, methodOption, timeout, RequestCommand.proxy, RequestCommand.user,
         OutputFormat.option,
@@ -67,7 +71,7 @@ extension UploadCommand {
         Examples
           lat upload http://127.0.0.1:8080/photos --file img=a.png -p title=Holiday
           lat upload http://127.0.0.1:8080/photos -F img=a.png -F img=b.png -F doc=c.pdf
-          lat upload http://127.0.0.1:8080/files/report.pdf --body report.pdf
+          lat upload http://127.0.0.1:8080/report.pdf --body report.pdf
 
         Exit codes: 0 success, 1 the status is not a success (the body is still shown),
         2 the command line or a file cannot be used, 3 no response, 130 interrupted.
@@ -135,7 +139,7 @@ private struct UploadRun {
         do {
             upload = try self.upload()
         } catch let error as NetworkError {
-            console.complain(error.description)
+            console.complain(error, ErrorWords(command.arguments))
             return ExitCode(error)
         }
         let answer = try await answer(of: upload)
@@ -148,7 +152,7 @@ private struct UploadRun {
         if command.format == .json {
             try console.print(report(answer, body, upload.currentProgress, total))
         } else if let error = answer.error {
-            console.complain(error.description)
+            console.complain(error, ErrorWords(command.arguments))
         } else if console.errTerminal.isTerminal {
             console.note(Self.summary(upload.currentProgress, total, console.errStyle))
         }

@@ -7,12 +7,14 @@ enum Interrupts {
     private struct State {
         var signal: Int32?
         var leftovers: Set<String> = []
+        /// Whether a pager has the terminal. Ctrl-C is then meant for it.
+        var isPaging = false
     }
 
     private static let state = Mutex(State())
     private static let signals = [SIGINT, SIGTERM, SIGHUP]
     /// How long the work may take to end after the first signal.
-    private static let patience = DispatchTimeInterval.seconds(2)
+    private static let gracePeriod = DispatchTimeInterval.seconds(2)
 
     /// Runs the work. A signal cancels it. A second signal, or two seconds without an end, ends the process at once.
     static func run(_ work: @escaping @Sendable () async -> ExitCode) async -> ExitCode {
@@ -29,6 +31,9 @@ enum Interrupts {
     /// Undoes ``willLeave(_:)``.
     static func left(_ path: String) { state.withLock { _ = $0.leftovers.remove(path) } }
 
+    /// Sets whether Ctrl-C is left to a pager.
+    static func setPaging(_ isPaging: Bool) { state.withLock { $0.isPaging = isPaging } }
+
     private static func watch(
         _ number: Int32, _ cancel: @escaping @Sendable () -> Void
     ) -> (any DispatchSourceSignal)? {
@@ -39,13 +44,14 @@ enum Interrupts {
         signal(number, SIG_IGN)
         let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
         source.setEventHandler {
+            guard number != SIGINT || !state.withLock(\.isPaging) else { return }
             let isFirst = state.withLock { state in
                 defer { if state.signal == nil { state.signal = number } }
                 return state.signal == nil
             }
             guard isFirst else { return endNow(number) }
             cancel()
-            DispatchQueue.global().asyncAfter(deadline: .now() + patience) { endNow(number) }
+            DispatchQueue.global().asyncAfter(deadline: .now() + gracePeriod) { endNow(number) }
         }
         source.resume()
         return source

@@ -4,8 +4,13 @@ import LATNetworking
 /// Writes the body of a response to its sink, and shows the progress.
 struct BodyReceiver {
     private let console: Console
+    private let usesPager: Bool
 
-    init(_ console: Console) { self.console = console }
+    /// - Parameter usesPager: Whether a text that is longer than the terminal is shown by a pager.
+    init(_ console: Console, usesPager: Bool = false) {
+        self.console = console
+        self.usesPager = usesPager
+    }
 
     /// The sink of a body: the file if there is one, memory for a JSON report, otherwise standard output.
     func sink(_ file: OutputFile?, _ format: OutputFormat) -> BodySink {
@@ -14,14 +19,17 @@ struct BodyReceiver {
         return console.outTerminal.isTerminal ? .terminal : .pipe
     }
 
+    /// - Parameter head: Lines to show before the body.
     /// - Returns: The body when it is kept.
     /// - Throws: ``NetworkError`` when it was incomplete, `Output.Failure`, `CancellationError`.
-    func receive(_ response: HTTPResponse, into sink: BodySink) async throws -> Data? {
+    func receive(_ response: HTTPResponse, head: [String] = [], into sink: BodySink) async throws -> Data? {
+        let head = head.isEmpty ? "" : head.joined(separator: "\n") + "\n\n"
+        if !head.isEmpty, !sink.isShown { try console.out.write(head) }
         switch sink {
         case .memory: return try await response.body.collect(upTo: 1 << 31)
         case .file(let file): try await save(response, to: file)
         case .pipe: try await copy(response)
-        case .terminal: try await show(response)
+        case .terminal: try await show(response, head)
         }
         return nil
     }
@@ -61,18 +69,30 @@ struct BodyReceiver {
         }
     }
 
-    private func show(_ response: HTTPResponse) async throws {
-        var body = TerminalBody(response, console)
+    private func show(_ response: HTTPResponse, _ head: String) async throws {
+        let screen = Screen(console, usesPager: usesPager)
+        var body = TerminalBody(response, screen, console.outStyle)
+        // A text that arrives slowly is shown as it comes, without a pager. JSON is laid out at its end.
+        let pagerDelay = Task {
+            try await Task.sleep(for: .milliseconds(300))
+            screen.release()
+        }
+        if body.isLaidOut { pagerDelay.cancel() }
         do {
+            defer { pagerDelay.cancel() }
+            try screen.write(Data(head.utf8))
+            if body.isEndless { screen.release() }
             for try await chunk in response.body {
                 try body.write(chunk)
-                if body.isBinary { break }
+                if body.isBinary || screen.isClosed { break }
             }
         } catch {
-            try body.finish()
+            try? body.finish()
+            await screen.close()
             throw error
         }
         try body.finish()
+        await screen.close()
         if body.isBinary {
             let size = Self.length(of: response).map { " of \(Quantity.bytes($0))" } ?? ""
             console.note("lat: the binary body\(size) is not shown; write it to a file with -o FILE")
@@ -96,6 +116,9 @@ enum BodySink {
     case pipe
     /// A terminal: JSON formatted, binary content omitted.
     case terminal
+
+    /// Whether the body is shown to a person.
+    var isShown: Bool { if case .terminal = self { true } else { false } }
 }
 
 /// A body on a terminal.
@@ -103,15 +126,22 @@ struct TerminalBody {
     /// The largest JSON that is formatted. A longer body is shown unchanged.
     private static let layoutLimit = 4 << 20
 
-    private let console: Console
+    private let screen: Screen
+    private let style: Style
     private var held: Data?
     private var lastByte = UInt8(ascii: "\n")
     private(set) var isBinary = false
+    /// Whether the body is a sequence of messages, each to be shown when it arrives.
+    let isEndless: Bool
+    /// Whether the body is laid out when it is complete.
+    var isLaidOut: Bool { held != nil }
 
-    init(_ response: HTTPResponse, _ console: Console) {
-        self.console = console
+    init(_ response: HTTPResponse, _ screen: Screen, _ style: Style) {
+        self.screen = screen
+        self.style = style
         let type = (response.headers["Content-Type"] ?? "").lowercased()
-        held = type.contains("json") && !type.contains("seq") && !type.contains("ndjson") ? Data() : nil
+        isEndless = ["json-seq", "ndjson", "event-stream", "jsonl"].contains { type.contains($0) }
+        held = type.contains("json") && !isEndless ? Data() : nil
     }
 
     /// Writes a chunk. After a binary one, nothing more is shown.
@@ -131,18 +161,15 @@ struct TerminalBody {
     mutating func finish() throws(Output.Failure) {
         guard !isBinary else { return }
         if let held, !held.isEmpty {
-            if let text = JSONLayout.text(of: held, style: console.outStyle) {
-                try console.print(text)
-                return
-            }
+            if let text = JSONLayout.text(of: held, style: style) { return try screen.write(Data((text + "\n").utf8)) }
             try show(held)
         }
         // The shell's prompt belongs on a line of its own.
-        if lastByte != UInt8(ascii: "\n") { try console.print("") }
+        if lastByte != UInt8(ascii: "\n") { try screen.write(Data([UInt8(ascii: "\n")])) }
     }
 
     private mutating func show(_ bytes: Data) throws(Output.Failure) {
-        try console.out.write(bytes)
+        try screen.write(bytes)
         lastByte = bytes.last ?? lastByte
     }
 }

@@ -14,10 +14,17 @@ struct ConnectionArguments {
     let compressesBody: Bool
     let trailers: HTTPHeaders
     let authority: String?
+    let certificate: ClientCertificate?
+    let isInsecure: Bool
+    let pins: [String]
     let requiresStapling: Bool
     let keyLog: String?
+    /// Addresses by host and port.
+    let addresses: [String: String]
+    let connectTo: [String]
 
-    init(_ arguments: ParsedArguments) throws(UsageError) {
+    /// - Parameter url: The URL of the request, whose port `--resolve HOST:ADDRESS` is for.
+    init(_ arguments: ParsedArguments, url: String) throws(UsageError) {
         resolver = try Self.resolver(arguments)
         source = arguments.value(Self.interface).map { IPAddress($0) == nil ? .interface($0) : .address($0) }
         ports = try Self.ports(arguments)
@@ -32,6 +39,11 @@ struct ConnectionArguments {
         requiresStapling = arguments.contains(Self.ocspStapling)
         keyLog = arguments.value(Self.keyLog)
         trailers = try HeaderArgument.parse(arguments.values(Self.trailer), of: Self.trailer)
+        certificate = try Self.certificate(arguments)
+        isInsecure = arguments.contains(Self.insecure)
+        pins = arguments.values(Self.pin)
+        addresses = try Self.addresses(arguments.values(Self.resolve), for: url)
+        connectTo = try Self.connectTo(arguments.values(Self.connectToOption))
     }
 
     /// Whether files are written besides the response.
@@ -48,6 +60,10 @@ struct ConnectionArguments {
         configuration.tls.caFile = authority
         configuration.tls.requiresOCSPStapling = requiresStapling
         if let keyLog { configuration.tls.keyLog = .file(path: keyLog) }
+        configuration.tls.clientCertificate = certificate
+        if isInsecure { configuration.tls.disableCertificateVerification() }
+        configuration.resolve = addresses
+        configuration.connectTo = connectTo
         configuration.maxConnectionsPerHost = max(configuration.maxConnectionsPerHost, prewarm)
     }
 
@@ -55,6 +71,7 @@ struct ConnectionArguments {
         request.maxReceiveRate = rate
         request.maxSendRate = rate
         request.compressesBody = compressesBody
+        request.pinnedPublicKeys = pins
         if !trailers.fields.isEmpty {
             request.trailers = HTTPRequest.Trailers(trailers.fields.map(\.name)) { [trailers] in trailers }
         }
@@ -87,6 +104,21 @@ extension ConnectionArguments {
         "--limit-rate", value: "N[K|M|G]", help: "Limits the bytes per second, in each direction.")
     static let prewarm = Option("--prewarm", value: "N", help: "Opens N connections before the request is sent.")
     static let gzip = Option("--gzip", help: "Compresses the body. Use it only for servers that accept this.")
+    static let resolve = Option(
+        "--resolve", value: "HOST:PORT:ADDRESS", repeats: true,
+        help: "Connects to this address for a host and port; HOST:ADDRESS for the port of the URL, 80 and 443.")
+    static let connectToOption = Option(
+        "--connect-to", value: "HOST:PORT:HOST2:PORT2", repeats: true,
+        help: "Connects to another host and port in the place of these; an empty HOST or PORT stands for any.")
+    static let cert = Option(
+        "--cert", value: "FILE", help: "Identifies this client by a certificate: PEM with its key, or .p12.")
+    static let key = Option("--key", value: "FILE", help: "The key of --cert, when it is in a PEM file of its own.")
+    static let keyPassword = Option(
+        "--key-password", value: "TEXT", help: "The password of the key, or of the .p12 file.")
+    static let insecure = Option("--insecure", "-k", help: "Trusts any certificate. For servers of your own only.")
+    static let pin = Option(
+        "--pin", value: "sha256//BASE64", repeats: true,
+        help: "Accepts only a server with this public key; several are alternatives.")
     static let ocspStapling = Option(
         "--ocsp-stapling", help: "Requires the server to prove that its certificate is not revoked.")
     static let keyLog = Option(
@@ -97,7 +129,9 @@ extension ConnectionArguments {
 
     static let options = [
         doh, dnsServers, interface, localPort, happyEyeballs, netrc, netrcFile, hsts, altSvc, limitRate, prewarm, gzip,
-        trailer, AuthorityArgument.option, ocspStapling, keyLog,
+        trailer, resolve, connectToOption, AuthorityArgument.option, cert, key, keyPassword, insecure, pin,
+        ocspStapling,
+        keyLog,
     ]
 }
 
@@ -112,6 +146,61 @@ extension ConnectionArguments {
         return arguments.value(dnsServers).map { list in
             .servers(list.split(separator: ",", omittingEmptySubsequences: false).map(String.init))
         }
+    }
+
+    private static func certificate(_ arguments: ParsedArguments) throws(UsageError) -> ClientCertificate? {
+        guard let path = arguments.value(cert) else {
+            for option in [key, keyPassword] where arguments.contains(option) {
+                throw UsageError("\(option.name) needs a certificate; add \(cert.name) FILE")
+            }
+            return nil
+        }
+        let password = arguments.value(keyPassword)
+        guard path.lowercased().hasSuffix(".p12") || path.lowercased().hasSuffix(".pfx") else {
+            return .pem(certificate: path, key: arguments.value(key) ?? path, password: password)
+        }
+        guard !arguments.contains(key) else {
+            throw UsageError("\(key.name) is not for \(SafeText.line(path)), which has its key in it; leave it out")
+        }
+        return .pkcs12(path: path, password: password ?? "")
+    }
+
+    private static func addresses(_ values: [String], for url: String) throws(UsageError) -> [String: String] {
+        var addresses: [String: String] = [:]
+        for value in values {
+            let parts = value.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+            let isWhole = parts.count == 3 && UInt16(parts[1]) != nil
+            let address = String(value.drop { $0 != ":" }.dropFirst(isWhole ? parts[1].count + 2 : 1))
+            let isAddress = address.split(separator: ",", omittingEmptySubsequences: false).allSatisfy { part in
+                IPAddress(
+                    part.hasPrefix("[") && part.hasSuffix("]") ? String(part.dropFirst().dropLast()) : String(part))
+                    != nil
+            }
+            guard !parts[0].isEmpty, isAddress else {
+                throw UsageError(
+                    "\(resolve.name) \"\(SafeText.line(value))\" does not end with an IP address; write "
+                        + "HOST:PORT:ADDRESS, such as example.org:443:127.0.0.1")
+            }
+            let ports = isWhole ? [String(parts[1])] : ["80", "443", port(of: url)]
+            for port in ports { addresses["\(parts[0]):\(port)"] = address }
+        }
+        return addresses
+    }
+
+    private static func port(of url: String) -> String {
+        let rest = url.firstRange(of: "://").map { url[$0.upperBound...] } ?? url[...]
+        let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        let port = authority.lastIndex(of: ":").map { authority[authority.index(after: $0)...] } ?? ""
+        return UInt16(port) == nil ? "80" : String(port)
+    }
+
+    private static func connectTo(_ values: [String]) throws(UsageError) -> [String] {
+        for value in values where value.count(where: { $0 == ":" }) < 3 {
+            throw UsageError(
+                "\(connectToOption.name) \"\(SafeText.line(value))\" is not of the form HOST:PORT:HOST2:PORT2; write "
+                    + "::127.0.0.1:8080 for any host and port")
+        }
+        return values
     }
 
     private static func ports(_ arguments: ParsedArguments) throws(UsageError) -> ClosedRange<Int>? {

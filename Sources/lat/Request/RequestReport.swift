@@ -20,6 +20,8 @@ struct RequestReport {
     var envelope: Envelope?
     /// Whether the report says where the response came from even without a row.
     var showsSource = false
+    /// How messages name the settings.
+    var words = ErrorWords()
 
     /// The report as one object. Unknown values are null. The body is `body` when it is text, else `bodyBase64`.
     var json: JSONValue {
@@ -28,7 +30,7 @@ struct RequestReport {
             "url": .string(response?.url ?? url),
             "status": .null, "reason": .null, "version": .null, "headers": .array([]), "redirects": .array([]),
             "timings": timingsValue,
-            "error": error.map(Self.value) ?? .null,
+            "error": error.map(value) ?? .null,
         ]
         if let response {
             object["status"] = .int(Int64(response.status))
@@ -81,12 +83,12 @@ struct RequestReport {
         ]
     }
 
-    private static func value(_ error: NetworkError) -> JSONValue {
+    private func value(_ error: NetworkError) -> JSONValue {
         let (kind, detail) = error.kind.names
         return [
             "kind": .string(kind),
             "detail": detail.map { .string($0) } ?? .null,
-            "message": .string(error.message),
+            "message": .string(words.message(of: error)),
             "curlCode": error.curlCode.map { .int(Int64($0)) } ?? .null,
             "attempts": .int(Int64(error.attempts)),
         ]
@@ -112,8 +114,8 @@ extension ExitCode {
     init(_ error: NetworkError) {
         switch error.kind {
         case .httpStatus, .business, .decoding, .integrity: self = .failure
-        // Nothing was sent: the command line or the table asked for something impossible.
-        case .invalidRequest, .unknownName, .unsupported, .simulation, .storage: self = .usage
+        // The command line, the table or a file of this machine cannot be used.
+        case .invalidRequest, .unknownName, .unsupported, .simulation, .storage, .requestBody: self = .usage
         case .cancelled: self = .interrupted
         default: self = .network
         }

@@ -9,6 +9,7 @@ enum RequestTrace {
         if !request.headers.contains("Host") { fields.append(("Host", host)) }
         switch request.authentication {
         case .basic where !request.headers.contains("Authorization"): fields.append(("Authorization", "Basic"))
+        case .bearer where !request.headers.contains("Authorization"): fields.append(("Authorization", "Bearer"))
         default: break
         }
         for field in request.headers { fields.append((field.name, field.value)) }
@@ -24,7 +25,7 @@ enum RequestTrace {
         var lines = ["\(request.method) \(target) \(version)"]
         for (name, value) in fields {
             let shown = secrets.contains(header: name) ? style.dim("(not shown)") : SafeText.line(value)
-            lines.append("\(style.cyan(SafeText.line(name))): \(shown)")
+            lines.append("\(style.name(SafeText.line(name))): \(shown)")
         }
         return lines.map { style.dim(">") + " " + $0 }
     }
@@ -35,10 +36,10 @@ enum RequestTrace {
     ) -> [String] {
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
         let status = SafeText.line("\(response.status)\(reason)")
-        var lines = ["\(response.version) " + (response.isSuccess ? style.green(status) : style.yellow(status))]
+        var lines = ["\(response.version) " + (response.isSuccess ? style.green(status) : style.magenta(status))]
         for (name, value) in response.headers {
             let shown = secrets.contains(header: name) ? style.dim("(not shown)") : SafeText.line(value)
-            lines.append("\(style.cyan(SafeText.line(name))): \(shown)")
+            lines.append("\(style.name(SafeText.line(name))): \(shown)")
         }
         return lines
     }

@@ -6,7 +6,7 @@ import LATNetworking
 struct TableArgument: Hashable, Sendable {
     static let table = Option("--table", value: "FILE", help: "The table. Default: \(standardPath) in this folder.")
     static let environment = Option(
-        "--environment", value: "NAME",
+        "--environment", value: "NAME", kind: .environment,
         help: "The environment whose base URLs are used; \"\" for none. Default: the value of LAT_ENVIRONMENT.")
 
     static let standardPath = "Config/domains.json5"
@@ -15,6 +15,11 @@ struct TableArgument: Hashable, Sendable {
     var file: String?
     /// The environment; `nil` for that of `LAT_ENVIRONMENT`.
     var environment: String?
+
+    init(file: String?, environment: String?) {
+        self.file = file
+        self.environment = environment
+    }
 
     /// - Throws: ``UsageError`` for an empty name.
     init(_ arguments: ParsedArguments) throws(UsageError) {
@@ -51,10 +56,13 @@ struct TableProblem: Error {
     }
 
     init(_ path: String, _ error: NetworkError) {
-        diagnostics = (error.underlying as? DomainTableError)?.diagnostics ?? []
-        message =
-            diagnostics.isEmpty
-            ? error.message : "the table \(path) has \(Self.count(diagnostics)); correct it and run the command again"
+        let diagnostics = (error.underlying as? DomainTableError)?.diagnostics ?? []
+        self = diagnostics.isEmpty ? TableProblem(error.message) : TableProblem(path, diagnostics)
+    }
+
+    init(_ path: String, _ diagnostics: [TableDiagnostic]) {
+        self.diagnostics = diagnostics
+        message = "the table \(path) has \(Self.count(diagnostics)); correct it and run the command again"
     }
 
     /// Shows every diagnostic with its line, then the sentence.
@@ -82,7 +90,7 @@ extension Console {
     private static func lines(of diagnostic: TableDiagnostic, _ style: Style) -> [String] {
         let severity = "\(diagnostic.severity.rawValue):"
         let place = style.bold(SafeText.line("\(diagnostic.position)"))
-        let kind = diagnostic.severity == .error ? style.red(severity) : style.yellow(severity)
+        let kind = diagnostic.severity == .error ? style.red(severity) : style.magenta(severity)
         var lines = ["\(place): \(kind) \(diagnostic.message)"] + diagnostic.excerpt
         // The last line of an excerpt is the one with the caret.
         if diagnostic.excerpt.count > 1, let caret = lines.popLast() { lines.append(style.green(caret)) }

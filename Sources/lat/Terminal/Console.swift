@@ -21,14 +21,24 @@ struct Console: Sendable {
     var outStyle: Style { Style(outTerminal) }
     var errStyle: Style { Style(errTerminal) }
 
+    /// The columns for texts on standard output: those of the terminal, but no more than are easy to read.
+    var textWidth: Int {
+        outTerminal.isTerminal ? min(100, Terminal.width(of: out.descriptor)) : Terminal.standardWidth
+    }
+
     func print(_ line: String) throws(Output.Failure) { try out.write(line + "\n") }
 
     /// Writes a message. A failure to write it does not stop the command.
     func note(_ line: String) { try? err.write(line + "\n") }
 
-    /// Writes one line with an error.
+    /// Writes one line with an error. Only a terminal gets shorter lines: programs search for whole ones.
     func complain(_ message: String) {
-        note(errStyle.red("lat:") + " " + SafeText.line(message))
+        let (line, name) = (SafeText.line(message), "lat: ")
+        let width = errTerminal.isTerminal ? Terminal.width(of: err.descriptor) : .max
+        let isShort = line.count <= width - name.count
+        let rows = isShort ? [line] : line.wrapped(to: width - name.count)
+        let margin = "\n" + String(repeating: " ", count: name.count)
+        note(errStyle.red("lat:") + " " + rows.joined(separator: margin))
     }
 
     /// Reports output that could not be written.
@@ -89,6 +99,9 @@ struct Output: Sendable {
 
 /// The abilities of the terminal behind a descriptor.
 struct Terminal: Hashable, Sendable {
+    /// The columns when the output is no terminal.
+    static let standardWidth = 80
+
     /// Whether the descriptor is a terminal.
     var isTerminal: Bool
     /// Whether colours may be used: not with `NO_COLOR` or `TERM=dumb`.
@@ -121,10 +134,13 @@ struct Terminal: Hashable, Sendable {
     }
 
     /// The columns of the terminal behind a descriptor, 80 when unknown.
-    static func width(of descriptor: Int32) -> Int {
+    static func width(of descriptor: Int32) -> Int { size(of: descriptor).columns }
+
+    /// The columns and rows of the terminal behind a descriptor, 80 and 0 when unknown.
+    static func size(of descriptor: Int32) -> (columns: Int, rows: Int) {
         var size = winsize()
-        guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
-        return Int(size.ws_col)
+        guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return (80, 0) }
+        return (Int(size.ws_col), Int(size.ws_row))
     }
 }
 
@@ -149,9 +165,12 @@ struct Style: Hashable, Sendable {
     func dim(_ text: String) -> String { painted(text, "2") }
     func red(_ text: String) -> String { painted(text, "31") }
     func green(_ text: String) -> String { painted(text, "32") }
-    func yellow(_ text: String) -> String { painted(text, "33") }
+    func magenta(_ text: String) -> String { painted(text, "35") }
     func blue(_ text: String) -> String { painted(text, "34") }
-    func cyan(_ text: String) -> String { painted(text, "36") }
+    /// A name beside a value: bold blue, which can be read on a black, a white and a grey background.
+    func name(_ text: String) -> String { painted(text, "1;34") }
+    /// A number or a truth value: magenta, because yellow cannot be read on white.
+    func number(_ text: String) -> String { painted(text, "35") }
 
     /// A sign, or its ASCII substitute.
     func sign(_ unicode: String, _ ascii: String) -> String { isUnicode ? unicode : ascii }

@@ -83,14 +83,14 @@ struct JSONLayout {
         }
         index = min(index + 1, bytes.count)
         let string = Self.harmless(String(decoding: bytes[start..<index], as: UTF8.self))
-        text += isAtName ? style.blue(string) : style.green(string)
+        text += isAtName ? style.name(string) : style.green(string)
     }
 
     private mutating func literal() {
         let start = index
         while index < bytes.count, !",]} \t\r\n".utf8.contains(bytes[index]) { index += 1 }
         let literal = String(decoding: bytes[start..<index], as: UTF8.self)
-        text += literal == "null" ? style.dim(literal) : style.yellow(literal)
+        text += literal == "null" ? style.dim(literal) : style.number(literal)
     }
 
     /// Escapes DEL and the C1 control characters. JSON requires escapes only for C0, so these would reach the terminal.

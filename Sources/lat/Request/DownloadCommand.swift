@@ -17,8 +17,10 @@ struct DownloadCommand: Command {
     let idleTimeout: Duration?
     let proxy: String?
     let format: OutputFormat
+    let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
         url = try Self.url(arguments.operands)
         output = try Self.output(arguments)
         segments = try NumberArgument.parse(arguments, of: Self.segments, 1...64) ?? 1
@@ -36,7 +38,35 @@ struct DownloadCommand: Command {
     }
 
     func run(_ console: Console) async throws -> ExitCode {
-        try await DownloadRun(command: self, console: console).run()
+        var order = DownloadRun.Order(
+            request: request, path: output, segments: segments, format: format, arguments: arguments)
+        order.options.existingFile = existingFile
+        order.options.digest = digest
+        order.options.resumesEarlierRun = resumes
+        order.options.reservesSpace = reservesSpace
+        do {
+            let manager = try CentralRequestManager(configuration: configuration)
+            return try await DownloadRun(order: order, manager: manager, console: console).run()
+        } catch let error as NetworkError {
+            console.complain(error, ErrorWords(arguments))
+            return ExitCode(error)
+        }
+    }
+
+    private var configuration: CentralRequestManager.Configuration {
+        var configuration = CentralRequestManager.Configuration()
+        configuration.timeout = nil
+        configuration.retries = retries
+        if let connectTimeout { configuration.connectTimeout = connectTimeout }
+        if let idleTimeout { configuration.idleTimeout = idleTimeout }
+        if let proxy { configuration.proxy = proxy.isEmpty ? .none : .url(proxy) }
+        return configuration
+    }
+
+    private var request: HTTPRequest {
+        var request = HTTPRequest("GET", url, headers: RequestSettings.headers.merging(headers))
+        if let user { request.authentication = .basic(user: user.name, password: user.password) }
+        return request
     }
 }
 
@@ -44,25 +74,28 @@ struct DownloadCommand: Command {
 
 extension DownloadCommand {
     static let name = "download"
-    static let summary = "Downloads a file, and resumes an earlier run."
-    static let usage = "URL -o FILE|FOLDER [options]"
+    static let summary = "Downloads a file, or resumes a download that stopped."
+    static let usage = "URL [-o FILE|FOLDER] [options]"
 
     static let output = Option(
         "--output", "-o", value: "FILE|FOLDER",
-        help: "The target. In a folder, the file gets its name from the server or the URL. Default: this folder.")
+        help: "Where the file goes. In a folder it gets its name from the server or the URL. Default: this folder.")
     static let segments = Option(
-        "--segments", "-n", value: "N", help: "Uses N connections, when the server supports ranges. Default: 1.")
+        "--segments", "-n", value: "N",
+        help: "Uses N connections, if the server can send parts of the file. Default: 1.")
     static let sha256 = Option(
-        "--sha256", value: "HEX", help: "The SHA-256 that the file must have. If it differs, no file appears.")
+        "--sha256", value: "HEX", help: "The SHA-256 that the file must have. If it has another, no file appears.")
     static let digest = Option(
-        "--digest", value: "NAME:HEX", help: "Like --sha256, with md5, sha1, sha256, sha384 or sha512.")
+        "--digest", value: "NAME:HEX",
+        help: "As --sha256, for another digest: NAME is md5, sha1, sha256, sha384 or sha512.")
     static let existing = Option(
-        "--existing", value: "overwrite|skip|fail", help: "What to do when the file exists. Default: overwrite.")
-    static let noResume = Option("--no-resume", help: "Starts from the beginning, whatever an earlier run left.")
-    static let reserve = Option("--reserve", help: "Reserves the space for the whole file before its first byte.")
+        "--existing", value: "overwrite|skip|fail", help: "What to do if the file exists. Default: overwrite.")
+    static let noResume = Option("--no-resume", help: "Starts from the beginning, even if an earlier run left a part.")
+    static let reserve = Option("--reserve", help: "Reserves the disk space for the whole file at the start.")
     static let retries = Option(
-        "--retries", value: "N", help: "How often to resume after the connection broke. Default: 3.")
-    static let idleTimeout = Option("--idle-timeout", value: "TIME", help: "The longest wait for a byte. Default: 60s.")
+        "--retries", value: "N", help: "How often to resume after a broken connection. Default: 3.")
+    static let idleTimeout = Option(
+        "--idle-timeout", value: "TIME", help: "How long no byte may arrive before the download fails. Default: 60s.")
     static let options = [
         output, segments, sha256, digest, existing, noResume, reserve, retries, RequestCommand.header,
         RequestCommand.user, RequestCommand.connectTimeout, idleTimeout, RequestCommand.proxy, OutputFormat.option,
@@ -75,7 +108,7 @@ extension DownloadCommand {
 
         Examples
           lat download http://127.0.0.1:8080/big.iso -o big.iso --segments 4
-          lat download http://127.0.0.1:8080/big.iso -o images/ --sha256 9f86d081…
+          lat download http://127.0.0.1:8080/big.iso -o images/ --existing skip
 
         Exit codes: 0 success, 1 the status is not a success or the digest differs,
         2 the command line or the target cannot be used, 3 no response or an
@@ -122,7 +155,7 @@ extension DownloadCommand {
         guard digest.hexadecimal.count == digits, digest.hexadecimal.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
             throw UsageError(
                 "\(option.name) \"\(SafeText.line(digest.hexadecimal))\" is not \(digits) hexadecimal digits, the length of "
-                    + "\(digest.algorithm.rawValue)")
+                    + "\(digest.algorithm.rawValue); copy all of it")
         }
         return digest
     }
@@ -136,23 +169,30 @@ extension DownloadCommand {
     }
 }
 
-/// One run of `lat download`.
-private struct DownloadRun {
-    let command: DownloadCommand
+/// One run of `lat download`, or of `lat request --download`.
+struct DownloadRun {
+    /// What is downloaded, and how.
+    struct Order {
+        let request: HTTPRequest
+        /// The target: a file or a folder.
+        let path: String
+        var segments = 1
+        var options = DownloadOptions()
+        let format: OutputFormat
+        /// The arguments, for messages.
+        let arguments: ParsedArguments
+    }
+
+    let order: Order
+    let manager: CentralRequestManager
     let console: Console
 
     /// - Throws: `Output.Failure`, `CancellationError`. Failures of the download are shown, and decide the returned
     ///   code.
     func run() async throws -> ExitCode {
-        let manager: CentralRequestManager
-        do {
-            manager = try CentralRequestManager(configuration: configuration)
-        } catch let error as NetworkError {
-            console.complain(error.description)
-            return ExitCode(error)
-        }
         let start = ContinuousClock.now
-        let download = manager.download(request, to: command.output, segments: command.segments, options: options)
+        let download = manager.download(
+            order.request, to: order.path, segments: order.segments, options: order.options)
         let bar = Task { await show(download) }
         let result = await withTaskCancellationHandler {
             await outcome(of: download)
@@ -161,32 +201,6 @@ private struct DownloadRun {
         }
         await bar.value
         return try tell(result, download, ContinuousClock.now - start)
-    }
-
-    private var configuration: CentralRequestManager.Configuration {
-        var configuration = CentralRequestManager.Configuration()
-        configuration.timeout = nil
-        configuration.retries = command.retries
-        if let timeout = command.connectTimeout { configuration.connectTimeout = timeout }
-        if let timeout = command.idleTimeout { configuration.idleTimeout = timeout }
-        if let proxy = command.proxy { configuration.proxy = proxy.isEmpty ? .none : .url(proxy) }
-        return configuration
-    }
-
-    private var request: HTTPRequest {
-        var request = HTTPRequest(
-            "GET", command.url, headers: RequestSettings.headers.merging(command.headers))
-        if let user = command.user { request.authentication = .basic(user: user.name, password: user.password) }
-        return request
-    }
-
-    private var options: DownloadOptions {
-        var options = DownloadOptions()
-        options.existingFile = command.existingFile
-        options.digest = command.digest
-        options.resumesEarlierRun = command.resumes
-        options.reservesSpace = command.reservesSpace
-        return options
     }
 
     /// The outcome. It is awaited in a detached task, so that cancelling this task does not end the wait before the
@@ -202,7 +216,7 @@ private struct DownloadRun {
     }
 
     private func show(_ download: Download) async {
-        let line = ProgressLine(DownloadReport.label(command), on: console.err, console.errTerminal, isActive: true)
+        let line = ProgressLine(DownloadReport.label(order), on: console.err, console.errTerminal, isActive: true)
         defer { line.clear() }
         for await progress in download.progress { line.update(progress.completed, of: progress.total) }
     }
@@ -212,23 +226,23 @@ private struct DownloadRun {
     private func tell(
         _ result: Result<DownloadedFile, NetworkError>, _ download: Download, _ time: Duration
     ) throws -> ExitCode {
-        if command.format == .json {
+        if order.format == .json {
             try console.print(
-                DownloadReport.json(command, result, download.currentProgress, time))
+                DownloadReport.json(order, result, download.currentProgress, time))
         }
         switch result {
         case .success(let file):
-            if command.format == .text, console.errTerminal.isTerminal {
+            if order.format == .text, console.errTerminal.isTerminal {
                 console.note(DownloadReport.summary(file, time))
             }
             return .success
         case .failure(let error):
-            if command.format == .text || error.kind == .cancelled {
+            if order.format == .text || error.kind == .cancelled {
                 let isKept = error.kind == .cancelled && download.isResumable && download.currentProgress.completed > 0
                 if isKept {
                     console.note(DownloadReport.interruption(download.currentProgress))
                 } else {
-                    console.complain(error.description)
+                    console.complain(error, ErrorWords(order.arguments))
                 }
             }
             return ExitCode(error)
@@ -239,8 +253,8 @@ private struct DownloadRun {
 /// The texts about a finished download: pure functions.
 enum DownloadReport {
     /// The last component of a path or URL, shortened to fit beside other facts.
-    static func label(_ command: DownloadCommand) -> String {
-        let path = command.output == "." || command.output.hasSuffix("/") ? command.url : command.output
+    static func label(_ order: DownloadRun.Order) -> String {
+        let path = order.path == "." || order.path.hasSuffix("/") ? order.request.url : order.path
         return SafeText.label(path.split(separator: "/").last.map(String.init) ?? path)
     }
 
@@ -261,11 +275,11 @@ enum DownloadReport {
 
     /// One object; unknown values are null.
     static func json(
-        _ command: DownloadCommand, _ result: Result<DownloadedFile, NetworkError>, _ progress: TransferProgress,
+        _ order: DownloadRun.Order, _ result: Result<DownloadedFile, NetworkError>, _ progress: TransferProgress,
         _ time: Duration
     ) -> JSONValue {
         var object: [String: JSONValue] = [
-            "url": .string(command.url), "milliseconds": .milliseconds(time),
+            "url": .string(order.request.url), "milliseconds": .milliseconds(time),
             "completed": .int(progress.completed), "total": progress.total.map { .int($0) } ?? .null,
             "path": .null, "byteCount": .null, "skipped": .bool(false), "resumed": .null, "received": .null,
             "digest": .null, "status": .null, "error": .null,
@@ -284,7 +298,8 @@ enum DownloadReport {
             let (kind, detail) = error.kind.names
             object["status"] = error.response.map { .int(Int64($0.status)) } ?? .null
             object["error"] = [
-                "kind": .string(kind), "detail": detail.map { .string($0) } ?? .null, "message": .string(error.message),
+                "kind": .string(kind), "detail": detail.map { .string($0) } ?? .null,
+                "message": .string(ErrorWords(order.arguments).message(of: error)),
             ]
         }
         return .object(object)

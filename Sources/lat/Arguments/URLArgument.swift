@@ -1,0 +1,43 @@
+/// A URL on the command line, which may lack its scheme and, for this machine, its host.
+enum URLArgument {
+    /// Completes a URL: `:8080/x` is `http://localhost:8080/x`, and `example.org/x` is `http://example.org/x`. With
+    /// port 443 the scheme is `https`.
+    ///
+    /// - Throws: ``UsageError`` for a text that is no URL, and for another scheme than http and https.
+    static func checked(_ text: String) throws(UsageError) -> String {
+        let shown = SafeText.line(text)
+        guard !text.isEmpty, !text.unicodeScalars.contains(where: { $0 == " " || SafeText.isControl($0) }) else {
+            throw UsageError(
+                "URL \"\(shown)\" is empty or has a space; write http://host/path, with %20 in the place of a space")
+        }
+        guard !text.hasPrefix("-") else {
+            throw UsageError("URL \"\(shown)\" begins with a dash; write options before the --, or http://host/path")
+        }
+        let scheme = text.lowercased()
+        if scheme.hasPrefix("http://") || scheme.hasPrefix("https://") { return text }
+        guard !text.contains("://") else {
+            throw UsageError("URL \"\(shown)\" has another scheme than http and https; lat sends only these two")
+        }
+        let rest = text.hasPrefix(":") ? "localhost" + (hasPort(text) ? text : String(text.dropFirst())) : text
+        return (authority(rest).hasSuffix(":443") ? "https://" : "http://") + rest
+    }
+
+    /// Whether a word is a URL rather than the name of a command: it has a scheme, a port, a path, a dot, or is
+    /// `localhost`.
+    static func isURL(_ word: String) -> Bool {
+        let host = authority(word)
+        if word.contains("://") || host == "localhost" || host.hasPrefix("[") { return true }
+        if word.hasPrefix(":") { return word == ":" || hasPort(word) || word.hasPrefix(":/") }
+        guard let first = host.first, first.isLetter || first.isNumber else { return false }
+        return host.contains(".") || host.count < word.count
+            || host.contains(":") && host.drop { $0 != ":" }.dropFirst().allSatisfy(\.isNumber)
+    }
+
+    /// Whether a port follows the colon at the beginning.
+    private static func hasPort(_ text: String) -> Bool { text.dropFirst().first.map(\.isNumber) ?? false }
+
+    /// The text before path and query.
+    private static func authority(_ text: String) -> Substring {
+        text.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+    }
+}

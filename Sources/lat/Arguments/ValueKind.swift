@@ -1,0 +1,54 @@
+/// What a value on the command line is, so that completions can propose it.
+enum ValueKind: Hashable, Sendable {
+    /// A text that cannot be proposed.
+    case text
+    /// A file. With a separator, such as `=` of `NAME=PATH`, it begins after that character.
+    case file(after: Character?)
+    case folder
+    /// One of some words.
+    case choices([Choice])
+    /// The name of a row under `servers` in the table.
+    case row
+    /// The name of a domain in the table.
+    case domain
+    /// The name of a row or of a domain.
+    case rowOrDomain
+    /// An environment of the table.
+    case environment
+    /// A parameter in the path of the row that the command line names: `id=VALUE`.
+    case pathParameter
+
+    /// A word with a short explanation.
+    struct Choice: Hashable, Sendable {
+        let name: String
+        let help: String
+
+        init(_ name: String, _ help: String = "") {
+            self.name = name
+            self.help = help
+        }
+    }
+
+    static let file = ValueKind.file(after: nil)
+    private static let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
+
+    /// Derives the kind from a placeholder: `FILE`, `PATH`, `DIR`, `NAME=PATH`, `TEXT|@FILE`, `text|json`, `METHOD`,
+    /// `POLICY`. Any other is a text.
+    init(placeholder: String) {
+        let forms = placeholder.split(separator: "|")
+        let files = ["FILE", "PATH"]
+        if forms.count > 1, forms.allSatisfy({ $0.allSatisfy { $0.isASCII && $0.isLowercase } }) {
+            self = .choices(forms.map { Choice(String($0)) })
+        } else if let form = forms.first(where: { form in files.contains { form.hasSuffix($0) } }) {
+            self = .file(after: form.dropLast(4).last)
+        } else {
+            self =
+                switch placeholder {
+                case "DIR": .folder
+                case "METHOD": .choices(Self.methods.map { Choice($0) })
+                case "POLICY": .choices(CacheArgument.choices)
+                default: .text
+                }
+        }
+    }
+}

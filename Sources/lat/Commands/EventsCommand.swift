@@ -1,0 +1,159 @@
+import FoundationEssentials
+import Glibc
+import LATNetworking
+import LATRealtime
+
+/// `lat events [METHOD] URL`: shows the events of an event stream as they arrive.
+struct EventsCommand: Command {
+    /// The request, with its options as `lat request` has them.
+    let request: RequestCommand
+    let reconnects: Bool
+    let count: Int?
+    let limit: Duration?
+    let type: String?
+    let options: EventOptions
+    let showsAll: Bool
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        request = try RequestCommand(arguments)
+        reconnects = arguments.contains(Self.reconnect)
+        count = try NumberArgument.parse(arguments, of: Self.count, 1...1_000_000_000)
+        limit = try DurationArgument.parse(arguments, of: Self.limit)
+        type = arguments.value(Self.type)
+        showsAll = arguments.contains(Self.full)
+        options = EventOptions(
+            reconnection: reconnects ? Reconnection(statuses: [429, 502, 503, 504]) : .never,
+            lastEventID: arguments.value(Self.lastEventID) ?? "", endsAt: arguments.value(Self.endsAt))
+    }
+
+    func run(_ console: Console) async throws -> ExitCode { try await EventsRun(command: self, console: console).run() }
+}
+
+// MARK: Help
+
+extension EventsCommand {
+    static let name = "events"
+    static let summary = "Shows the events of an event stream as they arrive."
+    static let usage = "[METHOD] URL [ITEM…] [options]"
+
+    static let reconnect = Option(
+        "--reconnect", help: "Opens a lost stream again, also that of a POST, after 429, 502, 503 and 504 too.")
+    static let count = Option("--count", "-n", value: "N", help: "Ends after N events.")
+    static let limit = Option("--for", value: "TIME", help: "Ends after this time.")
+    static let type = Option("--type", value: "TYPE", help: "Shows only events of this type.")
+    static let lastEventID = Option("--last-event-id", value: "ID", help: "Begins after the event with this id.")
+    static let endsAt = Option("--ends-at", value: "TEXT", help: "Ends at the event with this data, such as [DONE].")
+    static let full = Option("--full", help: "Shows long events whole, where a terminal would get one line of each.")
+
+    static let options =
+        [reconnect, count, limit, type, lastEventID, endsAt, full]
+        + RequestCommand.options.filter {
+            ![
+                RequestCommand.file, OutputArgument.option, RequestCommand.download, RequestCommand.include,
+                RequestCommand.cache, RequestCommand.curl, RequestCommand.noPager, RequestCommand.har,
+            ].contains($0)
+        }
+
+    static let details = """
+        METHOD is GET, or POST with a body, and items are those of lat request. Each event is one line: the time, the type,
+        the id and the data. With --format json each is one JSON object in a line.
+
+        Examples
+          lat events :8080/prices --reconnect --for 2s
+          lat events :8080/chat prompt=Hello --ends-at '[DONE]'
+          lat events :8080/prices --count 5 --format json
+
+        Exit codes: 0 the stream ended, or --count or --for was reached, 1 the status is
+        not a success, 2 the command line is invalid, 3 no event stream, or a lost one,
+        130 interrupted.
+        """
+}
+
+/// One run of `lat events`.
+private struct EventsRun {
+    let command: EventsCommand
+    let console: Console
+    private var live: LiveRun { LiveRun(request: command.request, console: console, limit: command.limit) }
+
+    func run() async throws -> ExitCode {
+        let content = try RequestContent(command.request)
+        let stream: EventStream<ServerSentEvent>
+        do {
+            stream = try self.stream(content)
+        } catch let error as NetworkError {
+            return live.report(error)
+        }
+        let watcher = Task { [live] in for await state in stream.states { live.line(state).map(console.note) } }
+        defer { watcher.cancel() }
+        switch await live.result(of: Task { try await read(stream) }) {
+        case .success:
+            return .success
+        case .failure(let error as NetworkError):
+            return live.report(error)
+        case .failure(let error):
+            try Task.checkCancellation()
+            // The time of --for is over.
+            if error is CancellationError { return .success }
+            throw error
+        }
+    }
+
+    private func stream(_ content: RequestContent) throws -> EventStream<ServerSentEvent> {
+        let request = command.request
+        let headers: HTTPHeaders = ["User-Agent": RequestSettings.headers["User-Agent"]]
+        return try live.manager().events(
+            request.method, content.url, parameters: request.parameters.isEmpty ? nil : request.parameters,
+            body: content.body, timeout: request.timeout, headers: headers.merging(content.headers),
+            options: command.options)
+    }
+
+    private func read(_ stream: EventStream<ServerSentEvent>) async throws {
+        var shown = 0
+        for try await event in stream where command.type == nil || event.type == command.type {
+            try console.print(EventLine(event, at: Date()).text(of: command, console))
+            shown += 1
+            if shown == command.count { return }
+        }
+    }
+}
+
+/// An event as a line of output: a pure value.
+struct EventLine {
+    let event: ServerSentEvent
+    let date: Date
+
+    init(_ event: ServerSentEvent, at date: Date) {
+        self.event = event
+        self.date = date
+    }
+
+    func text(of command: EventsCommand, _ console: Console) -> String {
+        guard command.request.format == .text else { return json.description }
+        let columns =
+            console.outTerminal.isTerminal && !command.showsAll ? Terminal.width(of: console.out.descriptor) - 1 : nil
+        return line(console.outStyle, columns: columns)
+    }
+
+    /// Time, type, id and data in one line. JSON is coloured.
+    ///
+    /// - Parameter columns: the width that the line must keep to; `nil` for none.
+    func line(_ style: Style, columns: Int? = nil) -> String {
+        let type = SafeText.label(event.type).padded(toEnd: 8)
+        let id = event.id.isEmpty ? "" : "#" + SafeText.label(event.id) + "  "
+        let clock = LiveText.clock(date)
+        let head = style.dim(clock) + "  " + style.bold(type) + "  " + style.dim(id)
+        let room = columns.map { max(10, $0 - clock.count - type.count - id.count - 4) } ?? .max
+        return head + LiveText.content(event.data, style, room: room)
+    }
+
+    /// The event with its time, for programs. `json` is the data where it is JSON.
+    var json: JSONValue {
+        var members: [String: JSONValue] = [
+            "time": LiveText.time(date),
+            "type": .string(event.type), "id": event.id.isEmpty ? .null : .string(event.id),
+            "data": .string(event.data),
+        ]
+        if let value = try? JSONValue(parsing: event.data) { members["json"] = value }
+        return .object(members)
+    }
+}

@@ -1,0 +1,168 @@
+import DomainTableFormat
+import LATFleet
+import LATNetworking
+
+/// `lat fleet status`: shows the Redis of a fleet, and what is on it.
+struct FleetCommand: Command {
+    static let name = "fleet"
+    static let summary = "Shows the state of the Redis that processes share."
+    static let usage = "status [options]"
+    static let options = [FleetArgument.fleet, AuthorityArgument.option, OutputFormat.option]
+    static let details = """
+          status     whether the Redis can be used, how fast it is, and what is on it
+
+        Keys are counted by kind: table, cache, lease, limit and others. Of more than 20,000
+        keys a part is counted. Below a table stands which revision the processes use.
+
+        Examples
+          lat fleet status --fleet redis://r.example.org
+          lat fleet status --fleet redis://r.example.org --format json
+
+        Exit codes: 0 the Redis can be used, 1 it answers but takes no writes, 2 the command
+        line cannot be used, 3 the Redis cannot be reached.
+        """
+
+    static let actions = [ValueKind.Choice("status", "The state of the Redis, and what is on it")]
+
+    static func operandKind(after operands: [String]) -> ValueKind {
+        operands.isEmpty ? .choices(actions) : .text
+    }
+
+    let fleet: FleetArgument
+    let format: OutputFormat
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        guard let word = arguments.operands.first else {
+            throw UsageError("the action is missing; write lat fleet status")
+        }
+        guard word == "status" else {
+            throw UsageError("lat fleet knows no \"\(SafeText.line(word))\"; write lat fleet status")
+        }
+        try UsageError.refuse(arguments.operands, after: 1, "lat fleet --help shows the usage")
+        format = try OutputFormat(arguments)
+        guard let fleet = try FleetArgument(arguments, isRequired: true) else {
+            throw UsageError("no Redis is named; write --fleet redis://HOST:PORT")
+        }
+        self.fleet = fleet
+    }
+
+    func run(_ console: Console) async throws -> ExitCode {
+        let connection = try fleet.made()
+        var report = FleetReport(address: "\(try fleet.configuration())")
+        do throws(FleetError) {
+            try await connection.connect(within: .seconds(3))
+            report.tables = try await FleetTable.list(on: connection)
+            report.contents = try await FleetContents.read(from: connection)
+        } catch {
+            report.problem = error.message
+        }
+        report.status = connection.status
+        await connection.shutdown()
+        if format == .json {
+            try console.print(report.value)
+        } else {
+            for line in report.lines(console.outStyle) { try console.print(line) }
+            if let problem = report.problem { console.complain(problem) }
+        }
+        return report.code
+    }
+}
+
+/// The output of `lat fleet status`. A pure value.
+struct FleetReport {
+    let address: String
+    var status = FleetStatus()
+    var contents: FleetContents?
+    var tables: [FleetTable.Entry] = []
+    /// Why the Redis cannot be used.
+    var problem: String?
+
+    var code: ExitCode {
+        guard problem == nil, let contents else { return .network }
+        return contents.refusesWrites || status.isReplica ? .failure : .success
+    }
+
+    private var state: String {
+        guard problem == nil else { return "cannot be used" }
+        if status.isReplica { return "a read-only replica" }
+        return contents?.refusesWrites == true ? "full, takes no writes" : "ready"
+    }
+
+    func lines(_ style: Style) -> [String] {
+        var rows: [(String, String)] = []
+        func add(_ name: String, _ value: String?) {
+            if let value { rows.append((name, value)) }
+        }
+        add("version", status.serverVersion)
+        add("latency", status.latency.map { Quantity.duration($0) })
+        add("breaker", status.breaker.rawValue)
+        if let contents {
+            let limit = contents.maxMemory > 0 ? " of \(Quantity.bytes(contents.maxMemory))" : ", no limit"
+            add("memory", "\(Quantity.bytes(contents.usedMemory))\(limit), \(contents.policy)")
+            add("clients", Quantity.grouped(contents.clientCount))
+            add("evicted", Quantity.grouped(contents.evictedCount) + " keys since it started")
+            let kinds = contents.kinds.map { "\($0.name) \(Quantity.grouped($0.count))" }.joined(separator: ", ")
+            let part = contents.isPartial ? ", counted in a part" : ""
+            add("keys", Quantity.grouped(contents.keyCount) + (kinds.isEmpty ? "" : ", of this fleet: \(kinds)\(part)"))
+        }
+        for table in tables {
+            let signed = table.version.signature == nil ? "" : ", signed"
+            add(
+                "table \(table.name)",
+                "revision \(table.version.revision), \(table.version.note), "
+                    + "\(Quantity.bytes(Int64(table.byteCount)))\(signed)")
+            let revisions = Dictionary(grouping: table.followers, by: \.revision).sorted { $0.key > $1.key }
+            for (revision, users) in revisions {
+                let noun = users.count == 1 ? "follower uses" : "followers use"
+                add("", "\(Quantity.grouped(users.count)) \(noun) revision \(revision)")
+            }
+            for user in table.followers {
+                if let refusal = user.refusal { add("", "\(user.name) does not use the newest: \(refusal)") }
+            }
+        }
+        let width = rows.map { $0.0.count }.max() ?? 0
+        let colour = code == .success ? style.green : style.red
+        return ["\(style.bold(SafeText.line(address)))  \(colour(state))"]
+            + rows.map { "  \(style.dim(SafeText.line($0).padded(toEnd: width)))  \(SafeText.line($1))" }
+    }
+
+    var value: JSONValue {
+        var value: JSONValue = [
+            "address": .string(address), "state": .string(status.state.rawValue),
+            "breaker": .string(status.breaker.rawValue), "isReplica": .bool(status.isReplica),
+            "isUsable": .bool(code == .success), "problem": Self.text(problem),
+            "version": Self.text(status.serverVersion),
+            "latencyMilliseconds": status.latency.map { .double($0.inSeconds * 1_000) } ?? JSONValue.null,
+            "tables": .array(
+                tables.map { table in
+                    [
+                        "name": .string(table.name), "revision": .int(table.version.revision),
+                        "author": .string(table.version.author),
+                        "time": .string(FleetTable.text(of: table.version.time)),
+                        "bytes": .int(Int64(table.byteCount)), "isSigned": .bool(table.version.signature != nil),
+                        "followers": .array(
+                            table.followers.map { user in
+                                [
+                                    "name": .string(user.name), "revision": .int(user.revision),
+                                    "refusal": Self.text(user.refusal),
+                                ]
+                            }),
+                    ]
+                }),
+        ]
+        if let contents {
+            value["memory"] = .int(contents.usedMemory)
+            value["maxMemory"] = .int(contents.maxMemory)
+            value["maxMemoryPolicy"] = .string(contents.policy)
+            value["clients"] = .int(Int64(contents.clientCount))
+            value["evictedKeys"] = .int(Int64(contents.evictedCount))
+            value["keys"] = .int(Int64(contents.keyCount))
+            value["keysByKind"] = .object(
+                Dictionary(contents.kinds.map { ($0.name, .int(Int64($0.count))) }) { first, _ in first })
+            value["isCountPartial"] = .bool(contents.isPartial)
+        }
+        return value
+    }
+
+    private static func text(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
+}

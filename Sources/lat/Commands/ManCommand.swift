@@ -1,0 +1,105 @@
+/// `lat man`: prints the manual page.
+struct ManCommand: Command {
+    static let name = "man"
+    static let summary = "Prints the manual page."
+    static let usage = ""
+    static let details = """
+        The page has the texts of help of all commands, in the format of man(1).
+
+        Examples
+          lat man | man -l -
+          lat man > ~/.local/share/man/man1/lat.1
+
+        The second line needs the folder. After that, man lat shows the page.
+        """
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        try UsageError.refuse(arguments.operands, after: 0, "write lat man | man -l - to read the page")
+    }
+
+    func run(_ console: Console) async throws -> ExitCode {
+        try console.out.write(ManualPage.text)
+        return .success
+    }
+}
+
+/// The manual page in the macros of man(7).
+enum ManualPage {
+    private static let variables = [
+        HelpBlock.Term(name: "LAT_ENVIRONMENT", text: "The environment of the table, when --environment is not given."),
+        HelpBlock.Term(name: "LAT_FLEET_URL", text: "The Redis of the fleet, when --fleet is not given."),
+        HelpBlock.Term(name: "XDG_CACHE_HOME", text: "The folder that contains the cache. Default: ~/.cache."),
+        HelpBlock.Term(
+            name: "http_proxy, https_proxy, all_proxy, no_proxy", text: "The proxies, when --proxy is not given."),
+        HelpBlock.Term(name: "NO_COLOR", text: "When it is set and not empty, nothing is coloured."),
+    ]
+    private static let files = [
+        HelpBlock.Term(
+            name: TableArgument.standardPath, text: "The table of domains and servers, in the current folder."),
+        HelpBlock.Term(name: "~/.cache/lat", text: "The cache of lat request --cache."),
+    ]
+
+    static var text: String {
+        var page = [
+            #".TH LAT 1 "" "lat \#(VersionCommand.version)" "User Commands""#,
+            ".SH NAME", #"lat \- sends HTTP requests, and runs the calls of a table"#,
+            ".SH SYNOPSIS", #".B lat"#, #"\fICOMMAND\fR [\fIarguments\fR] [\fIoptions\fR]"#,
+            ".br", ".B lat", #"[\fIMETHOD\fR] \fIURL\fR [\fIITEM\fR\[u2026]] [\fIoptions\fR]"#,
+            ".SH DESCRIPTION", "A URL or a method in the place of a command is a request.",
+            "Each command has its own arguments and options. Options may stand before and after arguments.",
+            #"After \fB\-\-\fR nothing is an option."#,
+            ".SH COMMANDS",
+        ]
+        for command in Commands.all { page += section(of: command) }
+        page += [".SH EXIT STATUS"] + terms(HelpText.exitCodes)
+        page += [".SH ENVIRONMENT"] + terms(variables)
+        page += [".SH FILES"] + terms(files)
+        page += [".SH SEE ALSO", ".BR curl (1)"]
+        return page.map { $0 + "\n" }.joined()
+    }
+
+    private static func section(of command: any Command.Type) -> [String] {
+        let usage = [command.name, command.usage].filter { !$0.isEmpty }.joined(separator: " ")
+        var lines = [".SS \"\(escaped(usage))\"", escaped(command.summary)]
+        for option in command.options {
+            let names = [option.letter, option.name].compactMap { $0 }.map { #"\fB\#(escaped($0))\fR"# }
+            let value = option.value.map { #" \fI\#(escaped($0))\fR"# } ?? ""
+            lines += [".TP", names.joined(separator: ", ") + value, escaped(option.help)]
+        }
+        for block in HelpBlock.reading(command.details) {
+            switch block {
+            case .paragraph(let text): lines += [".PP", escaped(text)]
+            case .terms(let terms): lines += self.terms(terms)
+            case .examples(let commands):
+                lines += [".PP", "Examples:", ".PP", ".nf", ".RS 4"] + commands.map(escaped) + [".RE", ".fi"]
+            }
+        }
+        return lines
+    }
+
+    private static func terms(_ terms: [HelpBlock.Term]) -> [String] {
+        terms.flatMap { [".TP", #"\fB\#(escaped($0.name))\fR"#, escaped($0.text)] }
+    }
+
+    /// The text without characters that mean something to roff.
+    private static func escaped(_ text: String) -> String {
+        var escaped = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\\": escaped += #"\e"#
+            case "-": escaped += #"\-"#
+            case "'": escaped += #"\(aq"#
+            case "\"": escaped += #"\(dq"#
+            case "`": escaped += #"\(ga"#
+            case "^": escaped += #"\(ha"#
+            case "~": escaped += #"\(ti"#
+            case _ where !scalar.isASCII:
+                let digits = String(scalar.value, radix: 16, uppercase: true)
+                escaped += "\\[u\(String(repeating: "0", count: max(0, 4 - digits.count)))\(digits)]"
+            default: escaped.unicodeScalars.append(scalar)
+            }
+        }
+        // A line that begins with a dot is a command of roff.
+        return escaped.hasPrefix(".") ? #"\&"# + escaped : escaped
+    }
+}

@@ -1,0 +1,78 @@
+import FoundationEssentials
+import LATInspect
+import LATNetworking
+
+/// `lat record FILE -- COMMAND…`: runs a program whose HTTP exchanges are recorded, or replayed.
+struct RecordCommand: Command {
+    static let name = "record"
+    static let summary = "Records the HTTP exchanges of a program, or replays them."
+    static let usage = "FILE -- COMMAND…"
+    static let mode = Option(
+        "--mode", value: "MODE",
+        kind: .choices([
+            .init("once", "Records if there is no file yet, else only replays."), .init("none", "Only replays."),
+            .init("new", "Replays what is recorded, and records the rest."), .init("all", "Records everything anew."),
+        ]), help: "What is recorded: once, none, new or all. Default once.")
+    static let options = [mode]
+    static let details = """
+        The program must be made with LATNetworking, and allow it: it uses the cassette that
+        Cassette.fromEnvironment() opens. lat itself does. FILE is text that a person can read and change.
+        Passwords, tokens and cookies are not in it. What is not recorded fails, and the message names the
+        nearest exchange.
+
+        Examples
+          lat record users.yaml -- lat get https://api.example.org/users
+          lat record users.yaml --mode none -- lat get https://api.example.org/users
+
+        Exit codes: that of the program, 2 the command line or the file is invalid.
+        """
+
+    let file: String
+    let words: [String]
+    let mode: Cassette.Mode
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        guard let file = arguments.operands.first else {
+            throw UsageError("no file is given; write lat record calls.yaml -- COMMAND")
+        }
+        words = Array(arguments.operands.dropFirst())
+        guard !words.isEmpty else {
+            throw UsageError("no program is given; write lat record \(SafeText.line(file)) -- COMMAND")
+        }
+        self.file = file.hasPrefix("/") ? file : FileManager.default.currentDirectoryPath + "/" + file
+        let name = arguments.value(Self.mode) ?? Cassette.Mode.once.rawValue
+        guard let mode = Cassette.Mode(rawValue: name) else {
+            throw UsageError("\"\(SafeText.line(name))\" is no mode; --mode is once, none, new or all")
+        }
+        self.mode = mode
+    }
+
+    static func operandKind(after operands: [String]) -> ValueKind { operands.isEmpty ? .file : .text }
+
+    func run(_ console: Console) async throws -> ExitCode {
+        let before = try content()
+        let variables = ["LAT_CASSETTE": file, "LAT_CASSETTE_MODE": mode.rawValue]
+        let code = try await ChildCommand(words, environment: variables).end()
+        let after = try content()
+        if mode == .none || mode == .once && before != nil { return code }
+        if after == nil {
+            console.note(
+                "lat: nothing was recorded; the program must use Cassette.fromEnvironment(), and end by itself")
+        } else if after != before {
+            console.note("lat: recorded in \(SafeText.line(file))")
+        }
+        return code
+    }
+
+    /// The file; `nil` when there is none.
+    ///
+    /// - Throws: ``UsageError`` when it is no cassette.
+    private func content() throws(UsageError) -> Data? {
+        do throws(NetworkError) {
+            _ = try Cassette(file, mode: mode)
+        } catch {
+            throw UsageError(error.message)
+        }
+        return FileManager.default.contents(atPath: file)
+    }
+}

@@ -1,0 +1,174 @@
+import FoundationEssentials
+import Glibc
+import LATNetworking
+import LATRealtime
+
+/// One run of `lat ws`.
+struct WebSocketRun {
+    let command: WebSocketCommand
+    let console: Console
+    private var live: LiveRun { LiveRun(request: command.request, console: console, limit: command.limit) }
+
+    func run() async throws -> ExitCode {
+        let socket: WebSocket
+        do {
+            socket = try await open()
+        } catch let error as NetworkError {
+            return live.report(error)
+        }
+        let prompt = usesPrompt ? LinePrompt(console) : nil
+        defer { prompt?.close() }
+        let watcher = Task { [live] in
+            for await state in socket.states {
+                guard let line = live.line(state) else { continue }
+                if let prompt { try? prompt.show(line) } else { console.note(line) }
+            }
+        }
+        defer { watcher.cancel() }
+        let result = await live.result(of: Task { try await talk(socket, prompt) })
+        let isInterrupted = Task.isCancelled
+        if !isInterrupted { await leave(socket) }
+        switch result {
+        case .success:
+            if command.request.isVerbose, let closing = socket.closing { note(closing) }
+            return .success
+        case .failure(let error as NetworkError): return live.report(error)
+        case .failure(let error):
+            try Task.checkCancellation()
+            // The time of --for is over.
+            if error is CancellationError { return .success }
+            throw error
+        }
+    }
+
+    /// Whether a person sits at both ends of the terminal.
+    private var usesPrompt: Bool {
+        !command.sendsInput && command.request.format == .text && console.outTerminal.isTerminal
+            && console.outTerminal.canRedraw && isatty(STDIN_FILENO) == 1 && command.count == nil
+    }
+
+    private func open() async throws -> WebSocket {
+        let request = command.request
+        let content = try RequestContent(request)
+        let headers: HTTPHeaders = ["User-Agent": RequestSettings.headers["User-Agent"]]
+        var options = command.options
+        if let timeout = request.timeout { options.openTimeout = timeout }
+        return try await live.manager().webSocket(
+            content.url, protocols: command.protocols,
+            parameters: request.parameters.isEmpty ? nil : request.parameters,
+            headers: headers.merging(content.headers), options: options)
+    }
+
+    /// Sends and shows messages until there is a reason to end.
+    private func talk(_ socket: WebSocket, _ prompt: LinePrompt?) async throws {
+        for text in command.messages { try await socket.send(text) }
+        let input = Task {
+            if let prompt {
+                try await converse(socket, prompt)
+            } else if command.sendsInput {
+                for try await line in LineInput.lines() { try await socket.send(line) }
+                // The answers to the last lines still come, before the server's close frame.
+                if command.count == nil, command.limit == nil { try await socket.close() }
+            }
+        }
+        defer { input.cancel() }
+        var shown = 0
+        for try await message in socket.messages {
+            let line = MessageLine(message, at: Date()).text(of: command, console)
+            if let prompt { try prompt.show(line) } else { try console.print(line) }
+            shown += 1
+            if shown == command.count { return }
+        }
+    }
+
+    /// Sends what is typed.
+    private func converse(_ socket: WebSocket, _ prompt: LinePrompt) async throws {
+        let style = console.outStyle
+        while let line = try await prompt.next() {
+            let words = line.split(separator: " ", maxSplits: 2).map(String.init)
+            if line == "/ping" {
+                try prompt.show(style.dim("pong after \(Quantity.duration(try await socket.ping()))"))
+            } else if words.first == "/close" {
+                guard let code = UInt16(words.dropFirst().first ?? "1000") else {
+                    try prompt.show(style.red("\"\(SafeText.line(words[1]))\" is no close code; write /close 1000"))
+                    continue
+                }
+                do {
+                    try await socket.close(code: .init(rawValue: code), reason: words.count > 2 ? words[2] : "")
+                    return
+                } catch let error as NetworkError {
+                    try prompt.show(style.red(SafeText.line(error.message)))
+                }
+            } else if line.hasPrefix("/"), !line.hasPrefix("//") {
+                try prompt.show(style.dim("/ping, /close CODE REASON; // sends a message that begins with /"))
+            } else if !line.isEmpty {
+                try await socket.send(line.hasPrefix("//") ? String(line.dropFirst()) : line)
+            }
+        }
+        try await socket.close()
+    }
+
+    /// Closes the socket if it is open, without waiting for long.
+    private func leave(_ socket: WebSocket) async {
+        guard socket.state == .open else { return }
+        let closing = Task { try? await socket.close() }
+        let limit = Task {
+            try await Task.sleep(for: .seconds(1))
+            closing.cancel()
+        }
+        _ = await closing.value
+        limit.cancel()
+    }
+
+    private func note(_ closing: WebSocket.Closing) {
+        let reason = closing.reason.isEmpty ? "" : " (\(SafeText.line(closing.reason)))"
+        let side = closing.isByServer ? "the server" : "this side"
+        console.note(console.errStyle.dim("\(side) closed the socket with \(closing.code.rawValue)\(reason)"))
+    }
+}
+
+/// A message as a line of output: a pure value.
+struct MessageLine {
+    let message: WebSocket.Message
+    let date: Date
+
+    init(_ message: WebSocket.Message, at date: Date) {
+        self.message = message
+        self.date = date
+    }
+
+    func text(of command: WebSocketCommand, _ console: Console) -> String {
+        guard command.request.format == .text else { return json.description }
+        let columns =
+            console.outTerminal.isTerminal && !command.showsAll ? Terminal.width(of: console.out.descriptor) - 1 : nil
+        return line(console.outStyle, columns: columns)
+    }
+
+    /// Time and text in one line. Of bytes there is the number, and the first ones.
+    func line(_ style: Style, columns: Int? = nil) -> String {
+        let clock = LiveText.clock(date)
+        let head = style.dim(clock) + "  "
+        let room = columns.map { max(10, $0 - clock.count - 2) } ?? .max
+        switch message {
+        case .text(let text): return head + LiveText.content(text, style, room: room)
+        case .data(let data):
+            let digits = data.prefix(16).map { byte in
+                (byte < 16 ? "0" : "") + String(byte, radix: 16)
+            }.joined(separator: " ")
+            return head + style.bold(Quantity.bytes(Int64(data.count))) + "  "
+                + style.dim(digits + (data.count > 16 ? " " + style.sign("…", "...") : ""))
+        }
+    }
+
+    /// The message with its time, for programs. `json` is the text where it is JSON; bytes are Base64.
+    var json: JSONValue {
+        var members: [String: JSONValue] = ["time": LiveText.time(date)]
+        switch message {
+        case .text(let text):
+            members["text"] = .string(text)
+            if let value = try? JSONValue(parsing: text) { members["json"] = value }
+        case .data(let data): members["data"] = .string(data.base64EncodedString())
+        }
+        return .object(members)
+    }
+}

@@ -1,0 +1,98 @@
+import LATNetworking
+
+// The options of `lat request` as those of curl.
+extension RequestCommand {
+    /// The options that curl needs besides what the request itself has.
+    var curlOptions: [(name: String, value: String?)] {
+        var options: [(name: String, value: String?)] = []
+        func add(_ name: String, _ value: String?) { if let value { options.append((name, value)) } }
+        func add(_ name: String, if isSet: Bool) { if isSet { options.append((name, nil)) } }
+        if showsHead { add("-i", if: method.uppercased() != "HEAD") }
+        add("-v", if: isVerbose)
+        add("-L", if: followsRedirects)
+        if case .follow(let limit) = redirects { add("--max-redirs", "\(limit)") }
+        switch authentication {
+        case .basic(let user, let password): add("-u", "\(user):\(password)")
+        case .digest(let user, let password):
+            add("--digest", if: true)
+            add("-u", "\(user):\(password)")
+        case .bearer(let token): add("-H", "Authorization: Bearer \(token)")
+        case .any, nil: break
+        }
+        add("-b", cookies)
+        add("-c", cookies)
+        if let proxy { if proxy.isEmpty { add("--noproxy", "*") } else { add("-x", proxy) } }
+        add("--http2-prior-knowledge", if: usesHTTP2 && url.lowercased().hasPrefix("http:"))
+        add("--http3", if: http3 == .http3)
+        add("--http3-only", if: http3 == .http3Only)
+        add("--unix-socket", unixSocket)
+        add("-m", timeout.map(Self.seconds))
+        add("--connect-timeout", connectTimeout.map(Self.seconds))
+        add("--retry", retries > 0 ? "\(retries)" : nil)
+        if downloads, output == nil { add("-OJ", if: true) }
+        add("-o", output)
+        return options + connection.curlOptions
+    }
+
+    /// The options given for which curl has none.
+    var optionsWithoutCurl: [Option] {
+        [
+            Self.idleTimeout, Self.cache, OutputFormat.option, ConnectionArguments.gzip, ConnectionArguments.prewarm,
+            ConnectionArguments.trailer, ConnectionArguments.keyLog,
+        ].filter(arguments.contains)
+    }
+
+    fileprivate static func seconds(_ duration: Duration) -> String {
+        let milliseconds = String(duration.microseconds % 1_000_000 / 1_000)
+        let whole = "\(duration.components.seconds)"
+        return milliseconds == "0"
+            ? whole : "\(whole)." + String(repeating: "0", count: 3 - milliseconds.count) + milliseconds
+    }
+}
+
+extension ConnectionArguments {
+    /// The options of connections as those of curl.
+    var curlOptions: [(name: String, value: String?)] {
+        var options: [(name: String, value: String?)] = []
+        func add(_ name: String, _ value: String?) { if let value { options.append((name, value)) } }
+        func add(_ name: String, if isSet: Bool) { if isSet { options.append((name, nil)) } }
+        for (place, address) in addresses.sorted(by: { $0.key < $1.key }) { add("--resolve", "\(place):\(address)") }
+        for rule in connectTo { add("--connect-to", rule) }
+        add("--cacert", authority)
+        switch certificate {
+        case .pem(let path, let key, let password):
+            add("--cert", path)
+            add("--key", key == path ? nil : key)
+            add("--pass", password)
+        case .pkcs12(let path, let password):
+            add("--cert-type", "P12")
+            add("--cert", path)
+            add("--pass", password)
+        case nil: break
+        }
+        add("-k", if: isInsecure)
+        add("--pinnedpubkey", pins.isEmpty ? nil : pins.joined(separator: ";"))
+        add("--cert-status", if: requiresStapling)
+        switch resolver {
+        case .https(let url): add("--doh-url", url)
+        case .servers(let servers): add("--dns-servers", servers.joined(separator: ","))
+        case .system, nil: break
+        }
+        switch source {
+        case .interface(let name): add("--interface", name)
+        case .address(let address): add("--interface", address)
+        case nil: break
+        }
+        add("--local-port", ports.map { $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)-\($0.upperBound)" })
+        add("--happy-eyeballs-timeout-ms", happyEyeballsDelay.map { "\($0.microseconds / 1_000)" })
+        switch netrc {
+        case .home: add("-n", if: true)
+        case .file(let path): add("--netrc-file", path)
+        case .off: break
+        }
+        add("--hsts", hsts)
+        add("--alt-svc", altSvc)
+        add("--limit-rate", rate.map { "\($0)" })
+        return options
+    }
+}

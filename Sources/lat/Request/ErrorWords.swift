@@ -1,0 +1,102 @@
+import LATNetworking
+
+/// The library's messages in the words of the command line: a setting is named by its option.
+///
+/// The messages themselves are the library's. Only the names of settings, and the few places that show how code sets
+/// one, are replaced.
+struct ErrorWords {
+    private let arguments: ParsedArguments?
+
+    /// - Parameter arguments: The arguments, to name the option that was given when a setting has several.
+    init(_ arguments: ParsedArguments? = nil) { self.arguments = arguments }
+
+    /// The message with the request's address, without the kind of the error.
+    func text(of error: NetworkError) -> String {
+        let address = error.description.dropFirst("\(error.kind): \(error.message)".count)
+        return message(of: error) + address
+    }
+
+    /// The message alone.
+    func message(of error: NetworkError) -> String { replaced(error.message) }
+
+    /// A setting as code writes it, in the words of the command line.
+    func setting(_ code: String) -> String { replaced(code) }
+
+    private func replaced(_ message: String) -> String {
+        var text = message
+        for (phrase, words) in Self.phrases { text = text.replacing(phrase, with: words) }
+        for (setting, options) in Self.settings {
+            let option = options.first { arguments?.contains($0) ?? false } ?? options.first
+            guard let option else { continue }
+            // These are English words too, so they name a setting only at the beginning.
+            let isWord = setting.allSatisfy(\.isLowercase)
+            if !isWord {
+                text = text.replacing(setting, with: option.name)
+            } else if text.hasPrefix("\(setting):") || text.hasPrefix("\(setting) \"") {
+                text = option.name + text.dropFirst(setting.count)
+            }
+        }
+        return text
+    }
+
+    /// Settings with their options. A name that is part of another comes after it.
+    private static let settings: [(String, [Option])] = [
+        ("tls.caFile", [AuthorityArgument.option]),
+        ("tls.clientCertificate", [ConnectionArguments.cert]),
+        ("tls.requiresOCSPStapling", [ConnectionArguments.ocspStapling]),
+        ("tls.keyLog", [ConnectionArguments.keyLog]),
+        ("tls.pins", [ConnectionArguments.pin]),
+        ("pinnedPublicKeys", [ConnectionArguments.pin]),
+        ("disableCertificateVerification()", [ConnectionArguments.insecure]),
+        ("nameResolver", [ConnectionArguments.doh, ConnectionArguments.dnsServers]),
+        ("connectionSource", [ConnectionArguments.interface]),
+        ("localPorts", [ConnectionArguments.localPort]),
+        ("happyEyeballsDelay", [ConnectionArguments.happyEyeballs]),
+        ("connectTimeout", [RequestCommand.connectTimeout]),
+        ("idleTimeout", [RequestCommand.idleTimeout]),
+        ("unixSocketPath", [RequestCommand.unixSocket]),
+        ("maxReceiveRate", [ConnectionArguments.limitRate]),
+        ("maxSendRate", [ConnectionArguments.limitRate]),
+        ("trailers.names", [ConnectionArguments.trailer]),
+        ("connectTo", [ConnectionArguments.connectToOption]),
+        ("altSvc", [ConnectionArguments.altSvc]),
+        ("hsts", [ConnectionArguments.hsts]),
+        ("netrc", [ConnectionArguments.netrcFile, ConnectionArguments.netrc]),
+        ("resolve", [ConnectionArguments.resolve]),
+    ]
+
+    /// What code looks like, and what to type instead.
+    private static let phrases = [
+        ("raise timeout", "raise \(RequestCommand.timeout.name)"),
+        (
+            "version = .http3 and .http3Only",
+            "\(RequestCommand.http3.name) and \(RequestCommand.http3Only.name)"
+        ),
+        ("version = .http3Only", RequestCommand.http3Only.name),
+        ("version = .http3", RequestCommand.http3.name),
+        ("version = .http2PriorKnowledge", RequestCommand.http2.name),
+        ("redirects = .follow(limit:)", RequestCommand.maxRedirects.name),
+        ("set redirects = .none to see", "use \(RequestCommand.noFollow.name) to see"),
+        ("unless redirects = .none", "unless \(RequestCommand.noFollow.name) is given"),
+        ("nameResolver = .servers", ConnectionArguments.dnsServers.name),
+        ("nameResolver = .https", ConnectionArguments.doh.name),
+        ("proxy = .url(\"https://…\")", "\(RequestCommand.proxy.name) https://…"),
+        ("cookies other than .off", RequestCommand.cookies.name),
+        ("use .https(url) or .system", "use \(ConnectionArguments.doh.name) URL, or leave it out"),
+        ("set .off", "leave it out"),
+        ("set cookies = .off", "leave out \(RequestCommand.cookies.name)"),
+        ("(tls.pins, a domain's pins, pinnedPublicKeys)", "(\(ConnectionArguments.pin.name))"),
+        ("check tls.minimumVersion and the", "check the"),
+        ("raise maxBodySize, or read it with stream()", "write it to a file with \(OutputArgument.option.name)"),
+        (
+            "raise maxDecompressionRatio if the server is trusted, or set decompresses = false",
+            "ask for it uncompressed with -H 'Accept-Encoding: identity'"
+        ),
+        ("set existingFile to .overwrite or .skip", "give \(DownloadCommand.existing.name) overwrite or skip"),
+    ]
+}
+
+extension Console {
+    /// Writes one line with an error of the library.
+    func complain(_ error: NetworkError, _ words: ErrorWords = ErrorWords()) { complain(words.text(of: error)) }
+}

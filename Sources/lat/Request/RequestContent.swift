@@ -1,0 +1,214 @@
+import FoundationEssentials
+import Glibc
+import LATNetworking
+
+/// Address, fields and body of the request, read and checked before anything is sent.
+struct RequestContent {
+    let url: String
+    let headers: HTTPHeaders
+    let body: HTTPBody?
+    let files: [UploadFile]
+
+    /// A member of the body.
+    private struct Field {
+        let name: String
+        let value: JSONValue
+
+        /// The value as a field of a form: a text as it is, anything else as JSON.
+        var text: String { value.string ?? value.description }
+    }
+
+    /// - Throws: ``UsageError`` for a file that cannot be read, or has the wrong format.
+    init(_ command: RequestCommand) throws(UsageError) {
+        var headers = command.headers
+        var query: [String] = []
+        var fields: [Field] = []
+        var parts: [UploadFile] = []
+        for item in command.line.items {
+            switch item.kind {
+            case .header:
+                if item.value.isEmpty { headers[item.name] = nil } else { headers.append(item.name, item.value) }
+            case .emptyHeader: headers.append(item.name, "")
+            case .headerFile:
+                let value = try Self.line(of: item)
+                try HeaderArgument.check(item.name, value, in: "\"\(item.shown)\"")
+                headers.append(item.name, value)
+            case .query, .queryFile:
+                let value = item.kind == .query ? item.value : try Self.line(of: item)
+                query.append("\(item.name.percentEncodedComponent)=\(value.percentEncodedComponent)")
+            case .text, .textFile, .json, .jsonFile:
+                let field = Field(name: item.name, value: try Self.value(of: item))
+                fields.append(field)
+                parts.append(UploadFile(name: field.name, value: field.text))
+            case .file where item.name.isEmpty: break
+            case .file: parts.append(try Self.upload(item))
+            }
+        }
+        url = ParameterEncoder.appending(query: query.joined(separator: "&"), to: command.url)
+        self.headers = headers
+        for file in command.files {
+            try Self.checkReadable(file.path, "\(RequestCommand.file.name) ")
+            parts.append(UploadFile(name: file.name, path: file.path))
+        }
+        let hasFiles = parts.count > fields.count
+        files = hasFiles ? parts : []
+        if hasFiles {
+            body = nil
+        } else if fields.isEmpty {
+            body = try command.content.map { content throws(UsageError) in
+                try Self.body(content, isRead: !command.printsCurl)
+            }
+        } else {
+            body = try command.isForm ? Self.form(fields) : Self.json(fields)
+        }
+    }
+
+    // MARK: Items
+
+    /// The value of a member of the body.
+    static func value(of item: RequestItem) throws(UsageError) -> JSONValue {
+        switch item.kind {
+        case .json: return try json(Data(item.value.utf8), item)
+        case .jsonFile: return try json(try contents(of: item.value, "\"\(item.shown)\": "), item)
+        case .textFile: return .string(try text(of: item))
+        default: return .string(item.value)
+        }
+    }
+
+    private static func json(_ data: Data, _ item: RequestItem) throws(UsageError) -> JSONValue {
+        do {
+            return try JSONValue(parsing: data)
+        } catch {
+            let hint = item.kind == .json ? "\(item.name)=\(item.value)" : "\(item.name)=@\(item.value)"
+            throw UsageError(
+                "\"\(item.shown)\" is not JSON (\(error)); correct it, or write \(SafeText.line(hint)) for text")
+        }
+    }
+
+    private static func text(of item: RequestItem) throws(UsageError) -> String {
+        let data = try contents(of: item.value, "\"\(item.shown)\": ")
+        guard let text = String(validating: data, as: UTF8.self) else {
+            throw UsageError(
+                "\"\(item.shown)\": the file is not UTF-8 text; write \(item.name)@\(item.value) to upload it")
+        }
+        return text
+    }
+
+    /// The text of a file without the line feed at its end.
+    private static func line(of item: RequestItem) throws(UsageError) -> String {
+        let text = try text(of: item)
+        return text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text
+    }
+
+    /// A file with what may follow its path: `;type=image/png`, `;filename=a.png`.
+    private static func upload(_ item: RequestItem) throws(UsageError) -> UploadFile {
+        var path = item.value[...]
+        var (type, name): (String?, String?)
+        while let mark = path.lastIndex(of: ";") {
+            let setting = path[path.index(after: mark)...]
+            if setting.hasPrefix("type=") {
+                type = String(setting.dropFirst(5))
+            } else if setting.hasPrefix("filename=") {
+                name = String(setting.dropFirst(9))
+            } else {
+                break
+            }
+            path = path[..<mark]
+        }
+        try checkReadable(String(path), "\"\(item.shown)\": ")
+        return UploadFile(name: item.name, fileName: name, path: String(path), contentType: type)
+    }
+
+    private static func json(_ fields: [Field]) throws(UsageError) -> HTTPBody {
+        var document = NestedFields()
+        for field in fields { try document.add(field.name, field.value) }
+        do {
+            return .data(try (document.value ?? [:]).data(), contentType: "application/json")
+        } catch {
+            throw UsageError("the items make no JSON document: \(error)")
+        }
+    }
+
+    private static func form(_ fields: [Field]) -> HTTPBody {
+        let pairs = fields.map { "\($0.name.percentEncodedComponent)=\($0.text.percentEncodedComponent)" }
+        return .data(
+            Data(pairs.joined(separator: "&").utf8), contentType: "application/x-www-form-urlencoded")
+    }
+
+    // MARK: Whole bodies
+
+    /// - Parameter isRead: Whether the body will be sent. Otherwise it only names its file, or `-` for standard input.
+    private static func body(_ content: RequestCommand.Content, isRead: Bool) throws(UsageError) -> HTTPBody {
+        let type = "application/json"
+        switch content {
+        case .form: return .form
+        case .text(let text): return .text(text)
+        case .input: return isRead ? .data(try standardInput(of: "@-")) : .file("-")
+        case .file(let path):
+            try checkReadable(path, "the body ")
+            return .file(path)
+        case .jsonInput:
+            guard isRead else { return .file("-", contentType: type) }
+            return try json(try standardInput(of: RequestCommand.json.name), from: "standard input")
+        case .jsonText(let text): return try json(Data(text.utf8), from: SafeText.line(text))
+        case .jsonFile(let path):
+            let data = try contents(of: path, "\(RequestCommand.json.name) ")
+            let body = try json(data, from: "\"\(path)\"")
+            return isRead ? body : .file(path, contentType: type)
+        }
+    }
+
+    /// The bytes are sent unchanged after a check that they are JSON.
+    private static func json(_ data: Data, from source: String) throws(UsageError) -> HTTPBody {
+        do {
+            _ = try JSONValue(parsing: data)
+        } catch {
+            throw UsageError(
+                "\(RequestCommand.json.name) \(source) is not JSON: \(error); correct it, or send it unchanged with --data"
+            )
+        }
+        return .data(data, contentType: "application/json")
+    }
+
+    // MARK: Files
+
+    private static func contents(of path: String, _ place: String) throws(UsageError) -> Data {
+        try checkReadable(path, place)
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw UsageError("\(place)\"\(path)\" cannot be read; check its permissions")
+        }
+        return data
+    }
+
+    static func checkReadable(_ path: String, of option: Option) throws(UsageError) {
+        try checkReadable(path, "\(option.name) ")
+    }
+
+    /// - Parameter place: What named the file, with a space at its end.
+    private static func checkReadable(_ path: String, _ place: String) throws(UsageError) {
+        var status = stat()
+        let shown = SafeText.line(path)
+        guard stat(path, &status) == 0, access(path, R_OK) == 0 else {
+            let reason = String(cString: strerror(errno))
+            throw UsageError("\(place)\"\(shown)\" cannot be read (\(reason)); give the path of a file")
+        }
+        if status.st_mode & S_IFMT == S_IFDIR {
+            throw UsageError("\(place)\"\(shown)\" is a directory; give the path of a file")
+        }
+    }
+
+    private static func standardInput(of name: String) throws(UsageError) -> Data {
+        var data = Data()
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = read(STDIN_FILENO, &buffer, buffer.count)
+            if count == 0 { return data }
+            if count > 0 {
+                data.append(contentsOf: buffer[..<count])
+            } else if errno != EINTR {
+                let reason = String(cString: strerror(errno))
+                throw UsageError("\(name) cannot read standard input (\(reason)); give a file instead")
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+import Dispatch
+import FoundationEssentials
+import Glibc
+import Synchronization
+
+/// A prompt at the bottom of a terminal, above which lines appear while somebody types.
+///
+/// The terminal gives each key at once and shows none, so that what is typed can be drawn again below a new line. Ctrl-C
+/// stays a signal.
+final class LinePrompt: @unchecked Sendable {
+    // Sendable: a dispatch source may be used on any thread; all else is constant or guarded by `state`.
+
+    private struct State {
+        var editor = LineEditor()
+        var isClosed = false
+    }
+
+    private let console: Console
+    private let state = Mutex(State())
+    private let before: termios
+    // Dispatch sources may be used from any thread, but are not marked so.
+    nonisolated(unsafe) private let source: any DispatchSourceRead
+    private let lines: AsyncStream<String>
+    private let reader: AsyncStream<String>.Continuation
+
+    /// - Parameter console: standard input and output are a terminal.
+    init(_ console: Console) {
+        self.console = console
+        var settings = termios()
+        tcgetattr(STDIN_FILENO, &settings)
+        before = settings
+        settings.c_lflag &= ~tcflag_t(ICANON | ECHO)
+        tcsetattr(STDIN_FILENO, TCSANOW, &settings)
+        (lines, reader) = AsyncStream.makeStream()
+        source = DispatchSource.makeReadSource(fileDescriptor: STDIN_FILENO, queue: .global())
+        source.setEventHandler { [weak self] in self?.read() }
+        source.resume()
+        draw()
+    }
+
+    /// Gives the terminal back as it was.
+    func close() {
+        let isFirst = state.withLock { state in
+            defer { state.isClosed = true }
+            return !state.isClosed
+        }
+        guard isFirst else { return }
+        source.cancel()
+        reader.finish()
+        var settings = before
+        tcsetattr(STDIN_FILENO, TCSANOW, &settings)
+        try? console.out.write("\r\u{1B}[K")
+    }
+
+    /// The next line that was typed; `nil` after Ctrl-D.
+    ///
+    /// - Throws: `CancellationError` when the current task was cancelled.
+    func next() async throws -> String? {
+        for await line in lines { return line }
+        try Task.checkCancellation()
+        return nil
+    }
+
+    /// Shows a line above the prompt.
+    func show(_ line: String) throws(Output.Failure) {
+        try state.withLock { state throws(Output.Failure) in
+            let prompt = state.isClosed ? "" : Self.text(state.editor, console)
+            try console.out.write("\r\u{1B}[K" + line + "\n" + prompt)
+        }
+    }
+
+    private func draw() {
+        state.withLock { state in
+            guard !state.isClosed else { return }
+            try? console.out.write("\r\u{1B}[K" + Self.text(state.editor, console))
+        }
+    }
+
+    /// The prompt with the end of what is typed, in one row.
+    private static func text(_ editor: LineEditor, _ console: Console) -> String {
+        let room = max(10, Terminal.width(of: console.out.descriptor) - 4)
+        return console.outStyle.bold(">") + " " + SafeText.line(String(editor.line.suffix(room)))
+    }
+
+    private func read() {
+        var buffer = [UInt8](repeating: 0, count: 1_024)
+        let count = Glibc.read(STDIN_FILENO, &buffer, buffer.count)
+        guard count > 0 else {
+            if count == 0 || (errno != EINTR && errno != EAGAIN) { reader.finish() }
+            return
+        }
+        let events = state.withLock { state in buffer[..<count].compactMap { state.editor.type($0) } }
+        for event in events {
+            switch event {
+            case .line(let line): reader.yield(line)
+            case .end: reader.finish()
+            }
+        }
+        draw()
+    }
+}
+
+/// A line that is being typed, byte by byte: a pure value.
+struct LineEditor: Equatable {
+    enum Event: Equatable {
+        case line(String)
+        case end
+    }
+
+    private var bytes: [UInt8] = []
+    /// Whether the bytes of a key such as an arrow arrive, which has no meaning here.
+    private var isInEscape = false
+
+    /// What is typed, without a character that is not whole yet.
+    var line: String { String(decoding: bytes, as: UTF8.self) }
+
+    mutating func type(_ byte: UInt8) -> Event? {
+        if isInEscape {
+            isInEscape = !(0x40...0x7E).contains(byte) || byte == UInt8(ascii: "[") || byte == UInt8(ascii: "O")
+            return nil
+        }
+        switch byte {
+        case 0x0A, 0x0D:
+            defer { bytes = [] }
+            return .line(line)
+        case 0x04: if bytes.isEmpty { return .end }
+        case 0x15: bytes = []
+        case 0x08, 0x7F: bytes = Array(String(line.dropLast()).utf8)
+        case 0x1B: isInEscape = true
+        case 0x00..<0x20: break
+        default: bytes.append(byte)
+        }
+        return nil
+    }
+}
+
+/// The lines of standard input, read without blocking a thread of Swift's tasks.
+enum LineInput {
+    static func lines() -> AsyncStream<String> {
+        let (lines, reader) = AsyncStream<String>.makeStream()
+        DispatchQueue.global().async {
+            while let line = readLine(strippingNewline: true) {
+                if case .terminated = reader.yield(line) { return }
+            }
+            reader.finish()
+        }
+        return lines
+    }
+}

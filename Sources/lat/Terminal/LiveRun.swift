@@ -1,0 +1,54 @@
+import LATNetworking
+import LATRealtime
+
+/// What the runs of commands with an open connection have in common.
+struct LiveRun {
+    let request: RequestCommand
+    let console: Console
+    /// The time of `--for`; `nil` for none.
+    let limit: Duration?
+
+    /// A manager that shows each request when asked to.
+    func manager() throws -> CentralRequestManager {
+        try RequestSettings.manager(for: request, console) { [request, console] sent in
+            guard request.isVerbose else { return }
+            RequestTrace.lines(of: sent, console.errStyle).forEach(console.note)
+        }
+    }
+
+    /// The result of the work, which is cancelled with this task, and when the time is over.
+    func result(of work: Task<Void, any Error>) async -> Result<Void, any Error> {
+        let timer = limit.map { limit in
+            Task {
+                try await Task.sleep(for: limit)
+                work.cancel()
+            }
+        }
+        defer { timer?.cancel() }
+        return await withTaskCancellationHandler {
+            await work.result
+        } onCancel: {
+            work.cancel()
+        }
+    }
+
+    /// The line about a state of the connection, which is for people only; `nil` for none.
+    func line(_ state: LiveState) -> String? {
+        guard request.format == .text, console.errTerminal.isTerminal || request.isVerbose else { return nil }
+        let style = console.errStyle
+        switch state {
+        case .connecting: return style.dim("connecting")
+        case .open: return style.dim("connected")
+        case .waiting(let time):
+            let wait = Quantity.duration(max(.zero, ContinuousClock.now.duration(to: time)))
+            return style.bold("the connection was lost; the next attempt is in \(wait)")
+        case .idle, .closed: return nil
+        }
+    }
+
+    func report(_ error: NetworkError) -> ExitCode {
+        guard error.kind != .cancelled else { return .interrupted }
+        console.complain(error, ErrorWords(request.arguments))
+        return ExitCode(error)
+    }
+}

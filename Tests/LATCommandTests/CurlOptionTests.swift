@@ -1,0 +1,97 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import Testing
+
+/// `lat --curl`: the printed command is run, and the server compares.
+@Suite(.timeLimit(.minutes(1))) struct CurlOptionTests {
+    private let server: MockServer
+    private let directory: TemporaryDirectory
+
+    init() throws {
+        server = try MockServer()
+        directory = try TemporaryDirectory()
+        server.fallback { _ in .text("ok") }
+        try directory.write(Data("it's \"a\"; file\n".utf8), to: "it's $HOME.txt")
+        try directory.write(Data(#"{"a": [1]}"#.utf8), to: "a.json")
+    }
+
+    /// What a server can tell of a request, without the boundary of a multipart body.
+    private struct Facts: Equatable {
+        var line: String
+        var headers: [String]
+        var body: String
+
+        init(_ request: RecordedRequest) {
+            line = "\(request.method) \(request.target)"
+            var boundary: String?
+            headers = request.headers.map { name, value in
+                if name.lowercased() == "content-type", let mark = value.firstRange(of: "boundary=") {
+                    boundary = String(value[mark.upperBound...])
+                    return "content-type: multipart/form-data"
+                }
+                // The length of a multipart body is that of its boundaries too.
+                if name.lowercased() == "content-length", value != "0", request.text.contains("form-data;") {
+                    return "content-length"
+                }
+                // curl offers one coding more.
+                return "\(name.lowercased()): \(value.replacing("deflate, ", with: ""))"
+            }.sorted()
+            body = boundary.map { request.text.replacing($0, with: "BOUNDARY") } ?? request.text
+        }
+    }
+
+    @Test(arguments: [
+        [], ["q==a b&c", "X-A:it's", "X-E;", "User-Agent:"], ["a=1", "b:=[1,2]", "c[d]=ü\n\"x\" $HOME `id` \\"],
+        ["-f", "a=1 2", "b=&"], ["POST"], ["PUT"], ["DELETE"], ["PROPFIND", "Depth:1"], ["PATCH", #"{"it's": 1}"#],
+        ["-d", "text's end\n"], ["@it's $HOME.txt"], ["--json", "a.json"], ["-p", "a=1", "-p", "b:=2"],
+        ["PUT", "-p", "a=1", "-d", "@a.json"], ["HEAD"], ["-u", "ada:it's"], ["--bearer", "-x $(id)"],
+        ["title=a;b=\"c\" \\", "doc@it's $HOME.txt", "raw@a.json;type=text/csv;filename=x y.csv", "at=@a.json"],
+        ["-F", "f=a.json", "-p", "a=<b"], ["-H", "Content-Type: text/x", "-d", "x"], ["-H", "Accept:"],
+    ])
+    func curlSendsTheSameRequest(arguments: [String]) async throws {
+        let hasMethod = arguments.first.map { $0.allSatisfy(\.isUppercase) } ?? false
+        let line =
+            (hasMethod ? [arguments[0]] : []) + [server.url("/x?z=1")] + arguments.dropFirst(hasMethod ? 1 : 0)
+        #expect(try await LatProcess.run(line, in: directory.path).exitCode == 0)
+        let printed = try await LatProcess.run(line + ["--curl"], in: directory.path)
+        #expect(printed.exitCode == 0 && printed.err == "" && server.requestCount == 1)
+        #expect(printed.text.hasPrefix("curl ") && printed.text.hasSuffix("\n"))
+        let curl = try LatProcess(["-c", printed.text], in: directory.path, program: "/bin/sh")
+        let result = await curl.result
+        #expect(result.exitCode == 0, "\(printed.text)\(result.err)")
+        let requests = server.requests
+        try #require(requests.count == 2, "\(printed.text)")
+        #expect(Facts(requests[0]) == Facts(requests[1]), "\(printed.text)")
+    }
+
+    @Test func standardInputIsNotRead() async throws {
+        let printed = try await LatProcess.run([server.url(), "@-", "--curl"], input: "secret")
+        #expect(printed.text.contains("--data-binary '@-'") && !printed.text.contains("secret"))
+        #expect(server.acceptedConnections == 0)
+    }
+
+    @Test func optionsOfTheConnectionAreTranslated() async throws {
+        let printed = try await LatProcess.run([
+            "https://h:81/x", "--curl", "-ki", "-m", "1.5s", "--connect-timeout", "2", "--retry", "3", "-x",
+            "socks5h://p:1",
+            "--cookies", "my jar", "--resolve", "h:127.0.0.1", "--connect-to", "::a:1", "--limit-rate", "2K", "-o",
+            "out",
+            "--max-redirects", "4", "--interface", "lo", "--pin",
+            "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
+        ])
+        for words in [
+            "-k", "-i", "-m '1.500'", "--connect-timeout '2'", "--retry '3'", "-x 'socks5h://p:1'",
+            "-b 'my jar' -c 'my jar'",
+            "--resolve 'h:81:127.0.0.1'", "--connect-to '::a:1'", "--limit-rate '2048'", "-o 'out'", "-L",
+            "--max-redirs '4'",
+            "--interface 'lo'", "--pinnedpubkey 'sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='",
+            "'https://h:81/x'\n",
+        ] {
+            #expect(printed.text.contains(" \(words)"), "\(words): \(printed.text)")
+        }
+        #expect(printed.exitCode == 0, "\(printed.err)")
+        let left = try await LatProcess.run(["h/", "a=1", "--gzip", "--curl"])
+        #expect(left.err.contains("lat: curl has nothing like --gzip, so it is left out\n"), "\(left.err)")
+    }
+}

@@ -1,0 +1,68 @@
+import FoundationEssentials
+import Glibc
+import LATTesting
+import Testing
+
+@testable import lat
+
+/// Programs that are recorded, here `lat` itself.
+@Suite struct RecordProcessTests {
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private func record(_ words: [String], launcher: [String] = []) async throws -> LatProcess.Result {
+        try await LatProcess(["record"] + words, in: directory.path, launcher: launcher).result
+    }
+
+    /// A network without any interface, not even the loopback one.
+    private static let noNetwork = ["/usr/bin/unshare", "-rn"]
+    private static let isPermitted = system("/usr/bin/unshare -rn true 2>/dev/null") == 0
+
+    @Test func recordedRunIsReplayedWithoutANetwork() async throws {
+        let server = try MockServer()
+        server.route("GET", "/users") { _ in .json(#"{"users": ["Ada"]}"#).header("Set-Cookie", "session=CANARY") }
+        let words = [
+            "calls.yaml", "--", LatProcess.path, "get", server.url("/users"), "-H", "Authorization: Bearer CANARY",
+        ]
+        let first = try await record(words)
+        #expect(first.exitCode == 0 && first.text.contains("Ada") && first.err.contains("recorded in "), "\(first.err)")
+        let text = String(decoding: directory.read("calls.yaml") ?? Data(), as: UTF8.self)
+        #expect(text.contains("/users") && !text.contains("CANARY"))
+        let second = try await record(words)
+        #expect(second.out == first.out && second.err.isEmpty && server.requests.count == 1)
+    }
+
+    @Test(.enabled(if: isPermitted, "this user may not make network namespaces (unshare -rn)"))
+    func replayNeedsNoNetwork() async throws {
+        let server = try MockServer()
+        server.route("GET", "/users") { _ in .text("Ada") }
+        let words = ["calls.yaml", "--", LatProcess.path, "get", server.url("/users")]
+        let first = try await record(words)
+        let second = try await record(words, launcher: Self.noNetwork)
+        #expect(second.out == first.out && second.exitCode == 0 && server.requests.count == 1, "\(second.err)")
+    }
+
+    @Test func unrecordedRequestFailsWithTheNearest() async throws {
+        let server = try MockServer()
+        server.route("GET", "/users") { _ in .text("x") }
+        _ = try await record(["c.yaml", "--", LatProcess.path, "get", server.url("/users")])
+        let result = try await record(
+            ["--mode", "none", "c.yaml", "--", LatProcess.path, "get", server.url("/user")])
+        #expect(result.exitCode != 0 && result.err.contains("is not recorded; the nearest is in line"), "\(result.err)")
+        #expect(server.requests.count == 1)
+    }
+
+    @Test func mistakesAreSaid() async throws {
+        #expect(try await record([]).err.contains("no file is given"))
+        #expect(try await record(["a.yaml"]).err.contains("no program is given"))
+        #expect(try await record(["a.yaml", "--mode", "some", "--", "true"]).err.contains("is no mode"))
+        let missing = try await record(["a.yaml", "--", "no-such-program-here"])
+        #expect(missing.exitCode == 2 && missing.err.contains("there is no such program"))
+        let silent = try await record(["a.yaml", "--", "sh", "-c", "exit 7"])
+        #expect(silent.exitCode == 7 && silent.err.contains("nothing was recorded"))
+        try Data("version: 1\n---\nrequ".utf8).write(to: URL(filePath: directory.path(of: "cut.yaml")))
+        let cut = try await record(["cut.yaml", "--", "true"])
+        #expect(cut.exitCode == 2 && cut.err.contains("cut.yaml:3:"), "\(cut.err)")
+    }
+}

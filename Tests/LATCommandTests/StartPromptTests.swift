@@ -1,0 +1,85 @@
+import LATTesting
+import Testing
+
+/// `lat start` with parameters of the path missing.
+@Suite(.timeLimit(.minutes(1))) struct StartPromptTests {
+    private let server: MockServer
+    private let folder: TemporaryDirectory
+
+    init() throws {
+        server = try MockServer()
+        server.fallback { .text($0.target) }
+        folder = try TemporaryDirectory()
+        _ = try folder.writeTable(
+            """
+            {
+              domains: { demo: { baseURL: "\(server.baseURL)" } },
+              servers: { "user.detail": { domain: "demo", path: "teams/{team}/users/{id}", method: "GET" } },
+            }
+            """)
+    }
+
+    private func typed(_ arguments: String...) throws -> LatProcess {
+        try LatProcess(
+            ["start", "user.detail"] + arguments, environment: ["NO_COLOR": "1"], columns: 80, isTyped: true,
+            in: folder.path)
+    }
+
+    @Test func terminalIsAskedByName() async throws {
+        let process = try typed()
+        await process.waitForOutput("team: ")
+        process.type("red\n")
+        await process.waitForOutput("id: ")
+        process.type("4 2\n")
+        let result = await process.result
+        #expect(result.exitCode == 0)
+        #expect(
+            result.text
+                == "GET \(server.baseURL)/teams/{team}/users/{id}\r\nteam: red\r\nid: 4 2\r\n/teams/red/users/4%202\r\n"
+        )
+    }
+
+    @Test func onlyMissingParametersAreAsked() async throws {
+        let process = try typed("team=red")
+        await process.waitForOutput("id: ")
+        process.type("\n")
+        await process.waitForOutput("cannot be empty")
+        process.type("7\n")
+        let result = await process.result
+        #expect(result.exitCode == 0 && server.requests.map(\.path) == ["/teams/red/users/7"])
+        #expect(!result.text.contains("team:"))
+    }
+
+    @Test func controlCLeavesWith130() async throws {
+        let process = try typed()
+        await process.waitForOutput("team: ")
+        process.type("re\u{3}")
+        let result = await process.result
+        #expect(result.exitCode == 130 && server.requestCount == 0)
+        #expect(result.text.hasSuffix("^C\r\n"))
+    }
+
+    @Test func controlDLeavesWith2() async throws {
+        let process = try typed()
+        await process.waitForOutput("team: ")
+        process.type("\u{4}")
+        let result = await process.result
+        #expect(result.exitCode == 2 && server.requestCount == 0)
+        #expect(result.text.hasSuffix("lat: no value was typed for team; write lat start user.detail team=VALUE\r\n"))
+    }
+
+    @Test func withoutATerminalAllMissingAreNamed() async throws {
+        let result = try await LatProcess.run(["start", "user.detail"], input: "red\n1\n", in: folder.path)
+        #expect(result.exitCode == 2 && result.out.isEmpty && server.requestCount == 0)
+        #expect(
+            result.err == "lat: the path teams/{team}/users/{id} of \"user.detail\" needs values for {team} and {id}; "
+                + "write lat start user.detail team=VALUE id=VALUE\n")
+    }
+
+    @Test func itemsAreParameters() async throws {
+        let result = try await LatProcess.run(
+            ["start", "user.detail", "team=red", "-p", "id:=7", "page:=2", "X-Own:a"], in: folder.path)
+        #expect(result.exitCode == 0 && result.text == "/teams/red/users/7?page=2")
+        #expect(server.requests.first?.headers["X-Own"] == "a")
+    }
+}

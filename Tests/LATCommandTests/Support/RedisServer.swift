@@ -1,0 +1,1 @@
+../../LATFleetTests/Support/RedisServer.swift

@@ -1,0 +1,107 @@
+import FoundationEssentials
+import Glibc
+import LATNetworking
+import LATTesting
+import Testing
+
+@testable import lat
+
+@Suite struct WebSocketProcessTests {
+    @Test func messagesAreLinesWithTime() async throws {
+        let server = try MockServer()
+        server.enqueue(
+            .webSocket(.text("plain\nlines"), .text(#"{"b": [1,2]}"#), .data(Data([0, 1, 255])), .close(1000)))
+        let result = try await LatProcess.run(["ws", "ws://127.0.0.1:\(server.port)/chat", "X-Own:1", "q==2"])
+        #expect(result.exitCode == 0)
+        let lines = result.text.split(separator: "\n").map(String.init)
+        #expect(lines.count == 3)
+        #expect(lines[0].hasSuffix("  plain\\nlines"))
+        #expect(lines[1].hasSuffix(#"  { "b": [ 1, 2 ] }"#))
+        #expect(lines[2].hasSuffix("  00 01 ff"))
+        let request = try #require(server.requests.first)
+        #expect(request.target == "/chat?q=2" && request.headers["X-Own"] == "1")
+    }
+
+    @Test func jsonIsOneObjectForEachMessage() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket(.text("text"), .text(#"{"n": 1}"#), .data(Data([1, 2]))))
+        let result = try await LatProcess.run(["ws", server.url(), "--format", "json"])
+        let messages = try result.text.split(separator: "\n").map { try JSONValue(parsing: String($0)) }
+        #expect(messages.count == 3)
+        #expect(messages[0]["text"].string == "text" && messages[1]["json"]["n"].int == 1)
+        #expect(messages[2]["data"].string == "AQI=")
+    }
+
+    @Test func textsOfOptionsAndInputAreSent() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .webSocket { [.text("re: " + $0.text)] } }
+        let sent = try await LatProcess.run(["ws", server.url(), "--send", "a", "-s", "b", "--count", "2"])
+        #expect(sent.exitCode == 0)
+        #expect(sent.text.split(separator: "\n").map { $0.dropFirst(14) } == ["re: a", "re: b"])
+        let piped = try await LatProcess.run(["ws", server.url(), "-"], input: "one\ntwo\n")
+        #expect(piped.exitCode == 0)
+        #expect(piped.text.split(separator: "\n").map { $0.dropFirst(14) } == ["re: one", "re: two"])
+        try await server.waitUntilDisconnected()
+        #expect(server.socketMessages.filter { $0.kind == .close(code: 1000) }.count == 2)
+    }
+
+    @Test func countTimeAndInterruptEndTheCommand() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .webSocket(.text("a"), .text("b"), .text("c"), .receive(.max)) }
+        let counted = try await LatProcess.run(["ws", server.url(), "-n", "2"])
+        #expect(counted.exitCode == 0 && counted.text.split(separator: "\n").count == 2)
+        let timed = try await LatProcess.run(["ws", server.url(), "--for", "300ms"])
+        #expect(timed.exitCode == 0 && timed.text.split(separator: "\n").count == 3)
+        let process = try LatProcess(["ws", server.url()])
+        await process.waitForOutput("c\n")
+        process.send(signal: SIGINT)
+        #expect(await process.result.exitCode == 130)
+    }
+
+    @Test func failuresHaveTheirExitCodes() async throws {
+        let server = try MockServer()
+        server.enqueue(.status(403), .text("page"), .webSocket().header("Sec-WebSocket-Accept", "no"), .webSocket(.cut))
+        #expect(try await LatProcess.run(["ws", server.url()]).exitCode == 1)
+        #expect(try await LatProcess.run(["ws", server.url()]).exitCode == 1)
+        let wrong = try await LatProcess.run(["ws", server.url()])
+        #expect(wrong.exitCode == 3 && wrong.err.contains("Sec-WebSocket-Accept"))
+        #expect(try await LatProcess.run(["ws", server.url()]).exitCode == 3)
+        let post = try await LatProcess.run(["ws", "POST", server.url()])
+        #expect(post.exitCode == 2 && post.err.contains("--send"))
+    }
+
+    @Test func lostSocketIsOpenedAgainWhenAsked() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket(.text("a"), .cut), .webSocket(.text("b"), .close(1000)))
+        let result = try await LatProcess.run(["ws", server.url(), "--reconnect"])
+        #expect(result.exitCode == 0)
+        #expect(result.text.split(separator: "\n").map { $0.dropFirst(14) } == ["a", "b"])
+    }
+
+    @Test func terminalHasAPrompt() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket { [.text("re: " + $0.text)] })
+        let process = try LatProcess(["ws", server.url()], columns: 80, isTyped: true)
+        await process.waitForOutput("connected")
+        process.type("hello\n")
+        await process.waitForOutput("re: hello")
+        process.type("/ping\n")
+        await process.waitForOutput("pong after")
+        process.type("/close 4005 done\n")
+        let result = await process.result
+        #expect(result.exitCode == 0)
+        #expect(server.socketMessages.map(\.kind) == [.text, .ping, .close(code: 4005)])
+        #expect(server.socketMessages.last?.text == "done")
+    }
+
+    @Test func typedBytesBecomeLines() {
+        var editor = LineEditor()
+        func type(_ text: String) -> [LineEditor.Event] { text.utf8.compactMap { editor.type($0) } }
+        #expect(type("hällo\n") == [.line("hällo")])
+        #expect(type("abé\u{7F}\u{7F}c\u{1B}[A\u{1B}OBd\n") == [.line("acd")])
+        #expect(type("wrong\u{15}right\r") == [.line("right")])
+        #expect(type("x\u{04}").isEmpty)
+        #expect(editor.line == "x")
+        #expect(type("\u{7F}\u{04}") == [.end])
+    }
+}
