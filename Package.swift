@@ -1,4 +1,4 @@
-// swift-tools-version: 6.0
+// swift-tools-version: 6.1
 import PackageDescription
 
 // Libraries for apps, for their storage and for their tests, the command, and the plugin. A target may import only targets
@@ -7,12 +7,25 @@ let package = Package(
     name: "LATNetworking",
     products: [
         .library(name: "LATNetworking", targets: ["LATNetworking"]),
+        .library(name: "LATRealtime", targets: ["LATRealtime"]),
+        // What calls do, to be looked at: records, metrics, traces, HAR.
+        .library(name: "LATInspect", targets: ["LATInspect"]),
         .library(name: "LATStorage", targets: ["LATStorage"]),
+        // The trait of Swift Testing for cassettes.
+        .library(name: "CassetteTesting", targets: ["CassetteTesting"]),
         .library(name: "LATTesting", targets: ["LATTesting"]),
         // For those who write a store of their own, or read the cache's reports by name.
         .library(name: "ResponseCache", targets: ["ResponseCache"]),
+        // What the processes of a service share on a Redis. Needs the trait Fleet.
+        .library(name: "LATFleet", targets: ["LATFleet"]),
         .executable(name: "lat", targets: ["lat"]),
         .plugin(name: "DomainTablePlugin", targets: ["DomainTablePlugin"]),
+    ],
+    traits: [
+        .trait(
+            name: "Fleet",
+            description:
+                "Lets LATFleet speak to a Redis. Needs hiredis (Debian: libhiredis-dev), which nothing else asks for.")
     ],
     targets: [
         .systemLibrary(
@@ -23,6 +36,8 @@ let package = Package(
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        // Found without pkg-config, which SwiftPM would ask even if the trait is off.
+        .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CLinux"),
         .target(name: "Platform", dependencies: ["CLinux"]),
         .target(name: "SQLite", dependencies: ["CSQLite"]),
@@ -39,13 +54,40 @@ let package = Package(
             dependencies: [
                 "HTTPCore", "CurlTransport", "DomainTableFormat", "Cryptography", "Platform", "ResponseCache",
             ]),
+        .target(
+            name: "LATRealtime", dependencies: ["LATNetworking", "HTTPCore", "CZlib", "Cryptography", "Platform"]),
+        .target(
+            name: "LATInspect",
+            dependencies: [
+                "LATNetworking", "HTTPCore", "CurlTransport", "ResponseCache", "Cryptography", "Platform", "CLinux",
+            ],
+            exclude: ["Page/Files"], plugins: ["InspectorPagePlugin"]),
+        // Puts the files of the inspector's page into the program.
+        .executableTarget(name: "InspectorPageGenerator", dependencies: ["CZlib"]),
+        .plugin(name: "InspectorPagePlugin", capability: .buildTool(), dependencies: ["InspectorPageGenerator"]),
+        .target(
+            name: "LATFleet",
+            dependencies: [
+                "HTTPCore", "CurlTransport", "Cryptography", "Platform", "ResponseCache", "LATNetworking",
+                .target(name: "CHiredis", condition: .when(traits: ["Fleet"])),
+            ],
+            swiftSettings: [.define("HAS_HIREDIS", .when(traits: ["Fleet"]))]),
+        .target(name: "CassetteTesting", dependencies: ["LATInspect", "HTTPCore", "CurlTransport"]),
         .target(name: "LATStorage", dependencies: ["HTTPCore", "SQLite", "Cryptography", "Platform"]),
-        .target(name: "LATTesting", dependencies: ["CLinux", "HTTPCore", "Platform", "ResponseCache"]),
+        .target(
+            name: "LATTesting", dependencies: ["CLinux", "Cryptography", "HTTPCore", "Platform", "ResponseCache"]),
         .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTableFormat"]),
         .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
         .executableTarget(
             name: "lat",
-            dependencies: ["LATNetworking", "LATStorage", "LATTesting", "ResponseCache", "DomainTableFormat"]),
+            dependencies: [
+                "LATNetworking", "LATRealtime", "LATInspect", "LATFleet", "LATStorage", "LATTesting", "ResponseCache",
+                "DomainTableFormat", "Cryptography",
+            ]),
+
+        // The processes of scripts/demo-fleet.
+        .executableTarget(
+            name: "FleetDemo", dependencies: ["LATFleet", "LATNetworking", "LATTesting", "Cryptography"]),
 
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore"]),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"]),
@@ -56,7 +98,27 @@ let package = Package(
         .executableTarget(
             name: "CacheWriterProcess", dependencies: ["Platform", "ResponseCache", "SQLite"],
             path: "Tests/ResponseCacheTests/CacheWriterProcess"),
+        .testTarget(
+            name: "LATRealtimeTests",
+            dependencies: ["LATRealtime", "LATNetworking", "LATTesting", "CurlTransport", "Platform"]),
+        .testTarget(
+            name: "LATInspectTests",
+            dependencies: [
+                "LATInspect", "CassetteTesting", "LATNetworking", "LATTesting", "HTTPCore", "Platform", "lat",
+            ],
+            exclude: ["Cassettes/Cassettes"]),
         .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),
+        .testTarget(
+            name: "LATFleetTests",
+            dependencies: [
+                "LATFleet", "LATNetworking", "LATTesting", "ResponseCache", "CurlTransport", "HTTPCore", "Cryptography",
+                "Platform", "FleetProcess",
+            ],
+            exclude: ["FleetProcess"]),
+        // A process of a fleet that the tests kill.
+        .executableTarget(
+            name: "FleetProcess", dependencies: ["LATFleet", "LATNetworking", "ResponseCache", "HTTPCore", "Platform"],
+            path: "Tests/LATFleetTests/FleetProcess"),
         .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),
         .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "LATTesting", "Platform"]),
         .testTarget(
@@ -67,10 +129,28 @@ let package = Package(
             ]),
         .testTarget(
             name: "DomainTableTests",
-            dependencies: ["LATNetworking", "DomainTableFormat", "DomainTableGenerator", "LATTesting"]),
-        .testTarget(name: "LATCommandTests", dependencies: ["LATTesting", "lat"]),
+            dependencies: [
+                "LATNetworking", "DomainTableFormat", "DomainTableGenerator", "LATTesting", "Cryptography",
+            ]),
+        .testTarget(
+            name: "LATCommandTests", dependencies: ["LATTesting", "LATFleet", "CurlTransport", "Platform", "lat"]),
         // What Documentation/Coming-from.md shows, compiled and run.
         .testTarget(name: "ComingFromTests", dependencies: ["LATNetworking", "LATStorage", "LATTesting"]),
+        // The samples of all pages of documentation, compiled; those of Recipes.md are run, too.
+        .testTarget(
+            name: "DocumentationTests",
+            dependencies: [
+                "LATNetworking", "LATInspect", "LATRealtime", "LATStorage", "LATTesting", "LATFleet", "ResponseCache",
+                "Snippets", "lat",
+            ],
+            exclude: ["SnippetGenerator", "Snippets"],
+            // A sample shows a call, and does not always use what it returns.
+            swiftSettings: [.unsafeFlags(["-Xfrontend", "-suppress-warnings"])],
+            plugins: ["SnippetPlugin"]),
+        .target(name: "Snippets", path: "Tests/DocumentationTests/Snippets"),
+        .executableTarget(
+            name: "SnippetGenerator", dependencies: ["Snippets"], path: "Tests/DocumentationTests/SnippetGenerator"),
+        .plugin(name: "SnippetPlugin", capability: .buildTool(), dependencies: ["SnippetGenerator"]),
         // The fuzz targets of scripts/fuzz, and tests that replay their corpus.
         .testTarget(
             name: "FuzzTests",

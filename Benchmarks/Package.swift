@@ -17,6 +17,8 @@ let package = Package(
             name: "lat-bench",
             dependencies: [
                 "BenchmarkSupport", .product(name: "LATNetworking", package: "LATNetworking"),
+                .product(name: "LATInspect", package: "LATNetworking"),
+                .product(name: "LATRealtime", package: "LATNetworking"),
                 .product(name: "ResponseCache", package: "LATNetworking"),
             ],
             exclude: withoutExecutor ? ["Executor.swift"] : [],

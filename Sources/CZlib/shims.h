@@ -13,5 +13,13 @@ static inline int lat_gzip_begin(z_stream *stream) {
     return deflateInit2(stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
 }
 
+// Streams without header and sum, as the messages of WebSockets have them (RFC 7692 §7.2); negative bits are zlib's
+// notation for them.
+static inline int lat_raw_deflate_begin(z_stream *stream, int bits, int memory) {
+    return deflateInit2(stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -bits, memory, Z_DEFAULT_STRATEGY);
+}
+
+static inline int lat_raw_inflate_begin(z_stream *stream) { return inflateInit2(stream, -MAX_WBITS); }
+
 #endif
 #endif

@@ -35,12 +35,12 @@ package enum CertificateFile {
     /// Checks that a PEM certificate and a PEM key can be read and belong together.
     package static func checkPEM(certificate: Data, key: Data, password: String?) throws(Problem) {
         try countCertificates(in: certificate)
-        guard let certificateInput = buffer(certificate), let keyInput = buffer(key) else {
-            throw Problem(reason: "has an empty key")
-        }
+        guard let keyInput = buffer(key) else { throw Problem(reason: "has an empty key") }
+        defer { BIO_free(keyInput) }
+        // Not empty, because it holds a certificate.
+        guard let certificateInput = buffer(certificate) else { throw Problem(reason: "cannot be read") }
         defer {
             BIO_free(certificateInput)
-            BIO_free(keyInput)
             ERR_clear_error()
         }
         guard let certificate = PEM_read_bio_X509_AUX(certificateInput, nil, nil, nil) else {

@@ -65,7 +65,10 @@ package final class CurlTransport: Transport {
             ? try AddressGuard(allowing: configuration.allowedPrivateAddresses) : nil
         cookieStore =
             configuration.cookies == .off
-            ? nil : try CookieStore(configuration.cookies, warn: configuration.warn, write: configuration.cookieWriter)
+            ? nil
+            : try CookieStore(
+                configuration.cookies, keepsSessions: configuration.keepsSessionCookies, warn: configuration.warn,
+                write: configuration.cookieWriter)
         versions = try VersionChoice(configuration)
         hasUnixSocket = configuration.unixSocketPath != nil
         netrc = try Netrc(configuration.netrc)
@@ -97,7 +100,7 @@ package final class CurlTransport: Transport {
         }
         if !configuration.tls.verifiesCertificates {
             configuration.warn(
-                "certificates are not verified: this manager trusts anyone who claims to be the server")
+                "certificates are not verified: anyone who claims to be the server is trusted")
         }
     }
 
@@ -212,7 +215,8 @@ package final class CurlTransport: Transport {
         _ request: HTTPRequest, _ target: Target, _ owner: (any TransferOwner)?, _ warmUp: WarmUp?
     ) throws(NetworkError) -> Transfer {
         var plan = try plan(for: request, target, owner?.bodyHandler)
-        if let alternative = origins?.alternative(for: request, target, plan) {
+        // Another service may speak HTTP/2 or 3, where an upgrade is not possible.
+        if !request.upgrades, let alternative = origins?.alternative(for: request, target, plan) {
             if alternative.isOrigin(of: target) {
                 // The origin itself speaks HTTP/3, which is raced against older versions.
                 plan.version = versions.race(target)
@@ -279,6 +283,10 @@ package final class CurlTransport: Transport {
                         + "proxy's challenge; use .basic")
             }
         }
+        if request.upgrades {
+            plan.headerLines += UpgradeSource.headerLines
+            plan.body = .source(UpgradeSource())
+        }
         try settings(of: request).apply(to: &plan)
         return plan
     }
@@ -307,7 +315,9 @@ package final class CurlTransport: Transport {
         return .init(reachesProxy: isForProxy, takesCookies: !values.isEmpty)
     }
 
-    private func isTunnel(_ request: HTTPRequest) -> Bool { request.url.lowercased().hasPrefix("https:") }
+    private func isTunnel(_ request: HTTPRequest) -> Bool {
+        request.upgrades || request.url.lowercased().hasPrefix("https:")
+    }
 
     private func preparedBody(
         of request: HTTPRequest, _ handler: BodyHandler?

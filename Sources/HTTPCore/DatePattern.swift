@@ -2,7 +2,7 @@ internal import FoundationEssentials
 
 /// A pattern of dates with the letters of Unicode (UTS #35), such as `yyyy-MM-dd'T'HH:mm:ss.SSSXXX`.
 package struct DatePattern: Sendable {
-    /// Why a pattern cannot be used, as a whole sentence without its end.
+    /// Why a pattern cannot be used, as a sentence without its full stop.
     package struct Problem: Error {
         package let reason: String
     }

@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 
-/// What an encoder met that depends on a ``Coding`` that is not known yet: an entity is read when its call is created, and
+/// The values that depend on a ``Coding`` that is not known yet: an entity is read when its call is created, and
 /// the coding is known when a manager sends it.
 final class DeferredCoding {
     enum Content: Hashable, Sendable {
@@ -94,7 +94,7 @@ extension EncodedMembers {
 }
 
 extension DeferredCoding.Content {
-    /// Puts what was noted into its place.
+    /// Writes the noted value into its place.
     fileprivate func write(into value: inout JSONValue, _ name: String, _ rules: CodingRules?) throws {
         switch self {
         case .date(let date):

@@ -95,6 +95,11 @@ extension Sequence<UInt8> {
     }
 }
 
+extension String.UTF8View {
+    /// Whether a field value (RFC 9110 §5.5) may have these bytes: it has no control character but the tab.
+    package var isFieldValue: Bool { allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 } }
+}
+
 /// The characters of a token as a bit set: letters, digits and ``!#$%&'*+-.^_`|~``.
 private enum TokenCharacters {
     /// Characters below 64.

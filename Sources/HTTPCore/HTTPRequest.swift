@@ -5,7 +5,7 @@ public import FoundationEssentials
 /// ```swift
 /// var request = HTTPRequest("PUT", "https://api.example.org/items/7")
 /// request.headers["If-Match"] = "\"v3\""
-/// request.body = .data(bytes, contentType: "image/png")
+/// request.body = .data(png, contentType: "image/png")
 /// request.timeout = .seconds(3)
 /// let response = try await manager.send(request)
 /// ```
@@ -81,9 +81,10 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.decompresses = newValue } }
     }
 
-    /// How often an idempotent request is repeated after a network failure. Default `nil`: the manager's number.
+    /// How often an idempotent request is repeated after a network failure. Overrides only the number of
+    /// ``retryPolicy``. Default `nil`: the manager's number.
     public var retries: Int? {
-        get { options.value.retries }
+        get { options.value.retries ?? options.value.retryPolicy?.retries }
         set { options.modify { $0.retries = newValue } }
     }
 
@@ -212,6 +213,19 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.streamsBody = newValue } }
     }
 
+    /// Whether the connection stays open, as that of an event stream does. It counts for no limit of connections.
+    package var isLive: Bool {
+        get { options.value.isLive }
+        set { options.modifyTransfer { $0.isLive = newValue } }
+    }
+
+    /// Whether the request asks for another protocol on its connection (RFC 9110 §7.8), as that of a WebSocket does. The
+    /// response 101 then has an ``HTTPResponse/output``.
+    package var upgrades: Bool {
+        get { options.value.upgrades }
+        set { options.modifyTransfer { $0.upgrades = newValue } }
+    }
+
     /// Whether the manager's sealer seals the content. Default ``SealingPolicy/automatic``: the choice of the row or the
     /// manager.
     public var sealing: SealingPolicy {
@@ -238,10 +252,16 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.duplicates = newValue } }
     }
 
-    /// When the request is repeated. Default `nil`: the manager's policy. ``retries`` changes only the number.
+    /// When the request is repeated. Setting a policy discards an earlier ``retries``; a later ``retries`` changes
+    /// only the policy's number. Default `nil`: the manager's policy.
     public var retryPolicy: RetryPolicy? {
         get { options.value.retryPolicy }
-        set { options.modify { $0.retryPolicy = newValue } }
+        set {
+            options.modify {
+                $0.retryPolicy = newValue
+                $0.retries = nil
+            }
+        }
     }
 
     /// The longest time of the whole call, including repetitions, waits and queues. After it the call fails with
@@ -286,7 +306,7 @@ public struct HTTPRequest: Sendable, Hashable {
     }
 
     /// The statuses that are a success, in place of 2xx and 304, for all calls but `send` and downloads. An authenticator
-    /// renews its token for a 401 even so, and the judge is asked. Default `nil`: 2xx and 304.
+    /// still renews its token for a 401, and the success judge is still asked. Default `nil`: 2xx and 304.
     public var acceptedStatuses: Set<Int>? {
         get { options.value.acceptedStatuses }
         set { options.modify { $0.acceptedStatuses = newValue } }
@@ -328,20 +348,6 @@ public struct HTTPRequest: Sendable, Hashable {
 
     /// Whether every setting besides method, URL, headers and body has its default.
     package var hasNoSettings: Bool { options.isStandard }
-
-    /// The value of the field `Idempotency-Key`, the same for all attempts. It tells the server that repetitions are one
-    /// request, so that a `POST` may be repeated too. Default `nil`.
-    ///
-    /// ```swift
-    /// request.idempotencyKey = HTTPRequest.randomIdempotencyKey()
-    /// ```
-    public var idempotencyKey: String? {
-        get { headers.hasNoFields ? nil : headers["Idempotency-Key"] }
-        set { headers["Idempotency-Key"] = newValue }
-    }
-
-    /// Returns a unique key: 128 random bits in hexadecimal.
-    public static func randomIdempotencyKey() -> String { Hexadecimal.random(byteCount: 16) }
 
     /// Whether every setting of the transfer has its default, so that the engine uses its standard plan.
     package var hasStandardTransfer: Bool { options.hasStandardTransfer }

@@ -31,6 +31,9 @@ public struct HTTPResponse: Sendable {
     public var source: Source
     /// How long the stages took.
     public var timings: Timings
+    /// Sends on the connection after its upgrade (101); `nil` for any other response. The body is what arrives on it.
+    package var output: ConnectionOutput?
+    package var connectionFacts: ConnectionFacts?
     /// The failure that this stored response replaces.
     package var standsInFor: NetworkError?
     /// How ``decode(_:decoder:)`` reads values; `nil` for the standard coding.
@@ -51,13 +54,15 @@ public struct HTTPResponse: Sendable {
     }
 
     /// Where a response came from.
-    public enum Source: String, Hashable, Sendable {
+    public enum Source: String, Hashable, Sendable, Codable {
         /// From the network.
         case network
         /// From the cache's memory.
         case memoryCache
         /// From the cache's disk.
         case diskCache
+        /// From a cache that other machines share.
+        case remoteCache
         /// From the cache, after the server confirmed it (304).
         case revalidated
         /// From the cache, although expired.
@@ -67,7 +72,9 @@ public struct HTTPResponse: Sendable {
 
         /// Whether the response came from the cache without the server. `false` for ``revalidated``, which the server
         /// confirmed.
-        public var isFromCache: Bool { self == .memoryCache || self == .diskCache || self == .stale }
+        public var isFromCache: Bool {
+            self == .memoryCache || self == .diskCache || self == .remoteCache || self == .stale
+        }
     }
 
     /// Makes a response, for transports and for interceptors that respond without the network.

@@ -3,11 +3,11 @@ package import FoundationEssentials
 /// The members of an encoded object, sorted by name, for use in a path, a query or JSON.
 ///
 /// ```swift
-/// guard var members = try EncodedMembers(encoding: entity) else { … }  // nil: it does not encode to an object
-/// members.addMissing(EncodedMembers(settings.parameters))
+/// guard var members = try EncodedMembers(encoding: order) else { return }  // nil: it does not encode to an object
+/// members.addMissing(EncodedMembers(["page": 1]))
 /// let id = members.remove("id")                                        // JSONValue?, for {id} in a path
-/// url = ParameterEncoder.appending(query: members.queryText, to: url)  // or
-/// body = .data(try members.jsonData(), contentType: "application/json")
+/// let address = ParameterEncoder.appending(query: members.queryText, to: url)  // or
+/// request.body = .data(try members.jsonData(), contentType: "application/json")
 /// ```
 ///
 /// Only ``object`` makes a dictionary; the other operations do without one.

@@ -1,7 +1,4 @@
-/// Media types by file extension.
-///
-/// A built-in list is searched first, so that common uploads have the same
-/// type on every machine, and then the system's list.
+/// Media types.
 package enum MediaType {
     private static let byExtension: [String: String] = [
         "txt": "text/plain", "html": "text/html", "htm": "text/html", "css": "text/css", "csv": "text/csv",
@@ -14,7 +11,17 @@ package enum MediaType {
         "wasm": "application/wasm", "yaml": "application/yaml", "yml": "application/yaml",
     ]
 
+    /// The type and subtype of a `Content-Type` in lower case, without parameters (RFC 9110 §8.3.1).
+    ///
+    /// White space is allowed only around the parameters, so `text / html` is another type than `text/html`.
+    package static func essence(of contentType: String) -> String {
+        String(contentType.prefix { $0 != ";" }).trimmingFieldWhitespace.lowercased()
+    }
+
     /// The type for a file name or path; `nil` when the extension is missing or unknown.
+    ///
+    /// A built-in list is searched first, so that common uploads have the same type on every machine, and then the
+    /// system's list.
     package static func forFileName(_ path: String) -> String? {
         let name = path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
         guard let dot = name.lastIndex(of: "."), dot != name.index(before: name.endIndex) else { return nil }

@@ -53,6 +53,17 @@ extension String {
 }
 
 extension Substring {
+    /// The names and values of a query or a form, decoded. A name without a value has an empty one.
+    package var formItems: [(name: String, value: String)] {
+        split(separator: "&").map { item in
+            let pair = item.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            return (
+                pair[0].percentDecoded(plusIsSpace: true),
+                pair.count > 1 ? pair[1].percentDecoded(plusIsSpace: true) : ""
+            )
+        }
+    }
+
     /// The decoded bytes of this part of a URL (RFC 3986 §2.1); `nil` when a `%` does not begin an escape.
     package var percentDecodedBytes: [UInt8]? { decodedBytes(plusIsSpace: false, isStrict: true) }
 

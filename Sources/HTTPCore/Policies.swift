@@ -131,8 +131,8 @@ public enum DuplicatePolicy: Hashable, Sendable {
     case allow
     /// Both calls get the same response. The shared request is cancelled only when all its callers are, and has the
     /// highest of their priorities. As a manager's setting this applies to safe methods (RFC 9110 §9.2.1) only, so that
-    /// two orders stay two. Set on the entity or the call it applies to every method. Suspending one of the calls does not
-    /// pause the shared transfer.
+    /// two orders are both sent. Set on the entity or the call it applies to every method. Suspending one of the calls
+    /// does not pause the shared transfer.
     case coalesce
     /// The second call fails at once with ``NetworkError/Kind/duplicate``, for example when a button is pressed twice.
     case reject

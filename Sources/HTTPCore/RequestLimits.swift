@@ -6,8 +6,8 @@
 /// ```
 ///
 /// Waiting for a slot counts towards no timeout except the deadline. Requests of a higher priority go first, and those
-/// of equal priority in their order. A request holds no slot while it waits for a retry or a new token. A streamed one
-/// holds it until its head has arrived.
+/// of equal priority in the order in which they arrived. A request holds no slot while it waits for a retry or a new
+/// token. A streamed request holds its slot until the head of the response has arrived.
 public struct RequestLimits: Hashable, Sendable {
     /// The maximum number of concurrent requests. Default `nil`: only the engine's limits apply.
     public var maxConcurrentRequests: Int?
@@ -79,6 +79,13 @@ extension RequestLimits {
             self.failures = failures
             self.pause = pause
             self.statuses = statuses
+        }
+
+        /// - Parameter what: The owner of the policy, for the message.
+        /// - Throws: ``NetworkError/Kind/invalidRequest`` for a circuit that could never open or close.
+        package func check(_ what: String) throws(NetworkError) {
+            if failures < 1 { throw .invalidRequest("\(what) opens after \(failures) failures; give 1 or more") }
+            if pause < .zero { throw .invalidRequest("\(what) has a pause of \(pause); give 0 or more") }
         }
     }
 

@@ -24,6 +24,8 @@ struct RequestOptions: Sendable, Hashable {
     var maxReceiveRate: Int64?
     var maxSendRate: Int64?
     var streamsBody = false
+    var isLive = false
+    var upgrades = false
     var sealing = SealingPolicy.automatic
     var tag: String?
     var duplicates: DuplicatePolicy?

@@ -7,18 +7,20 @@ extension HTTPRequest {
     ///
     /// The files are read and checked when a request with these settings first needs TLS. A missing file or a wrong password
     /// then fails with ``NetworkError/Kind/invalidRequest``. A connection or TLS session is reused only by requests with equal
-    /// settings. The pins of a request are ``HTTPRequest/pinnedPublicKeys``.
+    /// settings. They are for the server of the URL: an HTTPS proxy is verified as the manager says. The pins of a request
+    /// are ``HTTPRequest/pinnedPublicKeys``.
     public struct TLS: Hashable, Sendable {
         /// A PEM file of trusted certificates, in place of those that the manager trusts. Default `nil`.
         ///
-        /// A file that changes counts for connections that are opened afterwards, as that of the manager does.
+        /// When the file changes, connections that are opened afterwards use its new content. The same holds for the
+        /// manager's file and for the files of ``clientCertificate``.
         public var caFile: String?
-        /// The certificate that the client sends to a server that requests one. The responses to requests with one of their own
-        /// are cached like those to requests with credentials. Default `nil`.
+        /// The certificate that the client sends to a server that requests one. Responses to requests with their own
+        /// certificate are cached like those to requests with credentials. Default `nil`.
         public var clientCertificate: ClientCertificate?
         /// The oldest version that is offered. Default `nil`.
         public var minimumVersion: TLSVersion?
-        /// What set the values, for error messages. It does not count when settings are compared.
+        /// What set the values, for error messages. Ignored when settings are compared.
         package var place: String?
 
         /// Makes settings.

@@ -2,7 +2,7 @@ extension HTTPRequest {
     /// The trailer fields of a request, such as a checksum or signature, known only after the body was sent (RFC 9110 §6.5).
     ///
     /// ```swift
-    /// request.body = .stream(chunks)
+    /// request.body = .stream(rows)
     /// request.trailers = HTTPRequest.Trailers(["X-Checksum"]) { ["X-Checksum": digest.value] }
     /// ```
     ///

@@ -5,7 +5,7 @@ public import FoundationEssentials
 /// number of bytes.
 ///
 /// ```swift
-/// for try await chunk in response.body { try file.write(chunk) }
+/// for try await chunk in response.body { print(chunk.count) }
 /// for try await line in response.body.lines { print(line) }
 /// let bytes = try await response.body.collect(upTo: 1 << 20)
 /// ```

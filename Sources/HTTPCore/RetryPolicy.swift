@@ -9,7 +9,8 @@
 /// and after 429 or 503 with a `Retry-After` (RFC 9110 §10.2.3). Each wait is random between zero and an upper bound that
 /// doubles each time, so that clients that failed together do not repeat together.
 public struct RetryPolicy: Sendable, Hashable {
-    /// The largest number of repetitions. Default 0. The `retries` of a manager or request are a shorthand for it.
+    /// The largest number of repetitions. Default 0. `retries` of a manager, entity, call or request is short for
+    /// it. A manager refuses a negative number or wait; on a single request each counts as 0.
     public var retries: Int
     /// The upper bound of the first wait. It doubles with each repetition. Default 100 ms.
     public var firstWait: Duration
@@ -58,5 +59,16 @@ public struct RetryPolicy: Sendable, Hashable {
         self.longestRetryAfter = longestRetryAfter
         self.repeatsOnlyIdempotent = repeatsOnlyIdempotent
         self.judge = judge
+    }
+
+    /// - Parameter what: The owner of the policy, for the message.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a negative number or time.
+    package func check(_ what: String) throws(NetworkError) {
+        if retries < 0 { throw .invalidRequest("\(what) has \(retries) retries; give 0 or more") }
+        for (name, wait) in [
+            ("firstWait", firstWait), ("longestWait", longestWait), ("longestRetryAfter", longestRetryAfter),
+        ] where wait < .zero {
+            throw .invalidRequest("\(what) has a \(name) of \(wait); give 0 or more")
+        }
     }
 }

@@ -5,7 +5,7 @@
 /// configuration.secrets.insert(parameter: "pin_code")
 /// ```
 ///
-/// It is the one list of a manager. Secret fields are never sent to another origin. Neither they nor secret parameters are
+/// A manager has one such list. Secret fields are never sent to another origin. Neither they nor secret parameters are
 /// shown by descriptions, logs and anything that records calls.
 public struct Secrets: Hashable, Sendable {
     private var headers: Set<String> = []
@@ -54,6 +54,7 @@ public struct Secrets: Hashable, Sendable {
 
     /// Both lists as one.
     public func union(_ other: Secrets) -> Secrets {
+        if other.headers.isEmpty, other.parameters.isEmpty { return self }
         var both = self
         both.headers.formUnion(other.headers)
         both.parameters.formUnion(other.parameters)
@@ -79,10 +80,10 @@ public struct Secrets: Hashable, Sendable {
 // What may be shown.
 extension Secrets {
     /// The text that replaces a secret.
-    package static let placeholder = "***"
+    public static let placeholder = "***"
 
     /// The value of a field as it may be shown. In a URL, user information and the values of secret parameters are hidden.
-    package func shown(_ value: String, of name: String) -> String {
+    public func shown(_ value: String, of name: String) -> String {
         if contains(header: name) || name.equalsIgnoringASCIICase("Set-Cookie") { return Self.placeholder }
         return Self.isURL(name) ? shown(url: value) : value
     }
@@ -97,7 +98,7 @@ extension Secrets {
     }
 
     /// A URL without user information and the values of secret parameters.
-    package func shown(url: String) -> String {
+    public func shown(url: String) -> String {
         let fragmentless = url.prefix { $0 != "#" }
         guard let mark = fragmentless.utf8.firstIndex(of: UInt8(ascii: "?")) else { return URLText.redacted(url) }
         let stem = URLText.redacted(String(fragmentless[..<mark]))
@@ -105,24 +106,30 @@ extension Secrets {
     }
 
     /// A query or form without the values of secret parameters.
-    package func shown(form: String) -> String {
+    public func shown(form: String) -> String { replaced(form: form) { _ in Self.placeholder } }
+
+    /// A query or form in which the values of the listed parameters are replaced by a text, given their names.
+    package func replaced(form: String, by text: (String) -> String) -> String {
         form.split(separator: "&", omittingEmptySubsequences: false).map { item in
             guard let equals = item.firstIndex(of: "=") else { return String(item) }
-            let name = item[..<equals]
-            return contains(parameter: String(name)) ? "\(name)=\(Self.placeholder)" : String(item)
+            let name = String(item[..<equals])
+            return contains(parameter: name) ? "\(name)=\(text(name))" : String(item)
         }.joined(separator: "&")
     }
 
     /// A JSON value without the values of secret members.
-    package func shown(json value: JSONValue) -> JSONValue {
+    public func shown(json value: JSONValue) -> JSONValue { replaced(json: value) { _ in Self.placeholder } }
+
+    /// A JSON value in which the values of the listed members are replaced by a text, given their names.
+    package func replaced(json value: JSONValue, by text: (String) -> String) -> JSONValue {
         if let members = value.object {
             return .object(
                 Dictionary(
                     uniqueKeysWithValues: members.map { name, member in
-                        (name, contains(parameter: name) ? .string(Self.placeholder) : shown(json: member))
+                        (name, contains(parameter: name) ? .string(text(name)) : replaced(json: member, by: text))
                     }))
         }
-        if let elements = value.array { return .array(elements.map(shown(json:))) }
+        if let elements = value.array { return .array(elements.map { replaced(json: $0, by: text) }) }
         return value
     }
 }

@@ -1,7 +1,7 @@
 /// The place of a request in a distributed trace: the field `traceparent` (W3C Trace Context, level 1).
 ///
 /// ```swift
-/// try await TraceParent.$current.withValue(TraceParent(incoming.headers["traceparent"])) {
+/// try await TraceParent.$current.withValue(TraceParent(incoming.headers["traceparent"] ?? "")) {
 ///     try await manager.startRequest("GET", url)      // traceparent: the same trace, a new span
 /// }
 /// ```
@@ -15,6 +15,9 @@ public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     public let spanID: String
     /// Whether the trace is recorded.
     public let isSampled: Bool
+    /// What goes with the trace to every server, in the field `baggage` (W3C Baggage): names that are tokens, and any text.
+    /// Default none. Everyone on the way can read it.
+    public var baggage: [String: String] = [:]
 
     /// The trace of the task's requests that do not set their own. Default `nil`: no field is sent.
     @TaskLocal public static var current: TraceParent?
@@ -44,11 +47,20 @@ public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
 
     /// The same trace with a new span.
     public func child() -> TraceParent {
-        TraceParent(traceID: traceID, spanID: Hexadecimal.random(byteCount: 8), isSampled: isSampled)
+        var child = TraceParent(traceID: traceID, spanID: Hexadecimal.random(byteCount: 8), isSampled: isSampled)
+        child.baggage = baggage
+        return child
     }
 
     /// The field's value.
     public var description: String { "00-\(traceID)-\(spanID)-\(isSampled ? "01" : "00")" }
+
+    /// The value of the field `baggage`; `nil` for none. Names that are no tokens are left out.
+    package var baggageField: String? {
+        let members = baggage.sorted { $0.key < $1.key }.filter { $0.key.utf8.isToken }
+        return members.isEmpty
+            ? nil : members.map { "\($0.key)=\($0.value.percentEncodedComponent)" }.joined(separator: ",")
+    }
 
     private static func isHexadecimal(_ text: Substring, _ count: Int) -> Bool {
         text.utf8.count == count

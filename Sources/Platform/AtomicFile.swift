@@ -36,6 +36,30 @@ package enum AtomicFile {
         }
     }
 
+    /// Writes a file in pieces, so that it need not be in memory as a whole; otherwise like ``write(_:to:mode:isShared:replaces:)``.
+    ///
+    /// - Parameter pieces: Calls its argument with each piece in order.
+    /// - Throws: ``SystemError``, or what `pieces` throws. The file is unchanged then, and the temporary file is removed.
+    package static func write(
+        to path: String, mode: mode_t = 0o600, pieces: (_ write: (ArraySlice<UInt8>) throws -> Void) throws -> Void
+    ) throws {
+        let temporary = path + ".\(getpid())-\(UInt64.random(in: 0 ... .max)).new"
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        guard descriptor >= 0 else { throw SystemError() }
+        defer { close(descriptor) }
+        do {
+            try pieces { piece in
+                let code = piece.withUnsafeBytes { put(descriptor, $0) }
+                guard code == 0 else { throw SystemError(code: code) }
+            }
+            let code = keep(descriptor, mode)
+            guard code == 0, rename(temporary, path) == 0 else { throw SystemError(code: code == 0 ? errno : code) }
+        } catch {
+            unlink(temporary)
+            throw error
+        }
+    }
+
     /// Renames the temporary file.
     private static func give(_ temporary: String, _ path: String, replaces: Bool) -> Bool {
         guard !replaces else { return rename(temporary, path) == 0 }
@@ -48,6 +72,11 @@ package enum AtomicFile {
     }
 
     private static func fill(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, _ mode: mode_t) -> Int32 {
+        let code = put(descriptor, bytes)
+        return code == 0 ? keep(descriptor, mode) : code
+    }
+
+    private static func put(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int32 {
         var written = 0
         while written < bytes.count, let base = bytes.baseAddress {
             let count = Glibc.write(descriptor, base + written, bytes.count - written)
@@ -55,6 +84,10 @@ package enum AtomicFile {
             guard count > 0 else { return errno }
             written += count
         }
+        return 0
+    }
+
+    private static func keep(_ descriptor: Int32, _ mode: mode_t) -> Int32 {
         guard fchmod(descriptor, mode) == 0 else { return errno }
         // EINVAL: this kind of file cannot be synchronized.
         return fdatasync(descriptor) == 0 || errno == EINVAL ? 0 : errno

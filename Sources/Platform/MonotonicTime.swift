@@ -22,6 +22,15 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
         return MonotonicTime(nanoseconds: overflow ? .max : sum)
     }
 
+    /// A later time, rounded up to nanoseconds; at most the distant future.
+    @inlinable package static func + (time: Self, duration: Duration) -> Self {
+        let (seconds, attoseconds) = duration.components
+        let (whole, isTooLong) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, isTooFar) = time.nanoseconds.addingReportingOverflow(whole)
+        let (end, isBeyond) = sum.addingReportingOverflow((attoseconds + 999_999_999) / 1_000_000_000)
+        return isTooLong || isTooFar || isBeyond ? .distantFuture : MonotonicTime(nanoseconds: end)
+    }
+
     /// The whole milliseconds until another time, rounded up; 0 when it has passed.
     @inlinable package func milliseconds(until other: Self) -> Int64 {
         other <= self ? 0 : (other.nanoseconds - nanoseconds + 999_999) / 1_000_000

@@ -38,6 +38,18 @@ package final class TimeLimits: Sendable {
         _ = alarm  // Released outside the lock.
     }
 
+    /// Waits for the value of a waiter, which gets the late result when the time is over.
+    ///
+    /// - Throws: the error of the result; `CancellationError` when the task is cancelled.
+    package func value<Value>(
+        of waiter: Waiter<Value>, within limit: Duration,
+        late: @autoclosure @escaping @Sendable () -> Result<Value, any Error>
+    ) async throws -> Value {
+        let ticket = schedule(at: clock.now() + limit) { waiter.end(late()) }
+        defer { cancel(ticket) }
+        return try await waiter.value()
+    }
+
     private func sleep(until time: Duration) {
         // The task also runs closures of other callers, which may be more urgent than the caller that starts it.
         Task(priority: .userInitiated) { [weak self, clock] in

@@ -8,7 +8,7 @@ private struct UserInfo: Codable, Equatable, Sendable { var name: String }
 /// `encryptBlock` and `decryptBlock` for a server with a format of its own.
 private struct AppCipher: Sealer {
     func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest {
-        SealedRequest(method: request.method, target: "", body: body.map { Data($0.reversed()) })
+        SealedRequest(method: request.method, body: body.map { Data($0.reversed()) })
     }
     func open(_ body: Data, of response: HTTPResponse, to sealed: SealedRequest) async throws -> OpenedReply? {
         OpenedReply(body: Data(body.reversed()))

@@ -31,6 +31,39 @@ import Testing
         }
     }
 
+    @Test func hostsConnectElsewhereAndKeepTheirName() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        let address = "127.0.0.1:\(server.port)"
+        for rules in [
+            ["api.test:80:\(address)"], ["::\(address)"], ["other.test:80:203.0.113.1:1", "api.test::\(address)"],
+        ] {
+            try await withTransport(testConfiguration { $0.connectTo = rules }) { transport async throws in
+                #expect(try await transport.get("http://api.test/").text == "x")
+            }
+        }
+        #expect(server.requests.map { $0.headers["Host"] } == ["api.test", "api.test", "api.test"])
+        let resolving = testConfiguration { $0.resolve = ["api.test:\(server.port)": "127.0.0.1,[::1]"] }
+        try await withTransport(resolving) { transport async throws in
+            #expect(try await transport.get("http://api.test:\(server.port)/").text == "x")
+        }
+        #expect(server.requests.last?.headers["Host"] == "api.test:\(server.port)")
+    }
+
+    @Test(
+        arguments: [
+            (["a:1"], [:], "connectTo \"a:1\" cannot be used; write HOST1:PORT1:HOST2:PORT2"),
+            ([], ["a": "127.0.0.1"], "resolve has \"a\": \"127.0.0.1\"; write"),
+            ([], ["a:1": ""], "resolve has \"a:1\": \"\"; write"),
+        ] as [([String], [String: String], String)])
+    func malformedAddressesAreRefused(rules: [String], addresses: [String: String], message: String) throws {
+        var configuration = EngineConfiguration()
+        configuration.connectTo = rules
+        configuration.resolve = addresses
+        let error = #expect(throws: NetworkError.self) { try CurlTransport(configuration: configuration) }
+        #expect(error?.message.hasPrefix(message) == true)
+    }
+
     @Test func internationalHostIsSentInASCII() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }

@@ -40,6 +40,27 @@ import Testing
         }
     }
 
+    @Test func sessionCookiesAreKeptWhenAsked() async throws {
+        let server = try places.server()
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "c")
+        let configuration = places.configuration(server, .file(path)).with { $0.keepsSessionCookies = true }
+        try await withTransport(configuration) { first async throws in
+            _ = try await first.get(places.url(server, "a.example.org", set: ["session=1"]))
+            try await first.cookies?.flush()
+            #expect(content(directory).hasSuffix("a.example.org\tFALSE\t/\tFALSE\t0\tsession\t1\n"))
+        }
+        try await withTransport(configuration) { second async throws in
+            #expect(try await second.get(places.url(server, "a.example.org")).text == "session=1")
+        }
+        // Without the setting, the file loses them at its next change.
+        try await withTransport(places.configuration(server, .file(path))) { third async throws in
+            _ = try await third.get(places.url(server, "a.example.org", set: ["kept=1; Max-Age=1000"]))
+            try await third.cookies?.flush()
+            #expect(!content(directory).contains("session") && content(directory).contains("kept"))
+        }
+    }
+
     @Test func shutdownWritesTheFile() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()
@@ -120,6 +141,7 @@ import Testing
         let path = "/tmp/lat-cookies-\(getpid())"
         defer { unlink(path) }
         await #expect(processExitsWith: .success) {
+            AddressSanitizer.checkLeaksNow()
             let places = CookiePlaces()
             let server = try places.server()
             let path = "/tmp/lat-cookies-\(getppid())"
@@ -161,9 +183,9 @@ import Testing
         let directory = try TemporaryDirectory()
         let folder = directory.path(of: "folder")
         try directory.write(Data(), to: "folder/other")
-        let said = Box<[String]>([])
+        let warnings = Box<[String]>([])
         let configuration = places.configuration(server, .file(folder + "/c")).with {
-            $0.warningHandler = { message in said.change { $0.append(message) } }
+            $0.warningHandler = { message in warnings.change { $0.append(message) } }
         }
         try await withTransport(configuration) { transport async throws in
             try FileManager.default.removeItem(atPath: folder)
@@ -179,7 +201,7 @@ import Testing
             try await jar.flush()
             #expect(content(directory, "folder/c").contains("n\t2"))
         }
-        #expect(said.value.count == 1)
-        #expect(said.value.first?.contains(folder) == true)
+        #expect(warnings.value.count == 1)
+        #expect(warnings.value.first?.contains(folder) == true)
     }
 }

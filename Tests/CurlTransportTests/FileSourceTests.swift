@@ -8,10 +8,12 @@ import Testing
 
 @Suite struct FileSourceTests {
     private func read(_ source: FileSource, _ count: Int = 1 << 20) -> (result: BodyRead, bytes: [UInt8]) {
-        var bytes = [UInt8](repeating: 0, count: count)
-        let result = bytes.withUnsafeMutableBytes { source.read(into: $0) }
-        if case .bytes(let count) = result { return (result, Array(bytes.prefix(count))) }
-        return (result, [])
+        var result = BodyRead.pause
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            result = source.read(into: UnsafeMutableRawBufferPointer(buffer))
+            if case .bytes(let count) = result { filled = count }
+        }
+        return (result, bytes)
     }
 
     /// Reads all bytes of a source, as the engine does.

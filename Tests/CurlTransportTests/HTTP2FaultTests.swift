@@ -283,7 +283,7 @@ struct HTTP2FaultTests {
     /// The connection's flow-control window is exhausted too, so uploads wait; requests without a body are not affected.
     @Test func uploadWithoutWindowTimesOut() async throws {
         let server = try await FaultyHTTP2Server("no-window")
-        try await withTransport(configuration { $0.idleTimeout = .seconds(1) }) { transport async throws in
+        try await withTransport(configuration { $0.idleTimeout = .seconds(2) }) { transport async throws in
             #expect(try await transport.get(server.url("/first")).status == 200)
             async let stalled = transport.failure(
                 of: HTTPRequest("POST", server.url("/upload"), body: .data(Data(count: 1 << 20))))

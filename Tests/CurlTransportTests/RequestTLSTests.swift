@@ -1,5 +1,6 @@
 import CurlTransport
 import FoundationEssentials
+import Glibc
 import HTTPCore
 import LATTesting
 import Testing
@@ -117,9 +118,101 @@ struct RequestTLSTests {
             let request = request(server.url(), HTTPRequest.TLS(caFile: path))
             #expect(try await transport.failure(of: request).kind == .tls(.untrusted))
             _ = try directory.write(ours, to: "ca.pem")
-            try await within(.seconds(20), "the change to count") {
-                while (try? await transport.send(request))?.status != 200 {}
+            #expect(try await transport.send(request).status == 200)
+        }
+    }
+
+    /// The name in the certificate that a client showed, as `openssl s_server -www` prints it.
+    private func client(_ response: HTTPResponse) -> String? {
+        response.text?.split(separator: "\n").first { $0.contains("Subject:") && $0.contains("CN") }?
+            .split(whereSeparator: { $0 == "=" || $0 == " " }).last.map(String.init)
+    }
+
+    /// A certificate that was renewed under the same path is sent by every connection that is opened afterwards.
+    @Test(arguments: [true, false]) func changedClientCertificateIsSent(isOfManager: Bool) async throws {
+        let certificates = certificates
+        let server = try await TLSServer(
+            "server", ["-Verify", "1", "-verify_return_error", "-CAfile", certificates.authority])
+        let directory = try TemporaryDirectory()
+        @Sendable func write(_ name: String) throws {
+            for end in ["crt", "key"] {
+                _ = try directory.write(
+                    Data(contentsOf: URL(filePath: certificates.path("\(name).\(end)"))), to: "id.\(end)")
             }
+        }
+        try write("client")
+        let identity = ClientCertificate.pem(
+            certificate: directory.path(of: "id.crt"), key: directory.path(of: "id.key"))
+        let warnings = Box<[String]>([])
+        let configuration = testConfiguration {
+            $0.tls.caFile = certificates.authority
+            if isOfManager { $0.tls.clientCertificate = identity }
+            $0.warningHandler = { message in warnings.change { $0.append(message) } }
+        }
+        let all =
+            isOfManager
+            ? [nil, HTTPRequest.TLS(minimumVersion: .v1_3)] : [HTTPRequest.TLS(clientCertificate: identity)]
+        try await withTransport(configuration) { transport async throws in
+            for name in ["client", "server", "client"] {
+                try write(name)
+                for tls in all + all {
+                    #expect(client(try await transport.send(request(server.url(), tls))) == name)
+                }
+            }
+            #expect(warnings.value == [])
+            // A file that has become unusable changes nothing.
+            _ = try directory.write(Data("junk".utf8), to: "id.crt")
+            for tls in all + all {
+                #expect(client(try await transport.send(request(server.url(), tls))) == "client")
+            }
+            #expect(warnings.value.count == 1, "\(warnings.value)")
+            #expect(
+                warnings.value.first?.hasSuffix("the client certificate that was read before remains in use") == true)
+            try write("server")
+            #expect(client(try await transport.send(request(server.url(), all[0]))) == "server")
+        }
+    }
+
+    /// The TLS settings of a request are for its server. The proxy is verified as the manager says.
+    @Test(.needs("squid")) func proxyKeepsTheManagersSettings() async throws {
+        let reserved = try ReservedPort()
+        let (tlsPort, certificates) = (reserved.port, certificates)
+        let proxy = try await RealProxy.squid { directory in
+            let path = try directory.write(
+                try Data(contentsOf: URL(filePath: certificates.server)), to: "server.pem")
+            chmod(path, 0o644)
+            return "https_port 127.0.0.1:\(tlsPort) tls-cert=\(path)\n"
+                + "acl local src 127.0.0.1\nhttp_access allow local"
+        }
+        try await proxy.awaitListener(on: tlsPort)
+        let (stranger, known) = (try await TLSServer("stranger"), try await TLSServer())
+        let other = HTTPRequest.TLS(caFile: certificates.path("other.pem"), minimumVersion: .v1_3)
+        func configuration(_ authority: String) -> EngineConfiguration {
+            testConfiguration {
+                $0.proxy = .url("https://localhost:\(tlsPort)")
+                $0.tls.caFile = certificates.path(authority)
+            }
+        }
+        try await withTransport(configuration("ca.pem")) { transport async throws in
+            for _ in 0..<2 {
+                // The manager's authority has signed the proxy's certificate, the request's that of the server.
+                #expect(try await transport.send(request(stranger.url(), other)).status == 200)
+                #expect(try await transport.send(request(known.url(), nil)).status == 200)
+                for (url, tls) in [(stranger.url(), nil), (known.url(), other)] {
+                    let error = try await transport.failure(of: request(url, tls))
+                    // Inside a TLS proxy's tunnel libcurl 7.88 says only that the handshake failed.
+                    #expect([.tls(.untrusted), .tls(.handshake)].contains(error.kind), "\(error)")
+                }
+            }
+        }
+        try await withTransport(configuration("other.pem")) { transport async throws in
+            #expect(try await transport.failure(of: request(known.url(), trusting)).kind == .proxy)
+        }
+        var unverified = configuration("other.pem")
+        unverified.tls.disableCertificateVerification()
+        unverified.warningHandler = { _ in }
+        try await withTransport(unverified) { transport async throws in
+            #expect(try await transport.send(request(known.url(), nil)).status == 200)
         }
     }
 
@@ -129,7 +222,12 @@ struct RequestTLSTests {
         let authority = try #require(Servers.authority)
         let directory = try TemporaryDirectory()
         let copy = try directory.write(try Data(contentsOf: URL(filePath: authority)), to: "ca.pem")
-        try await withTransport(testConfiguration { $0.tls.caFile = authority }) { transport async throws in
+        let configuration = testConfiguration {
+            $0.tls.caFile = authority
+            // Room for the connections of all settings.
+            $0.maxConnectionsPerHost = 16
+        }
+        try await withTransport(configuration) { transport async throws in
             func isReused(_ tls: HTTPRequest.TLS?) async throws -> Bool {
                 let response = try await transport.send(request(url, tls))
                 #expect(response.status == 200)
@@ -143,6 +241,15 @@ struct RequestTLSTests {
             ]
             for tls in all { #expect(try await !isReused(tls), "\(tls.debugDescription)") }
             for tls in all + all.reversed() { #expect(try await isReused(tls), "\(tls.debugDescription)") }
+            // A renewed certificate opens a connection of its own.
+            _ = try directory.write(try Data(contentsOf: URL(filePath: certificates.path("client.crt"))), to: "id.crt")
+            let renewed = HTTPRequest.TLS(
+                clientCertificate: .pem(certificate: directory.path(of: "id.crt"), key: certificates.path("client.key"))
+            )
+            for isFirst in [true, false] { #expect(try await isReused(renewed) != isFirst) }
+            _ = try directory.write(
+                try Data(contentsOf: URL(filePath: certificates.path("client.crt"))) + Data("\n".utf8), to: "id.crt")
+            for isFirst in [true, false] { #expect(try await isReused(renewed) != isFirst) }
             // A server that the request does not trust gets no connection, though some are open.
             let other = HTTPRequest.TLS(caFile: certificates.path("other.pem"))
             #expect(try await transport.failure(of: request(url, other)).kind == .tls(.untrusted))

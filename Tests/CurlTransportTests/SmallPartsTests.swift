@@ -44,6 +44,12 @@ import Testing
     @Test func timeNeverOverflows() {
         #expect(MonotonicTime.now + .max == .distantFuture)
         #expect(MonotonicTime.distantFuture + 1 == .distantFuture)
+        let time = MonotonicTime(nanoseconds: 5)
+        #expect(time + .milliseconds(2) == time + 2)
+        #expect(time + .seconds(-1) == MonotonicTime(nanoseconds: -999_999_995))
+        #expect(time + Duration(secondsComponent: 0, attosecondsComponent: 1) == MonotonicTime(nanoseconds: 6))
+        #expect(time + .seconds(Int64.max) == .distantFuture)
+        #expect(MonotonicTime.distantFuture + .nanoseconds(1) == .distantFuture)
         #expect(at(5).milliseconds(until: at(3)) == 0)
         #expect(MonotonicTime(nanoseconds: 1).milliseconds(until: at(1)) == 1)
         #expect(Duration.nanoseconds(1).roundedUpMilliseconds == 1)

@@ -17,11 +17,11 @@ struct TLSKeyLogTests {
         let server = try await TLSServer("server", [version])
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "keys.log")
-        let said = Box<[String]>([])
+        let warnings = Box<[String]>([])
         let configuration = testConfiguration {
             $0.tls.caFile = certificates.authority
             $0.tls.keyLog = .file(path: path)
-            $0.warningHandler = { message in said.change { $0.append(message) } }
+            $0.warningHandler = { message in warnings.change { $0.append(message) } }
         }
         for round in 1...2 {
             try await withTransport(configuration) { transport async throws in
@@ -33,8 +33,8 @@ struct TLSKeyLogTests {
         }
         var status = stat()
         #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o600)
-        #expect(said.value.count == 2)
-        #expect(said.value.allSatisfy { $0.contains(path) })
+        #expect(warnings.value.count == 2)
+        #expect(warnings.value.allSatisfy { $0.contains(path) })
     }
 
     @Test func environmentIsUsedOnlyWhenConfigured() async {

@@ -260,17 +260,17 @@ struct TLSTests {
     }
 
     @Test func disabledVerificationWarnsOnce() async throws {
-        let said = Box<[String]>([])
+        let warnings = Box<[String]>([])
         let server = try await TLSServer("stranger")
         let configuration = testConfiguration {
             $0.tls.disableCertificateVerification()
-            $0.warningHandler = { message in said.change { $0.append(message) } }
+            $0.warningHandler = { message in warnings.change { $0.append(message) } }
         }
         try await withTransport(configuration) { transport async throws in
             for _ in 0..<3 { #expect(try await transport.get(server.url()).status == 200) }
         }
-        #expect(said.value.count == 1)
-        #expect(said.value.first?.contains("not verified") == true)
+        #expect(warnings.value.count == 1)
+        #expect(warnings.value.first?.contains("not verified") == true)
     }
 }
 

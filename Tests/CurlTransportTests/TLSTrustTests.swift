@@ -93,22 +93,22 @@ struct TLSTrustTests {
         let server = try await TLSServer()
         let directory = try TemporaryDirectory()
         let path = try directory.write(pem("ca.pem"), to: "ca.pem")
-        let said = Box<[String]>([])
+        let warnings = Box<[String]>([])
         let configuration = testConfiguration {
             $0.tls.caFile = path
-            $0.warningHandler = { message in said.change { $0.append(message) } }
+            $0.warningHandler = { message in warnings.change { $0.append(message) } }
         }
         try await withTransport(configuration) { transport async throws in
             _ = try directory.write(Data("no certificate".utf8), to: "ca.pem")
             #expect(try await transport.get(server.url()).status == 200)
-            try await eventually("the warning") { !said.value.isEmpty }
-            #expect(said.value.first?.contains("tls.caFile \"\(path)\"") == true)
+            try await eventually("the warning") { !warnings.value.isEmpty }
+            #expect(warnings.value.first?.contains("tls.caFile \"\(path)\"") == true)
             #expect(try await transport.get(server.url()).status == 200)
             try FileManager.default.removeItem(atPath: path)
             #expect(try await transport.get(server.url()).status == 200)
         }
         // One warning for one change.
-        #expect(said.value.count == 1)
+        #expect(warnings.value.count == 1)
     }
 }
 

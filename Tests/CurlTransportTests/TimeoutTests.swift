@@ -10,7 +10,7 @@ import Testing
         let server = try MockServer()
         server.enqueue(.text("hello").stalling(point))
         try await withTransport { transport async throws in
-            let request = HTTPRequest("GET", server.url()).with { $0.idleTimeout = .milliseconds(80) }
+            let request = HTTPRequest("GET", server.url()).with { $0.idleTimeout = .seconds(2) }
             let error = try await transport.failure(of: request)
             #expect(error.kind == .timeout(.idle))
             #expect(error.response?.status == (point == .start ? nil : 200))
@@ -36,8 +36,8 @@ import Testing
         server.fallback { _ in .pattern(byteCount: 1 << 20).throttled(bytesPerSecond: 100_000) }
         try await withTransport { transport async throws in
             let request = HTTPRequest("GET", server.url()).with {
-                $0.idleTimeout = .milliseconds(250)
-                $0.timeout = .milliseconds(600)
+                $0.idleTimeout = .seconds(2)
+                $0.timeout = .milliseconds(2_500)
             }
             #expect(try await transport.failure(of: request).kind == .timeout(.total))
         }
@@ -90,7 +90,7 @@ import Testing
             let body = HTTPBody.data(Data(count: 300 << 10))
             let request = HTTPRequest("POST", "http://localhost/", body: body).with {
                 $0.unixSocketPath = server.unixSocketPath
-                $0.idleTimeout = .seconds(1)
+                $0.idleTimeout = .seconds(2)
             }
             #expect(try await transport.answer(to: request).text == "thanks")
         }
@@ -101,17 +101,17 @@ import Testing
         let server = try MockServer()
         let other = try MockServer()
         server.enqueue(.text("never").stalling(.start), .text("quick"))
-        other.enqueue(.text("late").delayed(by: .milliseconds(200)))
+        other.enqueue(.text("late").delayed(by: .milliseconds(2_200)))
         try await withTransport(testConfiguration { $0.maxConnectionsPerHost = 1 }) { transport async throws in
             let slow = Task { try await transport.get(server.url()) }
             try await server.waitForRequests(1)
-            let quick = HTTPRequest("GET", server.url()).with { $0.timeout = .milliseconds(150) }
+            let quick = HTTPRequest("GET", server.url()).with { $0.timeout = .seconds(2) }
             let task = try await transport.submit(quick)
             _ = try await transport.get(other.url())
             slow.cancel()
             let response = try await within { try await task.value }
             #expect(response.text == "quick")
-            #expect(response.timings.queue > .milliseconds(150))
+            #expect(response.timings.queue > .seconds(2))
         }
     }
 }

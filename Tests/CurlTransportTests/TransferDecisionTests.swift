@@ -26,9 +26,23 @@ import Testing
         machine.receivedBody(count, start, isReaderBehind: false, coded: 1)
     }
 
+    /// libcurl does not see the kernel send the end of an upload. The last bytes that leave are activity as well.
+    @Test func bytesThatLeftTheKernelAreActivity() {
+        var machine = TransferMachine(.init(idleTimeout: 1_000, hasBody: true))
+        _ = machine.submitted(nil, start)
+        _ = machine.started(start)
+        _ = machine.connectionIsReady(start, opened: 1, sent: 0, isMultiplexed: false)
+        var now = start
+        for (unsent, isSilent) in [(900, false), (100, false), (0, false), (0, true)] {
+            now = now + 1_000
+            #expect(machine.checkSilence(now) == .silent(inKernel: true))
+            #expect(machine.checkedBuffer(unsent: unsent, now) == (isSilent ? nil : now + 1_000), "\(unsent)")
+        }
+    }
+
     @Test(arguments: [false, true]) func shortRedirectIsCollected(isStream: Bool) {
         var machine = running(isStream: isStream)
-        #expect(machine.receivedHead(redirect(65_536), start) == .look(start + TransferMachine.drainTime))
+        #expect(machine.receivedHead(redirect(65_536), start) == .checkSilence(start + TransferMachine.drainTime))
         #expect(take(65_536, &machine) == .keep)
         #expect(machine.concluded(isSuccess: true, hasHead: true) == .answer)
         #expect(!machine.isStream && !machine.hasAnswered)
@@ -48,14 +62,14 @@ import Testing
         var machine = running()
         _ = machine.receivedHead(redirect(), start)
         let end = start + TransferMachine.drainTime
-        #expect(machine.look(start + 249) == .again(end))
-        #expect(machine.look(end) == .answer)
-        #expect(machine.look(end) == .never)
+        #expect(machine.checkSilence(start + 249) == .again(end))
+        #expect(machine.checkSilence(end) == .answer)
+        #expect(machine.checkSilence(end) == .never)
         // The drain time does not pass while the transfer is suspended.
         var held = running()
         _ = held.receivedHead(redirect(), start)
         _ = held.updated(TransferState(isSuspended: true), start, isReaderBehind: false)
-        #expect(held.look(end) == .again(end + TransferMachine.drainTime))
+        #expect(held.checkSilence(end) == .again(end + TransferMachine.drainTime))
     }
 
     @Test func bodyLimitDoesNotApplyToRedirects() {

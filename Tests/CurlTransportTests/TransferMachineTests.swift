@@ -85,7 +85,7 @@ private final class Life {
         case 7: head()
         case 8, 9: body()
         case 10: send()
-        case 11, 12: look()
+        case 11, 12: checkSilence()
         case 13: progress()
         case 14: lose()
         default: if chance(10), machine.phase == .running { conclude() }
@@ -121,22 +121,22 @@ private final class Life {
 
     // MARK: The caller
 
-    private func standing() -> TransferState {
+    private func state() -> TransferState {
         TransferState(
             isCancelled: chance(2), isSuspended: chance(30), priority: chance(30) ? .high : .normal)
     }
 
     private func submit() {
-        let standing = chance(50) ? standing() : nil
+        let state = chance(50) ? state() : nil
         let wasNew = machine.phase == .new
-        switch machine.submitted(standing, now) {
+        switch machine.submitted(state, now) {
         case .ignore: check(!wasNew, "a new request was ignored")
         case .cancel: finish()
         case .admit:
-            check(wasNew && standing?.isSuspended != true, "a suspended or earlier request was admitted")
+            check(wasNew && state?.isSuspended != true, "a suspended or earlier request was admitted")
             if chance(50) { machine.queued() } else { begin() }
         case .hold:
-            check(standing?.isSuspended == true, "an unsuspended request was held")
+            check(state?.isSuspended == true, "an unsuspended request was held")
             isSuspended = true
         }
     }
@@ -150,30 +150,30 @@ private final class Life {
     private func start() { if machine.phase == .waiting { begin() } }
 
     private func update() {
-        let standing = standing()
+        let state = state()
         let phase = machine.phase
         let priority = machine.priority
         let wasStill = isSuspended || isReaderBehind
         let readerIsBehind = isReaderBehind && chance(50)
-        switch machine.updated(standing, now, isReaderBehind: readerIsBehind) {
+        switch machine.updated(state, now, isReaderBehind: readerIsBehind) {
         case .nothing: check(phase != .running, "a running transfer ignored a pause")
         case .cancel:
-            check(standing.isCancelled, "cancelled without a cancellation")
+            check(state.isCancelled, "cancelled without a cancellation")
             if machine.cancelled() { finish() }
             return
         case .admit:
-            check(phase == .held && !standing.isSuspended, "admitted though suspended or not held")
+            check(phase == .held && !state.isSuspended, "admitted though suspended or not held")
             isSuspended = false
             if chance(50) { machine.queued() } else { begin() }
         case .hold(let before):
-            check(phase == .waiting && standing.isSuspended && before == priority, "held in \(phase)")
+            check(phase == .waiting && state.isSuspended && before == priority, "held in \(phase)")
             isSuspended = true
         case .requeue(let before):
             check(phase == .waiting && before == priority && machine.priority > before, "requeued in \(phase)")
             if chance(50) { begin() } else { machine.queued() }
         case .pause(let pause):
             check(phase == .running, "paused in \(phase)")
-            isSuspended = standing.isSuspended
+            isSuspended = state.isSuspended
             isReaderBehind = readerIsBehind
             toldPause = pause
             if wasStill, !isSuspended, !isReaderBehind, isConnected { quietSince = now }
@@ -266,7 +266,7 @@ private final class Life {
         case .answer:
             check(machine.isStream && (wasStream || followed.isFollowed), "answered before its body")
             answer()
-        case .look(let time):
+        case .checkSilence(let time):
             check(followed.isFollowed && time > now, "the status \(head.status) got a drain time")
             drainEnd = time
         case .bodyTooLarge:
@@ -321,9 +321,9 @@ private final class Life {
 
     // MARK: Time
 
-    private func look() {
+    private func checkSilence() {
         guard machine.phase == .running || isOver else { return }
-        switch machine.look(now) {
+        switch machine.checkSilence(now) {
         case .never: check(isOver || rules.idleTimeout == 0, "no idle check is planned")
         case .again(let time):
             check(!isOver && time > now, "the next idle check is in the past")
@@ -334,8 +334,7 @@ private final class Life {
             check(
                 quietSince.map { $0 + rules.idleTimeout <= now } ?? false,
                 "the idle timeout came too early; idle since \(String(describing: quietSince))")
-            if machine.looked(unsent: mayBeInKernel && chance(50) ? .random(in: 0...3, using: &random) : 0, now) == nil
-            {
+            if machine.checkedBuffer(unsent: mayBeInKernel ? .random(in: 0...3, using: &random) : nil, now) == nil {
                 finish()
             } else {
                 check(mayBeInKernel, "a wait for unsent bytes that the kernel cannot have")
@@ -350,16 +349,16 @@ private final class Life {
 
     private func progress() {
         let completed = Int64.random(in: 0...50, using: &random) * 1000
-        guard let told = machine.progressed(completed, of: 50_000, now) else { return }
+        guard let report = machine.progressed(completed, of: 50_000, now) else { return }
         check(machine.phase == .running, "progress in \(machine.phase)")
-        check(told.completed <= completed, "\(told.completed) of \(completed)")
+        check(report.completed <= completed, "\(report.completed) of \(completed)")
         if let last = lastReport {
-            check(told.completed >= last.completed, "progress went back")
+            check(report.completed >= last.completed, "progress went back")
             check(
-                told.completed == told.total || now >= last.time + TransferMachine.progressInterval,
+                report.completed == report.total || now >= last.time + TransferMachine.progressInterval,
                 "progress was reported too often")
         }
-        lastReport = (told.completed, now)
+        lastReport = (report.completed, now)
     }
 
     private func conclude() {

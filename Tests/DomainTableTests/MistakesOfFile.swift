@@ -212,7 +212,7 @@ extension Mistake {
                 #"1:53: error: unknown key "colour"; a domain has baseURL, environments, mirrors, "#
                     + "pins, timeout, connectTimeout, idleTimeout, retries, retry, cache, ttl, headers, "
                     + "parameters, parameterEncoding, dates, keys, redirects, envelope, simulate, "
-                    + "volatileParameters, cachePartition, authenticator, sealer, compressBody, maxConnectionsPerHost, proxy, secretHeaders, "
+                    + "volatileParameters, cachePartition, authenticator, sealer, compressBody, events, maxConnectionsPerHost, proxy, secretHeaders, "
                     + "tls, limits, circuit"
             ]),
         Mistake(

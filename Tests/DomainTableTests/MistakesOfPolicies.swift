@@ -1,4 +1,4 @@
-/// Tables with a mistake in `retry`, `limits`, `circuit` or `tls`.
+/// Tables with a mistake in `retry`, `events`, `limits`, `circuit` or `tls`.
 extension Mistake {
     static let ofPolicies: [Mistake] = [
         Mistake(
@@ -48,6 +48,38 @@ extension Mistake {
             """,
             [
                 #"1:73: error: "firstWait" must be a duration such as "250ms", "60s", "5m", "1h30m" or "2d", found the number 1; write "1s" for seconds"#
+            ]),
+        Mistake(
+            "a mistyped member of events",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", events: { reconect: true } } } }
+            """,
+            [
+                #"1:63: error: unknown key "reconect"; did you mean "reconnect"?"#
+            ]),
+        Mistake(
+            "reconnecting as a text",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", events: { reconnect: "yes" } } } }
+            """,
+            [
+                #"1:74: error: "reconnect" must be true or false, found the string "yes""#
+            ]),
+        Mistake(
+            "a first wait that is longer than the longest",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", events: { firstWait: "1m", longestWait: "30s" } } } }
+            """,
+            [
+                #"1:74: error: "firstWait" must be at most "longestWait", found the string "1m""#
+            ]),
+        Mistake(
+            "an event without data that ends the stream",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", events: { endsAt: "" } } } }
+            """,
+            [
+                #"1:71: error: "endsAt" must be the data of an event that ends the stream, such as "[DONE]", found the string """#
             ]),
         Mistake(
             "a flag of retry as text",
@@ -218,12 +250,16 @@ extension Mistake {
                 #"1:76: error: "pins" is given twice, first in line 1; remove one"#
             ]),
         Mistake(
-            "tls of a server",
+            "tls and limits of a server",
             """
-            { domains: { a: { baseURL: "http://h" } }, servers: { s: { domain: "a", path: "x", tls: { } } } }
+            { domains: { a: { baseURL: "http://h" } }, servers: { s: { domain: "a", path: "x",
+              tls: { caFil: "ca.pem" }, limits: { rate: 0 }, circuit: { failure: 3 }, pins: [] } } }
             """,
             [
-                #"1:84: error: unknown key "tls"; it belongs in defaults or a domain"#
+                #"2:10: error: unknown key "caFil"; did you mean "caFile"?"#,
+                #"2:45: error: "rate" must be a number of requests per second above 0, found the number 0"#,
+                #"2:61: error: unknown key "failure"; did you mean "failures"?"#,
+                #"2:75: error: unknown key "pins"; it belongs in a domain or tls"#,
             ]),
     ]
 }

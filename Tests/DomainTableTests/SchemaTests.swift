@@ -19,7 +19,8 @@ import Testing
         let definitions = schema["$defs"]
         let places: [(TableKey.Place, JSONValue?)] = [
             (.table, schema), (.defaults, schema["properties"]["defaults"]), (.domain, definitions["domain"]),
-            (.server, definitions["server"]), (.retry, definitions["retry"]), (.tls, definitions["tls"]),
+            (.server, definitions["server"]), (.retry, definitions["retry"]),
+            (.events, definitions["events"]), (.tls, definitions["tls"]),
             (.limits, definitions["limits"]["oneOf"][1]), (.circuit, definitions["circuit"]["oneOf"][1]),
             (.envelope, definitions["envelope"]["oneOf"][1]),
             (.rate, definitions["limits"]["oneOf"][1]["properties"]["rate"]["oneOf"][1]),

@@ -12,6 +12,16 @@ import Testing
         #expect(MediaType.forFileName(name) == type)
     }
 
+    @Test(
+        arguments: [
+            ("text/html", "text/html"), ("Text/HTML;charset=UTF-8", "text/html"),
+            (" text/html\t; a=\"b;c\" ; d", "text/html"), ("text/html ;", "text/html"), ("", ""), ("; a=b", ""),
+            ("text / html", "text / html"),
+        ])
+    func essenceHasNoParameters(contentType: String, essence: String) {
+        #expect(MediaType.essence(of: contentType) == essence)
+    }
+
     @Test(arguments: ["", "noextension", "dot.", ".", "/dir.png/file", "a.", "a.no-such-extension-1"])
     func unknownExtensionHasNoType(name: String) {
         #expect(MediaType.forFileName(name) == nil)

@@ -3,7 +3,8 @@ import LATNetworking
 import LATTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct AsyncCallTests {
+// AddressSanitizer makes everything several times slower.
+@Suite(.timeLimit(.minutes(AddressSanitizer.isOn ? 5 : 1))) struct AsyncCallTests {
     @Test func cancellingTheTaskThrowsCancellationError() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("never").stalling(.start) }

@@ -181,12 +181,12 @@ import Testing
             }
         }
         let held = CallRecorder()
-        let task = manager.startRequest("GET", server.url("/held"), timeout: .milliseconds(300), into: held)
+        let task = manager.startRequest("GET", server.url("/held"), timeout: .seconds(2), into: held)
         task.suspend()
         gate.raise()
         // The suspended call blocks no other call, and its timeout does not run.
         for _ in 0..<3 { #expect(try await manager.startRequest("GET", server.url("/other")).text == "ok") }
-        try await Task.sleep(for: .milliseconds(400))
+        try await Task.sleep(for: .milliseconds(2_700))
         #expect(held.events.isEmpty)
         #expect(server.requests.map(\.path) == ["/other", "/other", "/other"])
         task.resume()
@@ -198,7 +198,7 @@ import Testing
         let server = try MockServer()
         let size: Int64 = 64 << 20
         server.fallback { _ in .pattern(byteCount: size) }
-        let manager = try CentralRequestManager.make { $0.idleTimeout = .milliseconds(400) }
+        let manager = try CentralRequestManager.make { $0.idleTimeout = .seconds(2) }
         let recorder = CallRecorder()
         let tasks = Log<RequestTask>()
         let isSuspended = Signal()
@@ -217,7 +217,7 @@ import Testing
         // Both sleeps together exceed the idle timeout, which does not run while the transfer is suspended.
         try await Task.sleep(for: .milliseconds(150))
         let before = recorder.progress.count
-        try await Task.sleep(for: .milliseconds(500))
+        try await Task.sleep(for: .milliseconds(3_100))
         // One more progress event may report bytes that arrived before the suspension.
         #expect(recorder.progress.count <= before + 1)
         #expect(recorder.terminalEvents.isEmpty)

@@ -162,6 +162,7 @@ import Testing
             }
         }
         managers.append(manager)
+        defer { managers.removeAll() }
         _ = try await manager.startRequest("GET", server.url("/x"))
         #expect(server.requests.last?.headers["Authorization"] == "Bearer t1")
     }

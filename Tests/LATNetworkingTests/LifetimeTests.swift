@@ -33,13 +33,13 @@ import Testing
         #expect(server.acceptedConnections == 20)
     }
 
-    @Test(arguments: ["/ok", "/no", "/stall"])
-    func closuresAreReleasedAfterTheCall(_ path: String) async throws {
+    @Test(arguments: ["/ok", "/no", "/stall"], [CachePolicy.networkOnly, .cacheThenNetwork])
+    func closuresAreReleasedAfterTheCall(_ path: String, _ policy: CachePolicy) async throws {
         let server = try MockServer()
         server.route("GET", "/ok") { _ in .pattern(byteCount: 100_000) }
         server.route("GET", "/no") { _ in .status(500) }
         server.route("GET", "/stall") { _ in .text("").stalling(.start) }
-        let manager = try CentralRequestManager.make()
+        let manager = try CentralRequestManager.make { $0.cacheStorage = .memory }
         let releases = (0..<3).map { _ in Signal() }
         weak var leftTask: RequestTask?
         do {
@@ -47,10 +47,12 @@ import Testing
             let tasks = Log<RequestTask>()
             // The closures retain the task, too: a retain cycle until the call ends.
             let task = manager.startRequest(
-                "GET", server.url(path), progress: { [sentinel = sentinels[0]] _ in _ = (sentinel, tasks) },
+                "GET", server.url(path), cache: policy,
+                progress: { [sentinel = sentinels[0]] _ in _ = (sentinel, tasks) },
                 success: { [sentinel = sentinels[1]] _, _ in _ = (sentinel, tasks) },
                 failure: { [sentinel = sentinels[2]] _, _ in _ = (sentinel, tasks) })
             leftTask = task
+            tasks.append(task)
             if path == "/stall" {
                 try await server.waitForRequests(1)
                 task.cancel()

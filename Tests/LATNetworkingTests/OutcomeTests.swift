@@ -169,8 +169,8 @@ import Testing
         let closed = try ClosedPort()
         let full = try FullBacklogListener()
         let manager = try CentralRequestManager.make {
-            $0.connectTimeout = .milliseconds(500)
-            $0.idleTimeout = .milliseconds(500)
+            $0.connectTimeout = .seconds(2)
+            $0.idleTimeout = .seconds(2)
             $0.maxBodySize = 50_000
         }
         let expected: [(String, Duration?, NetworkError.Kind, Int?)] = [

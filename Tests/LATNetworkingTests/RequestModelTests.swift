@@ -134,15 +134,15 @@ private func table(_ server: MockServer) throws -> DomainTable {
 
     @Test func closureIsCalledBeforeTheDelegate() async throws {
         let log = Log<String>()
-        let told = Signal()
-        let listener = Listener(log) { told.raise() }
+        let isNotified = Signal()
+        let listener = Listener(log) { isNotified.raise() }
         FetchUser(id: 7, delegate: listener).start(on: manager) { call, outcome in
             guard case .success(let reply) = outcome else { return }
             #expect(DispatchQueue.getSpecific(key: Self.mark) == true && call.task.isFinished)
             #expect(call.route == Route(server: "user.detail"))
             log.append("closure \(reply.model.name)")
         }
-        await told.wait()
+        await isNotified.wait()
         await callbacks.drain()
         #expect(log.elements == ["closure Ada!", "delegate Ada!"])
         #expect(server.requests[0].path == "/users/7" && server.requests[0].query == "q=x")

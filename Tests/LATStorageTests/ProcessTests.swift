@@ -92,8 +92,8 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
     @Test func concurrentProcessesLoseNoWrite() throws {
         let children = try (0..<3).map { _ in try ChildProcess("count", [path]) }
         for child in children {
-            let (said, code) = child.finish()
-            #expect(code == 0, "\(said)")
+            let (text, code) = child.finish()
+            #expect(code == 0, "\(text)")
         }
         #expect(try ObjectStore(path: path).fetch(Account.self, id: 1)?.balance == 300)
     }
@@ -144,8 +144,8 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         let path = directory.path(of: "preferences.json")
         let children = try (0..<3).map { try ChildProcess("prefer", [path, "\($0)"]) }
         for child in children {
-            let (said, code) = child.finish()
-            #expect(code == 0, "\(said)")
+            let (text, code) = child.finish()
+            #expect(code == 0, "\(text)")
         }
         let preferences = Preferences(path: path)
         #expect(preferences[.counter] == 150)

@@ -37,11 +37,11 @@ enum New {
 
     private func columns() throws -> [String] {
         let names = Mutex<[String]>([])
-        let look = Migration("look \(UUID())") { migrator in
+        let inspection = Migration("look \(UUID())") { migrator in
             let fields = try migrator.fields(of: "Note")
             names.withLock { $0 = fields }
         }
-        try ObjectStore(path: path, migrations: [look]).close()
+        try ObjectStore(path: path, migrations: [inspection]).close()
         return names.withLock(\.self)
     }
 
@@ -269,8 +269,8 @@ enum New {
         try store.insert(contentsOf: (0..<20).map { Old.Note(id: $0, text: "0") })
         let children = try ["old notes", "new notes", "old notes", "new notes"].map { try ChildProcess($0, [path]) }
         for child in children {
-            let (said, code) = child.finish()
-            #expect(code == 0, "\(said)")
+            let (text, code) = child.finish()
+            #expect(code == 0, "\(text)")
         }
         let notes = try ObjectStore(path: path).fetch(New.Note.self, where: \.id < 20, sortedBy: [.ascending(\.id)])
         // Each child process raised every number by ten: the old version in the texts, the new one in both fields.

@@ -42,14 +42,14 @@ import Testing
         try await one.put(Make.entry("a"), Data("new".utf8))
         // The change is seen by the very next look-up.
         #expect(try await two.data("a") == Data("new".utf8))
-        while try await two.first("b")?.tier != .memory { try await Task.sleep(for: .milliseconds(2)) }
+        try await eventually { try await two.first("b")?.tier == .memory }
         #expect(try await copies(two).isSuperset(of: ["b", "c", "d"]))
         // Removals by tag and by server row.
         try await one.remove(.tag("tag-b"))
         #expect(try await two.first("b") == nil)
         try await one.remove(.server("c"))
         #expect(try await two.first("c") == nil)
-        while try await two.first("d")?.tier != .memory { try await Task.sleep(for: .milliseconds(2)) }
+        try await eventually { try await two.first("d")?.tier == .memory }
         #expect(try await copies(two).contains("d"))
     }
 

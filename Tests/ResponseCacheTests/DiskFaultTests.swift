@@ -220,27 +220,28 @@ import Testing
     @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason), arguments: [1_000, 100_000])
     func fullDiskFailsOnlyTheWrite(_ byteCount: Int) async throws {
         let disk = try #require(try SmallDisk(byteCount: 6 << 20))
+        let body = Make.body(byteCount)
         let store = try DiskStore.plain(disk.path + "/cache", limit: 1 << 30)
-        for number in 0..<10 { try await store.put(Make.entry("k\(number)"), Make.body(byteCount)) }
+        for number in 0..<10 { try await store.put(Make.entry("k\(number)"), body) }
         var pinned = try #require(try await store.first("k0"))
         pinned.isPinned = true
         try await store.update(pinned)
         // Eviction makes room: the disk holds about sixty bodies, and two hundred are stored.
         for number in 10..<200 where byteCount > 50_000 {
-            try await store.put(Make.entry("k\(number)"), Make.body(byteCount))
-            #expect(try await store.data("k\(number)") == Make.body(byteCount))
+            try await store.put(Make.entry("k\(number)"), body)
+            #expect(try await store.data("k\(number)") == body)
         }
-        #expect(try await store.data("k0") == Make.body(byteCount))
+        #expect(try await store.data("k0") == body)
         // If no room can be made, the write fails and the rest stays readable.
         disk.fill()
         let error = await #expect(throws: NetworkError.self) {
             try await store.put(Make.entry("x"), Make.body(8 << 20))
         }
         #expect(error?.kind == .cache && error?.message.contains("free space") == true)
-        #expect(try await store.data("k0") == Make.body(byteCount))
+        #expect(try await store.data("k0") == body)
         disk.removeFiller()
-        try await store.put(Make.entry("after"), Make.body(byteCount))
-        #expect(try await store.data("after") == Make.body(byteCount))
+        try await store.put(Make.entry("after"), body)
+        #expect(try await store.data("after") == body)
     }
 
     @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason)) func minimumFreeBytesStayFree() async throws {
@@ -299,7 +300,7 @@ import Testing
         let store = try DiskStore(directory: folder, options: options)
         try await store.put(Make.entry("a"))
         try directory.write(Make.body(70), to: "cache/bodies-4/0123")
-        while !bodyFiles.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+        try await eventually { bodyFiles.isEmpty }
         #expect(try await store.has("a"))
     }
 }

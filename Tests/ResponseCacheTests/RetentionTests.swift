@@ -93,10 +93,7 @@ import Testing
         options.collectionInterval = .milliseconds(20)
         let store = try DiskStore(directory: directory.path(of: "cache"), options: options)
         try await fill(store, 0..<3)
-        let deadline = ContinuousClock.now + .seconds(60)
-        while try await store.usage().entryCount > 2, ContinuousClock.now < deadline {
-            try await Task.sleep(for: .milliseconds(5))
-        }
+        try await eventually { try await store.usage().entryCount <= 2 }
         #expect(try await numbers(store) == [1, 2])
     }
 }

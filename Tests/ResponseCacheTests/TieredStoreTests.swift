@@ -78,7 +78,7 @@ import Testing
         #expect(try await store.has("a"))
         try FileManager.default.removeItem(atPath: directory.path(of: "cache"))
         // The watch checks the file every 100 ms.
-        while try await store.first("a") != nil { try await Task.sleep(for: .milliseconds(5)) }
+        try await eventually { try await store.first("a") == nil }
         try await store.put(Make.entry("b"))
         #expect(try await store.has("b"))
     }

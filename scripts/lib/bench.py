@@ -17,7 +17,9 @@ import threading
 import time
 import urllib.parse
 
-ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "post", "fresh", "burst", "http2", "download", "segments", "upload", "waiting",
+import bench_page
+
+ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "post", "fresh", "burst", "http2", "download", "segments", "upload", "waiting", "events",
         "store", "cache")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
@@ -25,6 +27,8 @@ parser.add_argument("--rounds", type=int)
 parser.add_argument("--quick", action="store_true")
 parser.add_argument("--only", action="append", choices=ROWS)
 parser.add_argument("--instructions", action="store_true")
+parser.add_argument("--costs", action="store_true")
+parser.add_argument("--plot", action="store_true")
 parser.add_argument("--without-executor", action="store_true")
 parser.add_argument("--build", action="store_true")
 parser.add_argument("--libcurl", choices=("8",))
@@ -38,6 +42,8 @@ options = parser.parse_args()
 rounds = options.rounds or (2 if options.quick else 5)
 if rounds < 1:
     parser.error("--rounds needs a number of at least 1")
+if options.plot and sys.argv[1:] != ["--check", "--plot"]:
+    parser.error("--plot shows the results of earlier runs and takes no other option")
 if options.check:
     sys.exit(0)
 
@@ -45,7 +51,8 @@ if options.libraries:
     # Applies to the programs started from here; this process has loaded its libraries already.
     os.environ["LD_LIBRARY_PATH"] = options.libraries
 
-rows = options.only or ([] if options.instructions or (options.build and options.quick) else list(ROWS))
+rows = options.only or (
+    [] if options.instructions or options.costs or (options.build and options.quick) else list(ROWS))
 results = {}  # name of a measurement -> one dictionary per round
 shapes = {}  # name of a measurement against nginx -> program, mode, URL, in flight
 futexes = {}  # name of a measurement -> futex system calls per request
@@ -61,10 +68,26 @@ def stop(reason):
     sys.exit(1)
 
 
-def program(name, *arguments):
+def environment(url):
+    """The environment of a program. For https URLs it names a bundle of the system's authorities, which has a typical size for
+    a client, and nginx's authority. Other measurements must not be changed by it."""
+    if not url.startswith("https:"):
+        return None
+    path = os.path.join(options.scratch, "authorities.pem")
+    if not os.path.exists(path):
+        with open(path, "wb") as bundle:
+            for source in ("/etc/ssl/certs/ca-certificates.crt", options.authority):
+                if os.path.exists(source):
+                    with open(source, "rb") as file:
+                        bundle.write(file.read())
+    return {**os.environ, "LAT_BENCH_CA": path}
+
+
+def program(name, mode, url, *arguments):
     """Runs a benchmark program and returns the JSON of its last line."""
-    command = [os.path.join(options.programs, name), *map(str, arguments)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [os.path.join(options.programs, name), mode, url, *map(str, arguments)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=environment(url))
     if done.returncode != 0:
         stop(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
@@ -109,7 +132,8 @@ def count_futexes(name):
     path = os.path.join(options.scratch, "strace")
     command = ["strace", "-f", "--seccomp-bpf", "-c", "-U", "calls,name", "-e", "trace=futex", "-o", path,
                os.path.join(options.programs, executable), mode, url, str(requests), str(in_flight), "0"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          env=environment(url))
     if done.returncode != 0:
         return f"strace does not work here: {' '.join(done.stderr.split())[-200:]}"
     with open(path) as file:
@@ -118,11 +142,11 @@ def count_futexes(name):
     return None
 
 
-def callgrind(executable, mode, path, requests):
-    """The number of instructions of a whole run, 64 in flight."""
+def callgrind(executable, mode, path, requests, in_flight=64):
+    """The number of instructions of a whole run."""
     out = os.path.join(options.scratch, "callgrind.out")
     command = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}",
-               os.path.join(options.programs, executable), mode, options.nginx + path, str(requests), "64", "0"]
+               os.path.join(options.programs, executable), mode, options.nginx + path, str(requests), str(in_flight), "0"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         stop(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
@@ -248,19 +272,7 @@ def run_post(turn):
     ])
 
 
-def trust():
-    """Gives the programs a bundle of the system's authorities, which has a typical size for a client, and nginx's authority."""
-    path = os.path.join(options.scratch, "authorities.pem")
-    with open(path, "wb") as bundle:
-        for source in ("/etc/ssl/certs/ca-certificates.crt", options.authority):
-            if os.path.exists(source):
-                with open(source, "rb") as file:
-                    bundle.write(file.read())
-    os.environ["LAT_BENCH_CA"] = path
-
-
 def run_tls(turn, name, url, quick, full):
-    trust()
     counts = quick if options.quick else full
     in_turn(turn, [
         against_nginx(f"lat {name}", "lat-bench", "central", url, counts),
@@ -362,6 +374,12 @@ def run_waiting(turn):
         server.wait()
 
 
+def run_events(turn):
+    in_turn(turn, [
+        ("lat events", lambda: program("lat-bench", "events", options.nginx + "/events.txt", 100000, 1, 0)),
+    ])
+
+
 def run_store(turn):
     count = 20000 if options.quick else 100000
     with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=options.scratch) as folder:
@@ -426,22 +444,26 @@ def version(*command):
 verdicts = []
 
 
-def compare(what, ours, reference, field, limit):
+def compare(row, what, against, ours, reference, field, limit):
     """Compares this package with a reference: the median of the ratios of all rounds, and their spread. Without a limit the
-    ratio is only shown."""
-    if ours not in results:
+    ratio is only shown. Does nothing if the row was not measured."""
+    if row not in rows or ours not in results:
         return
     pairs = [a[field] / b[field] for a, b in zip(results[ours], results[reference])]
     ratio = statistics.median(pairs)
     verdicts.append({
-        "what": what, "ours": median(ours, field), "reference": median(reference, field), "ratio": ratio,
-        "lowest": min(pairs), "highest": max(pairs), "limit": limit, "kept": None if limit is None else ratio <= limit,
+        "row": row, "what": what, "against": against, "ours": median(ours, field), "reference": median(reference, field),
+        "ratio": ratio, "lowest": min(pairs), "highest": max(pairs), "limit": limit,
+        "kept": None if limit is None else ratio <= limit,
     })
 
 
-def at_most(what, value, unit, limit, binding=True):
+def at_most(row, what, value, unit, limit, binding=True):
     """Checks a value against its limit. A value that is not binding is only shown."""
-    verdicts.append({"what": what, "ours": value, "unit": unit, "limit": limit, "kept": value <= limit if binding else None})
+    verdicts.append({
+        "row": row, "what": what, "ours": value, "unit": unit, "limit": limit,
+        "kept": value <= limit if binding else None,
+    })
 
 
 for turn in range(rounds if rows else 0):
@@ -503,73 +525,116 @@ if options.instructions:
         one["per_request"] = (twice - once) / one["requests"]
         pairs = [(b - a) / one["requests"] for a, b in zip(one["total"], one["total_of_twice_as_many"])]
         one["lowest"], one["highest"] = min(pairs), max(pairs)
-        at_most("instructions per request: " + one["what"], one["per_request"], "", one["limit"], one["binding"])
+        at_most("instructions", "instructions per request: " + one["what"], one["per_request"], "", one["limit"],
+                one["binding"])
 
-if "cpu" in rows:
-    for reference, limit in (("c multi", 1.5), ("go", None), ("urlsession", 0.10)):
-        compare(f"CPU per request, 64 in flight: ours / {reference}", "lat", reference, "cpu_us_per_request", limit)
-    compare("the same on manager.executor: ours / c multi", "lat executor", "c multi", "cpu_us_per_request", 1.1)
-if "entity" in rows:
-    compare("entity with table, provider and JSON decoding: ours / c multi", "lat entity", "c multi json",
-            "cpu_us_per_request", 2.0)
-    compare("the same on manager.executor: ours / c multi", "lat entity executor", "c multi json", "cpu_us_per_request", 1.5)
-if "latency" in rows:
-    compare("latency one at a time, median: ours / curl_easy_perform", "lat latency", "c easy", "p50_us", 1.5)
-    compare("the same on manager.executor: ours / curl_easy_perform", "lat latency executor", "c easy", "p50_us", 1.1)
-if "inflight" in rows:
-    for in_flight, limit, limit_on_executor in ((1, None, None), (64, 1.5, 1.1), (512, 1.3, 1.3)):
-        compare(f"CPU per request, {in_flight} in flight: ours / c multi", f"lat, {in_flight}", f"c multi, {in_flight}",
-                "cpu_us_per_request", limit)
-        compare("the same on manager.executor: ours / c multi", f"lat executor, {in_flight}", f"c multi, {in_flight}",
-                "cpu_us_per_request", limit_on_executor)
-    for name, what in (("lat, 512", "512 in flight, 20,000 requests: connections opened"),
-                       ("lat executor, 512", "the same on manager.executor")):
-        if "connections" in results.get(name, [{}])[0]:
-            at_most(what, median(name, "connections"), "", 512)
-if "closure" in rows:
-    compare("closure form: ours / c multi", "lat closure", "c closure", "cpu_us_per_request", 1.5)
-if "urls" in rows:
-    compare("10,000 different URLs: ours / c multi", "lat urls", "c urls", "cpu_us_per_request", 1.5)
-if "post" in rows:
-    compare("POST of 1 KiB of JSON, encoded before: ours / c multi", "lat post", "c post", "cpu_us_per_request", 1.5)
-    compare("the same, encoded each time: ours / c multi", "lat post encoded", "c post", "cpu_us_per_request", None)
+COSTS = (
+    # Mode of lat-bench, what it adds to a GET of 1k-text.json.
+    ("headers", "three headers of the manager"),
+    ("immediateProvider", "three headers of an `immediateHeaderProvider`"),
+    ("provider", "three headers of a `headerProvider`, which may wait"),
+    ("authenticator", "a token of an `authenticator`"),
+    ("interceptor", "an interceptor that passes the request on"),
+    ("accessory", "an accessory, for which every event is made"),
+    ("metrics", "`Metrics` of LATInspect"),
+    ("retries", "`retries`, none needed"),
+    ("deadline", "a `deadline`"),
+    ("limits", "a limit of requests, not reached"),
+    ("circuit", "a circuit breaker"),
+    ("together", "`headerProvider`, `authenticator`, `retries`, limit and circuit breaker together"),
+    ("store", "the response kept in the cache's memory"),
+    ("text", "`response.text` of 1 KiB"),
+    ("decode", "decoding 1 KiB of JSON, three members"),
+    ("hit", "a hit in the cache's memory, in place of the request"),
+)
+costs = []
+if options.costs:
+    if shutil.which("valgrind") is None:
+        stop("valgrind is not installed; scripts/setup --bench installs it")
+
+    def instructions_of(feature):
+        # One request in flight, so that the number of responses that arrive together does not vary.
+        once, twice = (callgrind("lat-bench", f"feature-{feature}", "/1k-text.json", count, 1) for count in (1000, 2000))
+        return (twice - once) / 1000
+
+    counted = {}
+    for turn in range(options.rounds or 3):
+        say(f"instructions of features, round {turn + 1} of {options.rounds or 3}")
+        for feature in ("none", *(feature for feature, _ in COSTS)):
+            counted.setdefault(feature, []).append(instructions_of(feature))
+    plain = statistics.median(counted["none"])
+    costs = [{"what": "a plain request, one in flight", "instructions": plain, "lowest": min(counted["none"]),
+              "highest": max(counted["none"])}]
+    for feature, what in COSTS:
+        # A hit takes the place of the request.
+        less = 0 if feature == "hit" else plain
+        costs.append({"what": what, "instructions": statistics.median(counted[feature]) - less,
+                      "lowest": min(counted[feature]) - less, "highest": max(counted[feature]) - less})
+    print("\ninstructions that a feature adds to a request" + " " * 43 + "median  spread")
+    for one in costs:
+        print(f"  {one['what']:80}{one['instructions']:12,.0f}  {one['lowest']:,.0f} … {one['highest']:,.0f}")
+
+for reference, against, limit in (("c multi", "C", 1.5), ("go", "Go", None), ("urlsession", "URLSession", 0.10)):
+    compare("cpu", "CPU per request, 64 in flight", against, "lat", reference, "cpu_us_per_request", limit)
+compare("cpu", "CPU per request, 64 in flight, on manager.executor", "C", "lat executor", "c multi", "cpu_us_per_request", 1.1)
+for name, what, limit in (("lat entity", "entity: table, provider, JSON decoding", 2.0),
+                          ("lat entity executor", "entity: table, provider, JSON decoding, on manager.executor", 1.5)):
+    compare("entity", what, "C", name, "c multi json", "cpu_us_per_request", limit)
+for reference, against, limit in (
+    ("c easy", "C", 1.5), ("go latency", "Go", None), ("urlsession latency", "URLSession", None)
+):
+    compare("latency", "latency one at a time, median", against, "lat latency", reference, "p50_us", limit)
+compare("latency", "latency one at a time, median, on manager.executor", "C", "lat latency executor", "c easy", "p50_us", 1.1)
+for in_flight, limit, limit_on_executor in ((1, None, None), (64, 1.5, 1.1), (512, 1.3, 1.3)):
+    what = f"CPU per request, {in_flight} in flight, fewer requests" if in_flight == 64 else f"CPU per request, {in_flight} in flight"
+    compare("inflight", what, "C", f"lat, {in_flight}", f"c multi, {in_flight}", "cpu_us_per_request", limit)
+    compare("inflight", f"{what}, on manager.executor", "C", f"lat executor, {in_flight}", f"c multi, {in_flight}",
+            "cpu_us_per_request", limit_on_executor)
+for name, what in (("lat, 512", "512 in flight, 20,000 requests: connections opened"),
+                   ("lat executor, 512", "512 in flight, on manager.executor: connections opened")):
+    if "connections" in results.get(name, [{}])[0]:
+        at_most("inflight", what, median(name, "connections"), "", 512)
+compare("closure", "closure form", "C", "lat closure", "c closure", "cpu_us_per_request", 1.5)
+compare("urls", "10,000 different URLs", "C", "lat urls", "c urls", "cpu_us_per_request", 1.5)
+compare("post", "POST of 1 KiB of JSON, encoded before", "C", "lat post", "c post", "cpu_us_per_request", 1.5)
+compare("post", "POST of 1 KiB of JSON, encoded each time", "C", "lat post encoded", "c post", "cpu_us_per_request", None)
 for row, what in (("fresh", "fresh TLS connection, one at a time"), ("burst", "64 fresh TLS connections at once"),
                   ("http2", "HTTP/2 over TLS, 64 streams")):
-    if row in rows:
-        compare(f"{what}, CPU: ours / c multi", f"lat {row}", f"c {row}", "cpu_us_per_request", 1.5)
-        compare("the same, wall time", f"lat {row}", f"c {row}", "seconds", None)
+    compare(row, f"{what}, CPU", "C", f"lat {row}", f"c {row}", "cpu_us_per_request", 1.5)
+    compare(row, f"{what}, wall time", "C", f"lat {row}", f"c {row}", "seconds", None)
 if "download" in rows:
-    compare("1 GiB to a file, wall time: ours / curl -o", "lat download", "curl -o", "seconds", 1.1)
-    at_most("1 GiB to a file, peak resident memory", median("lat download", "rss_peak_kb") / 1024, "MB", 40)
+    compare("download", "1 GiB to a file, wall time", "curl -o", "lat download", "curl -o", "seconds", 1.1)
+    at_most("download", "1 GiB to a file, peak resident memory", median("lat download", "rss_peak_kb") / 1024, "MB", 40)
 if "upload" in rows:
-    compare("1 GiB multipart from a path, wall time: ours / curl -F", "lat upload", "curl -F", "seconds", 1.2)
-    at_most("1 GiB multipart from a path, peak resident memory", median("lat upload", "rss_peak_kb") / 1024, "MB", 40)
-if "segments" in rows:
-    compare("200 MiB, each connection limited to 10 MB/s, wall time: 4 segments / 1", "lat 4 segments", "lat 1 segment",
-            "seconds", 1 / 3.5)
+    compare("upload", "1 GiB multipart from a path, wall time", "curl -F", "lat upload", "curl -F", "seconds", 1.2)
+    at_most("upload", "1 GiB multipart from a path, peak resident memory", median("lat upload", "rss_peak_kb") / 1024, "MB", 40)
+compare("segments", "200 MiB at 10 MB/s a connection, wall time: 4 segments", "1 segment", "lat 4 segments",
+        "lat 1 segment", "seconds", 1 / 3.5)
 if "waiting" in rows:
-    at_most(f"{results['lat waiting'][0]['requests']:,.0f} waiting requests, resident memory each",
+    at_most("waiting", f"{results['lat waiting'][0]['requests']:,.0f} waiting requests, resident memory each",
             median("lat waiting", "kb_per_request"), "KB", 40)
     share = statistics.median(r["cpu_seconds"] / r["seconds"] * 100 for r in results["lat waiting"])
-    at_most("processor time while they wait", share, "%", 1)
-if "store" in rows:
-    for mode, limit in (("insert", 3), ("fetch", 3), ("scan", 4)):
-        what = {"insert": "insert many", "fetch": "fetch by id", "scan": "scan of all"}[mode]
-        compare(f"object store, {what}, CPU: ours / SQLite's C API", f"lat store {mode}", f"c sqlite {mode}",
-                "cpu_us_per_request", limit)
+    at_most("waiting", "processor time while they wait", share, "%", 1)
+if "events" in rows:
+    at_most("events", "CPU per event of a stream of 100,000 small events", median("lat events", "cpu_us_per_request"), "µs", 3)
+for mode, limit in (("insert", 3), ("fetch", 3), ("scan", 4)):
+    what = {"insert": "insert many", "fetch": "fetch by id", "scan": "scan of all"}[mode]
+    compare("store", f"object store, {what}, CPU", "SQLite's C API", f"lat store {mode}", f"c sqlite {mode}",
+            "cpu_us_per_request", limit)
 if "cache" in rows:
-    at_most("hit through a manager in memory, 4 KiB, median", median("lat memory hit", "p50_us"), "µs", 5)
-    at_most("hit through a manager on disk, 4 KiB, median", median("lat disk hit", "p50_us"), "µs", 60)
-    at_most("time that storing adds to a response, median", median("lat answer kept", "p50_us")
+    at_most("cache", "hit through a manager in memory, 4 KiB, median", median("lat memory hit", "p50_us"), "µs", 5)
+    at_most("cache", "hit through a manager on disk, 4 KiB, median", median("lat disk hit", "p50_us"), "µs", 60)
+    at_most("cache", "time that storing adds to a response, median", median("lat answer kept", "p50_us")
             - median("lat answer not kept", "p50_us"), "µs", 100)
     many = f"{10000 if options.quick else 100000:,}"
-    at_most(f"open of a cache of {many} entries with a first look-up", median("lat open of many", "p50_us") / 1000, "ms", 50)
-    at_most(f"disk hit, {many} entries / 1,000", median("lat disk hit of many", "p50_us") / median("lat disk hit", "p50_us"),
-            "", 1.3)
-    at_most("100 MiB into the cache and out, peak resident memory", median("lat stored stream", "rss_peak_kb") / 1024,
-            "MB", 40)
+    at_most("cache", f"open of a cache of {many} entries with a first look-up", median("lat open of many", "p50_us") / 1000,
+            "ms", 50)
+    at_most("cache", f"disk hit, {many} entries / 1,000",
+            median("lat disk hit of many", "p50_us") / median("lat disk hit", "p50_us"), "", 1.3)
+    at_most("cache", "100 MiB into the cache and out, peak resident memory",
+            median("lat stored stream", "rss_peak_kb") / 1024, "MB", 40)
 if options.build:
-    at_most("clean release build of the library", results["build"][0]["seconds"], "s", 90)
+    at_most("build", "clean release build of the library", results["build"][0]["seconds"], "s", 90)
 
 if results:
     print(f"\n{'measured, medians of ' + str(rounds) + ' rounds':30}{'CPU µs/req':>12}{'req/s':>10}{'p50 µs':>10}"
@@ -598,7 +663,7 @@ for one, verdict in zip(instructions, verdicts):
           f"  {one['lowest']:,.0f} … {one['highest']:,.0f}")
 
 if results:
-    print(f"\n{'limit':70}{'ours':>10}{'at most':>10}  spread")
+    print(f"\n{'limit':82}{'ours':>10}{'at most':>10}  spread")
 for verdict in verdicts[len(instructions):]:
     if "ratio" in verdict:
         value, limit = f"{verdict['ratio']:.3f}", "" if verdict["limit"] is None else f"{verdict['limit']:.2f}"
@@ -607,7 +672,8 @@ for verdict in verdicts[len(instructions):]:
         digits = 1 if verdict["unit"] else 0 if verdict["limit"] > 10 else 3
         value, limit = f"{verdict['ours']:.{digits}f} {verdict['unit']}", f"{verdict['limit']} {verdict['unit']}"
         spread = ""
-    print(f"{MARKS[verdict['kept']]}  {verdict['what']:62}{value.strip():>10}{limit.strip():>10}  {spread}".rstrip())
+    what = verdict["what"] + (f": ours / {verdict['against']}" if "against" in verdict else "")
+    print(f"{MARKS[verdict['kept']]}  {what:74}{value.strip():>10}{limit.strip():>10}  {spread}".rstrip())
 missed = sum(verdict["kept"] is False for verdict in verdicts)
 kept = sum(verdict["kept"] is True for verdict in verdicts)
 print(f"\n{kept} limits kept, {missed} missed")
@@ -631,6 +697,8 @@ report = {
         for name, all_rounds in results.items()
     },
     "instructions": instructions,
+    "costs": costs,
+    "costs_rounds": len(counted["none"]) if costs else 0,
     "runs": runs,
 }
 os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
@@ -638,3 +706,5 @@ with open(path, "w") as file:
     json.dump(report, file, indent=2)
     file.write("\n")
 say(f"JSON: {path}")
+if not options.quick:
+    bench_page.collect(report, os.path.join(options.programs, "page.json"))

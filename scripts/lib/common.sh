@@ -17,7 +17,17 @@ fail() {
     exit 1
 }
 
-# Puts a Swift 6 (or newer) toolchain on PATH, or prints where to get one.
+has_hiredis() { [[ -e /usr/include/hiredis/hiredis.h ]] || pkg-config --exists hiredis 2>/dev/null; }
+
+# How the package is built for tests: with the package trait Fleet where hiredis is there, which `scripts/setup --tests` installs.
+# One set for all scripts, because SwiftPM builds everything anew when a trait is switched.
+# Called after setup.
+find_test_options() {
+    test_options=(-Xswiftc -warnings-as-errors)
+    ! has_hiredis || test_options+=(--traits Fleet)
+}
+
+# Puts a Swift 6.2 (or newer) toolchain on PATH, or prints where to get one.
 find_swift() {
     local place version
     if ! command -v swift >/dev/null; then
@@ -30,13 +40,25 @@ find_swift() {
     fi
     command -v swift >/dev/null ||
         fail "no swift on PATH, in /opt/swift/usr/bin or in ~/.local/share/swiftly/bin." \
-            "Get Swift 6 or newer from https://www.swift.org/install/linux/ and run this again."
-    version="$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9][0-9]*\).*/\1/p' | head -n 1)"
+            "Get Swift 6.2 or newer from https://www.swift.org/install/linux/ and run this again."
+    version="$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9][0-9]*\.[0-9][0-9]*\).*/\1/p' | head -n 1)"
     [[ -n "$version" ]] ||
         fail "$(command -v swift) does not run. 'swift --version' says why; the libraries it needs are listed at" \
             "https://www.swift.org/install/linux/tarball/"
-    ((version >= 6)) ||
-        fail "$(command -v swift) is Swift $version; this package needs 6 or newer: https://www.swift.org/install/linux/"
+    ((${version%%.*} > 6 || (${version%%.*} == 6 && ${version##*.} >= 2))) ||
+        fail "$(command -v swift) is Swift $version; this package needs 6.2 or newer: https://www.swift.org/install/linux/"
+}
+
+# Prints the first Python 3 that can import these modules: first_python "venv, ensurepip".
+first_python() {
+    local python
+    for python in python3 /usr/bin/python3; do
+        if command -v "$python" >/dev/null && "$python" -c "import $1" 2>/dev/null; then
+            echo "$python"
+            return 0
+        fi
+    done
+    return 1
 }
 
 # The process group of the running step, so that a signal can end the step and everything it started.

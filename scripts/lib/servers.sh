@@ -81,8 +81,8 @@ sys.exit(1)
 PYTHON
 }
 
-# Makes the files that nginx serves: 1k.bin, 4k.bin, 1m.bin, sparse 1g.bin and 200m.bin, empty.bin, and two documents of
-# 1,024 bytes: 1k.json, and 1k-text.json, which is mostly one string.
+# Makes the files that nginx serves: 1k.bin, 4k.bin, 1m.bin, sparse 1g.bin and 200m.bin, empty.bin, two documents of
+# 1,024 bytes: 1k.json, and 1k-text.json, which is mostly one string, and events.txt, an event stream of 100,000 events.
 servers_make_files() {
     local files="$servers_dir/files"
     mkdir -p "$files" "$servers_dir/dav" "$servers_dir/body"
@@ -104,6 +104,9 @@ document = {
 }
 sentence = "The engine weaves algebraic patterns, just as the loom weaves flowers and leaves. "
 short = {"id": 42, "title": "Note G", "text": ""}
+with open(os.path.join(sys.argv[1], "events.txt"), "w") as file:
+    for n in range(1, 100001):
+        file.write(f"id: {n}\ndata: {{\"n\": {n}}}\n\n")
 for name, document in (("1k.json", document), ("1k-text.json", short)):
     document["text"] = (sentence * 13)[:(1 << 10) - len(json.dumps(document))]
     with open(os.path.join(sys.argv[1], name), "w") as file:
@@ -124,7 +127,7 @@ servers_make_certificates() {
             -addext "basicConstraints=critical,CA:TRUE" -addext "keyUsage=critical,keyCertSign,cRLSign" -out ca.pem
         openssl ecparam -name prime256v1 -genkey -noout -out server.key
         openssl req -new -key server.key -subj "/CN=localhost" -out server.csr
-        printf '%s\n' "subjectAltName=DNS:localhost,IP:127.0.0.1" "extendedKeyUsage=serverAuth" >server.ext
+        printf '%s\n' "subjectAltName=DNS:localhost,IP:127.0.0.1" "extendedKeyUsage=serverAuth,clientAuth" >server.ext
         openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -sha256 -days 2 \
             -extfile server.ext -out server.pem
     ) >"$tls/openssl.log" 2>&1; then
@@ -152,6 +155,7 @@ servers_write_nginx_configuration() {
     cat >"$servers_dir/locations.conf" <<NGINX
 root $servers_dir/files;
 location / { }
+location = /events.txt { default_type text/event-stream; }
 # The same files, compressed on the fly.
 location /gzip/ {
     alias $servers_dir/files/;
@@ -180,8 +184,15 @@ location ~ ^/to/([0-9]+)(/.*)\$ {
     proxy_buffering off;
     proxy_redirect off;
 }
+# The same for WebSockets.
+location ~ ^/sockets/([0-9]+)(/.*)\$ {
+    proxy_pass http://127.0.0.1:\$1\$2;
+    proxy_http_version 1.1;
+    proxy_set_header Upgrade \$http_upgrade;
+    proxy_set_header Connection upgrade;
+}
 # The files stored by PUT below, for downloads. ?rate= limits the bytes per second and connection. The path, status, content
-# length and range of each response are logged in LAT_TEST_NGINX_TRANSFERS.
+# length, range and X-Run of each request are logged in LAT_TEST_NGINX_TRANSFERS.
 location /transfers/ {
     alias $servers_dir/dav/;
     limit_rate \$arg_rate;
@@ -206,7 +217,7 @@ events { worker_connections 8192; }
 http {
     default_type application/octet-stream;
     access_log off;
-    log_format transfers "\$uri \$status \$body_bytes_sent \$http_range";
+    log_format transfers "\$uri \$status \$body_bytes_sent \$http_range \$http_x_run";
     server_tokens off;
     sendfile on;
     tcp_nopush on;

@@ -47,7 +47,7 @@ private struct ReadText: RequestEntity, Encodable {
 }
 
 /// All of `1k-text.json`.
-private struct Text: Decodable, Sendable {
+struct Text: Decodable, Sendable {
     var id: Int
     var title: String
     var text: String

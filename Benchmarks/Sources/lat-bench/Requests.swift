@@ -61,7 +61,7 @@ func measure(_ arguments: Arguments, _ work: @escaping @Sendable (_ number: Int)
     measurement.finish(latencies: latencies)
 }
 
-private func check(_ response: HTTPResponse, _ arguments: Arguments) throws {
+func check(_ response: HTTPResponse, _ arguments: Arguments) throws {
     guard response.status == 200, !response.data.isEmpty else {
         throw Failure("\(arguments.url): the response is not a 200 with a body")
     }

@@ -12,6 +12,8 @@
 //   download      try await manager.download(url, to: FILE, segments: IN_FLIGHT).value, with its journal
 //   upload        FILE sent as a part of a multipart body
 //   waiting       REQUESTS requests that get no response: memory and processor time of each while they wait
+//   feature-…     central with one more feature: see Features.swift
+//   events        the REQUESTS events of an event stream, one after the other
 //   cache-…       the cache of a manager in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
 //
 // LAT_BENCH_CA in the environment names the trusted certificates for https URLs.
@@ -21,11 +23,13 @@ import Dispatch
 import Foundation
 import LATNetworking
 
-let arguments = Arguments(modes: [
-    "central", "latency", "entity", "entity-text", "central-executor", "latency-executor", "entity-executor",
-    "entity-text-executor", "closure", "urls", "post", "post-encoded", "download", "upload", "waiting", "cache-memory",
-    "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream",
-])
+let arguments = Arguments(
+    modes: [
+        "central", "latency", "entity", "entity-text", "central-executor", "latency-executor", "entity-executor",
+        "entity-text-executor", "closure", "urls", "post", "post-encoded", "download", "upload", "waiting",
+        "events",
+        "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream",
+    ] + Feature.modes)
 
 // The main thread only waits. With `await` it would sleep in libdispatch's sigsuspend(), which crashes valgrind 3.19:
 // valgrind writes to the signal mask, which libdispatch keeps in read-only memory.
@@ -45,6 +49,7 @@ func run(_ arguments: Arguments) async throws {
     var configuration = CentralRequestManager.Configuration()
     configuration.maxConnectionsPerHost = arguments.inFlight
     configuration.tls.caFile = ProcessInfo.processInfo.environment["LAT_BENCH_CA"]
+    Feature(arguments)?.apply(to: &configuration)
     let manager =
         try arguments.mode.hasPrefix("entity")
         ? entityManager(arguments) : CentralRequestManager(configuration: configuration)
@@ -73,7 +78,10 @@ func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async thr
     case "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream":
         try await cache(arguments)
     case "waiting": try await wait(manager, arguments)
-    default: try await request(manager, arguments)
+    case "events": try await events(manager, arguments)
+    default:
+        if let feature = Feature(arguments) { return try await feature.run(manager, arguments) }
+        try await request(manager, arguments)
     }
 }
 

@@ -23,8 +23,8 @@ struct AddressGuard: Sendable {
                 hosts.insert(name)
             } else {
                 throw .invalidRequest(
-                    "allowedPrivateAddresses: \"\(entry)\" is not an address (10.1.2.3), range (10.0.0.0/8) or name "
-                        + "(intranet.example.org, *.example.org)")
+                    "allowedPrivateAddresses: \"\(entry)\" is none that can be allowed; write an address (10.1.2.3), a "
+                        + "range (10.0.0.0/8) or a name (intranet.example.org, *.example.org)")
             }
         }
         (allowedRanges, allowedHosts, allowedSuffixes) = (ranges, hosts, suffixes)

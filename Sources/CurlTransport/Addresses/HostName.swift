@@ -25,11 +25,17 @@ enum HostName {
         var text: UnsafeMutablePointer<CChar>?
         guard curl_url_set(handle, CURLUPART_HOST, ascii, 0) == CURLUE_OK,
             curl_url_get(handle, CURLUPART_URL, &text, 0) == CURLUE_OK, let text
-        else { throw .invalidRequest("the host \"\(host)\" becomes \"\(ascii)\", which is not a valid host") }
+        else {
+            throw .invalidRequest(
+                "the host \"\(host)\" becomes \"\(ascii)\", which is not a valid host; use letters, digits, hyphens and dots"
+            )
+        }
         defer { curl_free(text) }
         let code = curl_url_set(handle, CURLUPART_URL, text, 0)
         guard code == CURLUE_OK else {
-            throw .invalidRequest("the host \"\(host)\" becomes \"\(ascii)\", which is not a valid host")
+            throw .invalidRequest(
+                "the host \"\(host)\" becomes \"\(ascii)\", which is not a valid host; use letters, digits, hyphens and dots"
+            )
         }
     }
 

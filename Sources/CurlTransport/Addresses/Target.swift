@@ -135,10 +135,11 @@ final class Target: @unchecked Sendable {
         switch code {
         case CURLUE_BAD_SCHEME, CURLUE_UNSUPPORTED_SCHEME, CURLUE_NO_SCHEME, CURLUE_BAD_SLASHES:
             reason = "it does not begin with http:// or https://; give an absolute URL, or set the manager's baseURL"
-        case CURLUE_BAD_PORT_NUMBER: reason = "its port is not a number from 0 to 65535"
-        case CURLUE_NO_HOST, CURLUE_BAD_HOSTNAME: reason = "its host name is missing or malformed"
-        case CURLUE_BAD_IPV6: reason = "its IPv6 address is malformed"
-        default: reason = String(cString: curl_url_strerror(code))
+        case CURLUE_BAD_PORT_NUMBER: reason = "its port is not a number from 0 to 65535; write scheme://host:port/path"
+        case CURLUE_NO_HOST, CURLUE_BAD_HOSTNAME:
+            reason = "its host name is missing or malformed; write scheme://host/path"
+        case CURLUE_BAD_IPV6: reason = "its IPv6 address is malformed; write one such as http://[::1]:8080/"
+        default: reason = "\(String(cString: curl_url_strerror(code))); write scheme://host/path"
         }
         return .invalidRequest("the URL \"\(URLText.redacted(text))\" cannot be used: \(reason)")
     }
@@ -173,6 +174,14 @@ package enum URLReference {
     private static func split(_ url: String) -> (url: String, fragment: String?) {
         guard let hash = url.utf8.firstIndex(of: UInt8(ascii: "#")) else { return (url, nil) }
         return (String(url[..<hash]), String(url[hash...]))
+    }
+
+    /// Returns a `ws` or `wss` URL with the scheme of its connection, `http` or `https` (RFC 6455 §3), and any other URL
+    /// unchanged.
+    package static func httpForm(of url: String) -> String {
+        let scheme = url.prefix(6).lowercased()
+        guard scheme.hasPrefix("wss://") || scheme.hasPrefix("ws://") else { return url }
+        return (scheme.hasPrefix("wss") ? "https" : "http") + url[(url.firstIndex(of: ":") ?? url.startIndex)...]
     }
 
     /// Returns the host of an absolute URL as it is looked up; `nil` when the URL is malformed.

@@ -1,4 +1,5 @@
 import Cryptography
+internal import HTTPCore
 
 /// A server's Digest challenge (RFC 7616 §3.3), and the answer to it (§3.4).
 ///
@@ -25,7 +26,7 @@ struct DigestChallenge: Hashable, Sendable {
     init?(_ parameters: [String: String]) {
         guard let realm = parameters["realm"], let nonce = parameters["nonce"], !nonce.isEmpty,
             parameters.values.reduce(0, { $0 + $1.utf8.count }) <= Self.sizeLimit,
-            parameters.values.allSatisfy({ HeaderLines.isSendable($0) })
+            parameters.values.allSatisfy({ $0.utf8.isFieldValue })
         else { return nil }
         switch parameters["algorithm"]?.lowercased() {
         case nil, "md5": function = .md5

@@ -93,8 +93,11 @@ enum NetscapeCookie {
     }
 
     /// Returns the text of a file with the cookies that have an expiry date, in a fixed order; `nil` when none has one.
-    static func file(_ cookies: [Cookie]) -> String? {
-        let entries = cookies.filter { $0.expires != nil }.compactMap { cookie -> (line: String, mark: String)? in
+    ///
+    /// - Parameter withSessions: Whether cookies without an expiry date are written too.
+    static func file(_ cookies: [Cookie], withSessions: Bool = false) -> String? {
+        let kept = cookies.filter { withSessions || $0.expires != nil }
+        let entries = kept.compactMap { cookie -> (line: String, mark: String)? in
             guard let line = try? line(cookie) else { return nil }
             return (line, cookie.sameSite.map { "\(sameSiteMark)\($0.rawValue)\n" } ?? "")
         }

@@ -27,7 +27,9 @@ struct CookieFile: Sendable {
             return String(decoding: try Data(contentsOf: URL(filePath: path)), as: UTF8.self)
         } catch {
             throw NetworkError(
-                .invalidRequest, message: "the cookie file \"\(path)\" cannot be read", underlying: error)
+                .invalidRequest,
+                message: "the cookie file \"\(path)\" cannot be read; name another, or set cookies = .memory",
+                underlying: error)
         }
     }
 

@@ -32,6 +32,7 @@ final class CookieStore: ProcessExitObserver {
     private let state = Mutex(State())
     private let written: Mutex<Written>
     private let file: CookieFile?
+    private let keepsSessions: Bool
     private let suffixes: PublicSuffixList
     private let warn: @Sendable (String) -> Void
     private let write: (@Sendable (_ path: String, _ text: String) -> CInt)?
@@ -42,11 +43,14 @@ final class CookieStore: ProcessExitObserver {
 
     /// Makes a store with the cookies of its file, which is read on the caller's thread.
     ///
-    /// - Parameter write: Writes text to the file and returns 0 or the system's error; `nil` for ``CookieFile/write(_:)``.
+    /// - Parameters:
+    ///   - keepsSessions: Whether the file keeps cookies without an expiry date too.
+    ///   - write: Writes text to the file and returns 0 or the system's error; `nil` for ``CookieFile/write(_:)``.
     /// - Throws: ``NetworkError/Kind/unsupported`` when the list of public suffixes is missing,
     ///   ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
     init(
-        _ policy: EngineConfiguration.CookiePolicy, warn: @escaping @Sendable (String) -> Void,
+        _ policy: EngineConfiguration.CookiePolicy, keepsSessions: Bool = false,
+        warn: @escaping @Sendable (String) -> Void,
         write: (@Sendable (_ path: String, _ text: String) -> CInt)? = nil
     ) throws(NetworkError) {
         guard let suffixes = PublicSuffixList.shared else {
@@ -57,6 +61,7 @@ final class CookieStore: ProcessExitObserver {
                     + "install it (Debian: libpsl5), or set cookies = .off")
         }
         if case .file(let path) = policy { file = CookieFile(path: path) } else { file = nil }
+        self.keepsSessions = keepsSessions
         self.suffixes = suffixes
         self.warn = warn
         self.write = write
@@ -158,7 +163,9 @@ final class CookieStore: ProcessExitObserver {
         }
         guard let table = unsaved else { return nil }
         let before = written.withLock(\.text)
-        let text = NetscapeCookie.file(table.all(.now)) ?? (before.isEmpty ? "" : NetscapeCookie.emptyFile)
+        let text =
+            NetscapeCookie.file(table.all(.now), withSessions: keepsSessions)
+            ?? (before.isEmpty ? "" : NetscapeCookie.emptyFile)
         guard text != before else { return nil }
         let code = write.map { $0(file.path, text) } ?? file.write(text)
         state.withLock { state in

@@ -1,5 +1,6 @@
 import CLibcurl
 import FoundationEssentials
+internal import HTTPCore
 
 /// A `Set-Cookie` field, parsed according to RFC 6265 §5.2.
 struct SetCookie {
@@ -22,7 +23,7 @@ struct SetCookie {
     /// - Parameter now: The time in seconds since 1970, for `Max-Age`.
     init?(_ field: String, now: Int64) {
         // Tabs are allowed only as surrounding white space: the cookie file separates its fields with tabs.
-        guard !field.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) else { return nil }
+        guard field.utf8.isFieldValue else { return nil }
         let parts = field.utf8.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)
         guard let (name, value) = parts.first.flatMap(Self.pair), let value, !name.isEmpty,
             name.utf8.count + value.utf8.count <= Self.pairLimit, !(name + value).utf8.contains(0x09)

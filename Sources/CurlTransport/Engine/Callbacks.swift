@@ -67,6 +67,7 @@ let openSocketCallback: curl_opensocket_callback = { context, _, address in
     guard let context, let address else { return CURL_SOCKET_BAD }
     let handle = EasyHandle.from(context)
     guard handle.engine.mayConnect(to: address, handle) else { return CURL_SOCKET_BAD }
+    handle.hasProxyHandshake = false
     let kind = address.pointee.socktype | CInt(SOCK_CLOEXEC.rawValue)
     let descriptor = socket(address.pointee.family, kind, address.pointee.protocol)
     if descriptor >= 0 { handle.engine.opened(descriptor) }

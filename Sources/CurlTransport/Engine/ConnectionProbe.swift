@@ -45,6 +45,21 @@ extension EasyHandle {
             (CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)),
         ]
         if !options.verifiesCertificate { settings += [(CURLOPT_SSL_VERIFYPEER, 0), (CURLOPT_SSL_VERIFYHOST, 0)] }
+        try apply(settings)
+    }
+
+    /// Changes a handle prepared for a request into one whose connection carries bytes of another protocol.
+    func connectForBytes() throws(NetworkError) {
+        try apply([
+            (CURLOPT_CONNECT_ONLY, 1), (CURLOPT_FRESH_CONNECT, 1), (CURLOPT_HTTPPROXYTUNNEL, 1),
+            // A server that failed may be replaced by one at another address.
+            (CURLOPT_DNS_CACHE_TIMEOUT, 0),
+            // The protocol is not HTTP. With HTTP/2, libcurl would send that protocol's preface.
+            (CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)), (CURLOPT_SSL_ENABLE_ALPN, 0),
+        ])
+    }
+
+    private func apply(_ settings: [(CURLoption, Int)]) throws(NetworkError) {
         for (option, value) in settings {
             let code = lat_setopt_long(curl, option, value)
             if code != CURLE_OK { throw EngineFailure.refusedOption(option, code) }
@@ -60,9 +75,8 @@ extension EasyHandle {
         report.port = long(CURLINFO_PRIMARY_PORT)
         report.localAddress = text(CURLINFO_LOCAL_IP)
         report.certificates = certificates
-        let said = errorText
         // libcurl's message names the host it could not reach. If that is the target, no proxy was used.
-        let isDirect = said.contains(" \(probe.transfer.target.hostAndPortText)")
+        let isDirect = errorText.contains(" \(probe.transfer.target.hostAndPortText)")
         report.proxy = isDirect ? nil : probe.proxy.map(URLText.redacted)
         if result != CURLE_OK {
             report.error = EngineFailure.describe(

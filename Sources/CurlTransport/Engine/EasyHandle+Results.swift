@@ -46,6 +46,21 @@ extension EasyHandle {
             connectionReused: long(CURLINFO_NUM_CONNECTS) == 0 && offset(CURLINFO_PRETRANSFER_TIME_T) > 0)
     }
 
+    /// The connection of a transfer whose response has arrived.
+    func connection(of transfer: Transfer, _ timings: Timings) -> HTTPResponse.Connection {
+        var address: UnsafePointer<CChar>?
+        let hasAddress = lat_getinfo_string(curl, CURLINFO_PRIMARY_IP, &address) == CURLE_OK
+        var id: curl_off_t = -1
+        // CURLINFO_CONN_ID, since libcurl 8.2.
+        let hasID = lat_getinfo_off(curl, CURLINFO(rawValue: 0x60_0000 + 64), &id) == CURLE_OK && id >= 0
+        return HTTPResponse.Connection(
+            id: hasID ? Int64(id) : nil, remoteAddress: hasAddress ? address.map { String(cString: $0) } ?? "" : "",
+            remotePort: max(0, long(CURLINFO_PRIMARY_PORT)), localPort: localPort,
+            isReused: timings.connectionReused, sentBodySize: offset(CURLINFO_SIZE_UPLOAD_T),
+            receivedBodySize: transfer.machine.isStream ? nil : offset(CURLINFO_SIZE_DOWNLOAD_T),
+            headSize: long(CURLINFO_HEADER_SIZE))
+    }
+
     /// One of libcurl's times, counted from the start of the first attempt; 0 for a stage that did not take place.
     private func time(_ info: CURLINFO, of transfer: Transfer) -> Int64 {
         let time = offset(info)

@@ -3,11 +3,11 @@ import FoundationEssentials
 internal import HTTPCore
 
 extension EasyHandle {
-    /// Sets the options of ``tls``.
+    /// Sets the options of ``tls``. A proxy gets the engine's settings, whatever those of a request are.
     func setTLS() {
         let configuration = tls.configuration
         set(CURLOPT_SSLVERSION, tls.versions)
-        set(CURLOPT_PROXY_SSLVERSION, tls.versions)
+        set(CURLOPT_PROXY_SSLVERSION, engine.tls.versions)
         setAuthorities()
         switch tls.identity {
         case nil: break
@@ -29,6 +29,8 @@ extension EasyHandle {
         if !configuration.verifiesCertificates {
             set(CURLOPT_SSL_VERIFYPEER, 0)
             set(CURLOPT_SSL_VERIFYHOST, 0)
+            set(CURLOPT_PROXY_SSL_VERIFYPEER, 0)
+            set(CURLOPT_PROXY_SSL_VERIFYHOST, 0)
         }
         switch engine.configuration.proxyAuthentication {
         case .basic: break
@@ -42,12 +44,7 @@ extension EasyHandle {
     }
 
     private func setAuthorities() {
-        // The authorities replace the system's CA file, so the system's CA folder must not apply either.
-        var folder: String?
-        if let authorities = tls.authorities {
-            set(CURLOPT_CAINFO_BLOB, authorities)
-            set(CURLOPT_PROXY_CAINFO_BLOB, authorities)
-        } else if OpenSSL.shared != nil {
+        guard OpenSSL.shared == nil else {
             // Each SSL_CTX gets the parsed certificates, so libcurl must neither read nor cache any.
             set(CURLOPT_CAINFO, nil)
             set(CURLOPT_PROXY_CAINFO, nil)
@@ -55,12 +52,19 @@ extension EasyHandle {
             // Without a CA setting, a libcurl built with CURL_CA_FALLBACK parses the system's file for each connection.
             // A path without certificates prevents that; TLSHandshake then replaces libcurl's certificate store. It also
             // keeps apart the connections that were made with other settings: libcurl compares the path.
-            folder = tls.number == 0 ? "/dev/null" : "/dev/null/\(tls.number)"
-        } else {
+            set(CURLOPT_CAPATH, tls.number == 0 ? "/dev/null" : "/dev/null/\(tls.number)")
+            set(CURLOPT_PROXY_CAPATH, "/dev/null")
             return
         }
-        set(CURLOPT_CAPATH, folder)
-        set(CURLOPT_PROXY_CAPATH, folder)
+        // The authorities replace the system's CA file, so the system's CA folder must not apply either.
+        if let authorities = tls.authorities {
+            set(CURLOPT_CAINFO_BLOB, authorities)
+            set(CURLOPT_CAPATH, nil)
+        }
+        if let authorities = engine.tls.authorities {
+            set(CURLOPT_PROXY_CAINFO_BLOB, authorities)
+            set(CURLOPT_PROXY_CAPATH, nil)
+        }
     }
 
     /// Sets up the `SSL_CTX` of a new connection.
@@ -68,7 +72,12 @@ extension EasyHandle {
     /// - Parameter user: The libcurl handle that connects: this one, or that of a look-up over HTTPS.
     fileprivate func setUp(_ context: UnsafeMutableRawPointer, for user: UnsafeMutableRawPointer?) -> CURLcode {
         guard let library = OpenSSL.shared else { return CURLE_OK }
-        let tls = user == curl ? self.tls : engine.tls
+        // A connection through an HTTPS proxy begins with the proxy's handshake; that with the server comes after it.
+        let proxy =
+            user == curl && !hasProxyHandshake ? transfer?.plan.proxy.flatMap { $0.isSecure ? $0.url : nil } : nil
+        if proxy != nil { hasProxyHandshake = true }
+        let isForServer = user == curl && proxy == nil
+        let tls = isForServer ? self.tls : engine.tls
         var trust: CertificateStore?
         if let store = tls.trust {
             trust = store.storeForConnection()
@@ -76,9 +85,8 @@ extension EasyHandle {
             guard trust != nil else { return CURLE_SSL_CACERT_BADFILE }
         }
         handshake = TLSHandshake(
-            context: context, library: library, target: transfer?.target,
-            proxy: transfer?.plan.proxy?.url, trust: trust, sessions: resumesSessions ? engine.sessions(for: tls) : nil,
-            keyLog: tls.keyLog)
+            context: context, library: library, target: transfer?.target, proxy: proxy, trust: trust,
+            sessions: resumesSessions ? engine.sessions(for: tls) : nil, keyLog: tls.keyLog)
         return handshake == nil ? CURLE_OUT_OF_MEMORY : CURLE_OK
     }
 

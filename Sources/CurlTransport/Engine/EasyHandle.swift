@@ -12,6 +12,8 @@ final class EasyHandle {
     let slot: Int
     /// Whether it has a large receive buffer.
     let hasLargeBuffer: Bool
+    /// The multi handle that it is in, or was in last.
+    @exclusivity(unchecked) var multi: UnsafeMutableRawPointer
     /// The engine owns its handles and outlives them.
     unowned(unsafe) let engine: Engine
     /// The current transfer.
@@ -33,6 +35,8 @@ final class EasyHandle {
     /// The handshake of the connection opened for this transfer; `nil` without TLS, on a reused connection, and with a
     /// TLS library other than OpenSSL.
     @exclusivity(unchecked) var handshake: TLSHandshake?
+    /// Whether the proxy's handshake has begun on the connection that is being opened.
+    @exclusivity(unchecked) var hasProxyHandshake = false
     /// How many challenges the server sent in this transfer; counted only with Digest credentials.
     @exclusivity(unchecked) var challengeCount = 0
     /// Whether its handshakes resume earlier sessions.
@@ -60,6 +64,7 @@ final class EasyHandle {
         guard let curl = curl_easy_init() else { return nil }
         self.curl = curl
         self.engine = engine
+        multi = engine.multi
         tls = engine.tls
         self.slot = slot
         self.hasLargeBuffer = hasLargeBuffer
@@ -81,6 +86,13 @@ final class EasyHandle {
     /// Returns the handle that a callback's context points to.
     static func from(_ context: UnsafeMutableRawPointer) -> EasyHandle {
         Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
+    }
+
+    /// Returns the handle that owns a handle of libcurl.
+    static func of(_ curl: UnsafeMutableRawPointer) -> EasyHandle? {
+        var context: UnsafePointer<CChar>?
+        guard lat_getinfo_string(curl, CURLINFO_PRIVATE, &context) == CURLE_OK, let context else { return nil }
+        return from(UnsafeMutableRawPointer(mutating: context))
     }
 
     /// Whether the handle must be replaced instead of reused. While the connection of an ended transfer carries other
@@ -180,9 +192,9 @@ final class EasyHandle {
     private static let overflowStalls = GlobalCurl.runtimeVersion < 0x08_01_00
 
     /// Whether a transfer needs a large receive buffer: for a streamed body and, before libcurl 8.1, when HTTP/2 may
-    /// carry it.
+    /// carry it. Live connections are many and carry little.
     static func hasLargeBuffer(for transfer: Transfer) -> Bool {
-        if transfer.pipe != nil { return true }
+        if transfer.pipe != nil, !transfer.plan.isLive { return true }
         let version = transfer.plan.version.value
         guard transfer.target.isSecure || version == Int(CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE) else { return false }
         return overflowStalls && version != Int(CURL_HTTP_VERSION_1_1)
@@ -273,6 +285,13 @@ final class EasyHandle {
         }
         if let path = request.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
         if request.trailers != nil { setTrailers() }
+        if request.upgrades {
+            set(CURLOPT_FRESH_CONNECT, 1)
+            set(CURLOPT_FORBID_REUSE, 1)
+            // A proxy that reads the request would not pass on what follows it.
+            set(CURLOPT_HTTPPROXYTUNNEL, 1)
+            set(CURLOPT_UPLOAD_BUFFERSIZE, 64 << 10)
+        }
     }
 
     /// Sets the handle up, like ``prepare(for:)``, to send a failed request again on a new connection within the
@@ -296,6 +315,16 @@ final class EasyHandle {
     /// Whether libcurl may keep a Digest challenge on the handle. libcurl would answer the challenge in the next
     /// request with credentials, even if that request goes to another origin.
     private func hasKeptChallenge(_ status: Int) -> Bool { status == 401 || status == 407 }
+
+    /// Makes libcurl free the bytes that arrived during a pause. While the connection carries other HTTP/2 streams, 7.88 never
+    /// frees them, not even with the handle.
+    func dropPausedBytes() {
+        // Without a transfer, the write callback refuses the bytes.
+        let transfer = self.transfer
+        self.transfer = nil
+        _ = curl_easy_pause(curl, CURLPAUSE_CONT)
+        self.transfer = transfer
+    }
 
     /// Makes the handle ready for another transfer, after it has left the multi handle.
     func finish() {

@@ -121,10 +121,11 @@ extension Engine {
         let action = transfer.machine.receivedHead(head, now)
         // libcurl stops sending by itself, but not while it waits for more bytes of the request body.
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
+        if transfer.machine.isUpgraded { transfer.output?.open() }
         switch action {
         case .wait: return true
         case .answer: answerWithStream(transfer, handle)
-        case .look(let time): idleWatch.note(time)
+        case .checkSilence(let time): idleWatch.note(time)
         case .bodyTooLarge:
             transfer.fail(.bodyTooLarge(limit: transfer.plan.maxBodySize))
             return false
@@ -195,6 +196,12 @@ extension Engine {
         }
     }
 
+    /// Notes that libcurl watches a live connection no longer, which is the end of an upgraded one.
+    func inputEnded(_ curl: UnsafeMutableRawPointer) {
+        guard let transfer = EasyHandle.of(curl)?.transfer, transfer.machine.inputEnded() else { return }
+        mailbox.post(.update(transfer))
+    }
+
     func send(_ buffer: UnsafeMutableRawBufferPointer, from source: any BodySource, _ handle: EasyHandle) -> Int {
         guard let transfer = handle.transfer else { return Int(CURL_READFUNC_ABORT) }
         switch transfer.machine.sending {
@@ -211,7 +218,9 @@ extension Engine {
             transfer.machine.sent(count, now)
             return count
         case .end: return 0
-        case .pause: return Int(CURL_READFUNC_PAUSE)
+        case .pause:
+            transfer.machine.sendingPaused()
+            return Int(CURL_READFUNC_PAUSE)
         case .failed(let error):
             transfer.fail(error)
             return Int(CURL_READFUNC_ABORT)

@@ -29,7 +29,7 @@ extension Engine {
         let headers = transfer.head.headers
         guard transfer.head.status == 401 else {
             let next = headers["Authentication-Info"].flatMap { AuthenticationScheme.parameter("nextnonce", of: $0) }
-            if let next, !next.isEmpty, next.utf8.count <= 1024, HeaderLines.isSendable(next) {
+            if let next, !next.isEmpty, next.utf8.count <= 1024, next.utf8.isFieldValue {
                 digests.renew(key, nonce: next)
             }
             return true
@@ -79,11 +79,6 @@ extension Authentication {
         if case .any = self, schemes.contains(where: { $0.name == "negotiate" || $0.name == "bearer" }) { return nil }
         return schemes.first { $0.name == "digest" }.flatMap { DigestChallenge($0.parameters) }
     }
-}
-
-extension HeaderLines {
-    /// Whether a text may be part of a field value without encoding.
-    static func isSendable(_ text: String) -> Bool { text.utf8.allSatisfy(isAllowedInValue) }
 }
 
 // CURLAUTH_* are macros with casts, which Swift does not import.

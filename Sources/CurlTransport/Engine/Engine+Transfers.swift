@@ -8,7 +8,7 @@ extension Engine {
 
     func submit(_ transfer: Transfer) {
         observeProgress(of: transfer)
-        switch transfer.machine.submitted(transfer.owner?.standing, now) {
+        switch transfer.machine.submitted(transfer.owner?.transferState, now) {
         case .ignore: break
         case .admit: admit(transfer)
         case .hold: held.insert(transfer)
@@ -17,6 +17,7 @@ extension Engine {
     }
 
     func admit(_ transfer: Transfer) {
+        guard !transfer.plan.isLive else { return start(transfer) }
         let (place, mayStart) = queue.submit(
             transfer, host: transfer.target.origin, priority: transfer.machine.priority,
             limit: transfer.plan.maxConnectionsPerHost)
@@ -43,8 +44,16 @@ extension Engine {
         } catch {
             return failedStarts.append((transfer, error))
         }
-        raiseHostLimit(to: transfer.plan.maxConnectionsPerHost)
-        let code = curl_multi_add_handle(multi, handle.curl)
+        if transfer.plan.isLive {
+            guard let live = liveMulti else {
+                return failedStarts.append((transfer, EngineFailure.noResources("memory for a live connection")))
+            }
+            handle.multi = live
+        } else {
+            handle.multi = multi
+            raiseHostLimit(to: transfer.plan.maxConnectionsPerHost)
+        }
+        let code = curl_multi_add_handle(handle.multi, handle.curl)
         if code != CURLM_OK { return failedStarts.append((transfer, EngineFailure.multi(code))) }
         if let deadline { idleWatch.note(deadline) }
     }
@@ -67,13 +76,14 @@ extension Engine {
         var left: CInt = 0
         while let message = curl_multi_info_read(multi, &left) {
             guard message.pointee.msg == CURLMSG_DONE, let curl = message.pointee.easy_handle else { continue }
-            let result = lat_message_result(message)
-            var context: UnsafePointer<CChar>?
-            guard lat_getinfo_string(curl, CURLINFO_PRIVATE, &context) == CURLE_OK, let context else { continue }
-            let handle = EasyHandle.from(UnsafeMutableRawPointer(mutating: context))
-            guard let transfer = handle.transfer else { continue }
-            conclude(transfer, handle, result)
+            concluded(curl, lat_message_result(message))
         }
+    }
+
+    /// Finds the transfer of a handle that is done, and ends it.
+    func concluded(_ curl: UnsafeMutableRawPointer, _ result: CURLcode) {
+        guard let handle = EasyHandle.of(curl), let transfer = handle.transfer else { return }
+        conclude(transfer, handle, result)
     }
 
     /// Handles the end of a transfer that libcurl reports.
@@ -113,11 +123,11 @@ extension Engine {
         else { return false }
         transfer.machine.repeated(now)
         transfer.streamFate = StreamRefusal()
-        curl_multi_remove_handle(multi, handle.curl)
+        curl_multi_remove_handle(handle.multi, handle.curl)
         handle.finish()
         do throws(NetworkError) {
             try handle.prepareReplay(of: transfer, timeout: timeLeft)
-            let code = curl_multi_add_handle(multi, handle.curl)
+            let code = curl_multi_add_handle(handle.multi, handle.curl)
             if code != CURLM_OK { throw EngineFailure.multi(code) }
         } catch {
             over(transfer, .failure(error))
@@ -142,7 +152,8 @@ extension Engine {
             runningCount -= 1
             if let handle = transfer.handle {
                 transfer.handle = nil
-                curl_multi_remove_handle(multi, handle.curl)
+                if transfer.machine.pause != .none { handle.dropPausedBytes() }
+                curl_multi_remove_handle(handle.multi, handle.curl)
                 handles.giveBack(handle, isLast: runningCount == 0)
             }
             if capacity.note(running: runningCount, now) { setCapacity() }
@@ -179,13 +190,18 @@ extension Engine {
     }
 
     func response(of transfer: Transfer, timings: Timings) -> HTTPResponse {
-        HTTPResponse(
+        var response = HTTPResponse(
             status: transfer.head.status, reason: transfer.head.reason, version: transfer.head.version,
             headers: transfer.head.headers, trailers: transfer.head.trailers,
             body: transfer.machine.isStream
                 ? ResponseBody(BodyReader(transfer.stream(mailbox), keepsAlive: transfer.keepAlive))
                 : ResponseBody(transfer.body),
             url: transfer.target.url, timings: timings)
+        if transfer.machine.isUpgraded { response.output = transfer.output }
+        if transfer.owner?.isObserved == true {
+            response.connection = transfer.handle?.connection(of: transfer, timings)
+        }
+        return response
     }
 
     /// Reports the progress from now on, if the owner has come to observe it.
@@ -200,7 +216,7 @@ extension Engine {
     func update(_ transfer: Transfer) {
         observeProgress(of: transfer)
         let isReaderBehind = { transfer.pipe?.isFull ?? false }
-        switch transfer.machine.updated(transfer.owner?.standing, now, isReaderBehind: isReaderBehind()) {
+        switch transfer.machine.updated(transfer.owner?.transferState, now, isReaderBehind: isReaderBehind()) {
         case .nothing: break
         case .cancel: end(transfer, EngineFailure.cancelled)
         case .admit:

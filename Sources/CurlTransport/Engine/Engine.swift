@@ -104,6 +104,8 @@ final class Engine: @unchecked Sendable {
         capacity = ConnectionCapacity(
             maxIdle: configuration.maxIdleConnections, perHost: configuration.maxConnectionsPerHost)
         if tls.resumesSessions { sessions = TLSSessions() }
+        // Shared with the multi handle of live connections. Without a cache of our own, so are the TLS sessions.
+        _ = lat_share_setopt_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_DNS.rawValue))
         if sessions == nil {
             _ = lat_share_setopt_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_SSL_SESSION.rawValue))
         }
@@ -136,6 +138,9 @@ final class Engine: @unchecked Sendable {
         return new
     }
 
+    /// The multi handle of live connections; `nil` when it cannot be made.
+    var liveMulti: UnsafeMutableRawPointer? { services?.live.handle }
+
     func wholeSeconds(_ duration: Duration) -> Int {
         max(1, Int((duration.roundedUpMilliseconds + 999) / 1000))
     }
@@ -158,7 +163,11 @@ final class Engine: @unchecked Sendable {
             if timer <= now { fireTimer() }
             if services.isDue(now) { services.turn(now) }
             finishTransfers()
-            if idleWatch.isDue(now) { checkIdleTransfers() }
+            if idleWatch.isDue(now) {
+                // What has arrived while this thread waited for a processor is no silence.
+                handleReadyEvents()
+                checkIdleTransfers()
+            }
             if let due = throttle?.due, due <= now {
                 resumeThrottled()
                 finishTransfers()
@@ -190,12 +199,31 @@ final class Engine: @unchecked Sendable {
         }
         let next = min(timer, idleWatch.next, services?.due ?? .distantFuture, throttle?.due ?? .distantFuture)
         guard next != .distantFuture else { return -1 }
-        return CInt(min(MonotonicTime.now.milliseconds(until: next), 3_600_000))
+        let end = MonotonicTime.now
+        if now + Self.longTurn < end { noteLongTurn(until: end) }
+        return CInt(min(end.milliseconds(until: next), 3_600_000))
+    }
+
+    /// How long a turn may take, in milliseconds, before its end counts as the time of what it received.
+    private static let longTurn: Int64 = 20
+
+    /// Moves the activity of this turn to its end. On a loaded machine a turn may take longer than an idle timeout.
+    private func noteLongTurn(until end: MonotonicTime) {
+        for case .some(let transfer) in handles.all.map(\.transfer) where transfer.machine.lastActivity == now {
+            transfer.machine.lastActivity = end
+        }
+    }
+
+    private func handleReadyEvents() {
+        let count = events.wait(milliseconds: 0)
+        now = .now
+        for index in 0..<count { handle(events[index]) }
+        finishTransfers()
     }
 
     private func handle(_ event: (token: Int, events: EventQueue.Events)) {
         let descriptor = CInt(truncatingIfNeeded: event.token)
-        guard descriptor != mailbox.wakeUp.descriptor, services?.noted(descriptor) != true,
+        guard descriptor != mailbox.wakeUp.descriptor, services?.noted(descriptor, event.events) != true,
             sockets.isWanted(descriptor, event.events)
         else { return }
         var running: CInt = 0
@@ -239,7 +267,9 @@ final class Engine: @unchecked Sendable {
     }
 
     private var gauges: EngineGauges {
-        EngineGauges(easyHandles: handles.all.count, sockets: sockets.openCount, isRunning: true)
+        EngineGauges(
+            easyHandles: handles.all.count, sockets: sockets.openCount, isRunning: true, transfers: queue.running,
+            waiting: queue.waiting)
     }
 
     // MARK: The end

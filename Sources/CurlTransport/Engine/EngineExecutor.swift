@@ -1,8 +1,8 @@
 /// Runs Swift tasks on an engine's thread, so that a request and the code that awaits it stay on one thread.
 ///
 /// ```swift
-/// await withTaskExecutorPreference(manager.executor) {
-///     for id in ids { try await load(id) }
+/// try await withTaskExecutorPreference(manager.executor) {
+///     for id in ids { print(try await FetchPrice(id: id).startRequest(on: manager).cents) }
 /// }
 /// ```
 ///

@@ -83,26 +83,30 @@ extension EngineFailure {
         {
             return complete(blocked, transfer, timings)
         }
-        let detail = handle.errorText
-        let said =
+        let text = handle.errorText
+        let detail =
             code == CURLE_OK
             ? "the server closed the connection"
-            : isHeadTooLarge(code, detail)
-                ? "libcurl \(LibcurlInfo.current.version) accepts no head of more than 128 KiB in HTTP/2 (\(detail))"
-                : detail.isEmpty ? String(cString: curl_easy_strerror(code)) : detail
-        let proxyFault = ProxyFault(code, said: said, handle: handle, transfer: transfer)
-        let resolverFault = ResolverFault(code, said: said, handle: handle, transfer: transfer)
+            : isHeadTooLarge(code, text)
+                ? "libcurl \(LibcurlInfo.current.version) accepts no head of more than 128 KiB in HTTP/2 (\(text))"
+                : text.isEmpty ? String(cString: curl_easy_strerror(code)) : text
+        let proxyFault = ProxyFault(code, detail: detail, handle: handle, transfer: transfer)
+        let resolverFault = ResolverFault(code, detail: detail, handle: handle, transfer: transfer)
         let kind: NetworkError.Kind
         if proxyFault != nil {
             kind = .proxy
         } else if let resolverFault {
             kind = resolverFault.kind
-        } else if let reason = TLSFault.reason(of: code, said: said, handle: handle) {
+        } else if let reason = TLSFault.reason(of: code, detail: detail, handle: handle) {
             kind = .tls(reason)
         } else {
-            kind = self.kind(of: code, said: said, handle: handle, transfer: transfer, now: now)
+            kind = self.kind(of: code, detail: detail, handle: handle, transfer: transfer, now: now)
         }
-        let message = proxyFault?.message ?? resolverFault?.message ?? message(kind, said: said, transfer: transfer)
+        let message =
+            proxyFault?.message ?? resolverFault?.message
+            ?? message(
+                kind, detail: detail, transfer: transfer,
+                unixSocket: transfer.request.unixSocketPath ?? handle.engine.configuration.unixSocketPath)
         return NetworkError(
             kind, message: message, request: transfer.request,
             response: partialResponse(transfer, timings), curlCode: Int(code.rawValue),
@@ -123,7 +127,7 @@ extension EngineFailure {
     }
 
     private static func kind(
-        of code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer, now: MonotonicTime
+        of code: CURLcode, detail: String, handle: EasyHandle, transfer: Transfer, now: MonotonicTime
     ) -> NetworkError.Kind {
         switch code {
         case CURLE_OK: .connectionLost  // libcurl saw no error, but the head is incomplete
@@ -134,14 +138,14 @@ extension EngineFailure {
         case CURLE_OPERATION_TIMEDOUT: .timeout(phase(handle, transfer, now))
         // libcurl 7.88 has no separate codes for these.
         case CURLE_RECV_ERROR
-        where said.contains("chunk") || said.contains("hexadecimal") || said.contains("Too large"):
+        where detail.contains("chunk") || detail.contains("hexadecimal") || detail.contains("Too large"):
             .protocolViolation
-        case CURLE_RECV_ERROR where isHeadTooLarge(code, said): .protocolViolation
+        case CURLE_RECV_ERROR where isHeadTooLarge(code, detail): .protocolViolation
         case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost
         // In HTTP/2 and HTTP/3 a stream or connection that ends early has these codes; only the text says why (7.88:
         // "was not closed cleanly", 8: "reset by server").
         case CURLE_HTTP2_STREAM, CURLE_HTTP2, CURLE_HTTP3:
-            ["not closed cleanly", "GOAWAY", "reset by server", "refused by server"].contains { said.contains($0) }
+            ["not closed cleanly", "GOAWAY", "reset by server", "refused by server"].contains { detail.contains($0) }
                 ? .connectionLost : .protocolViolation
         case CURLE_UNSUPPORTED_PROTOCOL, CURLE_WEIRD_SERVER_REPLY, CURLE_BAD_CONTENT_ENCODING,
             CURLE_CHUNK_FAILED:
@@ -167,25 +171,30 @@ extension EngineFailure {
         return plan.timeout > 0 && plan.timeout < plan.connectTimeout ? .total : .connect
     }
 
-    private static func message(_ kind: NetworkError.Kind, said: String, transfer: Transfer) -> String {
+    private static func message(
+        _ kind: NetworkError.Kind, detail: String, transfer: Transfer, unixSocket: String?
+    ) -> String {
         let origin = transfer.target.origin
         let plan = transfer.plan
         return switch kind {
-        case .dns: "\(said); check the name for a typo, and the machine's resolver"
+        case .dns: "\(detail); check the name for a typo, and the machine's resolver"
         case .connect where plan.version.value == CurlVersion.http3Only:
-            "\(said); does the server at \(origin) speak HTTP/3, and does the network allow UDP?"
+            "\(detail); does the server at \(origin) speak HTTP/3, and does the network allow UDP?"
         case .connect
-        where transfer.machine.attempts.connectionsUsed == 0 && (said.contains("bind") || said.contains("local port")):
-            "\(said); check connectionSource and localPorts"
-        case .connect: "\(said); is the server running, and is the port of \(origin) right?"
+        where transfer.machine.attempts.connectionsUsed == 0
+            && (detail.contains("bind") || detail.contains("local port")):
+            "\(detail); check connectionSource and localPorts"
+        case .connect where unixSocket != nil:
+            "nothing listens on the Unix domain socket \"\(unixSocket ?? "")\"; is the server running, and is this its path?"
+        case .connect: "\(detail); is the server running, and is the port of \(origin) right?"
         case .timeout(.connect):
-            "no connection to \(origin) within \(plan.connectTimeout) ms (\(said)); raise connectTimeout, or check "
+            "no connection to \(origin) within \(plan.connectTimeout) ms (\(detail)); raise connectTimeout, or check "
                 + "whether a firewall drops the packets"
         case .timeout: "not done within \(plan.timeout) ms, \(place(of: transfer)); raise timeout"
-        case .tls(let reason): TLSFault.message(reason, said: said, transfer: transfer)
-        case .connectionLost: "\(said), \(place(of: transfer))"
-        case .protocolViolation: "the server violated HTTP: \(said), \(place(of: transfer))"
-        default: said
+        case .tls(let reason): TLSFault.message(reason, detail: detail, transfer: transfer)
+        case .connectionLost: "\(detail), \(place(of: transfer))"
+        case .protocolViolation: "the server violated HTTP: \(detail), \(place(of: transfer))"
+        default: detail
         }
     }
 

@@ -111,7 +111,7 @@ struct EngineOptions: Sendable {
             }
             guard Self.canBind(to: address) else {
                 throw .invalidRequest(
-                    "connectionSource: \(address) is not an address of this machine (\(SystemError().text))"
+                    "connectionSource: \(address) is not an address of this machine (\(SystemError().text)); give one that `ip address` shows"
                 )
             }
             add("connectionSource", CURLOPT_INTERFACE, .text("host!\(address)"))
@@ -119,7 +119,7 @@ struct EngineOptions: Sendable {
         if let ports = configuration.localPorts {
             guard ports.lowerBound > 0, ports.upperBound <= 65_535 else {
                 throw .invalidRequest(
-                    "localPorts is \(ports.lowerBound)...\(ports.upperBound); ports go from 1 to 65535")
+                    "localPorts is \(ports.lowerBound)...\(ports.upperBound); give ports from 1 to 65535")
             }
             add("localPorts", CURLOPT_LOCALPORT, .number(ports.lowerBound))
             add("localPorts", CURLOPT_LOCALPORTRANGE, .number(ports.count))

@@ -2,11 +2,17 @@ import CLibcurl
 internal import HTTPCore
 import Platform
 
-/// What an engine's thread does besides transfers: connection probes and the network watch. Belongs to that thread.
+/// What an engine's thread does besides ordinary transfers: live connections, connection probes, the network watch, and
+/// the work of tenants. Belongs to that thread.
 ///
 /// Each has a descriptor of its own in the engine's epoll, so they cost transfers nothing.
 final class EngineServices {
     let probes: ProbeRunner
+    /// Runs the transfers of live connections, such as event streams. They share names, TLS sessions and cookies with
+    /// the others.
+    let live: ServiceMulti
+    private let connections: ByteConnections
+    private var tenants: [any EngineTenant] = []
     private unowned let engine: Engine
     private let network: NetworkWatch?
     private var networkObservers: [@Sendable () -> Void] = []
@@ -17,12 +23,16 @@ final class EngineServices {
     /// Whether the network has changed again since the check of the connections began.
     private var looksAgain = false
     private var hasProbeEvents = false
+    private var hasLiveEvents = false
     private var hasNetworkEvents = false
 
     init(engine: Engine, _ events: EventQueue) {
         self.engine = engine
         probes = ProbeRunner(engine: engine, events)
+        live = ServiceMulti(events, capacity: 256)
+        connections = ByteConnections(engine: engine, events)
         network = engine.configuration.watchesNetwork ? NetworkWatch() : nil
+        live.unwatched = { [unowned engine] in engine.inputEnded($0) }
         if let network { events.watch(network.descriptor, for: .readable) }
     }
 
@@ -31,19 +41,29 @@ final class EngineServices {
 
     /// When ``turn(_:)`` must be called next.
     var due: MonotonicTime {
-        hasProbeEvents || hasNetworkEvents ? MonotonicTime(nanoseconds: 0) : min(probes.due, schedule.due)
+        guard !hasProbeEvents, !hasLiveEvents, !hasNetworkEvents else { return MonotonicTime(nanoseconds: 0) }
+        let own = min(probes.due, live.due, schedule.due, connections.due)
+        return tenants.isEmpty ? own : tenants.reduce(own) { min($0, $1.due) }
+    }
+
+    /// Begins the work of a tenant.
+    func host(_ tenant: any EngineTenant) {
+        tenants.append(tenant)
+        tenant.start(connections)
     }
 
     func isDue(_ now: MonotonicTime) -> Bool { due <= now }
 
     /// Records an event on a descriptor of a service. Returns `false` for any other descriptor.
-    func noted(_ descriptor: CInt) -> Bool {
+    func noted(_ descriptor: CInt, _ events: EventQueue.Events) -> Bool {
         if descriptor == probes.descriptor {
             hasProbeEvents = true
+        } else if descriptor == live.descriptor {
+            hasLiveEvents = true
         } else if descriptor == network?.descriptor {
             hasNetworkEvents = true
         } else {
-            return false
+            return connections.noted(descriptor, events)
         }
         return true
     }
@@ -59,6 +79,10 @@ final class EngineServices {
         }
         hasProbeEvents = false
         probes.turn(now)
+        hasLiveEvents = false
+        live.turn(now) { engine.concluded($0, $1) }
+        connections.turn(now)
+        for tenant in tenants where tenant.due <= now { tenant.turn(now) }
     }
 
     /// Drops the idle connections that no longer work, then calls the observers. Connections are checked on a separate
@@ -85,9 +109,13 @@ final class EngineServices {
         for observer in networkObservers { observer() }
     }
 
-    /// Ends every probe and closes every descriptor.
+    /// Ends every probe and closes every descriptor. The transfers of live connections have ended before.
     func end() {
+        for tenant in tenants { tenant.end() }
+        tenants = []
+        connections.end()
         probes.end()
+        live.end()
         network?.end()
         networkObservers = []
     }
@@ -99,7 +127,7 @@ struct ChangeSchedule {
     /// The time without a change that ends a burst, in milliseconds.
     static let quiet: Int64 = 50
     /// The maximum time from the first change to the report, in milliseconds.
-    static let patience: Int64 = 500
+    static let longestDelay: Int64 = 500
 
     private var first: MonotonicTime?
     /// When to report; the distant future when nothing has changed.
@@ -109,6 +137,6 @@ struct ChangeSchedule {
     mutating func note(_ now: MonotonicTime) {
         let first = self.first ?? now
         self.first = first
-        due = min(now + Self.quiet, first + Self.patience)
+        due = min(now + Self.quiet, first + Self.longestDelay)
     }
 }

@@ -45,15 +45,15 @@ extension Engine {
         idleWatch.begin(now, runningCount: runningCount)
         for handle in handles.all {
             guard let transfer = handle.transfer else { continue }
-            switch transfer.machine.look(now, isThrottled: transfer.isThrottled) {
+            switch transfer.machine.checkSilence(now, isThrottled: transfer.isThrottled) {
             case .never: break
             case .again(let time): idleWatch.note(time)
             case .answer:
                 answerWithStream(transfer, handle)
-                if case .again(let time) = transfer.machine.look(now) { idleWatch.note(time) }
+                if case .again(let time) = transfer.machine.checkSilence(now) { idleWatch.note(time) }
             case .silent(let mayBeInKernel):
-                let unsent = mayBeInKernel ? sockets.unsentBytes(port: handle.localPort) : 0
-                if let time = transfer.machine.looked(unsent: unsent, now) {
+                let unsent = mayBeInKernel ? sockets.unsentBytes(port: handle.localPort) : nil
+                if let time = transfer.machine.checkedBuffer(unsent: unsent, now) {
                     idleWatch.note(time)
                 } else {
                     end(transfer, EngineFailure.idle(transfer, timings: handle.timings(of: transfer, isOver: true)))

@@ -6,15 +6,15 @@ struct ProxyFault {
     let message: String
 
     /// Finds the proxy's fault; `nil` when there is no proxy or it did not cause the failure.
-    init?(_ code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer) {
+    init?(_ code: CURLcode, detail: String, handle: EasyHandle, transfer: Transfer) {
         guard let proxy = transfer.plan.proxy else { return nil }
         let name = ProxyPolicy.url(proxy.url).description
         let answer = handle.long(CURLINFO_HTTP_CONNECTCODE)
         switch code {
         case CURLE_COULDNT_RESOLVE_PROXY:
-            message = "the name of the proxy \(name) was not found (\(said)); check the proxy setting"
+            message = "the name of the proxy \(name) was not found (\(detail)); check the proxy setting"
         case CURLE_PROXY:
-            message = "the proxy \(name) did not connect to \(transfer.target.origin): \(Self.reason(handle) ?? said)"
+            message = "the proxy \(name) did not connect to \(transfer.target.origin): \(Self.reason(handle) ?? detail)"
         case _ where answer == 407:
             message = Self.credentials(transfer)
         case _ where answer >= 300:
@@ -23,9 +23,9 @@ struct ProxyFault {
                 + "that it can reach the host and allows the port"
         // Checked after the proxy's response, because libcurl 8 also returns this code for a refused tunnel.
         case CURLE_COULDNT_CONNECT:
-            message = "the proxy \(name) cannot be reached (\(said)); is it running, and is the port right?"
-        case _ where Self.isTLS(code) && proxy.url.hasPrefix("https:") && (answer == 0 || !transfer.target.isSecure):
-            message = "TLS with the proxy \(name) failed: \(said); add its authority to tls.caFile"
+            message = "the proxy \(name) cannot be reached (\(detail)); is it running, and is the port right?"
+        case _ where Self.isTLS(code) && proxy.isSecure && Self.isOfProxy(handle, answer, transfer):
+            message = "TLS with the proxy \(name) failed: \(detail); add its authority to tls.caFile"
         default:
             return nil
         }
@@ -35,6 +35,11 @@ struct ProxyFault {
         let name = transfer.plan.proxy.map { ProxyPolicy.url($0.url).description } ?? ""
         return "the proxy \(name) requires credentials, or rejects those it got (407); put user and password into its "
             + "URL, percent-encoded: http://user:password@host:port"
+    }
+
+    /// Whether a failure of TLS is one of the handshake with the proxy, rather than with the server behind it.
+    private static func isOfProxy(_ handle: EasyHandle, _ answer: Int, _ transfer: Transfer) -> Bool {
+        handle.handshake.map(\.isWithProxy) ?? (answer == 0 || !transfer.target.isSecure)
     }
 
     private static func isTLS(_ code: CURLcode) -> Bool {

@@ -7,7 +7,7 @@ struct ResolverFault {
     let message: String
 
     /// Finds the resolver's fault; `nil` when no such resolver caused the failure.
-    init?(_ code: CURLcode, said: String, handle: EasyHandle, transfer: Transfer) {
+    init?(_ code: CURLcode, detail: String, handle: EasyHandle, transfer: Transfer) {
         let configuration = handle.engine.configuration
         guard transfer.machine.attempts.connectionsUsed == 0, transfer.plan.proxy == nil,
             configuration.nameResolver != .system

@@ -88,7 +88,7 @@ struct SocketTable {
     /// it sent on a closed one.
     private mutating func leaveIdle(_ descriptor: CInt, _ entry: inout Entry, _ events: EventQueue.Events) {
         // libcurl may have read the input since the event, while it handled another socket.
-        let (isInput, isClosed) = Self.look(at: descriptor)
+        let (isInput, isClosed) = Self.peek(at: descriptor)
         if isInput, !entry.hasInput {
             entry.hasInput = true
             inputCount += 1
@@ -103,7 +103,7 @@ struct SocketTable {
         }
     }
 
-    private static func look(at descriptor: CInt) -> (isInput: Bool, isClosed: Bool) {
+    private static func peek(at descriptor: CInt) -> (isInput: Bool, isClosed: Bool) {
         var byte: UInt8 = 0
         let count = recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT))
         if count < 0, errno == EAGAIN { return (false, false) }
@@ -114,7 +114,7 @@ struct SocketTable {
     mutating func hasUnsolicitedInput(_ descriptor: CInt) -> Bool {
         guard entries.indices.contains(Int(descriptor)) else { return false }
         forgetInput(descriptor)
-        let (isInput, isClosed) = Self.look(at: descriptor)
+        let (isInput, isClosed) = Self.peek(at: descriptor)
         return (isClosed || isInput && !entries[Int(descriptor)].isUnused) && Self.isStream(descriptor)
     }
 

@@ -5,36 +5,36 @@ internal import HTTPCore
 /// (`CURLINFO_SSL_VERIFYRESULT`) and the recorded handshake tell them apart.
 enum TLSFault {
     /// Returns the reason; `nil` when the failure is not a failure of TLS.
-    static func reason(of code: CURLcode, said: String, handle: EasyHandle) -> NetworkError.TLSFailure? {
+    static func reason(of code: CURLcode, detail: String, handle: EasyHandle) -> NetworkError.TLSFailure? {
         switch code {
-        case CURLE_SSL_INVALIDCERTSTATUS: said.contains("revocation reason") ? .revoked : .certificateStatus
+        case CURLE_SSL_INVALIDCERTSTATUS: detail.contains("revocation reason") ? .revoked : .certificateStatus
         case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR:
-            verdict(handle.long(CURLINFO_SSL_VERIFYRESULT), said)
+            verdict(handle.long(CURLINFO_SSL_VERIFYRESULT), detail)
         case CURLE_SSL_PINNEDPUBKEYNOTMATCH: .pinMismatch
         case CURLE_SSL_CERTPROBLEM, CURLE_SSL_CLIENTCERT: .clientCertificate
         case CURLE_SSL_CIPHER: .protocolVersion
         case CURLE_SSL_CACERT_BADFILE: .untrusted
         case CURLE_SSL_CONNECT_ERROR, CURLE_USE_SSL_FAILED, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
             CURLE_SSL_CRL_BADFILE:
-            broken(said, handle.handshake)
+            broken(detail, handle.handshake)
         // In TLS 1.3 the client ends its handshake before the server checks the client's certificate (RFC 8446 §4.4.2),
         // so a refusal arrives in place of the response.
         case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING, CURLE_HTTP2, CURLE_HTTP2_STREAM:
-            isAboutClient(handle.handshake) || said.contains("certificate required") ? .clientCertificate : nil
+            isAboutClient(handle.handshake) || detail.contains("certificate required") ? .clientCertificate : nil
         default: nil
         }
     }
 
     /// Converts OpenSSL's result (`X509_V_ERR_*`), or libcurl's own message about the name.
-    private static func verdict(_ result: Int, _ said: String) -> NetworkError.TLSFailure {
+    private static func verdict(_ result: Int, _ detail: String) -> NetworkError.TLSFailure {
         // libcurl checks the name itself, after the chain was verified and before it sets the verification result.
-        if said.contains("subject name") || said.contains("host name") || said.contains("hostname") {
+        if detail.contains("subject name") || detail.contains("host name") || detail.contains("hostname") {
             return .wrongHost
         }
         return switch result {
         // Over QUIC, libcurl reports a wrong name with a general message about the peer's certificate. The chain has no
         // error then.
-        case 0...1 where said.contains("peer certificate"): .wrongHost
+        case 0...1 where detail.contains("peer certificate"): .wrongHost
         case 9: .notYetValid
         case 10: .expired
         case 18: .selfSigned
@@ -44,15 +44,15 @@ enum TLSFault {
         }
     }
 
-    private static func broken(_ said: String, _ handshake: TLSHandshake?) -> NetworkError.TLSFailure {
-        if isAboutClient(handshake) || said.contains("certificate required") { return .clientCertificate }
+    private static func broken(_ detail: String, _ handshake: TLSHandshake?) -> NetworkError.TLSFailure {
+        if isAboutClient(handshake) || detail.contains("certificate required") { return .clientCertificate }
         switch handshake?.alert {
         // handshake_failure, protocol_version, insufficient_security, inappropriate_fallback.
         case 40, 70, 71, 86: return .protocolVersion
         default: break
         }
         let signs = ["unsupported protocol", "no protocols available", "protocol version", "handshake failure"]
-        return signs.contains { said.contains($0) } ? .protocolVersion : .handshake
+        return signs.contains { detail.contains($0) } ? .protocolVersion : .handshake
     }
 
     /// Whether the server asked for a certificate and then sent an alert that can be about it (RFC 8446 §6.2).
@@ -66,37 +66,37 @@ enum TLSFault {
         }
     }
 
-    static func message(_ reason: NetworkError.TLSFailure, said: String, transfer: Transfer) -> String {
+    static func message(_ reason: NetworkError.TLSFailure, detail: String, transfer: Transfer) -> String {
         let origin = transfer.target.origin
         switch reason {
         case .expired: return "the certificate of \(origin) has expired; renew it on the server"
         case .notYetValid: return "the certificate of \(origin) is not valid yet; check this machine's clock"
-        case .wrongHost: return "the certificate of \(origin) is for another host: \(said)"
+        case .wrongHost: return "the certificate of \(origin) is for another host: \(detail)"
         case .selfSigned:
-            return "the certificate of \(origin) is self-signed (\(said)); if that is intended, give it as tls.caFile"
+            return "the certificate of \(origin) is self-signed (\(detail)); if that is intended, give it as tls.caFile"
         case .untrusted:
-            return "the certificate of \(origin) is not signed by an authority that this machine trusts (\(said)); "
+            return "the certificate of \(origin) is not signed by an authority that this machine trusts (\(detail)); "
                 + "give its authority as tls.caFile"
         case .revoked:
             return
-                "the certificate of \(origin) was revoked by its authority (\(said)); replace it on the server"
+                "the certificate of \(origin) was revoked by its authority (\(detail)); replace it on the server"
         case .certificateStatus:
             return
-                "\(origin) did not prove that its certificate is not revoked (\(said)); have the server staple OCSP "
-                + "responses, or set tls.requiresOCSPStapling = false"
+                "\(origin) did not prove that its certificate is not revoked (\(detail)); have the server staple OCSP "
+                + "responses, or leave out tls.requiresOCSPStapling"
         case .pinMismatch:
             return "the public key of \(origin) matches no pin: the connection is intercepted, or the server has a new "
                 + "key and the pins (tls.pins, a domain's pins, pinnedPublicKeys) must be updated"
         case .clientCertificate:
-            return "\(origin) requires a client certificate that it trusts (\(said)); give one as "
+            return "\(origin) requires a client certificate that it trusts (\(detail)); give one as "
                 + "tls.clientCertificate, and add its authority on the server"
         case .protocolVersion:
             return
-                "this client and \(origin) share no TLS version or cipher (\(said)); check tls.minimumVersion and "
+                "this client and \(origin) share no TLS version or cipher (\(detail)); check tls.minimumVersion and "
                 + "the server's settings"
         case .handshake:
-            let hint = said.contains("wrong version number") ? "; does this port speak plain http?" : ""
-            return "the TLS handshake with \(origin) failed: \(said)\(hint)"
+            let hint = detail.contains("wrong version number") ? "; does this port speak plain http?" : ""
+            return "the TLS handshake with \(origin) failed: \(detail)\(hint)"
         }
     }
 }

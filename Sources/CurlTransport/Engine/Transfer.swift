@@ -52,7 +52,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var keepAlive: (any AnyObject & Sendable)?
     /// Receives the progress; `nil` while nobody observes it.
     @exclusivity(unchecked) var progress: (@Sendable (TransferProgress) -> Void)?
-    /// The mailbox for changes of the owner's standing; set when there is an owner.
+    /// The mailbox for changes of the owner's state; set when there is an owner.
     @exclusivity(unchecked) var mailbox: Mailbox<Engine.Command>?
 
     init(
@@ -112,6 +112,12 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         (target.isSecure || request.version == .http2PriorKnowledge) && !request.method.isIdempotent
     }
 
+    /// Sends on the connection after its upgrade; `nil` for any other request.
+    var output: ConnectionOutput? {
+        guard request.upgrades, case .source(let source)? = plan.body else { return nil }
+        return (source as? UpgradeSource)?.output
+    }
+
     /// Whether a body may follow the head. Some responses have none, even if they announce one (RFC 9112 §6.3).
     var mayHaveBody: Bool { request.method != .head && head.status != 204 && head.status != 304 }
 
@@ -156,5 +162,6 @@ extension TransferMachine.Rules {
         hasHTTPProxy = plan.proxy.map { !$0.isSOCKS } ?? false
         hasBody = plan.body != nil
         if case .source? = plan.body { readsBody = true }
+        upgrades = request.upgrades
     }
 }

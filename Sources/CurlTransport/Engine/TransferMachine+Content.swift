@@ -28,8 +28,8 @@ extension TransferMachine {
         case wait
         /// Answer the caller now; the body follows as a stream.
         case answer
-        /// Call ``look(_:isThrottled:)`` at this time.
-        case look(MonotonicTime)
+        /// Call ``checkSilence(_:isThrottled:)`` at this time.
+        case checkSilence(MonotonicTime)
         case bodyTooLarge
     }
 
@@ -41,14 +41,14 @@ extension TransferMachine {
         isDecoded = rules.decompresses && head.isCoded
         announcedBodySize = hasNoContent || isDecoded ? nil : head.contentLength
         guard !mayBeRetriedByLibcurl else { return .wait }
-        if status >= 300, rules.readsBody { stopsSending = true }
+        if status >= 300 && rules.readsBody || rules.upgrades && status != 101 { stopsSending = true }
         if head.isFollowed {
             if let announcedBodySize, announcedBodySize > Self.drainBytes { return goOnAtHead() }
             // The body is collected at first, and becomes a stream when it is too large or takes too long.
             isStream = false
             let end = now + Self.drainTime
             drainsUntil = end
-            return .look(end)
+            return .checkSilence(end)
         }
         if let announcedBodySize, announcedBodySize > rules.maxBodySize {
             isStopped = true
@@ -138,8 +138,22 @@ extension TransferMachine {
         sourceBytes += Int64(count)
     }
 
+    /// Records that nothing is sent until the server agrees to an upgrade.
+    mutating func sendingPaused() { waitsForUpgrade = rules.upgrades && status == 0 }
+
+    /// Records that the other side has ended the connection of an upgrade, also before it has answered. Returns whether
+    /// libcurl has to be told, which before 8.12 goes on while sending is paused.
+    mutating func inputEnded() -> Bool {
+        guard phase == .running, isUpgraded || waitsForUpgrade, pause == .none, !stopsSending else { return false }
+        stopsSending = true
+        return true
+    }
+
     /// Records that the body's source starts over.
-    mutating func rewound() { sourceBytes = 0 }
+    mutating func rewound() {
+        sourceBytes = 0
+        waitsForUpgrade = false
+    }
 
     // MARK: Progress
 

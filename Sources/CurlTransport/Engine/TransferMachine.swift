@@ -12,7 +12,7 @@ import Platform
 /// | `new` | with its caller | ``submitted(_:_:)`` |
 /// | `held` | suspended before it started | ``updated(_:_:isReaderBehind:)`` |
 /// | `waiting` | in the queue of its host | ``updated(_:_:isReaderBehind:)``, ``started(_:)`` |
-/// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isRefused:isMultiplexed:)``, ``receivedHeadLine(_:)``, ``receivedHead(_:_:)``, ``receivedBody(_:_:isReaderBehind:unread:coded:)``, ``look(_:isThrottled:)``, ``progressed(_:of:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isSuccess:hasHead:)`` |
+/// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isRefused:isMultiplexed:)``, ``receivedHeadLine(_:)``, ``receivedHead(_:_:)``, ``receivedBody(_:_:isReaderBehind:unread:coded:)``, ``checkSilence(_:isThrottled:)``, ``progressed(_:of:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isSuccess:hasHead:)`` |
 /// | `over` | done: all events are ignored | |
 ///
 /// ``ended()`` ends any phase and says whether the caller must still be answered. The caller of a stream was answered at
@@ -36,6 +36,8 @@ struct TransferMachine: Sendable {
         var hasBody = false
         /// Whether the body is read from a source rather than given to libcurl whole.
         var readsBody = false
+        /// Whether the connection carries another protocol after a 101.
+        var upgrades = false
 
         /// Whether libcurl may answer a response of this status by itself, so that another one follows.
         func mayBeRetriedByLibcurl(_ status: Int) -> Bool { status == 401 && mayBeChallenged || status == 407 }
@@ -86,8 +88,13 @@ struct TransferMachine: Sendable {
     var bodyByteCount: Int64 = 0
     /// Until when the body of a followed redirect is read; `nil` for any other body.
     var drainsUntil: MonotonicTime?
-    /// Whether the rest of the request body is not sent, because the status is 300 or above.
+    /// Whether the rest of the request body is not sent: the status is 300 or above, or not the one of an upgrade, or the
+    /// other side has ended an upgraded connection.
     var stopsSending = false
+    /// Whether the request for an upgrade was sent and has no answer yet.
+    var waitsForUpgrade = false
+    /// Whether the connection carries another protocol now.
+    var isUpgraded: Bool { rules.upgrades && status == 101 }
     /// How many bytes the body's source has provided so far.
     var sourceBytes: Int64 = 0
     var lastProgress: (value: TransferProgress, time: MonotonicTime)?
@@ -115,15 +122,15 @@ struct TransferMachine: Sendable {
     enum Submission: Sendable { case ignore, admit, hold, cancel }
 
     /// Records that the engine has received the transfer. Returns what to do with it.
-    mutating func submitted(_ standing: TransferState?, _ now: MonotonicTime) -> Submission {
+    mutating func submitted(_ state: TransferState?, _ now: MonotonicTime) -> Submission {
         guard phase == .new else { return .ignore }
         phase = .held
         submittedAt = now
         guard !isCancelledEarly else { return .cancel }
-        guard let standing else { return .admit }
-        guard !standing.isCancelled else { return .cancel }
-        isSuspended = standing.isSuspended
-        priority = max(standing.priority, priority)
+        guard let state else { return .admit }
+        guard !state.isCancelled else { return .cancel }
+        isSuspended = state.isSuspended
+        priority = max(state.priority, priority)
         return isSuspended ? .hold : .admit
     }
 
@@ -202,19 +209,19 @@ struct TransferMachine: Sendable {
 
     var pause: Pause { isSuspended ? .all : isPaused ? .receiving : .none }
 
-    /// Records a change of the owner's standing, the reader's position or the source's state. Returns what to do.
+    /// Records a change of the owner's state, the reader's position or the source's state. Returns what to do.
     mutating func updated(
-        _ standing: TransferState?, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool
+        _ state: TransferState?, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool
     ) -> Update {
-        // For a new transfer, the standing is read when it is submitted.
-        guard phase != .over, phase != .new || standing?.isCancelled == true else { return .nothing }
+        // For a new transfer, the owner's state is read when it is submitted.
+        guard phase != .over, phase != .new || state?.isCancelled == true else { return .nothing }
         let before = priority
-        if let standing {
-            if standing.isCancelled { return .cancel }
-            priority = max(standing.priority, priority)
+        if let state {
+            if state.isCancelled { return .cancel }
+            priority = max(state.priority, priority)
         }
         let wasStill = isSuspended || isPaused
-        isSuspended = standing?.isSuspended ?? false
+        isSuspended = state?.isSuspended ?? false
         switch phase {
         case .held: return isSuspended ? .nothing : .admit
         case .waiting where isSuspended:
@@ -281,11 +288,11 @@ struct TransferMachine: Sendable {
 
     // MARK: Silence
 
-    enum Look: Hashable, Sendable {
+    enum SilenceCheck: Hashable, Sendable {
         case never
         case again(MonotonicTime)
         /// Nothing has moved for too long. With `inKernel`, the kernel may still be sending the end of the request body
-        /// from its buffer, which libcurl cannot see. Then ``looked(unsent:_:)`` decides.
+        /// from its buffer, which libcurl cannot see. Then ``checkedBuffer(unsent:_:)`` decides.
         case silent(inKernel: Bool)
         /// The time for the body of a redirect is over: answer the caller now.
         case answer
@@ -295,8 +302,9 @@ struct TransferMachine: Sendable {
     /// timeout applies instead; while the engine pauses the transfer, neither applies.
     ///
     /// - Parameter isThrottled: Whether it waits for a rate limit.
-    mutating func look(_ now: MonotonicTime, isThrottled: Bool = false) -> Look {
-        guard phase == .running else { return .never }
+    mutating func checkSilence(_ now: MonotonicTime, isThrottled: Bool = false) -> SilenceCheck {
+        // After an upgrade, silence is the business of the other protocol.
+        guard phase == .running, !isUpgraded else { return .never }
         let isStill = pause != .none || isThrottled
         if let end = drainsUntil {
             if isStill {
@@ -315,11 +323,13 @@ struct TransferMachine: Sendable {
         return .again(min(next, drainsUntil ?? next))
     }
 
-    /// Checks whether bytes of a transfer that seems silent leave the kernel's send buffer. Returns when to check again;
-    /// `nil` when nothing moves there either.
-    mutating func looked(unsent: Int, _ now: MonotonicTime) -> MonotonicTime? {
-        defer { unsentBytes = unsent }
-        guard unsent > 0, unsent != unsentBytes else { return nil }
+    /// Checks whether bytes of a transfer that seems silent have left the kernel's send buffer since the last check, the
+    /// last ones of them too. Returns when to check again; `nil` when nothing moves there either.
+    ///
+    /// - Parameter unsent: The bytes in the buffer; `nil` when the kernel sends nothing of this transfer any more.
+    mutating func checkedBuffer(unsent: Int?, _ now: MonotonicTime) -> MonotonicTime? {
+        defer { unsentBytes = unsent ?? 0 }
+        guard let unsent, unsent != unsentBytes else { return nil }
         lastActivity = now
         return now + rules.idleTimeout
     }

@@ -38,6 +38,8 @@ struct TransferPlan: Sendable {
     var maxSendRate: Int64?
     /// Whether the transfer has rates of its own.
     var isLimited: Bool { maxReceiveRate != nil || maxSendRate != nil }
+    /// Whether it runs in the multi handle of live connections, which have no limits (``EngineServices/live``).
+    var isLive = false
     /// Whether the handle has to be reset afterwards, because of options that it does not track.
     var needsReset: Bool
 
@@ -66,6 +68,7 @@ struct TransferSettings: Sendable {
     private let pins: String?
     private let maxReceiveRate: Int64?
     private let maxSendRate: Int64?
+    private let isLive: Bool
     private let needsReset: Bool
 
     /// - Throws: ``NetworkError/Kind/invalidRequest`` with the name of the setting.
@@ -74,7 +77,7 @@ struct TransferSettings: Sendable {
         connectTimeout = try RequestCheck.milliseconds(request.connectTimeout, "connectTimeout")
         idleTimeout = try RequestCheck.milliseconds(request.idleTimeout, "idleTimeout")
         if let size = request.maxBodySize, size < 0 {
-            throw .invalidRequest("maxBodySize is \(size); it cannot be negative")
+            throw .invalidRequest("maxBodySize is \(size); give 0 or more")
         }
         maxBodySize = request.maxBodySize ?? (request.streamsBody ? .max : nil)
         try RequestCheck.credentials(request.authentication)
@@ -87,6 +90,7 @@ struct TransferSettings: Sendable {
         pins =
             request.pinnedPublicKeys.isEmpty
             ? nil : try TLSMaterial.joined(request.pinnedPublicKeys, "pinnedPublicKeys")
+        isLive = request.isLive
         needsReset = RequestCheck.needsReset(request)
     }
 
@@ -98,6 +102,7 @@ struct TransferSettings: Sendable {
         if let maxConnectionsPerHost { plan.maxConnectionsPerHost = maxConnectionsPerHost }
         if let pins { plan.pins = pins }
         (plan.maxReceiveRate, plan.maxSendRate) = (maxReceiveRate, maxSendRate)
+        plan.isLive = isLive
         plan.needsReset = needsReset
     }
 }

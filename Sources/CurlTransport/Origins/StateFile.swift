@@ -38,7 +38,8 @@ final class StateFile: Sendable {
             data = try Data(contentsOf: URL(filePath: path))
         } catch {
             throw NetworkError(
-                .invalidRequest, message: "\(setting): the file \"\(path)\" cannot be read", underlying: error)
+                .invalidRequest, message: "\(setting): the file \"\(path)\" cannot be read; name another, or set .off",
+                underlying: error)
         }
         guard data.count < 16 << 20, let text = String(data: data, encoding: .utf8), !text.utf8.contains(0) else {
             throw refusal("is not UTF-8 text of less than 16 MiB")

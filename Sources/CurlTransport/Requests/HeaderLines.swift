@@ -168,14 +168,11 @@ final class HeaderLines: Sendable {
                 "the header name \"\(visible(field.name))\" is not a token (RFC 9110 §5.1); letters, digits and "
                     + "!#$%&'*+-.^_`|~ are allowed")
         }
-        guard let value = field.value, !value.utf8.allSatisfy(isAllowedInValue) else { return }
+        guard let value = field.value, !value.utf8.isFieldValue else { return }
         throw .invalidRequest(
             "the value of the header \"\(field.name)\" holds a control character (CR, LF and NUL are never sent); "
                 + "remove or encode it")
     }
-
-    /// Whether RFC 9110 §5.5 allows a byte in a field value.
-    static func isAllowedInValue(_ byte: UInt8) -> Bool { byte >= 0x20 && byte != 0x7F || byte == 0x09 }
 
     private static func checkContentLength(_ value: String?, body: PreparedBody?) throws(NetworkError) {
         guard let value, let length = body?.length ?? (body == nil ? 0 : nil), value != "\(length)" else { return }

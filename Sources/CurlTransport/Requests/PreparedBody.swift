@@ -112,7 +112,7 @@ extension PreparedBody.Part {
         guard !name.utf8.contains(0), fileName?.utf8.contains(0) != true else {
             throw .invalidRequest("the name of an upload holds a NUL character; remove it")
         }
-        if let contentType, !contentType.utf8.allSatisfy(HeaderLines.isAllowedInValue) {
+        if let contentType, !contentType.utf8.isFieldValue {
             throw .invalidRequest("the media type of the upload \"\(file.name)\" holds control characters; remove them")
         }
         let source: any BodySource =

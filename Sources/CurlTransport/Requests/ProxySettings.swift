@@ -8,6 +8,8 @@ struct ProxySettings: Sendable {
         /// The value of `CURLOPT_PROXY`.
         let url: String
         let isSOCKS: Bool
+        /// Whether the connection to the proxy is one of TLS.
+        let isSecure: Bool
     }
 
     private let http: Proxy?
@@ -76,7 +78,7 @@ struct ProxySettings: Sendable {
                 "\(place) has a control character, such as %0A, in its user or password, so libcurl "
                     + "would ignore the proxy; remove the character")
         }
-        return Proxy(url: url, isSOCKS: scheme.hasPrefix("socks"))
+        return Proxy(url: url, isSOCKS: scheme.hasPrefix("socks"), isSecure: scheme == "https")
     }
 
     /// Whether user and password contain no control character after percent-decoding. libcurl 7.88 silently ignores a

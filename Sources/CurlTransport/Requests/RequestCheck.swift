@@ -33,7 +33,7 @@ enum RequestCheck {
             case .basic, .digest, .any: true
             }
         return hasCredentials || request.version == .http2PriorKnowledge || request.unixSocketPath != nil
-            || request.trailers != nil
+            || request.trailers != nil || request.upgrades
     }
 
     /// Checks the credentials, which become part of header fields: Digest sends the user name unencoded.
@@ -62,13 +62,13 @@ enum RequestCheck {
     }
 
     static func tooFewConnections(_ limit: Int) -> NetworkError {
-        .invalidRequest("maxConnectionsPerHost is \(limit); it must be at least 1")
+        .invalidRequest("maxConnectionsPerHost is \(limit); give 1 or more")
     }
 
     static func milliseconds(_ duration: Duration?, _ name: String) throws(NetworkError) -> Int64? {
         guard let duration else { return nil }
         guard duration > .zero else {
-            throw .invalidRequest("\(name) is \(duration); it must be longer than 0")
+            throw .invalidRequest("\(name) is \(duration); give more than 0")
         }
         return duration.roundedUpMilliseconds
     }
@@ -91,10 +91,10 @@ extension EngineConfiguration {
             ("maxConnectionsPerHost", maxConnectionsPerHost), ("maxConnections", maxConnections ?? 1),
             ("maxIdleConnections", maxIdleConnections), ("maxDecompressionRatio", maxDecompressionRatio),
         ] where number < 1 {
-            throw .invalidRequest("\(name) is \(number); it must be at least 1")
+            throw .invalidRequest("\(name) is \(number); give 1 or more")
         }
-        guard maxBodySize >= 0 else { throw .invalidRequest("maxBodySize is \(maxBodySize); it must not be negative") }
-        if let userAgent, !userAgent.utf8.allSatisfy(HeaderLines.isAllowedInValue) {
+        guard maxBodySize >= 0 else { throw .invalidRequest("maxBodySize is \(maxBodySize); give 0 or more") }
+        if let userAgent, !userAgent.utf8.isFieldValue {
             throw .invalidRequest("userAgent holds a control character; remove it")
         }
         try RequestCheck.rate(maxReceiveRate, "maxReceiveRate")
@@ -105,10 +105,10 @@ extension EngineConfiguration {
                 "unixSocketPath and blocksPrivateAddresses exclude each other; remove one of them")
         }
         for rule in connectTo where rule.filter({ $0 == ":" }).count < 3 {
-            throw .invalidRequest("connectTo \"\(rule)\" is not of the form HOST1:PORT1:HOST2:PORT2")
+            throw .invalidRequest("connectTo \"\(rule)\" cannot be used; write HOST1:PORT1:HOST2:PORT2")
         }
         for (host, address) in resolve where host.split(separator: ":").count < 2 || address.isEmpty {
-            throw .invalidRequest("resolve \"\(host)\": \"\(address)\" is not of the form \"host:port\": \"address\"")
+            throw .invalidRequest("resolve has \"\(host)\": \"\(address)\"; write \"host:port\": \"address\"")
         }
     }
 }

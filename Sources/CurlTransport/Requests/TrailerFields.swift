@@ -34,7 +34,7 @@ enum TrailerFields {
             throw NetworkError(
                 .unsupported,
                 message:
-                    "trailers of a request need HTTP/1.1: libcurl sends none over HTTP/2; use version .automatic or .http1"
+                    "trailers of a request need HTTP/1.1: libcurl sends none over HTTP/2; leave out version = .http2PriorKnowledge"
             )
         }
         switch request.authentication {
@@ -55,7 +55,7 @@ enum TrailerFields {
         var list: UnsafeMutablePointer<curl_slist>?
         for field in trailers.fields.fields {
             guard let value = field.value else { continue }
-            guard announced.contains(field.name.lowercased()), value.utf8.allSatisfy(HeaderLines.isAllowedInValue)
+            guard announced.contains(field.name.lowercased()), value.utf8.isFieldValue
             else {
                 curl_slist_free_all(list)
                 throw NetworkError(

@@ -2,11 +2,11 @@ package import HTTPCore
 
 /// The owner of a transfer: the engine's view of a call.
 ///
-/// Its state may change at any time and on any thread. The engine reads ``standing`` when a transfer is submitted and
+/// Its state may change at any time and on any thread. The engine reads ``transferState`` when a transfer is submitted and
 /// after each notification. It reads the current state, because notifications may arrive out of order.
 package protocol TransferOwner: AnyObject, Sendable {
     /// The current state: whether the owner is cancelled or suspended, and its priority.
-    var standing: TransferState { get }
+    var transferState: TransferState { get }
 
     /// Receives a transfer's progress, on the engine's thread; `nil` while nobody observes it. It is read again after each
     /// notification until it is there.
@@ -16,7 +16,10 @@ package protocol TransferOwner: AnyObject, Sendable {
     /// observes it.
     var bodyHandler: BodyHandler? { get }
 
-    /// Notifies a transfer of every change of ``standing`` from now on.
+    /// Whether somebody looks at the owner, so that responses describe their connection.
+    var isObserved: Bool { get }
+
+    /// Notifies a transfer of every change of ``transferState`` from now on.
     func attach(_ listener: any TransferListener)
 
     /// Ends the notifications that ``attach(_:)`` began.
@@ -26,6 +29,9 @@ package protocol TransferOwner: AnyObject, Sendable {
 extension TransferOwner {
     /// Default `nil`.
     package var bodyHandler: BodyHandler? { nil }
+
+    /// Default `false`.
+    package var isObserved: Bool { false }
 }
 
 /// Receives an event for every read of a body that is sent in pieces.
@@ -62,6 +68,6 @@ package struct TransferState: Hashable, Sendable {
 
 /// A transfer that observes its owner.
 package protocol TransferListener: AnyObject, Sendable {
-    /// Called when the owner's standing has changed, on the thread that changed it.
+    /// Called when the owner's state has changed, on the thread that changed it.
     func stateDidChange()
 }

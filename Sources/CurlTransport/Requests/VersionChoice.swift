@@ -30,7 +30,8 @@ final class VersionChoice: Sendable {
             if configuration.unixSocketPath != nil { throw Self.excluded("unixSocketPath") }
             if let newest = configuration.tls.maximumVersion, newest < .v1_3 {
                 throw .invalidRequest(
-                    "version = .http3Only needs TLS 1.3, and tls.maximumVersion is \(newest.rawValue)")
+                    "version = .http3Only needs TLS 1.3, and tls.maximumVersion is \(newest.rawValue); raise it, or use .automatic"
+                )
             }
         }
     }
@@ -67,7 +68,8 @@ final class VersionChoice: Sendable {
         case .http3Only:
             try Self.check(policy)
             guard target.isSecure else {
-                throw .invalidRequest("version = .http3Only needs an https URL; \(target.origin) is not one")
+                throw .invalidRequest(
+                    "version = .http3Only needs an https URL, and \(target.origin) is not one; use .automatic for it")
             }
             if proxy != nil { throw Self.excluded("a proxy") }
             if unixSocket { throw Self.excluded("unixSocketPath") }
@@ -106,7 +108,7 @@ final class VersionChoice: Sendable {
             .unsupported,
             message:
                 "version = .\(policy) needs a libcurl that was built with HTTP/3 (ngtcp2 or quiche), and this one, "
-                + "\(LibcurlInfo.current.version), was not; use .automatic, or load another libcurl")
+                + "\(LibcurlInfo.current.version), was not; leave it out, or load another libcurl")
     }
 
     private static func excluded(_ other: String) -> NetworkError {

@@ -10,7 +10,8 @@ extension EngineConfiguration {
         /// Cookies are kept as long as the manager lives.
         case memory
         /// Cookies are kept in memory; those with an expiry date are also kept in this file, in Netscape's format. Session
-        /// cookies, which have no expiry date, end with the manager (RFC 6265 §5.3).
+        /// cookies, which have no expiry date, end with the manager (RFC 6265 §5.3), unless
+        /// ``EngineConfiguration/keepsSessionCookies`` is set.
         ///
         /// The file is read on the caller's thread when the manager is made. Changes are written on a separate thread, and no
         /// response waits for them. The first change is written at once, later ones together, at most once a second. Each

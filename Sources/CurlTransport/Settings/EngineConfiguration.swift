@@ -50,6 +50,9 @@ public struct EngineConfiguration: Sendable {
     public var tls = TLSConfiguration()
     /// Whether cookies are stored and sent back (RFC 6265). Default ``EngineConfiguration/CookiePolicy/off``.
     public var cookies = CookiePolicy.off
+    /// Whether the cookie file also keeps session cookies, which have no expiry date, as the file of `curl --cookie-jar`
+    /// does. For programs that run once for each request. Default `false`: session cookies end with the manager.
+    public var keepsSessionCookies = false
     /// Whether connections to addresses outside the public internet are refused: private, loopback, link-local, cloud
     /// metadata and the others of ``NetworkError/AddressRule``. Default `false`.
     ///
@@ -125,11 +128,15 @@ package struct EngineGauges: Hashable, Sendable {
     public var sockets: Int
     /// Whether the engine's thread is running.
     public var isRunning: Bool
+    /// The transfers that run.
+    public var transfers = 0
+    /// The transfers that wait for a free connection.
+    public var waiting = 0
 }
 
 extension EngineConfiguration {
     /// Reports a warning.
-    func warn(_ message: String) {
+    package func warn(_ message: String) {
         if let warningHandler { return warningHandler(message) }
         let line = Array("LATNetworking: \(message)\n".utf8)
         // A single write keeps lines of several threads apart. Failure is ignored: standard error may be closed.

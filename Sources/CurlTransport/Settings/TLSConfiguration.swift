@@ -16,8 +16,9 @@ public struct TLSConfiguration: Hashable, Sendable {
     /// A PEM file of trusted certificates, in place of the system's (`CURLOPT_CAINFO`). Default `nil`.
     ///
     /// The file is read and parsed once per manager, and so are the system's certificates. If the file has changed when a
-    /// connection is opened, it is read again in the background and its new content is used for later connections. If it has
-    /// become unusable, ``EngineConfiguration/warningHandler`` is called, and the certificates read before remain in use.
+    /// connection is opened, its new content counts for that connection; a file of more than 64 KiB is read in the background
+    /// and counts for later ones. If it has become unusable, ``EngineConfiguration/warningHandler`` is called, and the
+    /// certificates read before remain in use.
     public var caFile: String?
     /// Trusted certificates in PEM, in place of the system's (`CURLOPT_CAINFO_BLOB`). They are added to ``caFile``.
     /// Default `nil`.
@@ -30,6 +31,10 @@ public struct TLSConfiguration: Hashable, Sendable {
     /// addition to the verification of certificates, and also when that is disabled.
     public var pins: [String: [String]] = [:]
     /// The certificate that the client sends to a server that requests one. Default `nil`.
+    ///
+    /// When its files have changed, requests made afterwards open new connections with the new certificate; transfers that
+    /// run go on. If a file has become unusable, ``EngineConfiguration/warningHandler`` is called, and the certificate read
+    /// before remains in use.
     public var clientCertificate: ClientCertificate?
     /// The oldest version that is offered (`CURLOPT_SSLVERSION`). Default ``TLSVersion/v1_2``; older ones are
     /// deprecated (RFC 8996) and not available.

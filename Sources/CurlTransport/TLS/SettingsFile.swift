@@ -53,7 +53,7 @@ struct SettingsFile {
 struct FileStamp: Equatable {
     private let device: UInt64
     private let inode: UInt64
-    private let size: Int64
+    let size: Int64
     /// Nanoseconds since 1970.
     private let modified: Int
     private let changed: Int

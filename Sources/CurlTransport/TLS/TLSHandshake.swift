@@ -12,8 +12,10 @@ final class TLSHandshake {
 
     private let library: UnsafePointer<lat_openssl>
     private let target: Target?
-    /// The URL of the proxy; `nil` for none.
+    /// The URL of the HTTPS proxy that is the peer; `nil` for the server of the URL.
     private let proxy: String?
+    /// Whether the peer is the HTTPS proxy.
+    var isWithProxy: Bool { proxy != nil }
     private let keyLog: TLSKeyLogFile?
     private let trust: CertificateStore?
     /// The cache of sessions; `nil` when sessions are not reused.
@@ -24,7 +26,7 @@ final class TLSHandshake {
     ///
     /// - Parameters:
     ///   - target: The URL of the request.
-    ///   - proxy: The URL of the proxy; `nil` for none.
+    ///   - proxy: The URL of the HTTPS proxy that is the peer; `nil` for the server of the URL.
     ///   - trust: The trusted certificates; `nil` when the server's certificate is not verified.
     /// - Returns: `nil` without memory; the context is then unusable.
     init?(
@@ -103,12 +105,12 @@ final class TLSHandshake {
 
     fileprivate func log(_ line: UnsafePointer<CChar>) { keyLog?.append(line) }
 
-    /// The peer of a handshake: the server of the URL, or its HTTPS proxy. For an `http` URL it is always the proxy;
-    /// otherwise the SNI name tells them apart. Sessions of QUIC and TCP are kept apart; a QUIC connection has no BIO.
+    /// The peer of a handshake: the server of the URL, or its HTTPS proxy. Sessions of QUIC and TCP are kept apart; a QUIC
+    /// connection has no BIO.
     private func peer(_ ssl: UnsafeMutableRawPointer) -> TLSSessions.Peer {
         // TLSEXT_NAMETYPE_host_name
         let name = library.pointee.SSL_get_servername(ssl, 0).map { String(cString: $0) } ?? ""
-        if let proxy, let target, !target.isSecure || !name.isEmpty && name != target.host { return "\(proxy) \(name)" }
+        if let proxy { return "\(proxy) \(name)" }
         return "\(target?.origin ?? "") \(name)\(library.pointee.SSL_get_rbio(ssl) == nil ? " QUIC" : "")"
     }
 }

@@ -15,6 +15,8 @@ final class TLSMaterial: Sendable {
     let authorities: Data?
     let keyLog: TLSKeyLogFile?
     let identity: Identity?
+    /// The files of ``identity``; `nil` without one.
+    let identityFiles: IdentityFiles?
     /// The value of `CURLOPT_SSLVERSION`.
     let versions: Int
     /// Distinguishes the settings of an engine. The engine's own have the number 0.
@@ -44,7 +46,8 @@ final class TLSMaterial: Sendable {
         if let maximum, maximum < configuration.minimumVersion {
             throw .invalidRequest(
                 "tls.maximumVersion is \(maximum.rawValue), older than tls.minimumVersion, "
-                    + "\(configuration.minimumVersion.rawValue); no version is left")
+                    + "\(configuration.minimumVersion.rawValue); no version is left, so raise the one or lower the other"
+            )
         }
         versions = Self.code(configuration.minimumVersion) | (maximum.map(Self.code) ?? 0) << 16
         pinsByHost = try Self.pins(configuration.pins)
@@ -62,11 +65,9 @@ final class TLSMaterial: Sendable {
             authorities = try Self.authorities(configuration)
         }
         if let base, configuration.clientCertificate == known?.clientCertificate {
-            identity = base.identity
+            (identity, identityFiles) = (base.identity, base.identityFiles)
         } else {
-            identity = try configuration.clientCertificate.map { certificate throws(NetworkError) in
-                try Self.identity(certificate)
-            }
+            (identity, identityFiles) = try Self.identity(configuration)
         }
         if let base {
             keyLog = base.keyLog
@@ -74,6 +75,18 @@ final class TLSMaterial: Sendable {
             keyLog = try TLSKeyLogFile.opened(for: configuration.keyLog, warn: warn)
         }
         number = base == nil ? 0 : Self.count.add(1, ordering: .relaxed).newValue
+    }
+
+    /// Makes the same settings with the client certificate as its files are now.
+    ///
+    /// - Throws: As the other initializer does.
+    init(renewing old: TLSMaterial) throws(NetworkError) {
+        configuration = old.configuration
+        versions = old.versions
+        pinsByHost = old.pinsByHost
+        (trust, authorities, keyLog) = (old.trust, old.authorities, old.keyLog)
+        (identity, identityFiles) = try Self.identity(configuration)
+        number = Self.count.add(1, ordering: .relaxed).newValue
     }
 
     /// Whether handshakes resume earlier sessions. Only a full handshake brings a stapled OCSP response.
@@ -142,10 +155,14 @@ final class TLSMaterial: Sendable {
 
     private static func checkCiphers(_ configuration: TLSConfiguration) throws(NetworkError) {
         if let list = configuration.cipherList, OpenSSL.knows(cipherList: list) == false || list.isEmpty {
-            throw .invalidRequest("tls.cipherList \"\(list)\" names no TLS 1.2 cipher that OpenSSL knows")
+            throw .invalidRequest(
+                "tls.cipherList \"\(list)\" names no TLS 1.2 cipher that OpenSSL knows; `openssl ciphers -s -tls1_2` lists them"
+            )
         }
         if let suites = configuration.cipherSuites, OpenSSL.knows(cipherSuites: suites) == false || suites.isEmpty {
-            throw .invalidRequest("tls.cipherSuites \"\(suites)\" names an unknown TLS 1.3 cipher suite")
+            throw .invalidRequest(
+                "tls.cipherSuites \"\(suites)\" names an unknown TLS 1.3 cipher suite; `openssl ciphers -s -tls1_3` lists them"
+            )
         }
     }
 
@@ -180,22 +197,28 @@ final class TLSMaterial: Sendable {
         return pem + Data("\n".utf8) + file
     }
 
-    private static func identity(_ certificate: ClientCertificate) throws(NetworkError) -> Identity {
+    private static func identity(
+        _ configuration: TLSConfiguration
+    ) throws(NetworkError) -> (Identity?, IdentityFiles?) {
         let place = "tls.clientCertificate"
-        switch certificate {
+        switch configuration.clientCertificate {
+        case nil: return (nil, nil)
         case .pkcs12(let path, let password):
-            let data = try read(path, place)
+            let file = try SettingsFile(path, setting: place)
             try check("\(place) \"\(path)\"") { () throws(CertificateFile.Problem) in
-                try CertificateFile.checkPKCS12(data, password: password)
+                try CertificateFile.checkPKCS12(file.data, password: password)
             }
-            return .pkcs12(data, password: password)
+            return (.pkcs12(file.data, password: password), IdentityFiles([(path, file)]))
         case .pem(let certificatePath, let keyPath, let password):
-            let certificate = try read(certificatePath, place)
-            let key = try read(keyPath, "\(place), key")
+            let certificate = try SettingsFile(certificatePath, setting: place)
+            let key = try SettingsFile(keyPath, setting: "\(place), key")
             try check("\(place) \"\(certificatePath)\" (key \"\(keyPath)\")") { () throws(CertificateFile.Problem) in
-                try CertificateFile.checkPEM(certificate: certificate, key: key, password: password)
+                try CertificateFile.checkPEM(certificate: certificate.data, key: key.data, password: password)
             }
-            return .pem(certificate: certificate, key: key, password: password)
+            return (
+                .pem(certificate: certificate.data, key: key.data, password: password),
+                IdentityFiles([(certificatePath, certificate), (keyPath, key)])
+            )
         }
     }
 
@@ -214,11 +237,42 @@ final class TLSMaterial: Sendable {
     }
 }
 
+/// The files of a client certificate, and their stamps when they were last read.
+final class IdentityFiles: Sendable {
+    private let paths: [String]
+    private let stamps: Mutex<[FileStamp]>
+
+    init(_ files: [(path: String, file: SettingsFile)]) {
+        // The paths are made absolute, because the process may change its working directory.
+        paths = files.map {
+            $0.path.hasPrefix("/") ? $0.path : "\(FileManager.default.currentDirectoryPath)/\($0.path)"
+        }
+        stamps = Mutex(files.map(\.file.stamp))
+    }
+
+    /// Whether a file has changed since the last call. A file that is missing while it is being replaced has not.
+    func haveChanged() -> Bool {
+        let now = paths.compactMap(FileStamp.init(path:))
+        return stamps.withLock { stamps in
+            guard now.count == paths.count, now != stamps else { return false }
+            stamps = now
+            return true
+        }
+    }
+}
+
 /// The checked TLS settings of an engine: its own, and those of requests that have some.
 final class TLSMaterials: Sendable {
+    private struct State {
+        /// The engine's own settings with the client certificate as it was last read.
+        var own: TLSMaterial
+        var ofRequests: [HTTPRequest.TLS: TLSMaterial] = [:]
+    }
+
+    /// The engine's own settings as they were when it was made.
     let own: TLSMaterial
     private let warn: @Sendable (String) -> Void
-    private let ofRequests = Mutex<[HTTPRequest.TLS: TLSMaterial]>([:])
+    private let state: Mutex<State>
 
     /// The largest number of requests' settings that are kept. Beyond that they are read anew.
     static let limit = 64
@@ -226,14 +280,25 @@ final class TLSMaterials: Sendable {
     init(_ own: TLSMaterial, warn: @escaping @Sendable (String) -> Void) {
         self.own = own
         self.warn = warn
+        state = Mutex(State(own: own))
     }
 
-    /// Returns the settings of a request, read and checked at their first use; `nil` for the engine's own.
+    /// Returns the settings of a request, read and checked at their first use, and again when the files of the client
+    /// certificate have changed; `nil` for the engine's own.
     ///
-    /// - Throws: as ``TLSMaterial/init(_:over:warn:)``, with the place of the settings.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, and the row that has it.
     func material(for tls: HTTPRequest.TLS?) throws(NetworkError) -> TLSMaterial? {
-        guard let tls, !tls.isEmpty else { return nil }
-        if let known = ofRequests.withLock({ $0[tls] }) { return known }
+        let own = own.identityFiles == nil ? own : currentOwn()
+        guard let tls, !tls.isEmpty else { return own === self.own ? nil : own }
+        let known = state.withLock { $0.ofRequests[tls] }
+        if let known {
+            guard let files = known.identityFiles, files !== own.identityFiles, files.haveChanged() else {
+                return known
+            }
+            guard let new = renewed(known) else { return known }
+            state.withLock { $0.ofRequests[tls] = new }
+            return new
+        }
         var configuration = own.configuration
         if let file = tls.caFile { (configuration.caFile, configuration.caData) = (file, nil) }
         if let certificate = tls.clientCertificate { configuration.clientCertificate = certificate }
@@ -245,12 +310,34 @@ final class TLSMaterials: Sendable {
             guard let place = tls.place else { throw error }
             throw NetworkError(error.kind, message: "\(error.message) (\(place))")
         }
-        return ofRequests.withLock { all in
+        return state.withLock { state in
             // Another thread may have been faster.
-            if let known = all[tls] { return known }
-            if all.count >= Self.limit { all = [:] }
-            all[tls] = material
+            if let known = state.ofRequests[tls] { return known }
+            if state.ofRequests.count >= Self.limit { state.ofRequests = [:] }
+            state.ofRequests[tls] = material
             return material
+        }
+    }
+
+    /// The engine's own settings, read again if the files of the client certificate have changed.
+    private func currentOwn() -> TLSMaterial {
+        let known = state.withLock(\.own)
+        guard known.identityFiles?.haveChanged() == true, let new = renewed(known) else { return known }
+        state.withLock { state in
+            state.own = new
+            // Requests without a certificate of their own send this one.
+            state.ofRequests = state.ofRequests.filter { $0.value.identityFiles !== known.identityFiles }
+        }
+        return new
+    }
+
+    /// The same settings with the client certificate as it is now; `nil`, with a warning, when it is unusable.
+    private func renewed(_ material: TLSMaterial) -> TLSMaterial? {
+        do throws(NetworkError) {
+            return try TLSMaterial(renewing: material)
+        } catch {
+            warn("\(error.message); the client certificate that was read before remains in use")
+            return nil
         }
     }
 }

@@ -24,6 +24,8 @@ final class TrustStore: Sendable {
     private let folder: String?
     private let warn: @Sendable (String) -> Void
     private let state = Mutex(State())
+    /// The largest changed file that is read before the connection goes on. Larger ones are read in the background.
+    private static let sizeReadAtOnce: Int64 = 64 << 10
 
     /// Reads the configuration's authorities. If it has none, ``prepare()`` reads the system's later.
     ///
@@ -50,8 +52,9 @@ final class TrustStore: Sendable {
 
     /// Returns the store for a connection that is about to be opened.
     ///
-    /// A call of `stat` shows whether the file has changed. A changed file is read on another thread, so that a slow
-    /// disk or a long file delays no transfer, and is used for connections opened afterwards.
+    /// A call of `stat` shows whether the file has changed. A changed file of the app is read at once and counts for this
+    /// connection. The system's, or a long one, is read on another thread, so that parsing it delays no transfer, and is
+    /// used for connections opened afterwards.
     func storeForConnection() -> CertificateStore? {
         let now = file.flatMap(FileStamp.init(path:))
         let (store, hasChanged) = state.withLock { state in
@@ -59,8 +62,13 @@ final class TrustStore: Sendable {
             state.isReading = true
             return (state.store, true)
         }
-        if hasChanged { Task.detached { self.readAgain() } }
-        return store ?? prepare()
+        guard hasChanged, let now else { return store ?? prepare() }
+        if isOwn, now.size <= Self.sizeReadAtOnce {
+            readAgain()
+            return state.withLock(\.store)
+        }
+        Task.detached { self.readAgain() }
+        return store
     }
 
     /// Parses the system's certificates unless they are parsed already. An early call saves the engine's thread that work.

@@ -1,4 +1,5 @@
-/// An absolute http or https URL, split into the parts that a table checks (RFC 3986 §3).
+/// An absolute http or https URL, split into the parts that a table checks (RFC 3986 §3). Those of WebSockets, ws and wss,
+/// count as these.
 package struct HTTPAddress: Hashable, Sendable {
     /// The scheme in lower case.
     package var scheme: String
@@ -29,7 +30,9 @@ package struct HTTPAddress: Hashable, Sendable {
         guard let separator = text.firstRange(of: "://"), Self.isScheme(text[..<separator.lowerBound]) else {
             throw Problem(reason: "has no scheme", suggestion: Self.withScheme(text))
         }
-        scheme = text[..<separator.lowerBound].lowercased()
+        let written = text[..<separator.lowerBound].lowercased()
+        // The addresses of WebSockets (RFC 6455 §3), whose connections are those of HTTP.
+        scheme = written == "wss" ? "https" : written == "ws" ? "http" : written
         guard scheme == "http" || scheme == "https" else {
             let meant = NearestName.of(scheme, among: ["https", "http"])
             throw Problem(

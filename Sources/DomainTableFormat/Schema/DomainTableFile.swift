@@ -21,14 +21,16 @@ package struct DomainTableFile: Sendable {
     }
 
     /// Reads and checks a whole file.
-    package static func read(_ bytes: [UInt8], name: String) -> Reading {
+    package static func read(_ bytes: [UInt8], name: String, files: FilesOfRows = .any) -> Reading {
         let document = JSON5Document(bytes, name: name)
         guard let root = document.root else {
             return Reading(file: DomainTableFile(name: name), diagnostics: document.diagnostics.inFileOrder)
         }
         var reader = TableReader(document.source)
         reader.readTable(root)
-        return Reading(file: reader.file, diagnostics: (document.diagnostics + reader.diagnostics).inFileOrder)
+        let diagnostics =
+            document.diagnostics + reader.diagnostics + files.diagnostics(of: reader.file, document.source)
+        return Reading(file: reader.file, diagnostics: diagnostics.inFileOrder)
     }
 }
 
@@ -108,6 +110,16 @@ package struct SettingsEntry: Sendable {
         package var repeatsOnlyIdempotent: Located<Bool>?
     }
 
+    package struct Events: Sendable {
+        package var reconnect: Located<Bool>?
+        package var firstWait: Located<Duration>?
+        package var longestWait: Located<Duration>?
+        package var attempts: Located<Int>?
+        package var statuses: Located<Set<Int>>?
+        package var endsAt: Located<String>?
+        package var eventLimit: Located<Int>?
+    }
+
     package struct TLS: Sendable {
         package var caFile: Located<String>?
         package var clientCertificate: Located<ClientCertificate>?
@@ -127,7 +139,7 @@ package struct SettingsEntry: Sendable {
         case variable(String)
     }
 
-    /// `limits: null` is one without limits.
+    /// `limits: null` makes a value without limits.
     package struct Limits: Hashable, Sendable {
         package var maxConcurrentRequests: Int?
         package var perSecond: Double?
@@ -152,6 +164,7 @@ package struct SettingsEntry: Sendable {
     package var maxConnectionsPerHost: Located<Int>?
     package var retries: Located<Int>?
     package var retry = Retry()
+    package var events = Events()
     package var tls = TLS()
     package var limits: Located<Limits>?
     package var circuit: Located<Circuit>?

@@ -1,7 +1,8 @@
 /// The keys of a table file, and the kinds of rows that may contain them.
 enum TableKey {
     enum Place: String, CaseIterable {
-        case table, defaults, domain, server, envelope, simulate, retry, limits, rate, circuit, tls, clientCertificate
+        case table, defaults, domain, server, envelope, simulate, retry, events, limits, rate, circuit, tls,
+            clientCertificate
 
         /// The name in messages.
         var phrase: String {
@@ -13,6 +14,7 @@ enum TableKey {
             case .envelope: "an envelope"
             case .simulate: "simulate"
             case .retry: "retry"
+            case .events: "events"
             case .limits: "limits"
             case .rate: "a rate"
             case .circuit: "circuit"
@@ -24,14 +26,15 @@ enum TableKey {
         var keys: [String] {
             switch self {
             case .table: ["$schema", "defaults", "domains", "servers"]
-            case .defaults: TableKey.everywhere + TableKey.aboveServers
-            case .domain:
-                ["baseURL", "environments", "mirrors", "pins"] + TableKey.everywhere + TableKey.aboveServers
-            case .server: ["domain", "path", "method", "allowsAbsolute"] + TableKey.everywhere
+            case .defaults: TableKey.settings
+            case .domain: ["baseURL", "environments", "mirrors", "pins"] + TableKey.settings
+            case .server: ["domain", "path", "method", "allowsAbsolute"] + TableKey.settings
             case .envelope: ["code", "message", "data", "success", "messages"]
             case .simulate: ["directory", "baseURL", "delay"]
             case .retry:
                 ["retries", "statuses", "firstWait", "longestWait", "longestRetryAfter", "repeatsOnlyIdempotent"]
+            case .events:
+                ["reconnect", "firstWait", "longestWait", "attempts", "statuses", "endsAt", "eventLimit"]
             case .limits: ["maxConcurrentRequests", "rate"]
             case .rate: ["perSecond", "burst"]
             case .circuit: ["failures", "pause", "statuses"]
@@ -41,13 +44,12 @@ enum TableKey {
         }
     }
 
-    private static let everywhere = [
+    /// What every row may set.
+    private static let settings = [
         "timeout", "connectTimeout", "idleTimeout", "retries", "retry", "cache", "ttl", "headers", "parameters",
         "parameterEncoding", "dates", "keys", "redirects", "envelope", "simulate", "volatileParameters",
-        "cachePartition", "authenticator", "sealer", "compressBody",
-    ]
-    private static let aboveServers = [
-        "maxConnectionsPerHost", "proxy", "secretHeaders", "tls", "limits", "circuit",
+        "cachePartition", "authenticator", "sealer", "compressBody", "events", "maxConnectionsPerHost", "proxy",
+        "secretHeaders", "tls", "limits", "circuit",
     ]
 
     /// Keys of other programs, and the keys of a table with the same meaning.
@@ -55,7 +57,8 @@ enum TableKey {
         "url": "baseURL", "base": "baseURL", "host": "baseURL", "endpoint": "baseURL", "uri": "path", "verb": "method",
         "env": "environments", "failover": "mirrors", "policy": "cache", "cachepolicy": "cache", "expires": "ttl",
         "ssl": "tls", "ca": "caFile", "cacert": "caFile", "cert": "certificate", "throttle": "limits",
-        "circuitbreaker": "circuit", "attempts": "retries", "backoff": "firstWait",
+        "circuitbreaker": "circuit", "attempts": "retries", "backoff": "firstWait", "sse": "events", "stream": "events",
+        "reconnection": "reconnect", "done": "endsAt", "end": "endsAt", "maxeventsize": "eventLimit",
     ]
 
     /// Advice on an unknown key, as the rest of a sentence, and the key that was probably meant.

@@ -1,4 +1,4 @@
-/// Readers of the settings that are objects: `retry`, `limits`, `circuit` and `tls`.
+/// Readers of the settings that are objects: `retry`, `events`, `limits`, `circuit` and `tls`.
 extension TableReader {
     mutating func readRetry(_ node: JSON5Node, into entry: inout SettingsEntry) {
         guard let row = fields(of: node, in: .retry, called: "\"retry\"") else { return }
@@ -31,6 +31,33 @@ extension TableReader {
             statuses.insert(Int(status))
         }
         return located(statuses, node)
+    }
+
+    // MARK: Events
+
+    mutating func events(_ node: JSON5Node) -> SettingsEntry.Events {
+        var entry = SettingsEntry.Events()
+        guard let row = fields(of: node, in: .events, called: "\"events\"") else { return entry }
+        entry.reconnect = flag(row["reconnect"], "reconnect")
+        entry.firstWait = duration(row["firstWait"], "firstWait")
+        entry.longestWait = duration(row["longestWait"], "longestWait")
+        entry.attempts = integer(row["attempts"], "attempts", 1...1_000_000)
+        entry.statuses = statuses(row["statuses"])
+        entry.eventLimit = integer(row["eventLimit"], "eventLimit", 1...1_073_741_824)
+        let expected = #"the data of an event that ends the stream, such as "[DONE]""#
+        if let text = text(row["endsAt"], "endsAt", expected) {
+            if text.value.isEmpty, let node = row["endsAt"] {
+                reportType(node, "\"endsAt\"", expected)
+            } else {
+                entry.endsAt = text
+            }
+        }
+        if let first = entry.firstWait, let longest = entry.longestWait, first.value > longest.value,
+            let node = row["firstWait"]
+        {
+            reportType(node, "\"firstWait\"", "at most \"longestWait\"")
+        }
+        return entry
     }
 
     // MARK: Limits

@@ -8,6 +8,7 @@ extension TableReader {
         entry.maxConnectionsPerHost = integer(row["maxConnectionsPerHost"], "maxConnectionsPerHost", 1...10_000)
         entry.retries = integer(row["retries"], "retries", 0...100)
         if let node = row["retry"] { readRetry(node, into: &entry) }
+        if let node = row["events"] { entry.events = events(node) }
         if let node = row["tls"] { entry.tls = tls(node) }
         entry.limits = limits(row["limits"])
         entry.circuit = circuit(row["circuit"])

@@ -81,6 +81,7 @@ final class AuthenticationRoom: Room {
             guard let waiter else { return epoch }
             call.watch?.record(.waiting(.token))
             try await wait(waiter, call, nil)
+            call.watch?.record(.waited(.token))
         }
     }
 
@@ -124,6 +125,7 @@ final class AuthenticationRoom: Room {
             guard canReplay else { return false }
             call.watch?.record(.waiting(.token))
             try await wait(waiter, call, response)
+            call.watch?.record(.waited(.token))
             return true
         }
     }

@@ -47,7 +47,8 @@ final class CredentialScope: Sendable {
                 let own = [baseURL].compactMap { $0 } + (snapshot?.baseURLs ?? []) + named
                 state = State(
                     snapshot: snapshot, baseURL: baseURL,
-                    origins: own.isEmpty ? nil : Set(own.compactMap(URLReference.origin)), isMade: true)
+                    origins: own.isEmpty ? nil : Set(own.map(URLReference.httpForm).compactMap(URLReference.origin)),
+                    isMade: true)
             }
             guard let origins = state.origins else { return true }
             let authority = Self.authority(of: url)

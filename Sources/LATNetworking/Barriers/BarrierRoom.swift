@@ -43,6 +43,7 @@ final class BarrierRoom: Room {
         call.watch?.record(.waiting(.barrier))
         do {
             try await waiter.value(for: call)
+            call.watch?.record(.waited(.barrier))
         } catch {
             // Passes the turn on if it came before the cancellation.
             leave(id)

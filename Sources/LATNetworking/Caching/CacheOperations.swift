@@ -32,9 +32,15 @@ struct CacheOperations: Sendable {
         /// The lease under which the response is fetched.
         var lease: CacheLease?
 
+        /// The rules for its response.
+        let mode: CacheMode
+
         /// The key of the flight that equal requests share.
         var flight: String { identity.credentials.map { primary + $0 } ?? primary }
     }
+
+    /// The rules for a call's response. What belongs to a partition is one user's, so its cache is a private one.
+    func mode(of call: Call) -> CacheMode { call.details.partition == nil ? mode : .private }
 
     /// The ticket of a request.
     ///
@@ -42,7 +48,12 @@ struct CacheOperations: Sendable {
     /// - Returns: `nil` if the response is never stored: for a method that is not cached, or a body whose bytes are not
     ///   known before it is sent.
     func ticket(for request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil) async -> Ticket? {
-        try? await place(of: request, call, method: method)
+        do {
+            return try await place(of: request, call, method: method)
+        } catch {
+            if method == nil { call.watch?.record(.cache(.bypasses(error))) }
+            return nil
+        }
     }
 
     /// The ticket of a request. Throws the reason if the response is never stored.
@@ -63,7 +74,8 @@ struct CacheOperations: Sendable {
         let identity = RequestIdentity(
             of: request, partition: call.details.partition, secrets: secrets,
             cookies: await cookieText(for: request, url), key: { storage.identityKey.bytes })
-        return Ticket(url: url, primary: primary, identity: identity)
+        return Ticket(
+            url: url, primary: primary, identity: identity, mode: mode(of: call))
     }
 
     /// All cookies that the jar may add to a request, whatever their paths.
@@ -172,7 +184,13 @@ struct CacheOperations: Sendable {
         return response
     }
 
-    func source(of entry: CacheEntry) -> HTTPResponse.Source { entry.tier == .memory ? .memoryCache : .diskCache }
+    func source(of entry: CacheEntry) -> HTTPResponse.Source {
+        switch entry.tier {
+        case .memory: .memoryCache
+        case .disk: .diskCache
+        case .remote: .remoteCache
+        }
+    }
 
     /// Records a use.
     func touch(_ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive? = nil) {
@@ -183,47 +201,6 @@ struct CacheOperations: Sendable {
     func touchRarely(_ entry: CacheEntry) {
         guard abs(storage.now().timeIntervalSince(entry.lastUse)) >= TimeToLiveRule.touchInterval(nil) else { return }
         touch(entry)
-    }
-
-    // MARK: Fetching
-
-    /// Fetches the response after a look-up found none, once for all concurrent requests with the same key. They
-    /// include those of other processes if the store grants leases.
-    ///
-    /// - Parameters:
-    ///   - flight: The flight that requests of this process wait for; `nil` for none.
-    ///   - look: Repeats the look-up after another lease holder has fetched the response.
-    func lead(
-        _ ticket: Ticket, _ flight: Flight?, within timeout: Duration?, look: () async throws -> HTTPResponse?,
-        fetch: (Ticket) async throws -> (response: HTTPResponse, isStored: Bool)
-    ) async throws -> HTTPResponse {
-        try await flights.lead(ticket.flight, flight) {
-            var ticket = ticket
-            switch await storage.behind?.lead(ticket.flight, for: timeout) {
-            case .own(let lease)?: ticket.lease = lease
-            case .late(let lease)?:
-                if let response = try await look() { return (response, true) }
-                ticket.lease = lease
-            case .others?, nil: break
-            }
-            return try await counted { try await fetch(ticket) }
-        }
-    }
-
-    // MARK: Counting
-
-    /// Fetches the response after a look-up and counts the outcome.
-    func counted(
-        _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
-    ) async throws -> (response: HTTPResponse, isStored: Bool) {
-        do {
-            let fetched = try await fetch()
-            storage.ledger.counters.countLookup(fetched.response.source)
-            return fetched
-        } catch {
-            storage.ledger.counters.add(.misses)
-            throw error
-        }
     }
 
     // MARK: Writing
@@ -256,24 +233,25 @@ struct CacheOperations: Sendable {
     ) async -> (response: HTTPResponse, isStored: Bool) {
         guard response.source == .network else { return (response, false) }
         if let refusal = verdict(on: response, call) {
-            storage.ledger.refuse(ticket.primary, refusal)
+            refuse(ticket, refusal, call)
             return (response, false)
         }
         guard
             var entry = StoredResponseCoding.entry(
                 response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
-                varyFields: varyFields, requestTime: requestTime, responseTime: responseTime, mode)
+                varyFields: varyFields, requestTime: requestTime, responseTime: responseTime, ticket.mode)
         else { return (response, false) }
         entry.domain = call.details.row?.domain
         entry.server = call.details.row?.server
         entry.lease = ticket.lease
-        entry.retainUntil = RetentionRule.end(of: entry, under: policy, servesStale: servesStaleWhenDisconnected)
+        entry.retainUntil = RetentionRule.end(
+            of: entry, under: policy, servesStale: servesStaleWhenDisconnected, ticket.mode)
         let replacing = candidate.map { CacheReplacement(of: $0, by: entry) } ?? .anything
         guard let behind = storage.behind else { return (response, false) }
         if ticket.identity.credentials != nil { behind.needPreparation() }
         if let data = response.body.data {
             guard StorageRule.isComplete(response, byteCount: Int64(data.count), method: request.method) else {
-                storage.ledger.refuse(ticket.primary, .incomplete)
+                refuse(ticket, .incomplete, call)
                 return (response, false)
             }
             return (response, await behind.store(entry, data, replacing: replacing))

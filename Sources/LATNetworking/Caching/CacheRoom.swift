@@ -27,12 +27,15 @@ struct CacheRoom: Room {
         case .networkOnly, .http:
             return try await chain.proceed(request)
         case .writeOnly:
+            call.watch?.record(.cache(.fetches(.policy)))
             return try await fetch(request, ticket, chain).response
         case .cacheOnly:
             return try await operations.counted {
                 guard let stored = try await stored(request, ticket, .only, isStale: false) else {
+                    call.watch?.record(.cache(.fails(.nothingStored)))
                     throw CacheFailure.nothingStored(request)
                 }
+                call.watch?.record(.cache(.answers))
                 return (stored, true)
             }.response
         case .cacheElseNetwork(let timeToLive):
@@ -40,6 +43,7 @@ struct CacheRoom: Room {
         case .cacheThenNetwork:
             if let deliver = call.details.deliversCached {
                 let stored = try await stored(request, ticket, isStale: false)
+                call.watch?.record(.cache(stored == nil ? .fetches(.nothingStored) : .answersFirst))
                 operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
                 if var stored {
                     stored.coding = call.details.coding
@@ -61,7 +65,7 @@ struct CacheRoom: Room {
         var mayLookAgain = true
         while true {
             let ended = mayLookAgain ? operations.flights.endedCount : nil
-            if let response = try await usable(request, ticket, timeToLive) { return response }
+            if let response = try await usable(request, ticket, timeToLive, chain.call) { return response }
             guard mayWait else {
                 return try await operations.counted { try await fetch(request, ticket, chain) }.response
             }
@@ -69,7 +73,7 @@ struct CacheRoom: Room {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
                 return try await operations.lead(ticket, flight, within: request.timeout ?? timeout) {
-                    try await usable(request, ticket, timeToLive)
+                    try await usable(request, ticket, timeToLive, chain.call)
                 } fetch: {
                     try await fetch(request, $0, chain)
                 }
@@ -85,7 +89,8 @@ struct CacheRoom: Room {
 
     /// The stored response, if it has not expired.
     private func usable(
-        _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ timeToLive: CachePolicy.TimeToLive
+        _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ timeToLive: CachePolicy.TimeToLive,
+        _ call: Call
     ) async throws -> HTTPResponse? {
         switch TimeToLiveRule.find(
             request, ticket.identity, among: await operations.entries(ticket), within: timeToLive,
@@ -94,8 +99,10 @@ struct CacheRoom: Room {
         case .usable(let entry):
             let response = try await operations.response(entry, to: request, isStale: false, timeToLive: timeToLive)
             if let response { operations.storage.ledger.counters.countLookup(response.source) }
+            call.watch?.record(.cache(response == nil ? .fetches(.bodyLost) : .answers))
             return response
-        case .unusable(_, let expired):
+        case .unusable(let miss, let expired):
+            call.watch?.record(.cache(.fetches(miss)))
             if let expired { await operations.markExpired(expired) }
             return nil
         }
@@ -104,12 +111,13 @@ struct CacheRoom: Room {
     private func networkElseCache(
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse {
+        chain.call.watch?.record(.cache(.fetches(.policy)))
         do {
             let response = try await fetch(request, ticket, chain).response
             guard CacheStrategy.isError(status: response.status) else { return response }
-            return try await standIn(request, ticket) ?? response
+            return try await standIn(request, ticket, chain.call) ?? response
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
-            guard let stored = try await standIn(request, ticket) else { throw error }
+            guard let stored = try await standIn(request, ticket, chain.call) else { throw error }
             // Other addresses or attempts may still succeed. If all fail, this response is used.
             var answer = stored
             answer.standsInFor = error
@@ -120,8 +128,11 @@ struct CacheRoom: Room {
     // MARK: Acting
 
     /// The stored response, to replace an error.
-    private func standIn(_ request: HTTPRequest, _ ticket: CacheOperations.Ticket) async throws -> HTTPResponse? {
+    private func standIn(
+        _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ call: Call
+    ) async throws -> HTTPResponse? {
         let stored = try await stored(request, ticket, .only, isStale: true)
+        if stored != nil { call.watch?.record(.cache(.answersStale(isRefreshed: false))) }
         operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
         return stored
     }
@@ -148,13 +159,67 @@ struct CacheRoom: Room {
         let requestTime = operations.storage.now()
         let response = try await chain.proceed(request)
         if let refusal = TimeToLiveRule.refusal(status: response.status) {
-            if response.source == .network { operations.storage.ledger.refuse(ticket.primary, refusal) }
+            if response.source == .network { operations.refuse(ticket, refusal, chain.call) }
             return (response, false)
         }
         return await operations.store(
             response, to: request, chain.call, ticket, under: request.cachePolicy ?? standard,
             varyFields: TimeToLiveRule.varyFields(of: response.headers), requestTime: requestTime,
             responseTime: operations.storage.now())
+    }
+}
+
+extension CacheOperations {
+    /// Fetches the response after a look-up found none, once for all concurrent requests with the same key. They
+    /// include those of other processes if the store grants leases.
+    ///
+    /// - Parameters:
+    ///   - flight: The flight that requests of this process wait for; `nil` for none.
+    ///   - look: Repeats the look-up after another lease holder has fetched the response.
+    func lead(
+        _ ticket: Ticket, _ flight: Flight?, within timeout: Duration?, look: () async throws -> HTTPResponse?,
+        fetch: (Ticket) async throws -> (response: HTTPResponse, isStored: Bool)
+    ) async throws -> HTTPResponse {
+        try await flights.lead(ticket.flight, flight) {
+            var ticket = ticket
+            let start = ContinuousClock.now
+            waiting: while true {
+                switch await storage.behind?.lead(ticket.flight, for: timeout, waitingSince: start) {
+                case .own(let lease)?:
+                    ticket.lease = lease
+                    break waiting
+                case .late(let lease)?:
+                    if let response = try await look() { return (response, true) }
+                    ticket.lease = lease
+                    break waiting
+                case .ended?: if let response = try await look() { return (response, true) }
+                case .others?, nil: break waiting
+                }
+            }
+            let fetched = try await counted { try await fetch(ticket) }
+            if !fetched.isStored, FlightTable.isUnshared(fetched.response) { ticket.lease?.pass() }
+            return fetched
+        }
+    }
+
+    /// Fetches the response after a look-up and counts the outcome.
+    func counted(
+        _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
+    ) async throws -> (response: HTTPResponse, isStored: Bool) {
+        do {
+            let fetched = try await fetch()
+            storage.ledger.counters.countLookup(fetched.response.source)
+            return fetched
+        } catch {
+            storage.ledger.counters.add(.misses)
+            throw error
+        }
+    }
+
+    /// Notes that a response is not stored.
+    func refuse(_ ticket: Ticket, _ refusal: CacheRefusal, _ call: Call) {
+        storage.ledger.refuse(ticket.primary, refusal)
+        call.watch?.record(.notStored(refusal))
     }
 }
 
@@ -249,7 +314,7 @@ final class FlightTable: Sendable {
             state.withLock { state in
                 if isStored {
                     state.unshared.remove(key)
-                } else if response.source == .network, !CacheStrategy.isError(status: response.status) {
+                } else if Self.isUnshared(response) {
                     state.unshared.insert(key)
                 }
             }
@@ -259,6 +324,11 @@ final class FlightTable: Sendable {
             if let flight { end(key, flight, Self.ending(of: error)) }
             throw error
         }
+    }
+
+    /// Whether a response that was not stored is no reason for others to wait for the next one.
+    static func isUnshared(_ response: HTTPResponse) -> Bool {
+        response.source == .network && !CacheStrategy.isError(status: response.status)
     }
 
     /// Ends a flight and wakes its followers.

@@ -102,6 +102,8 @@ final class CacheStorage: Sendable {
             let behind = WriteBehind(
                 try makeStore(), settings, ledger, now: now, prepare: { [identityKey] in identityKey.save() },
                 report: { [weak self] in self?.report($0, $1) })
+            (behind.store.leasing as? any CacheCoordinating)?.observe { [ledger] in ledger.counters.statistics(of: nil)
+            }
             return made.storeIfNil(behind)
         }
     }
@@ -113,6 +115,8 @@ final class CacheStorage: Sendable {
     func report(_ error: any Error, _ operation: String) {
         // An entry that is too large for the store is not a failure.
         if (error as? NetworkError)?.underlying is CacheEntryTooLarge { return }
+        // The store itself has told of it.
+        if (error as? NetworkError)?.underlying is CacheServerUnavailable { return }
         guard !(error is CancellationError), state.withLock({ $0.reported.insert(operation).inserted }) else { return }
         let fault =
             error as? NetworkError

@@ -3,6 +3,11 @@ import HTTPCore
 import ResponseCache
 
 extension HTTPCacheRoom {
+    /// Tells the call's observers what the cache decided.
+    func note(_ verdict: @autoclosure () -> CacheExplanation.Verdict, _ chain: Chain) {
+        chain.call.watch?.record(.cache(verdict()), hop: chain.hop)
+    }
+
     /// Handles a partial response (RFC 9111 §3.4): combines it with the stored bytes, for a caller who asked for more
     /// and for the store.
     ///
@@ -11,8 +16,8 @@ extension HTTPCacheRoom {
         part response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
         _ ticket: CacheOperations.Ticket, _ chain: Chain, _ requestTime: Date, _ responseTime: Date
     ) async throws -> (response: HTTPResponse, isStored: Bool)? {
-        let refusal = StorageRule.refusal(ofPart: response, to: request, operations.mode)
-        if let refusal { operations.storage.ledger.refuse(ticket.primary, refusal) }
+        let refusal = StorageRule.refusal(ofPart: response, to: request, ticket.mode)
+        if let refusal { operations.refuse(ticket, refusal, chain.call) }
         let isStorable = refusal == nil
         func keep(_ joined: JoinedParts, _ body: ResponseBody) async -> (response: HTTPResponse, isStored: Bool) {
             var stored = joined.response
@@ -74,5 +79,74 @@ extension HTTPCacheRoom {
         if bodies.isEmpty { return joined.response.body }
         bodies.insert(joined.response.body, at: joined.before.isEmpty ? 0 : 1)
         return ResponseBody.joining(bodies, byteCount: joined.parts.ranges.count)
+    }
+}
+
+// Refreshing.
+extension HTTPCacheRoom {
+    /// Whether a fresh response is refreshed before it expires (``EarlyRefresh``), where a store asks for it.
+    func isRefreshedEarly(_ answer: CacheStrategy.Answer, _ request: HTTPRequest) -> Bool {
+        guard let factor = operations.storage.behind?.earlyRefreshFactor, factor > 0, answer.remaining > 0,
+            request.method == .get, answer.form == .whole, answer.entry.status != 206
+        else { return false }
+        let entry = answer.entry
+        return EarlyRefresh.isDue(
+            remaining: answer.remaining, fetchDuration: entry.responseTime.timeIntervalSince(entry.requestTime),
+            factor: factor, random: 1 - Double.random(in: 0..<1))
+    }
+
+    /// Refreshes a stale response after it was returned (RFC 5861 §3), once for all concurrent requests.
+    func refresh(
+        _ entry: CacheEntry, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
+    ) {
+        guard case .lead(let flight) = operations.flights.join(ticket.flight, since: nil) else { return }
+        // Request the whole response, without the caller's range and conditions.
+        var request = request
+        request.method = request.method == .head ? .get : request.method
+        if !request.headers.hasNoFields {
+            let own = ["range", "if-range", "if-none-match", "if-modified-since"]
+            request.headers.removeAll { own.contains($0.lowercased()) }
+        }
+        // A body that a judge checks has to be collected.
+        request.streamsBody = chain.call.details.verdict == nil
+        request.timeout = request.timeout ?? timeout
+        let refreshing = request
+        // The caller's call ends with the stale response, so the refresh is a call of its own without observers.
+        let chain = chain.on(Call(refreshing, details: chain.call.details))
+        Task {
+            var ending = FlightTable.Ending.notStored
+            var ticket = ticket
+            switch await operations.storage.behind?.lead(
+                ticket.flight, for: refreshing.timeout, waitingSince: nil)
+            {
+            case .own(let lease)?, .late(let lease)?: ticket.lease = lease
+            case .ended?, .others?, nil: return operations.flights.end(ticket.flight, flight, ending)
+            }
+            // Another lease holder may have refreshed it between the look-up and the lease.
+            if ticket.lease != nil,
+                case .answer(let answer) = CacheStrategy(
+                    refreshing, ticket.identity, entries: await operations.entries(ticket),
+                    at: operations.storage.now(), ticket.mode), !answer.refreshes,
+                answer.entry.version != entry.version || answer.entry.responseTime != entry.responseTime
+            {
+                return operations.flights.end(ticket.flight, flight, .stored)
+            }
+            if case .forward(let forward) = CacheStrategy(
+                refreshing, ticket.identity, entries: [entry], at: operations.storage.now(), ticket.mode,
+                isRevalidating: true),
+                let (response, isStored) = try? await exchange(forward, refreshing, ticket, chain)
+            {
+                if isStored {
+                    ending = .stored
+                } else {
+                    // Reading the stream stores it.
+                    do {
+                        for try await _ in response.body {}
+                        ending = .stored
+                    } catch {}
+                }
+            }
+            operations.flights.end(ticket.flight, flight, ending)
+        }
     }
 }

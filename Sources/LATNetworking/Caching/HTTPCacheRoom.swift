@@ -49,9 +49,10 @@ struct HTTPCacheRoom: Room {
             let entries = await operations.entries(ticket)
             let forward: CacheStrategy.Forward
             switch CacheStrategy(
-                request, ticket.identity, entries: entries, at: operations.storage.now(), operations.mode)
+                request, ticket.identity, entries: entries, at: operations.storage.now(), ticket.mode)
             {
-            case .gatewayTimeout:
+            case .gatewayTimeout(let miss):
+                note(.fails(miss), chain)
                 operations.storage.ledger.counters.add(.misses)
                 return Self.gatewayTimeout(request)
             case .answer(let answer):
@@ -98,7 +99,7 @@ struct HTTPCacheRoom: Room {
         guard !request.method.isSafe else { return response }
         await operations.invalidate(after: response, to: request, chain.call)
         let content = response.headers["Content-Location"].flatMap { URLReference.resolve($0, against: response.url) }
-        guard StorageRule.isStorableForGet(response, to: request, contentURL: content, operations.mode),
+        guard StorageRule.isStorableForGet(response, to: request, contentURL: content, operations.mode(of: chain.call)),
             let ticket = await operations.ticket(for: request, chain.call, method: .get)
         else { return response }
         return await operations.store(
@@ -117,7 +118,7 @@ struct HTTPCacheRoom: Room {
         let entries = await operations.entries(ticket)
         guard
             case .answer(let answer) = CacheStrategy(
-                request, ticket.identity, entries: entries, at: operations.storage.now(), operations.mode)
+                request, ticket.identity, entries: entries, at: operations.storage.now(), ticket.mode)
         else { return nil }
         return try await response(answer, to: request, ticket, chain)
     }
@@ -126,14 +127,17 @@ struct HTTPCacheRoom: Room {
     private func response(
         _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse? {
-        guard let response = try await response(answer, to: request) else { return nil }
+        guard let response = try await response(answer, to: request, ticket.mode) else { return nil }
         operations.storage.ledger.counters.countLookup(response.source)
-        if answer.refreshes { refresh(answer.entry, request, ticket, chain) }
+        note(answer.isStale ? .answersStale(isRefreshed: answer.refreshes) : .answers, chain)
+        if answer.refreshes || isRefreshedEarly(answer, request) { refresh(answer.entry, request, ticket, chain) }
         return response
     }
 
-    private func response(_ answer: CacheStrategy.Answer, to request: HTTPRequest) async throws -> HTTPResponse? {
-        var response = StoredResponseCoding.response(answer, to: request, operations.mode)
+    private func response(
+        _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ mode: CacheMode
+    ) async throws -> HTTPResponse? {
+        var response = StoredResponseCoding.response(answer, to: request, mode)
         response.source = answer.isStale ? .stale : operations.source(of: answer.entry)
         switch answer.form {
         case .head, .notModified: break
@@ -150,15 +154,18 @@ struct HTTPCacheRoom: Room {
 
     /// A stale response to replace an error; `nil` if that is not allowed or its body is gone.
     private func standIn(
-        _ forward: CacheStrategy.Forward, _ request: HTTPRequest, isDisconnected: Bool = false
+        _ forward: CacheStrategy.Forward, _ request: HTTPRequest, _ mode: CacheMode, _ chain: Chain,
+        isDisconnected: Bool = false
     ) async throws -> HTTPResponse? {
         let now = operations.storage.now()
         guard let entry = forward.candidate,
             CacheStrategy.mayStandIn(
                 entry, for: request, at: now,
-                atAnyAge: isDisconnected && operations.servesStaleWhenDisconnected, operations.mode)
+                atAnyAge: isDisconnected && operations.servesStaleWhenDisconnected, mode)
         else { return nil }
-        return try await response(.stale(entry, at: now), to: request)
+        guard let response = try await response(.stale(entry, at: now), to: request, mode) else { return nil }
+        note(.answersStale(isRefreshed: false), chain)
+        return response
     }
 
     private static func gatewayTimeout(_ request: HTTPRequest) -> HTTPResponse {
@@ -168,15 +175,18 @@ struct HTTPCacheRoom: Room {
     // MARK: The network
 
     /// Sends a request, conditionally if there is a candidate, and stores the response or updates the entry.
-    private func exchange(
+    func exchange(
         _ forward: CacheStrategy.Forward, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> (response: HTTPResponse, isStored: Bool) {
         let requestTime = operations.storage.now()
+        note(forward.isConditional ? .revalidates(forward.miss) : .fetches(forward.miss), chain)
         let response: HTTPResponse
         do {
             response = try await chain.proceed(forward.request)
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
-            guard let stale = try await standIn(forward, request, isDisconnected: true) else { throw error }
+            guard let stale = try await standIn(forward, request, ticket.mode, chain, isDisconnected: true) else {
+                throw error
+            }
             // Other addresses or attempts may still succeed. If all fail, this response is used.
             var answer = stale
             answer.standsInFor = error
@@ -196,22 +206,26 @@ struct HTTPCacheRoom: Room {
         // A failed request for the missing part does not answer the caller's request, so request the whole.
         if forward.completion != nil, [206, 304, 412, 416].contains(response.status) {
             response.body.abandon()
-            return try await exchange(CacheStrategy.Forward(request: request), request, ticket, chain)
+            return try await exchange(CacheStrategy.Forward(request: request, .incomplete), request, ticket, chain)
         }
         if response.status == 304, let entry = forward.candidate {
-            if let confirmed = try await confirmed(entry, by: response, forward, request, requestTime, responseTime) {
+            if let confirmed = try await confirmed(
+                entry, by: response, forward, request, ticket.mode, requestTime, responseTime)
+            {
                 return (confirmed, true)
             }
             // The store lost the body that the server confirmed, or the server confirmed another entry: fetch it again.
-            return try await exchange(CacheStrategy.Forward(request: request), request, ticket, chain)
+            return try await exchange(CacheStrategy.Forward(request: request, .bodyLost), request, ticket, chain)
         }
-        if CacheStrategy.isError(status: response.status), let stale = try await standIn(forward, request) {
+        if CacheStrategy.isError(status: response.status),
+            let stale = try await standIn(forward, request, ticket.mode, chain)
+        {
             return (stale, false)
         }
         if let refusal = StorageRule.refusal(
-            of: response, to: request, storesUnsafe: operations.storesUnsafe(request), operations.mode)
+            of: response, to: request, storesUnsafe: operations.storesUnsafe(request), ticket.mode)
         {
-            if response.source == .network { operations.storage.ledger.refuse(ticket.primary, refusal) }
+            if response.source == .network { operations.refuse(ticket, refusal, chain.call) }
             // The entry is outdated: the current response may not be stored, or says that there is no content.
             if let entry = forward.candidate, [200, 203, 204, 404, 410].contains(response.status),
                 !request.headers.contains("Range")
@@ -229,7 +243,7 @@ struct HTTPCacheRoom: Room {
     /// were the caller's, the entry is freshened and the 304 goes to the caller.
     private func confirmed(
         _ entry: CacheEntry, by response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
-        _ requestTime: Date, _ responseTime: Date
+        _ mode: CacheMode, _ requestTime: Date, _ responseTime: Date
     ) async throws -> HTTPResponse? {
         let isConfirmed = ValidationRule.confirms(response.headers, entry)
         let isMeant =
@@ -244,7 +258,7 @@ struct HTTPCacheRoom: Room {
         var entry = entry
         if isMeant {
             entry = ValidationRule.freshened(
-                entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, operations.mode)
+                entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, mode)
             await operations.update(entry)
         }
         guard let body else { return response }
@@ -252,6 +266,7 @@ struct HTTPCacheRoom: Room {
         confirmed.url = response.url
         confirmed.version = response.version
         confirmed.timings = response.timings
+        confirmed.connection = response.connection
         confirmed.body = body
         confirmed.source = .revalidated
         operations.touchRarely(entry)
@@ -269,62 +284,9 @@ struct HTTPCacheRoom: Room {
         if ValidationRule.matches(head: response, entry) {
             await operations.update(
                 ValidationRule.freshened(
-                    entry, by: response.headers, requestTime: requestTime, responseTime: responseTime,
-                    operations.mode))
+                    entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, ticket.mode))
         } else if !(300...399).contains(response.status) {
             await operations.markExpired(entry)
-        }
-    }
-
-    /// Refreshes a stale response after it was returned (RFC 5861 §3), once for all concurrent requests.
-    private func refresh(
-        _ entry: CacheEntry, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
-    ) {
-        guard case .lead(let flight) = operations.flights.join(ticket.flight, since: nil) else { return }
-        // Request the whole response, without the caller's range and conditions.
-        var request = request
-        request.method = request.method == .head ? .get : request.method
-        if !request.headers.hasNoFields {
-            let own = ["range", "if-range", "if-none-match", "if-modified-since"]
-            request.headers.removeAll { own.contains($0.lowercased()) }
-        }
-        // A body that a judge checks has to be collected.
-        request.streamsBody = chain.call.details.verdict == nil
-        request.timeout = request.timeout ?? timeout
-        let refreshing = request
-        // The caller's call ends with the stale response, so the refresh is a call of its own without observers.
-        let chain = chain.on(Call(refreshing, details: chain.call.details))
-        Task {
-            var ending = FlightTable.Ending.notStored
-            var ticket = ticket
-            switch await operations.storage.behind?.lead(ticket.flight, for: refreshing.timeout, waits: false) {
-            case .own(let lease)?, .late(let lease)?: ticket.lease = lease
-            case .others?, nil: return operations.flights.end(ticket.flight, flight, ending)
-            }
-            // Another lease holder may have refreshed it between the look-up and the lease.
-            if ticket.lease != nil,
-                case .answer(let answer) = CacheStrategy(
-                    refreshing, ticket.identity, entries: await operations.entries(ticket),
-                    at: operations.storage.now(), operations.mode), !answer.refreshes
-            {
-                return operations.flights.end(ticket.flight, flight, .stored)
-            }
-            if case .forward(let forward) = CacheStrategy(
-                refreshing, ticket.identity, entries: [entry], at: operations.storage.now(), operations.mode,
-                isRevalidating: true),
-                let (response, isStored) = try? await exchange(forward, refreshing, ticket, chain)
-            {
-                if isStored {
-                    ending = .stored
-                } else {
-                    // Reading the stream stores it.
-                    do {
-                        for try await _ in response.body {}
-                        ending = .stored
-                    } catch {}
-                }
-            }
-            operations.flights.end(ticket.flight, flight, ending)
         }
     }
 }

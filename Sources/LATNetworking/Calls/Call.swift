@@ -25,6 +25,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     }
     private let givenHandler: (@Sendable (TransferProgress) -> Void)?
     var bodyHandler: BodyHandler? { details.bodyHandler }
+    var isObserved: Bool { watch != nil }
     /// The time by which the call must end, on the corridor's clock; `nil` for no deadline.
     let deadline: Duration?
     /// Reports the call's events to its observers; `nil` when there are none.
@@ -86,16 +87,19 @@ final class Call: @unchecked Sendable, TransferOwner {
             ?? watchers.map {
                 let secrets = $0.secrets.union(request.rowSecrets)
                 return CallReporter(
-                    $0, ObservedCall(id: id, request: request, tag: request.tag, secrets: secrets))
+                    $0,
+                    ObservedCall(
+                        id: id, request: request, tag: request.tag, secrets: secrets, row: details.row?.observed,
+                        joinedTrace: request.traceParent ?? TraceParent.current, $0.accessories))
             }
     }
 
     /// The call's name in selections: ``RequestSelection/key(_:)``.
     var key: String { "request-\(id)" }
 
-    // MARK: Standing
+    // MARK: Transfer state
 
-    var standing: TransferState {
+    var transferState: TransferState {
         let word = word.load(ordering: .acquiring)
         return TransferState(
             isCancelled: word & Flag.cancelled != 0, isSuspended: word & Flag.suspended != 0,
@@ -104,7 +108,7 @@ final class Call: @unchecked Sendable, TransferOwner {
 
     var isCancelled: Bool { word.load(ordering: .acquiring) & Flag.cancelled != 0 }
     var isFinished: Bool { word.load(ordering: .acquiring) & Flag.finished != 0 }
-    var priority: RequestPriority { standing.priority }
+    var priority: RequestPriority { transferState.priority }
 
     /// Ends the call, and what it waits for, with ``NetworkError/Kind/cancelled``. Has no effect the second time.
     func cancel() { end(Flag.cancelled) }
@@ -139,6 +143,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     func finish() -> Bool {
         let before = word.bitwiseOr(Flag.finished, ordering: .acquiringAndReleasing).oldValue
         state.withLock { $0.work = nil }
+        details.deliversCached?.release()
         return before & Flag.cancelled != 0
     }
 
@@ -167,7 +172,7 @@ final class Call: @unchecked Sendable, TransferOwner {
 
     // MARK: Waiting
 
-    /// Notifies a listener of every change of ``standing``, and at once when the call is already cancelled.
+    /// Notifies a listener of every change of ``transferState``, and at once when the call is already cancelled.
     func attach(_ listener: any TransferListener) {
         state.withLock { state in
             if state.wait == nil { state.wait = listener } else { state.otherWaits.append(listener) }

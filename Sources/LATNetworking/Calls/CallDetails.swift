@@ -1,4 +1,5 @@
 import HTTPCore
+import Synchronization
 
 /// Details of a call that are not part of its request.
 struct CallDetails: Sendable {
@@ -23,10 +24,23 @@ struct CallDetails: Sendable {
     /// Receives the bytes that are read from an upload's files.
     var bodyHandler: BodyHandler?
     /// Receives the cached response before the network is asked.
-    var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?
+    var deliversCached: CachedReplyHandler?
 
     /// What decides whether a response with status 2xx is a success; `nil` when every one is.
     var verdict: ReplyDecoder? { row?.verdict ?? judge.map { ReplyDecoder(judge: $0) } }
+}
+
+/// A closure that receives a call's cached response. The end of the call releases it, because the call may live on.
+final class CachedReplyHandler: Sendable {
+    typealias Handler = @Sendable (HTTPResponse, Call) -> Void
+
+    private let handler: Mutex<Handler?>
+
+    init(_ handler: @escaping Handler) { self.handler = Mutex(handler) }
+
+    func callAsFunction(_ response: HTTPResponse, _ call: Call) { handler.withLock(\.self)?(response, call) }
+
+    func release() { _ = handler.withLock { $0.take() } }
 }
 
 /// What a route determines for its calls, apart from the request and its settings.
@@ -39,14 +53,19 @@ final class CallRow: Sendable {
     let mirrorKey: String
     /// Parameters that are not part of the cache key.
     let volatileParameters: Set<String>
-    /// The limits and the circuit of the domain.
+    /// The limits and the circuits of the rows.
     let limits: RowLimits
+    /// How event streams are read.
+    let events: DomainTable.EventSettings
     /// Decides whether a response is a success, and decodes it.
     let decoder: ReplyDecoder
+    /// What observers see.
+    let observed: ObservedCall.Row
 
     init(
         domain: String? = nil, server: String? = nil, path: String, mirrorKey: String = "",
-        volatileParameters: Set<String> = [], limits: RowLimits = RowLimits(), _ decoder: ReplyDecoder
+        volatileParameters: Set<String> = [], limits: RowLimits = RowLimits(),
+        events: DomainTable.EventSettings = DomainTable.EventSettings(), _ decoder: ReplyDecoder
     ) {
         self.domain = domain
         self.server = server
@@ -54,20 +73,41 @@ final class CallRow: Sendable {
         self.mirrorKey = mirrorKey
         self.volatileParameters = volatileParameters
         self.limits = limits
+        self.events = events
         self.decoder = decoder
+        observed = ObservedCall.Row(domain: domain, server: server, path: path)
     }
 
     /// Decides whether a response may be stored; `nil` when every response with status 2xx may.
     var verdict: ReplyDecoder? { decoder.envelope != nil || decoder.judge != nil ? decoder : nil }
 }
 
-/// The limits of a domain, as its row says.
+/// The limits and the circuits that the rows of a call set.
 struct RowLimits: Sendable {
-    var limits: RequestLimits?
-    /// `nil` for the manager's.
-    var circuit: RequestLimits.CircuitChoice?
+    /// What one row sets.
+    struct Row: Sendable {
+        var limits: RequestLimits?
+        /// `nil` for that of the broader row or of the manager.
+        var circuit: RequestLimits.CircuitChoice?
+
+        var isEmpty: Bool { limits == nil && circuit == nil }
+        /// Of a server row: whether it frees its calls from the limits of the domain (`limits: null`).
+        var isFree: Bool { limits?.isUnlimited == true }
+    }
+
+    /// Those of the domain, or of `defaults` for the domain.
+    var domain = Row()
+    var server = Row()
     /// Increases with each plan that is made: the newest one counts.
     var revision: UInt64 = 0
 
-    var isEmpty: Bool { limits == nil && circuit == nil }
+    init() {}
+
+    init(_ route: DomainTable.ResolvedRoute, revision: UInt64) {
+        server = Row(limits: route.row.settings.limits, circuit: route.row.settings.circuit)
+        domain = Row(limits: route.domainLimits.wrappedValue, circuit: route.domainCircuit)
+        self.revision = revision
+    }
+
+    var isEmpty: Bool { domain.isEmpty && server.isEmpty }
 }

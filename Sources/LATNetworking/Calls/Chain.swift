@@ -177,11 +177,17 @@ enum CallScope {
 final class CallBody: ResponseBody.Source {
     private let body: ResponseBody
     private let call: Call
+    private let reportsBytes: Bool
     private let end: Mutex<(@Sendable (NetworkError?) -> Void)?>
 
-    init(_ body: ResponseBody, _ call: Call, _ end: @escaping @Sendable (NetworkError?) -> Void) {
+    /// - Parameter reportsBytes: whether the call's observers see the bytes.
+    init(
+        _ body: ResponseBody, _ call: Call, reportsBytes: Bool = false,
+        _ end: @escaping @Sendable (NetworkError?) -> Void
+    ) {
         self.body = body
         self.call = call
+        self.reportsBytes = reportsBytes
         self.end = Mutex(end)
     }
 
@@ -193,6 +199,7 @@ final class CallBody: ResponseBody.Source {
                 tell(nil)
                 return nil
             }
+            if reportsBytes { call.watch?.didRead(chunk) }
             return chunk
         } catch {
             let failure = call.failure(error)

@@ -7,13 +7,13 @@ public typealias ProgressHandler = @Sendable (_ progress: TransferProgress) -> V
 
 /// Forwards progress until its call has ended.
 final class ProgressGate: Sendable {
-    private let receiver: ProgressHandler
+    /// `nil` once the gate is shut: the call may live on, but must not retain what the app's closure does.
+    private let receiver: Mutex<ProgressHandler?>
     private let callbacks: CallbackExecutor
     private let meter = Mutex(ProgressMeter())
-    private let isOpen = Atomic(true)
 
     init(_ receiver: @escaping ProgressHandler, _ callbacks: CallbackExecutor) {
-        self.receiver = receiver
+        self.receiver = Mutex(receiver)
         self.callbacks = callbacks
     }
 
@@ -21,9 +21,7 @@ final class ProgressGate: Sendable {
     var handler: ProgressHandler {
         { [self] event in
             guard let progress = meter.withLock({ $0.note(event) }) else { return }
-            callbacks.run { [self] in
-                if isOpen.load(ordering: .acquiring) { receiver(progress) }
-            }
+            callbacks.run { [self] in receiver.withLock(\.self)?(progress) }
         }
     }
 
@@ -36,7 +34,7 @@ final class ProgressGate: Sendable {
     }
 
     /// Drops all later progress.
-    func shut() { isOpen.store(false, ordering: .releasing) }
+    func shut() { _ = receiver.withLock { $0.take() } }
 }
 
 /// The progress of a call from the moment somebody asks for it, for any number of readers.

@@ -62,7 +62,7 @@ public struct RequestBatch<Value: Sendable>: Sendable {
 
     /// Runs all steps to their ends and returns their results in order.
     ///
-    /// If the values are ``CacheReporting``, as ``HTTPResponse`` and ``Reply`` are, ``Swift/Collection/areAllFromCache``
+    /// If the values are ``CacheReporting``, as ``HTTPResponse`` and ``Reply`` are, `areAllFromCache`
     /// of the results says whether all of them came from the cache.
     ///
     /// - Throws: `CancellationError` if the task is cancelled, and nothing else.

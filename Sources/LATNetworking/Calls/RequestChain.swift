@@ -1,9 +1,9 @@
 /// Calls that run one after the other, each made from the result of the one before.
 ///
 /// ```swift
-/// let chain = RequestChain { try await SignIn(name: name).startRequest(on: manager) }
+/// let chain = RequestChain { try await SignIn().startRequest(on: manager) }
 ///     .then { session in try await FetchUser(id: session.userID).startRequest(on: manager) }
-///     .then { user in try await FetchAvatar(url: user.avatar).startRequest(on: manager) }
+///     .then { user in try await FetchAvatar(of: user).startRequest(on: manager) }
 /// let avatar = try await chain.value()
 /// ```
 ///

@@ -4,7 +4,7 @@ public import HTTPCore
 /// The handle of a running call in closure form: pauses, resumes and cancels it, and has its state, progress and result.
 ///
 /// ```swift
-/// let task = manager.startRequest("GET", url, success: { _, response in … }, failure: { _, error in … })
+/// let task = manager.startRequest("GET", url, success: { _, response in }, failure: { _, error in })
 /// task.pause()     // a running transfer pauses, a waiting one does not start
 /// task.resume()
 /// task.cancel()    // the failure closure gets .cancelled, unless the call had ended before
@@ -56,14 +56,14 @@ public final class RequestTask: Sendable, Hashable {
     public func resume() { call.setSuspended(false) }
 
     /// The state now.
-    public var state: State { State(call.outcome.result, isPaused: call.standing.isSuspended) }
+    public var state: State { State(call.outcome.result, isPaused: call.transferState.isSuspended) }
 
     /// The progress from now on: the current value, then changes, and at last the final value. The sequence ends with the
     /// call. Any number of tasks may read it.
     public var progress: some AsyncSequence<TransferProgress, Never> & Sendable { call.progress }
 
     /// The response, also that of an entity's call. Any number of tasks may wait for it; cancelling one of them ends only
-    /// its waiting. It is there when the call's closure is about to be called, so it needs a callback executor that runs.
+    /// its waiting. It is set just before the call's closure is called, so the callback executor must be running.
     /// The task holds the response until it is released.
     ///
     /// - Throws: the ``NetworkError`` that the failure closure gets; `CancellationError` if the current task is cancelled.
@@ -113,5 +113,5 @@ public struct CallbackExecutor: Sendable {
     /// Runs closures at once, on the thread where the call ended.
     static let immediate = CallbackExecutor { closure in closure() }
 
-    func run(_ closure: @escaping @Sendable () -> Void) { enqueue(closure) }
+    package func run(_ closure: @escaping @Sendable () -> Void) { enqueue(closure) }
 }

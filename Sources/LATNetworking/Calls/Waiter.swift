@@ -8,17 +8,17 @@ extension Waiter {
     ///
     /// - Parameters:
     ///   - call: the call whose cancellation also ends the waiting; `nil` for none.
-    ///   - raised: receives the call's priority when the call's standing changes without a cancellation.
+    ///   - raised: receives the call's priority when the call's state changes without a cancellation.
     /// - Throws: the error of the result; `CancellationError` if the task is cancelled, ``Call/cancellation`` if the
     ///   call is.
     func value(for call: Call?, raised: (@Sendable (RequestPriority) -> Void)? = nil) async throws -> Value {
         if let result { return try result.get() }
         let wait = call.map { call in
-            CallWait(call) { standing in
-                if standing.isCancelled {
+            CallWait(call) { state in
+                if state.isCancelled {
                     self.end(.failure(call.cancellation))
                 } else {
-                    raised?(standing.priority)
+                    raised?(state.priority)
                 }
             }
         }
@@ -32,14 +32,14 @@ final class CallWait: TransferListener {
     private let call: Call
     private let changed: @Sendable (TransferState) -> Void
 
-    /// - Parameter changed: called for every change of standing, and at once if the call is already cancelled.
+    /// - Parameter changed: called for every change of the transfer state, and at once if the call is already cancelled.
     init(_ call: Call, _ changed: @escaping @Sendable (TransferState) -> Void) {
         self.call = call
         self.changed = changed
         call.attach(self)
     }
 
-    func stateDidChange() { changed(call.standing) }
+    func stateDidChange() { changed(call.transferState) }
 
     func end() { call.detach(self) }
 }

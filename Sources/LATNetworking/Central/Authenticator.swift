@@ -4,12 +4,12 @@ public import HTTPCore
 ///
 /// ```swift
 /// actor Session: Authenticator {
-///     private var token: String
+///     private var token = "expired"
 ///
 ///     func apply(to request: inout HTTPRequest) { request.headers["Authorization"] = "Bearer \(token)" }
 ///     func refresh() async throws { token = try await RenewToken().startRequest(on: manager).token }
 /// }
-/// configuration.authenticator = session
+/// configuration.authenticator = Session()
 /// ```
 ///
 /// However many requests are rejected at once, the token is renewed once. Each of them is then sent again, once, with

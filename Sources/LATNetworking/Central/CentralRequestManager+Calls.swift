@@ -42,7 +42,9 @@ extension CentralRequestManager {
         if request.streamsBody != parts.streams { request.streamsBody = parts.streams }
         var details = CallDetails(
             judge: parts.streams ? nil : configuration.successJudge, bodyHandler: parts.bodyHandler)
-        if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork { details.deliversCached = cached }
+        if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
+            details.deliversCached = cached.map(CachedReplyHandler.init)
+        }
         if parts.parameters != nil || parts.body != nil || !parts.files.isEmpty
             || configuration.parameterProvider != nil
         {
@@ -83,14 +85,13 @@ extension CentralRequestManager {
             if let body = details.content?.body { details.content?.body = body.coded(by: coding) }
         }
         details.partition = request.cachePartition ?? storage.partition
-        let limit = request.deadline ?? configuration.deadline
+        // The manager's deadline is for calls that end by themselves.
+        let limit = request.deadline ?? configuration.deadline.flatMap { request.isLive ? nil : $0 }
         let accessories = request.hasNoSettings ? [] : request.accessories
         return Call(
             request, details: details, deadline: limit.map { corridor.limits.clock.now() + $0 },
             watchers: configuration.accessories.isEmpty && accessories.isEmpty && !hub.isActive
-                ? nil
-                : CallReporters(
-                    secrets: configuration.secrets, accessories: configuration.accessories + accessories, hub: hub),
+                ? nil : accessories.isEmpty ? reporters : reporters.adding(accessories),
             watch: watch, progress: progress)
     }
 

@@ -38,7 +38,7 @@ extension CentralRequestManager {
 
     /// Sends a request and returns its response, which has to be a success, as soon as the head has arrived.
     ///
-    /// - Throws: as ``stream(_:_:parameters:files:body:cache:timeout:headers:tag:)``.
+    /// - Throws: as ``stream(_:_:parameters:files:body:cache:timeout:headers:tag:)-(_,String,_,_,_,_,_,_,_)``.
     public func stream(_ request: HTTPRequest) async throws -> HTTPResponse {
         try await stream(request, CallArguments(streams: true))
     }

@@ -51,7 +51,9 @@ extension CentralRequestManager {
             }
             let head = response.withoutStream
             response.body = ResponseBody(
-                CallBody(response.body, call) { failure in end(failure.map { .failure($0) } ?? .success(head)) })
+                CallBody(response.body, call, reportsBytes: true) { failure in
+                    end(failure.map { .failure($0) } ?? .success(head))
+                })
             return response
         } catch {
             end(.failure(call.failure(error)))
@@ -126,17 +128,28 @@ extension CentralRequestManager {
 
     /// Sends one of several requests that belong to one call, such as a segment of a download, and returns its response
     /// as a stream. Cancelling the call cancels it.
-    func sendPart(_ request: HTTPRequest, of whole: Call) async throws -> HTTPResponse {
+    ///
+    /// - Parameters:
+    ///   - check: throws when the response is not what the call asked for. The outcome observers are then notified, and
+    ///     the resolver is asked. Default `nil`: neither is.
+    func sendPart(
+        _ request: HTTPRequest, of whole: Call, check: ((HTTPResponse) throws -> Void)? = nil
+    ) async throws -> HTTPResponse {
         // A refreshed link leads elsewhere, without the mirrors of the route.
-        let isRoute = whole.details.row != nil && request.url == whole.request.url
-        let part = makeCall(located(request), isRoute ? whole.details : CallDetails(), partOf: whole.watch)
-        let wait = CallWait(whole) { standing in
-            if standing.isCancelled { part.cancel() }
-            part.setSuspended(standing.isSuspended)
-            part.raisePriority(to: standing.priority)
+        let isSame = request.isLive || whole.details.row != nil && request.url == whole.request.url
+        let part = makeCall(located(request), isSame ? whole.details : CallDetails(), partOf: whole.watch)
+        let wait = CallWait(whole) { state in
+            if state.isCancelled { part.cancel() }
+            part.setSuspended(state.isSuspended)
+            part.raisePriority(to: state.priority)
         }
         do {
-            var (response, _) = try await outcome(of: part, false) { response, _ in response }
+            var (response, _) = try await outcome(of: part, check != nil) { response, part in
+                guard let check else { return response }
+                let response = try Verdict.check(response, to: part.request)
+                try check(response)
+                return response
+            }
             guard response.body.isStream else {
                 wait.end()
                 return response
@@ -220,7 +233,8 @@ extension CentralRequestManager {
     /// Notifies the outcome observers of a failure.
     func tell(_ error: NetworkError, _ request: HTTPRequest) async { await tell(.failure(error), request) }
 
-    private func isReplayed(
+    /// Whether the resolver has a call sent again after a failure.
+    func isReplayed(
         _ error: NetworkError, _ call: Call, _ replays: Int
     ) async throws(NetworkError) -> Bool {
         guard let resolver = configuration.resolver, replays < configuration.maxReplays, error.kind != .cancelled,

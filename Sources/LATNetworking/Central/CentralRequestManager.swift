@@ -23,11 +23,12 @@ public final class CentralRequestManager: Sendable {
 
     let corridor: Corridor
     let engine: CurlTransport?
-    let callbacks: CallbackExecutor
+    package let callbacks: CallbackExecutor
     let tables: TableSource
     let storage: CacheStorage
     let calls = CallRegistry()
-    let hub = CallEventHub(limit: CallEventHub.bufferSize)
+    let hub: CallEventHub
+    let reporters: CallReporters
     /// Routes of entities, resolved once for each type and state of the table.
     let plans: RoutePlanCache
     /// How values of calls without a route are encoded and decoded; `nil` for the standard coding.
@@ -38,7 +39,10 @@ public final class CentralRequestManager: Sendable {
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` or ``NetworkError/Kind/unsupported`` for invalid settings.
     public convenience init(configuration: Configuration = Configuration()) throws {
-        try configuration.limits.check(of: "configuration.limits")
+        var configuration = configuration
+        let companion = configuration.companion
+        try companion?.prepare(&configuration)
+        try configuration.check()
         if let transport = configuration.transport {
             self.init(configuration, .custom(transport))
         } else {
@@ -52,6 +56,8 @@ public final class CentralRequestManager: Sendable {
         self.configuration = configuration
         if case .engine(let engine) = sender { self.engine = engine } else { engine = nil }
         storage = CacheStorage(configuration)
+        hub = CallEventHub(limit: CallEventHub.bufferSize)
+        reporters = CallReporters(secrets: configuration.secrets, accessories: configuration.accessories, hub: hub)
         callbacks = configuration.callbackExecutor ?? .serial()
         let address = MutableBaseURL(configuration.baseURL)
         let tables = TableSource(configuration.domains, observer: configuration.domainsObserver)
@@ -65,7 +71,7 @@ public final class CentralRequestManager: Sendable {
             RoutePlan.Standard(
                 simulation: configuration.simulation, parameterEncoding: configuration.parameterEncoding,
                 successJudge: configuration.successJudge, coding: configuration.coding,
-                retryPolicy: configuration.effectiveRetryPolicy))
+                retryPolicy: configuration.retryPolicy))
         coding = CodingRules.of(configuration.coding)
         let manager = ManagerReference()
         corridor = Corridor(
@@ -95,7 +101,8 @@ public final class CentralRequestManager: Sendable {
     /// wake-up: the fastest way to make many small calls. `nil` with a custom transport.
     ///
     /// ```swift
-    /// await withTaskExecutorPreference(manager.executor) {
+    /// var total = 0
+    /// try await withTaskExecutorPreference(manager.executor) {
     ///     for id in ids { total += try await FetchPrice(id: id).startRequest(on: manager).cents }
     /// }
     /// ```
@@ -108,6 +115,32 @@ public final class CentralRequestManager: Sendable {
     /// The numbers of live objects in the engine; `nil` with a custom transport.
     package var gauges: EngineGauges? {
         get async { await engine?.gauges }
+    }
+
+    /// What a manager holds at a moment.
+    public struct Load: Hashable, Sendable {
+        /// The calls that run, those that wait included.
+        public var calls = 0
+        /// The open connections, idle ones included.
+        public var connections = 0
+        /// The transfers that have a connection or are getting one.
+        public var transfers = 0
+        /// The transfers that wait for a free connection.
+        public var queued = 0
+        /// The circuits that have seen failures, by row and host, and whether each is open.
+        public var circuits: [String: Bool] = [:]
+        /// The servers whose last probe still counts, and whether each can be connected to.
+        public var reachability: [String: Bool] = [:]
+    }
+
+    /// What the manager holds now. With a custom transport the numbers of connections and transfers are 0.
+    public var load: Load {
+        get async {
+            let gauges = await engine?.gauges
+            return Load(
+                calls: calls.count(.all), connections: gauges?.sockets ?? 0, transfers: gauges?.transfers ?? 0,
+                queued: gauges?.waiting ?? 0, circuits: corridor.limit.circuits, reachability: reachability.known)
+        }
     }
 
     // MARK: Calls
@@ -183,10 +216,9 @@ public final class CentralRequestManager: Sendable {
     /// The cache stores the body while it is read, and keeps it only if it is read to its end.
     ///
     /// There is no total timeout unless one is given; the idle timeout applies. Releasing the response and its body
-    /// cancels the transfer. Outcome observers and the resolver hear of the response when its head has arrived.
+    /// cancels the transfer. Outcome observers and the resolver get the response when its head has arrived.
     ///
-    /// - Throws: the same errors as ``startRequest(_:_:parameters:files:body:cache:timeout:headers:tag:progress:)``; an
-    ///   error keeps up to 1 MiB of the response's body.
+    /// - Throws: the same errors as ``startRequest(_:progress:)``; an error keeps up to 1 MiB of the response's body.
     public func stream(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,

@@ -95,12 +95,15 @@ extension CentralRequestManager {
         public var redirectHandler: RedirectHandler?
         /// Whether redirects from https to http are followed. Default `false`: ``NetworkError/Kind/redirect``.
         public var followsInsecureRedirects = false
-        /// How often an idempotent request is retried after a network failure. Default 0. A dead connection from the
-        /// pool is replaced once regardless of this, when that is safe.
-        public var retries = 0
+        /// How often an idempotent request is retried after a network failure: short for the number of ``retryPolicy``.
+        /// Default 0. A dead connection from the pool is replaced once regardless of this, when that is safe.
+        public var retries: Int {
+            get { retryPolicy.retries }
+            set { retryPolicy.retries = newValue }
+        }
         /// How reachability is determined, and whether calls wait for it. Default `Reachability.Configuration()`.
         public var reachability = Reachability.Configuration()
-        /// When a request is retried, and after which delay. Default `RetryPolicy()` with ``retries`` retries.
+        /// When a request is retried, and after which delay. Default `RetryPolicy()`.
         public var retryPolicy = RetryPolicy()
         /// The most retries of the manager in total; `nil`: no limit. Default: 1 per 5 requests, and 10 per second.
         public var retryBudget: RetryPolicy.Budget? = RetryPolicy.Budget()
@@ -121,7 +124,7 @@ extension CentralRequestManager {
         public var accessories: [any RequestAccessory] = []
         /// How the cache is used. Default ``CachePolicy/networkOnly``.
         public var cachePolicy = CachePolicy.networkOnly
-        /// Whether the cache is private or shared, for ``CachePolicy/http``. Default ``CacheMode/private``.
+        /// Whether the cache is private or shared, for ``CachePolicy/http``. Default `private`.
         public var cacheMode = CacheMode.private
         /// The store of the responses. Default `nil`: a store of the SDK according to ``cacheStorage`` and
         /// ``cacheDirectory``, created when a request first needs it.
@@ -161,20 +164,63 @@ extension CentralRequestManager {
         public var callbackExecutor: CallbackExecutor?
         /// Sends requests in place of the engine: a stand-in for tests, or a decorator. Default `nil`: the engine.
         public var transport: (any Transport)?
+        /// What joins the manager from outside of this module.
+        package var companion: (any ManagerCompanion)?
 
         /// The default settings.
         public init() {}
-
-        var effectiveRetryPolicy: RetryPolicy {
-            var policy = retryPolicy
-            if policy.retries == 0 { policy.retries = retries }
-            return policy
-        }
 
         /// Reads and writes a setting of the engine as a member of this type.
         public subscript<Value>(dynamicMember keyPath: WritableKeyPath<EngineConfiguration, Value>) -> Value {
             get { engine[keyPath: keyPath] }
             set { engine[keyPath: keyPath] = newValue }
+        }
+    }
+}
+
+/// What joins a manager from outside of this module, such as a fleet of processes.
+package protocol ManagerCompanion: Sendable {
+    /// Changes the settings before a manager is made of them.
+    func prepare(_ configuration: inout CentralRequestManager.Configuration) throws
+
+    /// The store of responses whose uppermost tiers are those of the manager; `nil` when there are no others.
+    func store(above local: any CacheStore) throws -> (any CacheStore)?
+
+    /// The limits that a manager keeps together with others; asked once for each manager.
+    func sharedLimits() -> (any SharedLimits)?
+}
+
+extension CentralRequestManager.Configuration {
+    /// Checks the settings that the engine does not check.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value under which calls could not do what it says.
+    func check() throws(NetworkError) {
+        try limits.check(of: "configuration.limits")
+        try retryPolicy.check("configuration.retryPolicy")
+        try circuitBreaker?.check("configuration.circuitBreaker")
+        if case .follow(let limit) = redirects, limit < 0 {
+            throw .invalidRequest("configuration.redirects follows \(limit) hops; give 0 or more, or .none")
+        }
+        if maxReplays < 0 { throw .invalidRequest("configuration.maxReplays is \(maxReplays); give 0 or more") }
+        if let deadline, deadline <= .zero {
+            throw .invalidRequest("configuration.deadline is \(deadline); give more than 0, or nil for none")
+        }
+        for (name, duration) in [
+            ("mirrorMemory", mirrorMemory), ("cacheLookUpTimeout", cacheLookUpTimeout),
+            ("reachability.ttl", reachability.ttl), ("reachability.failureTTL", reachability.failureTTL),
+            ("reachability.connectivityTimeout", reachability.connectivityTimeout),
+        ] where duration < .zero {
+            throw .invalidRequest("configuration.\(name) is \(duration); give 0 or more")
+        }
+        if let retryBudget, !(retryBudget.share >= 0 && retryBudget.reserve >= 0) {
+            throw .invalidRequest(
+                "configuration.retryBudget has a share of \(retryBudget.share) and a reserve of \(retryBudget.reserve); "
+                    + "give 0 or more, or nil for no limit")
+        }
+        for origin in credentialOrigins where URLReference.origin(of: origin) == nil {
+            throw .invalidRequest(
+                "configuration.credentialOrigins: \"\(URLText.visible(URLText.redacted(origin)))\" is not an origin; write "
+                    + "scheme and host, such as https://api.example.org")
         }
     }
 }

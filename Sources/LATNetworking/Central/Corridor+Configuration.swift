@@ -39,15 +39,17 @@ extension Corridor {
             standard: configuration.cachePolicy, operations: operations, timeout: timeout, limits: limits)
         let httpCache = HTTPCacheRoom(
             standard: configuration.cachePolicy, operations: operations, timeout: timeout, limits: limits)
-        let retryPolicy = configuration.effectiveRetryPolicy
-        let limit = LimitRoom(configuration.limits, configuration.circuitBreaker, clock: clock)
+        let retryPolicy = configuration.retryPolicy
+        let limit = LimitRoom(
+            configuration.limits, configuration.circuitBreaker, shared: configuration.companion?.sharedLimits(),
+            clock: clock)
 
         var rooms: [Place: any Room] = [
             .rejection: RejectionRoom(sharing), .barrier: barrier,
             .retry: RetryRoom(policy: retryPolicy, budget: configuration.retryBudget, clock: clock),
             .connectivity: ConnectivityRoom(
                 limit: configuration.reachability.connectivityTimeout, limits: limits,
-                waitUntilReachable: { await reachability.waitUntilReachable($0, within: $1) }),
+                waitUntilReachable: { await reachability.waitUntilConnectable($0, within: $1) }),
             .mirrors: MirrorRoom(memory: configuration.mirrorMemory), .composition: composition, .sharing: sharing,
             .simulation: SimulationRoom(clock: clock), .cache: cache, .cacheOfSealed: cache, .httpCache: httpCache,
             .httpCacheOfOpened: httpCache,

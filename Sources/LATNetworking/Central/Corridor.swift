@@ -13,14 +13,14 @@ final class Corridor: Sendable {
     /// The operations that the cache's rooms share.
     let cacheOperations: CacheOperations
     /// The rooms of a request without settings of its own.
-    private let standing: RoomSet
+    private let standardRooms: RoomSet
     private let defaults: RequestDefaults
     /// Whether the cache may hold entries that an unsafe request invalidates.
     private let mayHoldEntries: @Sendable () -> Bool
     private let sharing: SharingRoom
     private let barrier: BarrierRoom
     private let redirect: RedirectRoom
-    private let limit: LimitRoom
+    let limit: LimitRoom
 
     /// The manager's settings, for requests that have none of their own.
     struct RequestDefaults: Sendable {
@@ -49,15 +49,15 @@ final class Corridor: Sendable {
         self.barrier = barrier
         self.redirect = redirect
         self.limit = limit
-        var standing = always
-        standing.insert(.redirect)
-        standing.set(.retry, defaults.retries > 0)
-        standing.set(.connectivity, defaults.waitsForConnectivity)
-        standing.set(.composition, defaults.composes)
-        standing.set(.seal, defaults.seals)
-        standing.formUnion(
+        var standardRooms = always
+        standardRooms.insert(.redirect)
+        standardRooms.set(.retry, defaults.retries > 0)
+        standardRooms.set(.connectivity, defaults.waitsForConnectivity)
+        standardRooms.set(.composition, defaults.composes)
+        standardRooms.set(.seal, defaults.seals)
+        standardRooms.formUnion(
             Self.caches(defaults.cachePolicy, isSealed: defaults.seals, defaults.cachesSealed))
-        self.standing = standing
+        self.standardRooms = standardRooms
     }
 
     var limits: TimeLimits { table.limits }
@@ -103,7 +103,7 @@ final class Corridor: Sendable {
     // MARK: Which rooms
 
     private func rooms(for call: Call, _ request: HTTPRequest) -> RoomSet {
-        var rooms = standing
+        var rooms = standardRooms
         if barrier.concerns(request) { rooms.insert(.barrier) }
         switch sharing.policy(for: request) {
         case .allow: break
@@ -120,18 +120,13 @@ final class Corridor: Sendable {
             if isInvalidating(request) { rooms.insert(.httpCache) }
             return rooms
         }
-        if let retries = request.retries ?? request.retryPolicy?.retries { rooms.set(.retry, retries > 0) }
+        if let retries = request.retries { rooms.set(.retry, retries > 0) }
         if let waits = request.waitsForConnectivity { rooms.set(.connectivity, waits) }
         if request.authenticator != .automatic { rooms.set(.authentication, request.authenticator != .off) }
         if request.traceParent != nil { rooms.insert(.attempt) }
         if request.ignoresLimits { rooms.remove(.limits) }
         if request.sealing != .automatic || request.cachePolicy != nil {
-            let isSealed =
-                switch request.sealing {
-                case .automatic: defaults.seals
-                case .unsealed: false
-                case .sealed: true
-                }
+            let isSealed = seals(request)
             rooms.set(.seal, isSealed)
             rooms.subtract(RoomSet(.cache, .httpCache, .cacheOfSealed, .httpCacheOfOpened))
             rooms.formUnion(
@@ -140,6 +135,15 @@ final class Corridor: Sendable {
         }
         if !rooms.contains(.httpCacheOfOpened), isInvalidating(request) { rooms.insert(.httpCache) }
         return rooms
+    }
+
+    /// Whether a request is sealed.
+    func seals(_ request: HTTPRequest) -> Bool {
+        switch request.sealing {
+        case .automatic: defaults.seals
+        case .unsealed: false
+        case .sealed: true
+        }
     }
 
     /// Whether a request may invalidate stored responses, whatever its policy (RFC 9111 §4.4).
@@ -182,17 +186,23 @@ struct InterceptorRoom: Room {
 struct AttemptRoom: Room {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         var attempt = request
-        if let trace = request.traceParent ?? TraceParent.current, attempt.headers["traceparent"] == nil {
-            attempt.headers["traceparent"] = trace.child().description
+        if let trace = request.traceParent ?? TraceParent.current ?? chain.call.watch?.call.trace {
+            if attempt.headers["traceparent"] == nil { attempt.headers["traceparent"] = trace.child().description }
+            if attempt.headers["baggage"] == nil, let baggage = trace.baggageField {
+                attempt.headers["baggage"] = baggage
+            }
         }
         guard let watch = chain.call.watch else { return try await chain.proceed(attempt) }
-        let number = watch.beginAttempt(attempt, hop: chain.hop)
+        let (number, start) = watch.beginAttempt(attempt, hop: chain.hop)
         do {
             let response = try await chain.proceed(attempt)
-            watch.record(.answered(attempt: number, response))
+            watch.record(
+                .answered(attempt: number, response), hop: chain.hop, request: attempt, since: start)
             return response
         } catch {
-            watch.record(.failed(attempt: number, NetworkError(ending: error, attempt)))
+            watch.record(
+                .failed(attempt: number, NetworkError(ending: error, attempt)), hop: chain.hop, request: attempt,
+                since: start)
             throw error
         }
     }

@@ -27,7 +27,8 @@ extension CacheOperations {
         let now = storage.now()
         func question(_ identity: RequestIdentity) -> CacheExplanation.Question {
             CacheExplanation.Question(
-                request, identity, policy, from: source, servesStaleWhenDisconnected: servesStaleWhenDisconnected, mode)
+                request, identity, policy, from: source, servesStaleWhenDisconnected: servesStaleWhenDisconnected,
+                mode(of: call))
         }
         let ticket: Ticket
         do throws(CacheRefusal) {
@@ -55,7 +56,9 @@ extension CentralRequestManager.Cache {
     /// The request is composed as if it were sent: the app's providers, authenticator and interceptors are called.
     /// Nothing is sent, and nothing stored changes.
     ///
-    /// - Parameter policy: the policy of the call; `nil`, the default, for the manager's.
+    /// - Parameters:
+    ///   - url: an absolute URL, or a path below the base URL.
+    ///   - policy: the policy of the call; `nil`, the default, for the manager's.
     /// - Throws: ``NetworkError`` when the store fails, or the request cannot be composed.
     public func explain(_ url: String, cache policy: CachePolicy? = nil) async throws -> CacheExplanation {
         var request = HTTPRequest("GET", url)

@@ -30,7 +30,7 @@ extension CacheOperations {
     ) async throws(CacheRefusal) -> (Ticket, CacheEntry) {
         let ticket = try await place(of: request, call)
         if let refusal = StorageRule.refusal(
-            ofSeed: response, to: request, byteCount: byteCount, storesUnsafe: storesUnsafe(request), mode)
+            ofSeed: response, to: request, byteCount: byteCount, storesUnsafe: storesUnsafe(request), ticket.mode)
         {
             throw refusal
         }
@@ -39,7 +39,7 @@ extension CacheOperations {
             let entry = StoredResponseCoding.entry(
                 response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
                 varyFields: TimeToLiveRule.varyFields(of: response.headers), requestTime: now, responseTime: now,
-                mode)
+                ticket.mode)
         else { throw .noKey }
         return (ticket, entry)
     }
@@ -49,7 +49,7 @@ extension CentralRequestManager.Cache {
     /// Stores a response to a GET of a URL by hand, for example one from the app's bundle.
     ///
     /// ```swift
-    /// try await manager.cache.store(cities, for: "/cities", headers: ["Content-Type": "application/json"],
+    /// try await manager.cache.store(data, for: "/cities", headers: ["Content-Type": "application/json"],
     ///     onlyIfAbsent: true)
     /// let first = try await manager.startRequest("GET", "/cities", cache: .cacheOnly)
     /// ```

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPCore
+import Platform
 public import ResponseCache
 
 extension CentralRequestManager {
@@ -10,7 +11,7 @@ extension CentralRequestManager {
     /// try await manager.cache.pin("https://api.example.org/cities")
     /// try await manager.cache.remove(.domain("daxiang"))
     /// try await manager.cache.removeAll(olderThan: .seconds(7 * 86_400))
-    /// manager.cache.partition = user.id                            // later calls are that user's
+    /// manager.cache.partition = "user-\(user.id)"                   // later calls are that user's
     /// ```
     public var cache: Cache { Cache(storage: storage) { [weak self] in self } }
 
@@ -18,7 +19,7 @@ extension CentralRequestManager {
     ///
     /// ```swift
     /// try await manager.values.set(profile, for: "profile", expiresAfter: .seconds(3_600))
-    /// let profile = try await manager.values.get(Profile.self, for: "profile")
+    /// let stored = try await manager.values.get(Profile.self, for: "profile")
     /// ```
     public var values: ValueStore { ValueStore(now: storage.now) { [storage] in try storage.storeOfValues() } }
 
@@ -156,9 +157,15 @@ extension CacheStorage {
             partition: configuration.cachePartition, directory: own ?? given, settings: settings,
             now: configuration.cacheClock, observer: configuration.cacheObserver
         ) {
-            if let store = configuration.cacheStore { return store }
-            guard let directory = own else { return MemoryStore() }
-            return TieredStore(memory: MemoryStore(), disk: try DiskStore(directory: directory))
+            let store: any CacheStore
+            if let given = configuration.cacheStore {
+                store = given
+            } else if let directory = own {
+                store = TieredStore(memory: MemoryStore(), disk: try DiskStore(directory: directory))
+            } else {
+                store = MemoryStore()
+            }
+            return try configuration.companion?.store(above: store) ?? store
         }
     }
 
@@ -173,10 +180,6 @@ extension CacheStorage {
         environment: [String: String] = ProcessInfo.processInfo.environment,
         program: String = ProcessInfo.processInfo.processName
     ) -> String? {
-        // A relative path must be ignored (XDG Base Directory Specification).
-        let base = environment["XDG_CACHE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
-        let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? "\($0)/.cache" : nil }
-        guard let base = base ?? home, !program.isEmpty else { return nil }
-        return base.hasSuffix("/") ? base + program : "\(base)/\(program)"
+        UserFolder.cache.path(environment: environment, program: program)
     }
 }

@@ -3,26 +3,34 @@ import Glibc
 import HTTPCore
 import Synchronization
 
-/// A manager's table: fixed, or following its file.
+/// A manager's table: fixed, or following its file or its source elsewhere.
 final class TableSource: Sendable {
     private enum Storage: Sendable {
-        case watched(DomainTableWatcher)
+        /// The state, and what changes it until it is released.
+        case followed(WatchState, by: any Sendable)
         case kept
     }
 
     private let storage: Storage
     private let kept: Mutex<DomainTable?>
 
-    /// Watches the file of a table. If that fails, the table stays fixed, and the observer gets the error.
+    /// Follows the file of a table, or its source. If that fails, the table stays fixed, and the observer gets the error.
     init(_ table: DomainTable?, observer: (@Sendable (DomainTable.FileEvent) -> Void)?) {
         let report = observer ?? Self.reportRejected
         kept = Mutex(table)
-        guard let table, let path = table.path else {
+        guard let table else {
             storage = .kept
             return
         }
         do {
-            storage = .watched(try DomainTableWatcher(following: table, at: path, onEvent: report))
+            if let path = table.path {
+                let watcher = try DomainTableWatcher(following: table, at: path, onEvent: report)
+                storage = .followed(watcher.state, by: watcher)
+            } else if let follower = TableFollower(following: table, onEvent: report) {
+                storage = .followed(follower.state, by: follower)
+            } else {
+                storage = .kept
+            }
         } catch {
             storage = .kept
             report(.rejected(error))
@@ -31,15 +39,15 @@ final class TableSource: Sendable {
 
     var current: DomainTable? {
         switch storage {
-        case .watched(let watcher): watcher.current
+        case .followed(let state, _): state.current
         case .kept: kept.withLock { $0 }
         }
     }
 
     func update(_ change: (inout DomainTable) throws -> Void) throws {
         switch storage {
-        case .watched(let watcher):
-            try watcher.update(change)
+        case .followed(let state, _):
+            try state.update(change)
         case .kept:
             try kept.withLock { table in
                 var changed = table ?? DomainTable()
@@ -60,7 +68,7 @@ extension CentralRequestManager {
     public var domains: DomainTable? { tables.current }
 
     /// Changes the table in code: the environment, a base URL, a row. The change applies from the next request on, and
-    /// stays when the file is read again.
+    /// stays when the file, or the source elsewhere, is read again.
     ///
     /// ```swift
     /// try manager.updateDomains { $0.environment = "staging" }

@@ -46,12 +46,41 @@ struct CompositionRoom: Room {
             isShownBefore
             ? Self.laid(provided, in: request.headers, base: base, own: call.request.headers)
             : base.merging(provided).merging(request.headers)
+        if let watch = call.watch {
+            watch.record(.composed(Self.sources(defaults, request, provided: provided, own: call.request.headers)))
+        }
         return try await chain.proceed(composed)
     }
 
     /// The headers that the provider's and the request's own override.
     static func base(_ defaults: HTTPHeaders, of request: HTTPRequest) -> HTTPHeaders {
         request.replacesGlobalHeaders ? HTTPHeaders() : defaults.merging(request.rowHeaders)
+    }
+
+    /// Where the values of the fields come from, by the names in lower case.
+    static func sources(
+        _ defaults: HTTPHeaders, _ request: HTTPRequest, provided: HTTPHeaders, own: HTTPHeaders
+    ) -> [String: CallEvent.FieldSource] {
+        var sources: [String: CallEvent.FieldSource] = [:]
+        let layers: [(HTTPHeaders, CallEvent.FieldSource)] = [
+            (defaults, .manager), (request.rowHeaders, .row), (provided, .provider), (request.headers, .authenticator),
+            (own, .request),
+        ]
+        for (headers, source) in layers {
+            for field in headers.fields {
+                let (name, value) = (field.name, field.value)
+                // What the authenticator replaced is not the request's own any more.
+                if source == .request, value != nil, request.headers[name] != value { continue }
+                // Interceptors are shown the base, which the request then carries.
+                if source == .authenticator, sources[name.lowercased()] != nil,
+                    defaults[name] == value || request.rowHeaders[name] == value
+                {
+                    continue
+                }
+                sources[name.lowercased()] = value == nil ? nil : source
+            }
+        }
+        return sources
     }
 
     /// Merges the provider's fields into headers that already have the base and the request's own. A provider's field

@@ -1,4 +1,5 @@
 public import ResponseCache
+import CurlTransport
 import DomainTableFormat
 import HTTPCore
 
@@ -50,6 +51,14 @@ extension CentralRequestManager {
         request.url = details.addresses.first ?? ""
         entity.options.apply(to: &request)
         if entity.streams { request.streamsBody = true }
+        if entity.isLive {
+            request.timeout = entity.options.timeout
+            request.prepareForLive()
+            if entity.upgrades {
+                request.prepareForUpgrade()
+                details.addresses = details.addresses.map(URLReference.httpForm)
+            }
+        }
         if request.timeout == nil, let timeout = entity.standardTimeout { request.timeout = timeout }
         let content = RequestContent(
             members: members.isEmpty ? nil : members, files: entity.content.files,
@@ -58,7 +67,9 @@ extension CentralRequestManager {
         try RequestBuilder.put(content, into: &request)
 
         details.entity = entity.content.reference
-        if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork { details.deliversCached = cached }
+        if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
+            details.deliversCached = cached.map(CachedReplyHandler.init)
+        }
         return makeCall(request, details, progress: progress)
     }
 

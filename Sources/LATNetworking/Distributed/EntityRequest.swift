@@ -176,7 +176,9 @@ extension EntityRequest {
 extension EntityRequest {
     /// Sends the request and decodes its response.
     ///
-    /// - Parameter manager: sends the request. Default ``CentralRequestManager/shared``, as in the other forms.
+    /// - Parameters:
+    ///   - manager: sends the request. Default ``CentralRequestManager/shared``, as in the other forms.
+    ///   - isolation: the actor of the caller, on which the call goes on. Leave it to its default.
     /// - Throws: ``NetworkError``: `business` when the server answered and reported a failure, `httpStatus`, `decoding`
     ///   and the network kinds; `CancellationError` when the current task was cancelled.
     public func startRequest(

@@ -67,7 +67,8 @@ public struct RequestOptions: Sendable {
     public var parameterEncoding: ParameterEncoding?
     /// How parameters are written and the response is read. Default `nil`: as the rows and the manager say.
     public var coding: Coding?
-    /// How often an idempotent request is retried after a network failure. Default `nil`.
+    /// How often an idempotent request is retried after a network failure: short for the number of ``retryPolicy``. Default
+    /// `nil`.
     public var retries: Int?
     /// Whether redirects are followed. Default ``RedirectPolicy/automatic``.
     public var redirects: RedirectPolicy
@@ -113,13 +114,14 @@ public struct RequestOptions: Sendable {
     public var tag: String?
     /// What happens when an equal request is running. Default `nil`: the manager's choice.
     public var duplicates: DuplicatePolicy?
-    /// When the request is retried. Default `nil`: the manager's policy; ``retries`` changes only the number.
-    public var retryPolicy: RetryPolicy?
+    /// When the request is retried. Setting a policy discards an earlier ``retries``; a later ``retries`` changes
+    /// only the policy's number. Default `nil`: the policy of the row or the manager.
+    public var retryPolicy: RetryPolicy? { didSet { retries = nil } }
     /// The time limit of the whole call, including retries, waits and queues. Default `nil`: the manager's.
     public var deadline: Duration?
     /// Whether the calls that are started after this one wait until it has ended. Default `false`.
     public var isBarrier = false
-    /// Whether limits and circuits are passed by (``HTTPRequest/ignoresLimits``). Default `false`.
+    /// Whether the request ignores limits and circuits (``HTTPRequest/ignoresLimits``). Default `false`.
     public var ignoresLimits = false
     /// Which ``Authenticator`` is used. Default ``AuthenticatorPolicy/automatic``: the row's or the manager's.
     public var authenticator = AuthenticatorPolicy.automatic
@@ -180,10 +182,7 @@ public struct RequestOptions: Sendable {
         if replacesGlobalHeaders { request.replacesGlobalHeaders = true }
         if let tag { request.tag = tag }
         if let duplicates { request.duplicates = duplicates }
-        if let retryPolicy {
-            request.retryPolicy = retryPolicy
-            request.retries = nil
-        }
+        if let retryPolicy { request.retryPolicy = retryPolicy }
         if let retries { request.retries = retries }
         if let deadline { request.deadline = deadline }
         if isBarrier { request.isBarrier = true }

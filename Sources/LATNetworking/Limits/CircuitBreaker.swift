@@ -32,7 +32,7 @@ struct CircuitBreaker: Sendable {
         case refuse(pause: Duration?)
     }
 
-    /// May change; the failures so far and an open circuit's end stay.
+    /// May change; the failures so far, and the time until which an open circuit stays open, are kept.
     var policy: RequestLimits.CircuitBreakerPolicy
     private var state = State.closed(failures: 0)
     private var tickets: UInt64 = 0
@@ -67,33 +67,72 @@ struct CircuitBreaker: Sendable {
         }
     }
 
+    /// What the end of a request changed.
+    enum Change {
+        case opened
+        /// A probe succeeded.
+        case closed
+        /// A probe said nothing about the host: the next request may probe at once.
+        case undecided
+    }
+
     /// Records the end of a request; `nil` if it says nothing about the host.
-    mutating func finish(_ ticket: UInt64, isSuccess: Bool?, at now: Duration) {
-        guard ticket >= firstTicket else { return }
+    @discardableResult
+    mutating func finish(_ ticket: UInt64, isSuccess: Bool?, at now: Duration) -> Change? {
+        guard ticket >= firstTicket else { return nil }
         switch state {
         case .closed(let failures):
-            guard let isSuccess else { return }
+            guard let isSuccess else { return nil }
             if isSuccess {
                 state = .closed(failures: 0)
             } else if failures + 1 >= max(1, policy.failures) {
-                open(at: now)
+                return open(for: policy.pause, at: now)
             } else {
                 state = .closed(failures: failures + 1)
             }
+            return nil
         case .probing(ticket):
             switch isSuccess {
-            case true?: state = .closed(failures: 0)
-            case false?: open(at: now)
-            // Inconclusive: the next request may probe at once.
-            case nil: state = .open(until: now)
+            case true?:
+                state = .closed(failures: 0)
+                return .closed
+            case false?: return open(for: policy.pause, at: now)
+            case nil:
+                state = .open(until: now)
+                return .undecided
             }
-        case .probing, .open:
-            break
+        case .probing, .open: return nil
         }
     }
 
-    private mutating func open(at now: Duration) {
+    @discardableResult
+    private mutating func open(for pause: Duration, at now: Duration) -> Change {
         firstTicket = tickets + 1
-        state = .open(until: now + policy.pause)
+        state = .open(until: now + pause)
+        return .opened
+    }
+
+    // MARK: What others found
+
+    /// Whether the request of a ticket probes the host.
+    func isProbing(_ ticket: UInt64) -> Bool { state == .probing(ticket) }
+
+    /// Has a probe wait, because another process probes the host. Returns `false` when this is no probe any more.
+    mutating func postpone(_ ticket: UInt64, for pause: Duration, at now: Duration) -> Bool {
+        guard isProbing(ticket) else { return false }
+        open(for: pause, at: now)
+        return true
+    }
+
+    /// Takes over what another process found. A probe of this process decides by itself.
+    mutating func adopt(_ news: CircuitNews, at now: Duration) {
+        if case .probing = state { return }
+        switch news {
+        case .opened(let pause): open(for: pause, at: now)
+        case .closed:
+            guard case .open = state else { return }
+            firstTicket = tickets + 1
+            state = .closed(failures: 0)
+        }
     }
 }

@@ -2,7 +2,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// A ``LimitQueue`` that calls wait at: the limits of a manager, or those of a domain.
+/// A ``LimitQueue`` that calls wait at: the limits of a manager, of a domain, or of a server row.
 final class LimitGate: Sendable {
     private struct State {
         var queue: LimitQueue<UInt64>
@@ -29,17 +29,23 @@ final class LimitGate: Sendable {
         if let turn { perform(turn) }
     }
 
-    /// Sends a request as soon as the limits allow it.
-    func pass(
-        _ call: Call, _ host: String, _ send: () async throws -> HTTPResponse
+    /// Sends a request as soon as all limits allow it. A request that ends while it waits at
+    /// one gate returns the slots and tokens that it got at the gates before.
+    static func pass(
+        _ gates: [LimitGate], _ call: Call, _ host: String, _ send: () async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
-        try await enter(call, host)
+        var passed = 0
+        var isUnused = true
+        defer { for gate in gates[..<passed].reversed() { gate.leave(host, isUnused: isUnused) } }
+        for gate in gates {
+            try await gate.enter(call, host)
+            passed += 1
+        }
+        isUnused = false
         do {
-            let response = try await send()
-            leave(host, isUnused: false)
-            return response
+            return try await send()
         } catch {
-            leave(host, isUnused: (error as? NetworkError)?.kind == .circuitOpen)
+            isUnused = (error as? NetworkError)?.kind == .circuitOpen
             throw error
         }
     }
@@ -63,6 +69,7 @@ final class LimitGate: Sendable {
             try await waiter.value(for: call) { [self] priority in
                 state.withLock { $0.queue.raise(id, host: host, to: priority) }
             }
+            call.watch?.record(.waited(.limits))
         } catch {
             let wasWaiting = state.withLock { state in
                 state.waiters[id] = nil
@@ -106,4 +113,64 @@ final class LimitGate: Sendable {
         }
         if let turn { perform(turn) }
     }
+}
+
+/// One of the limits that a call is subject to, by a name that all processes use for it.
+package struct SharedLimit: Hashable, Sendable {
+    package let name: String
+    package let limits: RequestLimits
+
+    package init(name: String, limits: RequestLimits) {
+        self.name = name
+        self.limits = limits
+    }
+}
+
+/// A call that waits at shared limits.
+package struct LimitedCall: Sendable {
+    let call: Call
+
+    package var priority: RequestPriority { call.priority }
+
+    /// Waits, unless there is a result, until there is one or the call ends.
+    ///
+    /// - Parameter raised: Called when the call's priority was raised.
+    /// - Throws: `CancellationError` when the task is cancelled, the call's error when the call is cancelled or late.
+    package func wait(
+        _ waiter: Waiter<Void>, raised: @escaping @Sendable (RequestPriority) -> Void
+    ) async throws {
+        if waiter.result == nil { call.watch?.record(.waiting(.limits)) }
+        try await waiter.value(for: call, raised: raised)
+    }
+}
+
+/// What another process found about a host.
+package enum CircuitNews: Hashable, Sendable {
+    /// The host fails. It is probed after this time.
+    case opened(Duration)
+    /// The host works again.
+    case closed
+}
+
+/// Limits and circuits that a manager keeps together with other processes. Those of the manager hold beside them, and alone
+/// where the others cannot be asked.
+package protocol SharedLimits: Sendable {
+    /// Waits until all processes together are within the limits, or cannot be asked.
+    ///
+    /// - Returns: Receives the end of the request, and whether it was never sent; `nil` when nobody needs to know.
+    func enter(
+        _ call: LimitedCall, _ limits: [SharedLimit], host: String
+    ) async throws -> (@Sendable (_ isUnused: Bool) -> Void)?
+
+    /// Hears what other processes find about hosts, from now on.
+    func hear(_ receive: @escaping @Sendable (_ circuit: String, CircuitNews) -> Void)
+
+    /// This process found that a host fails.
+    func circuitOpened(_ circuit: String, for pause: Duration)
+
+    /// How long this process must wait before it may probe a host; `nil`: it probes now, and reports the end.
+    func pauseBeforeProbe(_ circuit: String) async -> Duration?
+
+    /// The probe of this process ended: the host works again, or (`false`) nothing was learned.
+    func probeEnded(_ circuit: String, isClosed: Bool)
 }

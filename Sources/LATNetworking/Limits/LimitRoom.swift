@@ -3,90 +3,147 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Keeps requests within the limits of the manager and of their domain (``LimitGate``), and away from hosts that fail
+/// Keeps requests within the limits of their rows and of the manager (``LimitGate``), and away from hosts that fail
 /// (``CircuitBreaker``).
 final class LimitRoom: Room {
-    private struct Domain {
+    /// The name of a row of the table.
+    private struct RowName: Hashable {
+        let domain: String
+        /// `nil` for the domain.
+        var server: String?
+    }
+
+    /// A row's limits and circuit as they are now.
+    private struct RowState {
         let gate: LimitGate
-        var row: RowLimits
+        var row: RowLimits.Row
+        var revision: UInt64
     }
 
     /// A circuit that a request is subject to.
     private struct Circuit {
         let policy: RequestLimits.CircuitBreakerPolicy
-        /// The host, for a domain with a policy of its own after the domain's name.
+        /// The host, for a row with a policy of its own after the row's name.
         let key: String
     }
 
     private let policy: RequestLimits.CircuitBreakerPolicy?
     /// `nil` if the manager limits nothing.
     private let gate: LimitGate?
+    private let limits: RequestLimits
+    /// The limits of all processes; `nil` when this process is alone.
+    private let shared: (any SharedLimits)?
     private let clock: CallClock
     private let breakers = Mutex<[String: CircuitBreaker]>([:])
-    private let domains = Mutex<[String: Domain]>([:])
-    private let knowsDomains = Atomic(false)
+    private let rows = Mutex<[RowName: RowState]>([:])
+    private let knowsRows = Atomic(false)
 
     init(
         _ limits: RequestLimits = RequestLimits(), _ policy: RequestLimits.CircuitBreakerPolicy? = nil,
-        clock: CallClock = .continuous
+        shared: (any SharedLimits)? = nil, clock: CallClock = .continuous
     ) {
         self.policy = policy
+        self.limits = limits
+        self.shared = shared
         gate = limits.isUnlimited ? nil : LimitGate(limits, clock: clock)
         self.clock = clock
+        shared?.hear { [weak self] circuit, news in self?.adopt(news, circuit) }
     }
 
-    /// Whether the calls of a row have to pass: it has limits, or a domain may have had some that are still counted.
-    func concerns(_ row: CallRow) -> Bool { !row.limits.isEmpty || knowsDomains.load(ordering: .relaxed) }
+    /// Whether the calls of a row have to pass: it has limits, or a row may have had some that are still counted.
+    func concerns(_ row: CallRow) -> Bool { !row.limits.isEmpty || knowsRows.load(ordering: .relaxed) }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         // The transport rejects what is not a URL.
         guard let host = URLReference.origin(of: request.url) else { return try await chain.proceed(request) }
         let call = chain.call
-        let domain = call.details.row.flatMap { self.domain(of: $0) }
-        let circuit = circuit(of: domain, call.details.row, host)
+        let row = call.details.row
+        var (domain, server): (RowState?, RowState?)
+        if let row, let name = row.domain {
+            domain = state(of: RowName(domain: name), row.limits.domain, row.limits.revision)
+            if row.server != nil {
+                server = state(of: RowName(domain: name, server: row.server), row.limits.server, row.limits.revision)
+            }
+        }
+        let circuit = circuit(of: row, server?.row.circuit, domain?.row.circuit, host)
+        var gates: [LimitGate] = []
+        if let server { gates.append(server.gate) }
+        if let domain, server?.row.isFree != true { gates.append(domain.gate) }
+        if let gate { gates.append(gate) }
+        guard !gates.isEmpty else { return try await unlessOpen(circuit, host, request, chain) }
         // A request does not wait for its turn only to fail.
-        if gate != nil || domain != nil, let circuit { try checkIsClosed(circuit, host, request) }
-        return try await pass(domain?.gate, call, host) {
-            try await pass(gate, call, host) { try await unlessOpen(circuit, host, request, chain) }
+        if let circuit { try checkIsClosed(circuit, host, request) }
+        guard let shared else {
+            return try await LimitGate.pass(gates, call, host) { try await unlessOpen(circuit, host, request, chain) }
+        }
+        var limits: [SharedLimit] = []
+        /// Adds what limits anything.
+        func add(_ name: @autoclosure () -> String, _ given: RequestLimits?) {
+            guard let given, !given.isUnlimited else { return }
+            limits.append(SharedLimit(name: name(), limits: given))
+        }
+        add("row \(row?.domain ?? "") \(row?.server ?? "")", server?.row.limits)
+        if server?.row.isFree != true { add("domain \(row?.domain ?? "")", domain?.row.limits) }
+        add("manager", self.limits)
+        // First the limits of all: when they cannot be asked, those who wait there still keep to the local ones.
+        let leave = limits.isEmpty ? nil : try await shared.enter(LimitedCall(call: call), limits, host: host)
+        var isUnused = true
+        defer { leave?(isUnused) }
+        return try await LimitGate.pass(gates, call, host) {
+            isUnused = false
+            do {
+                return try await unlessOpen(circuit, host, request, chain)
+            } catch {
+                isUnused = (error as? NetworkError)?.kind == .circuitOpen
+                throw error
+            }
         }
     }
 
-    private func pass(
-        _ gate: LimitGate?, _ call: Call, _ host: String, _ send: () async throws -> HTTPResponse
-    ) async throws -> HTTPResponse {
-        guard let gate else { return try await send() }
-        return try await gate.pass(call, host, send)
-    }
+    // MARK: Rows
 
-    // MARK: Domains
-
-    /// The limits of a row's domain as they are now; `nil` for a domain that never had any.
-    private func domain(of row: CallRow) -> Domain? {
-        guard let name = row.domain else { return nil }
-        return domains.withLock { domains in
-            guard var domain = domains[name] else {
-                guard !row.limits.isEmpty else { return nil }
-                let new = Domain(
-                    gate: LimitGate(row.limits.limits ?? RequestLimits(), clock: clock), row: row.limits)
-                domains[name] = new
-                knowsDomains.store(true, ordering: .relaxed)
+    /// The state of a row; `nil` for one that never had limits or a circuit.
+    private func state(of name: RowName, _ row: RowLimits.Row, _ revision: UInt64) -> RowState? {
+        rows.withLock { rows in
+            guard var state = rows[name] else {
+                guard !row.isEmpty else { return nil }
+                let new = RowState(
+                    gate: LimitGate(row.limits ?? RequestLimits(), clock: clock), row: row, revision: revision)
+                rows[name] = new
+                knowsRows.store(true, ordering: .relaxed)
                 return new
             }
-            guard row.limits.revision > domain.row.revision else { return domain }
-            domain.row = row.limits
-            domains[name] = domain
+            guard revision > state.revision else { return state }
+            (state.row, state.revision) = (row, revision)
+            rows[name] = state
             // Under the lock, so that an older row does not come after a newer one.
-            domain.gate.adopt(row.limits.limits ?? RequestLimits())
-            return domain
+            state.gate.adopt(row.limits ?? RequestLimits())
+            return state
         }
     }
 
     // MARK: Circuit
 
-    private func circuit(of domain: Domain?, _ row: CallRow?, _ host: String) -> Circuit? {
-        switch domain?.row.circuit {
+    /// The circuits that have seen failures, by row and host, and whether each is open.
+    var circuits: [String: Bool] {
+        breakers.withLock { breakers in
+            breakers.filter { !$0.value.isIdle }.mapValues { breaker in
+                if case .refuse = breaker.preview(at: clock.now()) { true } else { false }
+            }
+        }
+    }
+
+    /// The circuit of the narrowest row that says something about it, else that of the manager.
+    private func circuit(
+        of row: CallRow?, _ server: RequestLimits.CircuitChoice?, _ domain: RequestLimits.CircuitChoice?, _ host: String
+    ) -> Circuit? {
+        switch server ?? domain {
         case .off: nil
-        case .breaker(let policy): Circuit(policy: policy, key: "\(row?.domain ?? "") \(host)")
+        case .breaker(let policy):
+            Circuit(
+                policy: policy,
+                key: server == nil
+                    ? "\(row?.domain ?? "") \(host)" : "\(row?.domain ?? "") \(row?.server ?? "") \(host)")
         case nil: policy.map { Circuit(policy: $0, key: host) }
         }
     }
@@ -115,6 +172,16 @@ final class LimitRoom: Room {
             guard case .refuse(let pause) = admission else { return try await chain.proceed(request) }
             throw Self.isOpen(host, pause, policy, request)
         }
+        if let shared, breakers.withLock({ $0[key]?.isProbing(ticket) == true }),
+            let pause = await shared.pauseBeforeProbe(key)
+        {
+            let isPostponed = breakers.withLock { breakers in
+                breakers[key]?.postpone(ticket, for: pause, at: clock.now()) == true
+            }
+            if isPostponed { throw Self.isOpen(host, nil, policy, request) }
+            // Another process' probe has ended meanwhile.
+            return try await unlessOpen(circuit, host, request, chain)
+        }
         do {
             let response = try await chain.proceed(request)
             finish(key, ticket, policy.judge(.success(response)))
@@ -126,7 +193,27 @@ final class LimitRoom: Room {
     }
 
     private func finish(_ key: String, _ ticket: UInt64, _ isSuccess: Bool?) {
-        breakers.withLock { $0[key]?.finish(ticket, isSuccess: isSuccess, at: clock.now()) }
+        let (change, pause) = breakers.withLock { breakers in
+            let change = breakers[key]?.finish(ticket, isSuccess: isSuccess, at: clock.now())
+            return (change, breakers[key]?.policy.pause)
+        }
+        guard let shared, let change, let pause else { return }
+        switch change {
+        case .opened: shared.circuitOpened(key, for: pause)
+        case .closed: shared.probeEnded(key, isClosed: true)
+        case .undecided: shared.probeEnded(key, isClosed: false)
+        }
+    }
+
+    /// Takes over what another process found about a host.
+    private func adopt(_ news: CircuitNews, _ key: String) {
+        breakers.withLock { breakers in
+            guard breakers[key] != nil || news != .closed else { return }
+            // The policy is that of the first request.
+            var breaker = breakers[key] ?? CircuitBreaker(RequestLimits.CircuitBreakerPolicy())
+            breaker.adopt(news, at: clock.now())
+            breakers[key] = breaker
+        }
     }
 
     private static func isOpen(

@@ -64,9 +64,10 @@ final class MirrorRoom: Room {
 /// all calls use it. A pure value: the caller reports what happened, and when.
 ///
 /// ```swift
-/// for index in state.order(of: route.baseURLs.count, at: clock.now) {
-///     // send; when connecting fails:  state.failed(index, at: clock.now), and try the next
-///     // on any response:              state.succeeded(index)
+/// var state = MirrorState(memory: .seconds(30))
+/// for index in state.order(of: 3, at: .now) {
+///     state.failed(index, at: .now)            // connecting fails; then the next is tried
+///     state.succeeded(index)                   // any response
 /// }
 /// ```
 struct MirrorState: Sendable {

@@ -1,5 +1,7 @@
+public import FoundationEssentials
 public import HTTPCore
 import Platform
+public import ResponseCache
 import Synchronization
 
 /// A call as its observers see it.
@@ -10,10 +12,46 @@ public struct ObservedCall: Sendable, Identifiable {
     public let request: HTTPRequest
     /// The tag of the request.
     public let tag: String?
-    /// What must not be shown of the call: the manager's list and what the request's row adds.
-    package let secrets: Secrets
+    /// What must not be shown of the call: the manager's list and what the request's row adds. In the event of an attempt
+    /// also the fields that the authenticator has set.
+    public internal(set) var secrets: Secrets
+    /// The trace of the call: the request's, else the task's, else what an observer began; `nil` for none.
+    public let trace: TraceParent?
+    /// Whether ``trace`` begins with this call, so that its span is the call's own.
+    public let startsTrace: Bool
+    /// When the call began.
+    public let startTime = Date()
+    /// What the table or the entity says of the call; `nil` for a call of a plain URL.
+    public let row: Row?
+    init(
+        id: UInt64, request: HTTPRequest, tag: String?, secrets: Secrets, row: Row?, joinedTrace: TraceParent?,
+        _ accessories: [any RequestAccessory]
+    ) {
+        self.id = id
+        self.request = request
+        self.tag = tag
+        self.secrets = secrets
+        self.row = row
+        if let joinedTrace {
+            (trace, startsTrace) = (joinedTrace, false)
+        } else {
+            trace = accessories.lazy.compactMap { $0.trace(of: request) }.first
+            startsTrace = trace != nil
+        }
+    }
+
     /// The key of the call, for ``RequestSelection/key(_:)``.
     public var key: String { "request-\(id)" }
+
+    /// The rows that a call belongs to. There are few of them, however many URLs are asked for.
+    public struct Row: Hashable, Sendable {
+        /// The name of the domain row; `nil` for a route outside the table.
+        public let domain: String?
+        /// The name of the server row; `nil` for a route that names only a domain or a URL.
+        public let server: String?
+        /// The path with the names of its parameters in braces: `/users/{id}`.
+        public let path: String
+    }
 }
 
 /// An event in the life of a call.
@@ -34,8 +72,31 @@ public struct CallEvent: Sendable {
         case retrying(after: Duration)
         /// The call is sent again, because its token was renewed.
         case replaying
+        /// The wait is over. None follows for a call that ends while it waits.
+        case waited(Wait)
+        /// Where the values of the next attempt's fields came from, by their names in lower case. Fields that are not named
+        /// were added later: by a signer, a sealer or the cache.
+        case composed([String: FieldSource])
+        /// The cache decided, and why.
+        case cache(CacheExplanation.Verdict)
+        /// A response is not stored, and why.
+        case notStored(CacheRefusal)
         /// The call ended with this result for its caller.
         case finished(Result<HTTPResponse, NetworkError>)
+    }
+
+    /// Where the value of a request's field came from.
+    public enum FieldSource: String, Hashable, Sendable {
+        /// The manager's `headers`.
+        case manager
+        /// A row of the table.
+        case row
+        /// A provider of the app.
+        case provider
+        /// The request itself: its entity or its call.
+        case request
+        /// The authenticator, or an interceptor of the app.
+        case authenticator
     }
 
     /// What a call waits for.
@@ -58,6 +119,12 @@ public struct CallEvent: Sendable {
     public let offset: Duration
     /// The kind of the event.
     public let kind: Kind
+    /// The number of redirects that were followed before this event.
+    public let hop: Int
+    /// The request as it was sent; `nil` for events that are not those of an attempt.
+    public let request: HTTPRequest?
+    /// The time since the attempt was sent; `nil` for other events than its response or failure.
+    public let elapsed: Duration?
 }
 
 /// Observes the calls of a manager. Each of the first four methods is called once for every call, in this order,
@@ -80,6 +147,10 @@ public protocol RequestAccessory: Sendable {
     func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>)
     /// Called for every event of a call.
     func handle(_ event: CallEvent)
+    /// Called before the others for a call that belongs to no trace. The first observer that returns one begins it.
+    func trace(of request: HTTPRequest) -> TraceParent?
+    /// Called with each piece of a streamed response that the caller reads, before the caller gets it.
+    func didRead(_ chunk: Data, of call: ObservedCall)
 }
 
 extension RequestAccessory {
@@ -93,6 +164,10 @@ extension RequestAccessory {
     public func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {}
     /// Does nothing.
     public func handle(_ event: CallEvent) {}
+    /// `nil`.
+    public func trace(of request: HTTPRequest) -> TraceParent? { nil }
+    /// Does nothing.
+    public func didRead(_ chunk: Data, of call: ObservedCall) {}
 }
 
 /// Distributes the events of a manager's calls. A slow reader loses the oldest.
@@ -108,6 +183,11 @@ struct CallReporters: Sendable {
     let secrets: Secrets
     let accessories: [any RequestAccessory]
     let hub: CallEventHub
+
+    /// The same observers, and those of a request after them.
+    func adding(_ more: [any RequestAccessory]) -> CallReporters {
+        CallReporters(secrets: secrets, accessories: accessories + more, hub: hub)
+    }
 }
 
 /// Reports the events of one call to its observers, in order. The start and the end are reported once each.
@@ -134,18 +214,29 @@ final class CallReporter: Sendable {
         for accessory in watchers.accessories { accessory.didStart(call) }
     }
 
-    /// Returns the number of the attempt that starts, or that a redirect's hop belongs to.
-    func beginAttempt(_ request: HTTPRequest, hop: Int) -> Int {
+    /// Returns the number of the attempt that starts, or that a redirect's hop belongs to, and the time of its start.
+    func beginAttempt(_ request: HTTPRequest, hop: Int) -> (number: Int, start: Duration) {
         let number =
             hop > 0 ? max(1, attempts.load(ordering: .relaxed)) : attempts.add(1, ordering: .relaxed).newValue
-        record(.sending(attempt: number, request))
-        return number
+        let start = startedAt.duration(to: .now)
+        record(.sending(attempt: number, request), hop: hop, request: request)
+        return (number, start)
     }
 
-    func record(_ kind: CallEvent.Kind) {
-        let event = CallEvent(call: call, offset: startedAt.duration(to: .now), kind: kind)
+    func record(_ kind: CallEvent.Kind, hop: Int = 0, request: HTTPRequest? = nil, since start: Duration? = nil) {
+        var call = call
+        if let request { call.secrets = call.secrets.union(request.rowSecrets) }
+        let offset = startedAt.duration(to: .now)
+        let event = CallEvent(
+            call: call, offset: offset, kind: kind, hop: hop, request: request,
+            elapsed: start.map { offset - $0 })
         if watchers.hub.isActive { watchers.hub.send(event) }
         for accessory in watchers.accessories { accessory.handle(event) }
+    }
+
+    /// Reports what the caller reads of a stream.
+    func didRead(_ chunk: Data) {
+        for accessory in watchers.accessories { accessory.didRead(chunk, of: call) }
     }
 
     /// Reports the end of the call before its caller gets the result. Does nothing for a call that never started.
@@ -184,7 +275,7 @@ extension HTTPRequest {
     /// Adds closures that are called just before the call starts, and after its caller has got the result.
     ///
     /// ```swift
-    /// request.observe(willStart: { _ in spinner.show() }, didFinish: { _, result in spinner.dismiss() })
+    /// request.observe(willStart: { call in print(call.key) }, didFinish: { _, result in print(result) })
     /// ```
     public mutating func observe(
         willStart: @escaping @Sendable (_ call: ObservedCall) -> Void = { _ in },

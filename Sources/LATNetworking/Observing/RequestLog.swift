@@ -6,7 +6,7 @@ import HTTPCore
 ///
 /// ```swift
 /// configuration.accessories = [RequestLog(.summary)]
-/// configuration.accessories = [RequestLog(.curl) { line in logger.debug("\(line)") }]
+/// configuration.accessories = [RequestLog(.curl) { line in print(line) }]
 /// ```
 ///
 /// Secrets are omitted: what the manager's ``CentralRequestManager/Configuration/secrets`` and the request's row name,
@@ -53,9 +53,9 @@ public struct RequestLog: RequestAccessory {
     public func handle(_ event: CallEvent) {
         switch (format, event.kind) {
         case (.curl, .sending(_, let request)):
-            write(CurlCommand(secrets: secrets(event.call, request), bodyLimit: bodyLimit).text(of: request))
+            write(CurlCommand(.log(event.call.secrets, bodyLimit: bodyLimit)).text(of: request))
         case (.full, .sending(let attempt, let request)):
-            write(text(of: request, secrets(event.call, request), "--> [\(event.call.id)] attempt \(attempt)"))
+            write(text(of: request, event.call.secrets, "--> [\(event.call.id)] attempt \(attempt)"))
         case (.full, .answered(let attempt, let response)):
             write(text(of: response, event.call.secrets, "<-- [\(event.call.id)] attempt \(attempt)"))
         case (.full, .failed(let attempt, let error)):
@@ -67,11 +67,6 @@ public struct RequestLog: RequestAccessory {
         default:
             break
         }
-    }
-
-    /// The list for an attempt, which an authenticator may have extended.
-    private func secrets(_ call: ObservedCall, _ request: HTTPRequest) -> Secrets {
-        call.secrets.union(request.rowSecrets)
     }
 
     private func summary(
@@ -176,66 +171,6 @@ struct BodyText: Sendable {
             }
         }
         return text
-    }
-}
-
-/// A request as a curl command for a shell.
-struct CurlCommand: Sendable {
-    let secrets: Secrets
-    let bodyLimit: Int
-
-    func text(of request: HTTPRequest) -> String {
-        var words = ["curl"]
-        let isPlain = request.method == .get && request.body == nil || request.method == .post && request.body != nil
-        if request.method == .head {
-            words.append("--head")
-        } else if !isPlain {
-            words += ["-X", request.method.rawValue]
-        }
-        for (name, value) in request.headers {
-            // curl removes a field without a value, but sends an empty one for a name that ends with a semicolon.
-            words += ["-H", Self.quoted(value.isEmpty ? "\(name);" : "\(name): \(secrets.shown(value, of: name))")]
-        }
-        if let body = request.body {
-            if let type = body.contentType, request.headers["Content-Type"] == nil {
-                words += ["-H", Self.quoted("Content-Type: \(type)")]
-            }
-            words += self.words(of: body, request.headers["Content-Type"])
-        }
-        if request.decompresses { words.append("--compressed") }
-        words.append(Self.quoted(secrets.shown(url: request.url)))
-        return words.joined(separator: " ")
-    }
-
-    private func words(of body: HTTPBody, _ type: String?) -> [String] {
-        switch body.content {
-        case .file(let path): ["--data-binary", Self.quoted("@\(path)")]
-        case .multipart(let files): files.flatMap { ["-F", Self.quoted(part($0))] }
-        case .stream: ["--data-binary", "@-"]
-        default:
-            [
-                "--data-raw",
-                Self.quoted(
-                    BodyText(limit: bodyLimit, secrets: secrets).text(of: body, type)),
-            ]
-        }
-    }
-
-    private func part(_ file: UploadFile) -> String {
-        let isSecret = secrets.contains(parameter: file.name)
-        switch file.source {
-        case .path(let path): return "\(file.name)=@\(path)\(file.fileName.map { ";filename=\($0)" } ?? "")"
-        case .stream: return "\(file.name)=@-"
-        case .data(let data):
-            let text =
-                isSecret ? Secrets.placeholder : BodyText(limit: bodyLimit, secrets: secrets).text(of: data, nil)
-            return "\(file.name)=\(text)"
-        }
-    }
-
-    /// Quotes a text for a shell in single quotes, with control characters escaped.
-    static func quoted(_ text: String) -> String {
-        "'\(URLText.visible(text).replacing("'", with: "'\\''"))'"
     }
 }
 

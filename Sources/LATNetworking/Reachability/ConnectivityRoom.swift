@@ -37,6 +37,7 @@ struct ConnectivityRoom: Room {
                 }
                 // If a probe succeeds and the request still fails, wait before the next try.
                 try await clock.wait(min(pause, deadline - clock.now()), for: call)
+                call.watch?.record(.waited(.connectivity))
                 pause = min(pause * 2, .seconds(5))
             }
         }

@@ -49,6 +49,9 @@ struct ProbeLedger<Target: Hashable, Answer> {
     /// The number of targets kept.
     var count: Int { entries.count }
 
+    /// The last answers.
+    var answers: [(Target, Answer)] { entries.compactMap { target, entry in entry.answer.map { (target, $0) } } }
+
     /// Requests the result for a target.
     ///
     /// - Parameter isFresh: Whether an earlier result must not be used.

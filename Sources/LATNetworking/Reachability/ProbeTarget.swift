@@ -19,7 +19,8 @@ struct ProbeTarget: Hashable, Sendable {
         if text.contains("://") {
             guard let origin = URLReference.origin(of: text) else {
                 throw .invalidRequest(
-                    "\"\(URLText.redacted(URLText.visible(text)))\" cannot be probed: it is not an http or https URL")
+                    "\"\(URLText.redacted(URLText.visible(text)))\" cannot be probed: it is not an http or https URL; give one, or the name of a domain"
+                )
             }
             check = configuration.check
             // Only the connection is tested, so the path is dropped. A check is joined to the whole URL.
@@ -35,7 +36,7 @@ struct ProbeTarget: Hashable, Sendable {
         let route = try table.resolve(domain: DomainName(text), path: "")
         urls = route.baseURLs
         pins = route.pins
-        tls = try route.settings.tls.request(of: route.domain)
+        tls = try route.settings.tls.request(of: route)
         check = configuration.checks[text] ?? configuration.check
     }
 }

@@ -72,9 +72,11 @@ public final class Reachability: Sendable {
     /// - Parameter target: The name of a domain of the table, whose mirrors are probed too, or an absolute URL.
     public func probe(_ target: String) async -> Status { await report(of: target).status }
 
-    /// Returns the result of ``probe(_:)`` with its details.
+    /// Returns the result of ``probe(_:)-(String)`` with its details.
     ///
-    /// - Parameter isFresh: Whether to probe even while the last result is valid. Default `false`.
+    /// - Parameters:
+    ///   - target: The name of a domain of the table, or an absolute URL.
+    ///   - isFresh: Whether to probe even while the last result is valid. Default `false`.
     public func report(of target: String, isFresh: Bool = false) async -> Report {
         var report: Report
         switch begin(target, isFresh: isFresh) {
@@ -91,6 +93,15 @@ public final class Reachability: Sendable {
             return .unreachable(reason: .unknownName)
         }
         return state.withLock { $0.ledger.answer(of: key)?.status ?? .unknown }
+    }
+
+    /// The results of the last probes, by the origin of the preferred address.
+    var known: [String: Bool] {
+        let answers = state.withLock { $0.ledger.answers }
+        return Dictionary(
+            answers.map { target, report in
+                (target.urls.first.flatMap { URLReference.origin(of: $0) } ?? "", report.status.isReachable)
+            }, uniquingKeysWith: { $0 && $1 })
     }
 
     /// Whether a server could be connected to in its last probe; `false` if there was none.
@@ -132,7 +143,7 @@ public final class Reachability: Sendable {
         }
     }
 
-    /// Calls a closure with the status of a server: the current one, then those of ``updates(of:)``. The closure runs
+    /// Calls a closure with the status of a server: the current one, then those of ``updates(of:)-(String)``. The closure runs
     /// where the manager's callbacks do, until the observation is cancelled or the manager is released.
     @discardableResult
     public func observe(
@@ -153,12 +164,24 @@ public final class Reachability: Sendable {
     ///
     /// - Returns: `false` if the limit passes first, or the current task is cancelled.
     public func waitUntilReachable(_ target: String, within limit: Duration) async -> Bool {
+        await wait(for: target, within: limit) { $0.isReachable }
+    }
+
+    /// Waits until a server accepts connections. A failed TLS handshake counts as well: a request may have other TLS
+    /// settings than the probe of its domain.
+    func waitUntilConnectable(_ target: String, within limit: Duration) async -> Bool {
+        await wait(for: target, within: limit) { $0.isReachable || $0 == .unreachable(reason: .tls) }
+    }
+
+    private func wait(
+        for target: String, within limit: Duration, until isReached: @escaping @Sendable (Reachability.Status) -> Bool
+    ) async -> Bool {
         let end = ContinuousClock.now + limit
-        if await report(of: target, isFresh: true).status.isReachable { return true }
+        if isReached(await report(of: target, isFresh: true).status) { return true }
         return await withTaskGroup(of: Bool.self) { group in
             let updates = updates(of: target)
             group.addTask {
-                for await status in updates where status.isReachable { return true }
+                for await status in updates where isReached(status) { return true }
                 return false
             }
             group.addTask {
@@ -312,35 +335,6 @@ extension Reachability {
         let current = currentStatus
         state.withLock { _ in
             if kind.current != current { kind.send(current) }
-        }
-    }
-}
-
-extension Reachability {
-    /// The observation of a server's status. It lasts until it is cancelled or the manager is released.
-    public final class Observation: Sendable {
-        private struct State {
-            var task: Task<Void, Never>?
-            var isCancelled = false
-        }
-
-        private let state = Mutex(State())
-
-        init() {}
-
-        func start(_ task: Task<Void, Never>) { state.withLock { $0.task = task } }
-
-        /// Whether ``cancel()`` was called.
-        public var isCancelled: Bool { state.withLock(\.isCancelled) }
-
-        /// Ends the observation. The closure is not called again, but a running call completes.
-        public func cancel() {
-            let task = state.withLock { state in
-                state.isCancelled = true
-                defer { state.task = nil }
-                return state.task
-            }
-            task?.cancel()
         }
     }
 }

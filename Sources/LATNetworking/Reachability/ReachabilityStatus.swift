@@ -2,6 +2,7 @@ package import CurlTransport
 public import FoundationEssentials
 import Glibc
 public import HTTPCore
+import Synchronization
 
 extension Reachability {
     /// The last known reachability of a server.
@@ -107,7 +108,7 @@ extension Reachability {
         /// An HTTP request and its expected response. Any other response is taken for that of a captive portal.
         ///
         /// ```swift
-        /// configuration.reachability.checks["daxiang"] = ResponseCheck(path: "/health", status: 200, contains: "ok")
+        /// configuration.reachability.checks["daxiang"] = .init(path: "/health", status: 200, contains: "ok")
         /// ```
         ///
         /// The request is a `GET` without redirects, on a connection of its own that is closed afterwards.
@@ -178,5 +179,34 @@ extension Reachability.UnreachableReason {
             case .expired: .timeout
             case .failed: .proxy
             }
+    }
+}
+
+extension Reachability {
+    /// The observation of a server's status. It lasts until it is cancelled or the manager is released.
+    public final class Observation: Sendable {
+        private struct State {
+            var task: Task<Void, Never>?
+            var isCancelled = false
+        }
+
+        private let state = Mutex(State())
+
+        init() {}
+
+        func start(_ task: Task<Void, Never>) { state.withLock { $0.task = task } }
+
+        /// Whether ``cancel()`` was called.
+        public var isCancelled: Bool { state.withLock(\.isCancelled) }
+
+        /// Ends the observation. The closure is not called again, but a running call completes.
+        public func cancel() {
+            let task = state.withLock { state in
+                state.isCancelled = true
+                defer { state.task = nil }
+                return state.task
+            }
+            task?.cancel()
+        }
     }
 }

@@ -107,7 +107,7 @@ struct RedirectRoom: Room {
             .redirect,
             message: (isLoop ? "the redirects form a loop" : "there are more than \(limit) redirects")
                 + (way.isEmpty ? "" : ": \(way)")
-                + "; raise the limit with redirects = .follow(limit:) or set .none to see the response itself",
+                + "; raise the limit with redirects = .follow(limit:), or set redirects = .none to see the response itself",
             request: request, response: response)
     }
 }

@@ -19,12 +19,11 @@ struct RedirectRule {
         guard [301, 302, 303, 307, 308].contains(response.status),
             let location = response.headers[values: "Location"].first(where: { !$0.isEmpty })
         else { return nil }
-        guard let url = URLReference.resolve(location, against: Self.base(response, request)),
-            URLReference.origin(of: url) != nil
-        else {
-            throw Self.refusal(
-                "the Location of status \(response.status) is not an http or https URL", request, response)
+        guard var url = URLReference.resolve(location, against: Self.base(response, request)) else {
+            throw Self.unusable(request, response)
         }
+        if request.upgrades { url = URLReference.httpForm(of: url) }
+        guard URLReference.origin(of: url) != nil else { throw Self.unusable(request, response) }
         var next = request
         next.url = effectiveURL(url)
         if Self.changesToGet(response.status, request.method) {
@@ -90,6 +89,10 @@ struct RedirectRule {
     private static func removeHeaders(_ request: inout HTTPRequest, where isUnwanted: (String) -> Bool) {
         guard !request.headers.hasNoFields else { return }
         request.headers.removeAll(where: isUnwanted)
+    }
+
+    private static func unusable(_ request: HTTPRequest, _ response: HTTPResponse) -> NetworkError {
+        refusal("the Location of status \(response.status) is not an http or https URL", request, response)
     }
 
     static func refusal(_ reason: String, _ request: HTTPRequest, _ response: HTTPResponse) -> NetworkError {

@@ -131,6 +131,13 @@ public struct BusinessFailure: Error, Hashable, Sendable, CustomStringConvertibl
     /// The envelope. Without an envelope rule its data is the whole response.
     public let envelope: Envelope
 
+    /// Creates a failure, for a test or a judge of the app's own.
+    public init(code: String, message: String? = nil, envelope: Envelope) {
+        self.code = code
+        self.message = message
+        self.envelope = envelope
+    }
+
     /// The code and the message.
     public var description: String {
         let code = code.isEmpty ? "no code" : "code \(code)"

@@ -56,15 +56,15 @@ enum Verdict {
 
     private static func advice(_ response: HTTPResponse) -> String {
         switch response.status {
-        case 300...399: "follow it with redirects = .follow(limit:)"
+        case 301, 302, 303, 307, 308: "it is followed unless redirects = .none"
         case 401: "give credentials, or renew the token"
         case 403: "the credentials do not permit this"
         case 404: "check the address"
         case 405: "use an allowed method: \(response.headers["Allow"] ?? "the server lists none")"
         case 408, 425, 429, 503:
             "try again" + (response.headers["Retry-After"].map { " after \($0) (seconds or a date)" } ?? " later")
-        case 500...599: "the server failed; error.response holds its response"
-        default: "error.response holds the response"
+        case 500...599: "the server failed; the body of its response may say why"
+        default: "the body of the response may say why"
         }
     }
 }

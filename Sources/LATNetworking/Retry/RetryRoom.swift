@@ -181,11 +181,11 @@ struct RetryState: Sendable {
 }
 
 /// The field `Retry-After` (RFC 9110 §10.2.3): seconds, or a date.
-enum RetryAfter {
+package enum RetryAfter {
     /// How long to wait; zero for a time that has passed, `nil` for text that is neither.
     ///
     /// - Parameter now: the seconds since 1970.
-    static func wait(_ text: String, now: Int64) -> Duration? {
+    package static func wait(_ text: String, now: Int64) -> Duration? {
         let text = text.trimmed
         if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
             // A number too large for `Int64` counts as the longest wait.

@@ -84,7 +84,7 @@ final class RoutePlan: Sendable {
             let resolved = try Self.resolve(route.target, in: table)
             guard let method = route.method ?? resolved.method else { throw Self.noMethod(resolved) }
             let settings = resolved.settings
-            prototype = try Self.prototype(method, settings, of: resolved.domain, standard)
+            prototype = try Self.prototype(method, resolved, standard)
             simulation = Self.simulation(settings.simulation) ?? standard.simulation
             encoding = settings.parameterEncoding ?? standard.parameterEncoding
             var coding = standard.coding
@@ -98,9 +98,8 @@ final class RoutePlan: Sendable {
                 domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
                 mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []),
                 limits: RowLimits(
-                    limits: settings.limits, circuit: settings.circuit,
-                    revision: Self.count.add(1, ordering: .relaxed).newValue),
-                decoder)
+                    resolved, revision: Self.count.add(1, ordering: .relaxed).newValue),
+                events: settings.events, decoder)
             pathParameters = resolved.pathParameters
             target = .route(resolved)
             return
@@ -152,11 +151,12 @@ final class RoutePlan: Sendable {
 
     /// - Throws: the errors of ``DomainTable/TLSSettings/request(of:)``.
     private static func prototype(
-        _ method: HTTPMethod, _ settings: DomainTable.RouteSettings, of domain: DomainName, _ standard: Standard
+        _ method: HTTPMethod, _ route: DomainTable.ResolvedRoute, _ standard: Standard
     ) throws(NetworkError) -> HTTPRequest {
+        let settings = route.settings
         var request = HTTPRequest(method.rawValue, "")
         if let pins = settings.tls.pins, !pins.isEmpty { request.pinnedPublicKeys = pins }
-        if let tls = try settings.tls.request(of: domain) { request.tls = tls }
+        if let tls = try settings.tls.request(of: route) { request.tls = tls }
         if let policy = settings.retry.over(standard.retryPolicy) { request.retryPolicy = policy }
         if let timeout = settings.timeout { request.timeout = timeout }
         if let timeout = settings.connectTimeout { request.connectTimeout = timeout }
@@ -189,7 +189,7 @@ final class RoutePlan: Sendable {
     private static func noMethod(_ route: DomainTable.ResolvedRoute) -> NetworkError {
         .invalidRequest(
             "neither the entity's route nor the row \"\(route.server?.rawValue ?? route.path)\" names a method; "
-                + "give one of them one")
+                + "add one to either")
     }
 }
 

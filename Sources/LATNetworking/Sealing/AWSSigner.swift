@@ -6,7 +6,7 @@ public import HTTPCore
 ///
 /// ```swift
 /// configuration.signer = try AWSSigner(
-///     accessKeyID: id, secretAccessKey: secret, region: "eu-central-1", service: "s3")
+///     accessKeyID: "AKIDEXAMPLE", secretAccessKey: password, region: "eu-central-1", service: "s3")
 /// ```
 ///
 /// The signature covers method, path, query, body, `Host`, `Content-Type` and every `X-Amz-` field. Data and files are
@@ -48,7 +48,8 @@ public struct AWSSigner: RequestSigner {
             ("accessKeyID", accessKeyID), ("secretAccessKey", secretAccessKey), ("sessionToken", sessionToken ?? "-"),
             ("region", region), ("service", service),
         ] where value.isEmpty || !value.utf8.allSatisfy({ (0x21..<0x7F).contains($0) }) {
-            throw .invalidRequest("\(name) must be one or more visible ASCII characters")
+            throw .invalidRequest(
+                "\(name) is empty, or has other than visible ASCII characters; give it as AWS shows it")
         }
         self.accessKeyID = accessKeyID
         self.secretAccessKey = secretAccessKey

@@ -1,7 +1,9 @@
 import Cryptography
 import CurlTransport
 public import FoundationEssentials
+import Glibc
 public import HTTPCore
+import Platform
 
 /// Signs requests with header fields that show the server who sent them and that they are unchanged.
 ///
@@ -65,10 +67,10 @@ public struct HMACSigner: RequestSigner {
             throw .invalidRequest("the signer's key has \(key.count) bytes; give 16 or more, preferably 32")
         }
         guard !keyID.isEmpty, keyID.utf8.allSatisfy({ (0x21..<0x7F).contains($0) }) else {
-            throw .invalidRequest("the keyID \"\(keyID)\" must be one or more visible ASCII characters")
+            throw .invalidRequest("the keyID \"\(keyID)\" cannot be sent; give one or more visible ASCII characters")
         }
         for field in fields where !HTTPMethod(field).isToken {
-            throw .invalidRequest("\"\(field)\" is not a valid header field name")
+            throw .invalidRequest("\"\(field)\" is not the name of a header field; use letters, digits and hyphens")
         }
         self.keyID = keyID
         self.key = key
@@ -95,7 +97,11 @@ public struct HMACSigner: RequestSigner {
     ///
     /// Time and nonce are part of the signature, but the server has to reject old times and repeated nonces itself.
     ///
-    /// - Parameter target: Path and query as they were received.
+    /// - Parameters:
+    ///   - method: The method of the request.
+    ///   - target: Path and query as they were received.
+    ///   - headers: All its fields, those of the signature included.
+    ///   - body: The whole body as it was received.
     public func verifies(method: String, target: String, headers: HTTPHeaders, body: Data) -> Bool {
         guard headers["X-Signature-Key"] == keyID, let time = headers["X-Signature-Time"].flatMap({ Int64($0) }),
             let nonce = headers["X-Signature-Nonce"], let names = headers["X-Signature-Fields"],
@@ -170,4 +176,65 @@ struct CanonicalRequest: Equatable, CustomStringConvertible {
     }
 
     static func == (lhs: CanonicalRequest, rhs: CanonicalRequest) -> Bool { lhs.description == rhs.description }
+}
+
+/// Signs requests in their final form. A body that would be encoded while it is sent is encoded here, so that exactly
+/// the signed bytes are sent.
+struct SignRoom: Room {
+    let signer: any RequestSigner
+
+    func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        var request = request
+        do {
+            // The signature must cover the compressed body.
+            request = try BodyCompression.applied(to: request, chain.call.bodyHandler)
+            let digest = try Self.digest(of: &request)
+            request.headers.merge(try await signer.sign(request, bodyDigest: digest))
+        } catch let error as NetworkError {
+            throw error.attaching(request)
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw NetworkError(
+                .provider, message: "the signer threw: \(error); nothing was sent", request: request, underlying: error)
+        }
+        // The signature is valid for this URL only.
+        if request.redirects == .automatic { request.redirects = .none }
+        return try await chain.proceed(request)
+    }
+
+    private static func digest(of request: inout HTTPRequest) throws -> String? {
+        let data: Data
+        switch request.body?.content {
+        case nil: data = Data()
+        case .data(let bytes): data = bytes
+        case .parameters(let encoding): data = encoding == .json ? Data("{}".utf8) : Data()
+        case .encoded(let encoder):
+            data = try encoder.encode()
+            request.body?.content = .data(data)
+        case .file(let path): return try digest(ofFileAt: path)
+        case .stream, .multipart: return nil
+        }
+        return MessageDigest.hexadecimal(try MessageDigest.of(data, .sha256))
+    }
+
+    private static func digest(ofFileAt path: String) throws -> String {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure(path) }
+        defer { close(descriptor) }
+        var digest = MessageDigest(.sha256)
+        var buffer = [UInt8](repeating: 0, count: 256 << 10)
+        while true {
+            let count = read(descriptor, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw failure(path) }
+            if count == 0 { return MessageDigest.hexadecimal(try digest.finalize()) }
+            buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+        }
+    }
+
+    private static func failure(_ path: String) -> NetworkError {
+        NetworkError(
+            .requestBody, message: "the file \"\(path)\" cannot be signed: \(SystemError().text)")
+    }
 }

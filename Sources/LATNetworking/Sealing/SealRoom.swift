@@ -35,7 +35,7 @@ struct SealRoom: Room {
         }
         let content = opened?.body ?? bytes
         response.body = ResponseBody(content)
-        // The field counted the sealed bytes. A download takes it for the size of its file.
+        // The field counts the sealed bytes, and a download would take it for the size of its file.
         if response.headers.contains("Content-Length") { response.headers["Content-Length"] = "\(content.count)" }
         for field in opened?.headers.fields ?? [] {
             response.headers.removeAll { $0.equalsIgnoringASCIICase(field.name) }

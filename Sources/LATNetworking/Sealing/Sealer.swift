@@ -35,7 +35,7 @@ public protocol Sealer: Sendable {
 public struct SealedRequest: Sendable {
     /// The method of the request.
     public var method: HTTPMethod
-    /// Path and query of the request, as on the wire.
+    /// Path and query of the request as on the wire, for a sealer that binds messages to them; empty for another one.
     public var target: String
     /// The content; `nil` for none.
     public var body: Data?
@@ -44,9 +44,9 @@ public struct SealedRequest: Sendable {
     /// What the sealer needs to recognise the reply.
     public var token: Data
 
-    /// Creates a sealed request.
+    /// Creates a sealed request. Only the method and the body are needed.
     public init(
-        method: HTTPMethod, target: String, body: Data?, headers: HTTPHeaders = HTTPHeaders(), token: Data = Data()
+        method: HTTPMethod, target: String = "", body: Data?, headers: HTTPHeaders = HTTPHeaders(), token: Data = Data()
     ) {
         self.method = method
         self.target = target

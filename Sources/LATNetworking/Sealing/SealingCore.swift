@@ -47,7 +47,8 @@ final class SealingCore: Sendable {
     private static func check(_ keys: [String: Data], _ current: String) throws(NetworkError) {
         guard keys[current] != nil else {
             throw .invalidRequest(
-                "the current key \"\(current)\" is not among the keys (\(keys.keys.sorted().joined(separator: ", ")))")
+                "the current key \"\(current)\" is not among the keys (\(keys.keys.sorted().joined(separator: ", "))); name one of them"
+            )
         }
         for (name, key) in keys {
             guard key.count == AuthenticatedCipher.keyByteCount else {
@@ -170,8 +171,7 @@ extension SealingCore {
     }
 
     static func isSealed(_ contentType: String?) -> Bool {
-        guard let type = contentType?.split(separator: ";").first else { return false }
-        return type.lowercased().filter { $0 != " " } == mediaType
+        contentType.map(MediaType.essence) == mediaType
     }
 }
 

@@ -9,8 +9,8 @@ import HTTPCore
 /// server.fallback { request in
 ///     let opened = try peer.open(
 ///         method: request.method, target: request.target, headers: request.headers, body: request.body)
-///     let reply = try peer.seal(Data("…".utf8), contentType: "application/json", status: 200, to: opened)
-///     …
+///     let reply = try peer.seal(Data("{}".utf8), contentType: "application/json", status: 200, to: opened)
+///     return MockReply(headers: reply.headers, body: .bytes(reply.body))
 /// }
 /// ```
 package struct SealingPeer: Sendable {

@@ -20,7 +20,7 @@ public struct DeviceInfo: Sendable {
     public static let current = DeviceInfo()
 
     let files: SystemFiles
-    let told: Application
+    let givenApplication: Application
 
     /// Makes device information from a system's files.
     ///
@@ -31,7 +31,7 @@ public struct DeviceInfo: Sendable {
     ///     Default: only the executable's name.
     public init(root: String = "/", application: Application = Application()) {
         files = SystemFiles(root: root)
-        told = application
+        givenApplication = application
     }
 
     // MARK: System
@@ -103,7 +103,7 @@ public struct DeviceInfo: Sendable {
 
     /// The program.
     public var application: Application {
-        var application = told
+        var application = givenApplication
         if application.name == nil { application.name = files.executableName }
         return application
     }

@@ -36,7 +36,7 @@ public enum Digest: String, CaseIterable, Hashable, Sendable {
 
     /// Returns the digest of bytes.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/unsupported`` when this libcrypto does not offer the
+    /// - Throws: `NetworkError` of kind `NetworkError.Kind.unsupported` when this libcrypto does not offer the
     ///   algorithm, such as MD5 in a restricted build.
     public func bytes(of data: some ContiguousBytes) throws -> Data {
         do { return Data(try MessageDigest.of(data, algorithm)) } catch { throw unsupported }
@@ -54,7 +54,7 @@ public enum Digest: String, CaseIterable, Hashable, Sendable {
 
     /// Returns the digest of a file. The file is read in pieces, so that memory does not grow with its size.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be read to its end;
+    /// - Throws: `NetworkError` of kind `NetworkError.Kind.storage` when the file cannot be read to its end;
     ///   otherwise the same as ``bytes(of:)``.
     public func bytes(ofFile path: String) throws -> Data {
         let operation = "compute the \(rawValue) of \(path)"

@@ -37,7 +37,7 @@ public struct Migration: Sendable {
 
 /// Changes tables during a ``Migration``.
 ///
-/// Every function throws ``NetworkError`` of kind ``NetworkError/Kind/storage``. A type or field that the file does not
+/// Every function throws `NetworkError` of kind `NetworkError.Kind.storage`. A type or field that the file does not
 /// have is no error, since migrations also run on a new file.
 public final class Migrator {
     private let transaction: Transaction
@@ -108,6 +108,8 @@ public final class Migrator {
     /// Gives a field another type.
     ///
     /// - Parameters:
+    ///   - field: the name of the field.
+    ///   - type: the stored name of the type that has the field.
     ///   - newType: the new type of the field. Whether it is wrapped in an `Optional` does not matter.
     ///   - change: makes the new value from the old one. It is called for every row.
     public func changeField<Value: Codable>(

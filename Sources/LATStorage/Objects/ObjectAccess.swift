@@ -10,8 +10,8 @@ import HTTPCore
 /// }
 /// ```
 ///
-/// On a store, each call is a transaction of its own. Every function throws ``NetworkError`` of kind
-/// ``NetworkError/Kind/storage``. Without a condition, a function applies to all values of the type.
+/// On a store, each call is a transaction of its own. Every function throws `NetworkError` of kind
+/// `NetworkError.Kind.storage`. Without a condition, a function applies to all values of the type.
 public protocol ObjectAccess {
     /// Runs a body in this transaction, or in a new one of the store. All functions of this protocol call it.
     func access<Result>(isWriting: Bool, _ body: (Transaction) throws -> Result) throws -> Result
@@ -93,6 +93,7 @@ extension ObjectAccess {
     /// Returns the values that match a condition.
     ///
     /// - Parameters:
+    ///   - type: the type of the values.
     ///   - condition: the condition. Default: all values.
     ///   - order: the sort order, most significant first. Default: unspecified.
     ///   - limit: the most values to return. Default `nil`: no limit.
@@ -114,7 +115,7 @@ extension ObjectAccess {
 
     /// Calls a body with each value that matches a query, with only one of them in memory at a time.
     ///
-    /// - Throws: what the body throws, which ends the loop; ``NetworkError`` of kind ``NetworkError/Kind/storage``.
+    /// - Throws: what the body throws, which ends the loop; `NetworkError` of kind `NetworkError.Kind.storage`.
     public func forEach<Object: Storable>(_ query: Query<Object>, _ body: (Object) throws -> Void) throws
     where Object.ID: Codable & Sendable {
         try access(isWriting: false) { try $0.rows(query, body) }
@@ -165,7 +166,7 @@ extension ObjectAccess {
 
     /// Returns the sum of a field, 0 without values. Decimals and integers are added exactly.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the sum does not fit the type.
+    /// - Throws: `NetworkError` of kind `NetworkError.Kind.storage` when the sum does not fit the type.
     public func sum<Object: Storable, Value: Codable & Numeric>(
         of path: KeyPath<Object, Value> & Sendable, where condition: Condition<Object> = .all
     ) throws -> Value where Object.ID: Codable & Sendable {

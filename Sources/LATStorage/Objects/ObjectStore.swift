@@ -28,7 +28,7 @@ import SQLite
 /// and readers never wait (WAL). What a finished call has written survives the end of the process, even `kill -9`;
 /// with `isDurable` it survives a loss of power too.
 ///
-/// Every error is a ``NetworkError`` of kind ``NetworkError/Kind/storage`` with a ``NetworkError/storageFailure``.
+/// Every error is a `NetworkError` of kind `NetworkError.Kind.storage` with a `NetworkError.storageFailure`.
 public final class ObjectStore: ObjectAccess, Sendable {
     /// What happens when the file is damaged or is not a database.
     public enum Corruption: Hashable, Sendable {
@@ -58,7 +58,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
     ///   - maximumByteCount: the largest size of the file. A write beyond it fails with ``StorageFailure/Reason/full``.
     ///     Default `nil`: no limit.
     ///   - corruption: what to do with a damaged file. Default: fail.
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage``; what a migration throws.
+    /// - Throws: `NetworkError` of kind `NetworkError.Kind.storage`; what a migration throws.
     public init(
         path: String, migrations: [Migration] = [], busyTimeout: Duration = .seconds(10), isDurable: Bool = false,
         maximumByteCount: Int64? = nil, corruption: Corruption = .fail
@@ -126,8 +126,8 @@ public final class ObjectStore: ObjectAccess, Sendable {
     ///
     /// - Parameter body: makes the changes with the functions of the transaction. The functions of the store would wait
     ///   for the transaction to end, so they throw.
-    /// - Throws: what the body throws, after all changes were rolled back; ``NetworkError`` of kind
-    ///   ``NetworkError/Kind/storage``.
+    /// - Throws: what the body throws, after all changes were rolled back; `NetworkError` of kind
+    ///   `NetworkError.Kind.storage`.
     @discardableResult
     public func transaction<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
         try core.write(body)
@@ -135,7 +135,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
 
     /// Runs reads that all see the same state, whatever others write at the same time.
     ///
-    /// - Throws: what the body throws; ``NetworkError`` of kind ``NetworkError/Kind/storage``, also when the body tries
+    /// - Throws: what the body throws; `NetworkError` of kind `NetworkError.Kind.storage`, also when the body tries
     ///   to write.
     public func snapshot<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
         try core.read(inSnapshot: true, body)

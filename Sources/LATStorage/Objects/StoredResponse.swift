@@ -36,14 +36,14 @@ public struct StoredResponse: Hashable, Sendable {
 
     /// Parses the body as JSON.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``.
+    /// - Throws: `NetworkError` of kind `NetworkError.Kind.decoding`.
     public func json() throws -> JSONValue {
         try HTTPResponse(status: status ?? 200, body: ResponseBody(data), url: url ?? "").json()
     }
 
     /// Decodes the body as a value from JSON.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)``.
+    /// - Throws: `NetworkError` of kind `NetworkError.Kind.decoding`.
     public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
         try HTTPResponse(status: status ?? 200, body: ResponseBody(data), url: url ?? "").decode(type)
     }
@@ -88,7 +88,10 @@ extension Transaction {
 extension ObjectStore {
     /// Stores a collected response, and replaces the one under the same key.
     ///
-    /// - Parameter time: the time of the response. Default: now.
+    /// - Parameters:
+    ///   - response: the response, whose body has been collected.
+    ///   - key: the name under which it is found again.
+    ///   - time: the time of the response. Default: now.
     public func keep(_ response: HTTPResponse, forKey key: String, at time: Date = Date()) throws {
         let headers = response.headers.map { StoredResponse.Header(name: $0.name, value: $0.value) }
         let stored = StoredResponse(
@@ -98,7 +101,10 @@ extension ObjectStore {
 
     /// Stores bytes, and replaces what is stored under the same key.
     ///
-    /// - Parameter time: the time of the bytes. Default: now.
+    /// - Parameters:
+    ///   - data: the bytes.
+    ///   - key: the name under which they are found again.
+    ///   - time: the time of the bytes. Default: now.
     public func keep(_ data: Data, forKey key: String, at time: Date = Date()) throws {
         let stored = StoredResponse(key: key, time: time, status: nil, url: nil, headers: [], data: data)
         try transaction { try $0.keep(stored) }

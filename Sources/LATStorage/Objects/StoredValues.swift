@@ -52,7 +52,7 @@ public struct StoredValues<Object: Storable>: AsyncSequence, Sendable where Obje
 
         /// The next result; `nil` after cancellation, or when the store was closed.
         ///
-        /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage``.
+        /// - Throws: `NetworkError` of kind `NetworkError.Kind.storage`.
         public mutating func next() async throws -> [Object]? {
             guard await signals.next() != nil, !Task.isCancelled else { return nil }
             let query = query
@@ -139,8 +139,8 @@ final class ChangeHub: Sendable {
                 isForeign = version.value.exchange(now, ordering: .relaxed) != now
             }
             if isForeign { self.report(nil) }
-            let look = Int(count.value.wrappingAdd(1, ordering: .relaxed).oldValue)
-            return look < Self.looks.count ? Self.looks[look] : nil
+            let number = Int(count.value.wrappingAdd(1, ordering: .relaxed).oldValue)
+            return number < Self.looks.count ? Self.looks[number] : nil
         }
         let surplus = state.withLock { state -> FolderWatch? in
             if state.isClosed || state.watch != nil { return watch }

@@ -9,7 +9,7 @@ import SQLite
 /// try store.transaction { transaction in
 ///     try transaction.upsert(order)
 ///     try? transaction.transaction { inner in             // undone by itself when it throws
-///         try inner.delete(Draft.self, id: order.draft)
+///         try inner.delete(Draft.self, id: 3)
 ///     }
 /// }
 /// ```
@@ -56,7 +56,7 @@ public final class Transaction: ObjectAccess {
 
     /// Runs changes that are undone together when the body throws, while earlier changes stay (`SAVEPOINT`).
     ///
-    /// - Throws: what the body throws; ``NetworkError`` of kind ``NetworkError/Kind/storage``.
+    /// - Throws: what the body throws; `NetworkError` of kind `NetworkError.Kind.storage`.
     @discardableResult
     public func transaction<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
         try check("begin an inner transaction")

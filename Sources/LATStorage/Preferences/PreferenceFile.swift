@@ -52,7 +52,7 @@ struct PreferenceFile: Sendable {
 
     /// Reads the file.
     ///
-    /// - Throws: ``NetworkError`` when the file exists but cannot be read.
+    /// - Throws: `NetworkError` when the file exists but cannot be read.
     func read() throws -> (Content, Stamp?) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {

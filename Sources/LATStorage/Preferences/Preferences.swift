@@ -99,7 +99,7 @@ public final class Preferences: Sendable {
 
     /// Sets a value.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be written or the value
+    /// - Throws: `NetworkError` of kind `NetworkError.Kind.storage` when the file cannot be written or the value
     ///   cannot be encoded as JSON. The stored value then stays unchanged.
     public func set<Value>(_ key: PreferenceKey<Value>, to value: Value) throws {
         try update { $0.set(key, to: value) }
@@ -107,14 +107,14 @@ public final class Preferences: Sendable {
 
     /// Removes a value, so that the default applies.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/storage`` when the file cannot be written.
+    /// - Throws: `NetworkError` of kind `NetworkError.Kind.storage` when the file cannot be written.
     public func remove<Value>(_ key: PreferenceKey<Value>) throws { try update { $0.remove(key) } }
 
     /// Reads and writes values in one step: no other process or thread writes in between.
     ///
     /// - Parameter body: makes the changes. The file is written once, after the body returns, and not at all when it
     ///   throws or changes nothing. The body must not use the preferences themselves.
-    /// - Throws: what the body throws; ``NetworkError`` of kind ``NetworkError/Kind/storage``.
+    /// - Throws: what the body throws; `NetworkError` of kind `NetworkError.Kind.storage`.
     @discardableResult
     public func update<Result>(_ body: (inout PreferenceEditor) throws -> Result) throws -> Result {
         let (result, isChanged) = try file.locked {
@@ -218,8 +218,9 @@ public final class Preferences: Sendable {
 
     /// Calls a body with the value now and after every change, by this process or another.
     ///
-    /// - Parameter body: called before this method returns, and then on the thread that wrote or on a thread of the
-    ///   preferences.
+    /// - Parameters:
+    ///   - key: the preference.
+    ///   - body: called before this method returns, and then on the thread that wrote or on a thread of the preferences.
     /// - Returns: The observation, which ends when it is cancelled or released.
     public func observe<Value>(
         _ key: PreferenceKey<Value>, _ body: @escaping @Sendable (Value) -> Void
@@ -250,7 +251,7 @@ public final class Preferences: Sendable {
 /// A setting: its name, its type, and its default.
 ///
 /// ```swift
-/// extension PreferenceKey<Int> { static var fontSize: Self { Self("fontSize", default: 12) } }
+/// extension PreferenceKey<String> { static var theme: Self { Self("theme", default: "light") } }
 /// extension PreferenceKey<[String]> { static var recentFiles: Self { Self("recentFiles", default: []) } }
 /// ```
 public struct PreferenceKey<Value: Codable & Sendable>: Sendable {

@@ -2,7 +2,7 @@
 ///
 /// ```swift
 /// try store.fetch(User.self, where: \.age >= 18 && \.nick != nil)
-/// try store.fetch(User.self, where: .in(\.city, ["Turku", "Oulu"]) || .like(\.name, "A%"))
+/// try store.fetch(User.self, where: .in(\.age, [17, 18]) || .like(\.name, "A%"))
 /// try store.fetch(User.self, where: !(\.address.city == "Turku"))
 /// ```
 ///
@@ -45,12 +45,12 @@ public struct Condition<Object>: Sendable {
         Condition(.like(Place(path), pattern))
     }
 
-    /// See ``like(_:_:)-(KeyPath<Object,String>,_)``; `nil` matches no pattern.
+    /// See ``like(_:_:)-(KeyPath<Object,String>Sendable,_)``; `nil` matches no pattern.
     public static func like(_ path: KeyPath<Object, String?> & Sendable, _ pattern: String) -> Condition {
         Condition(.like(Place(path), pattern))
     }
 
-    /// See ``like(_:_:)-(KeyPath<Object,String>,_)``.
+    /// See ``like(_:_:)-(KeyPath<Object,String>Sendable,_)``.
     public static func like(_ field: Field, _ pattern: String) -> Condition {
         Condition(.like(Place(field), pattern))
     }

@@ -3,9 +3,11 @@ import HTTPCore
 /// Options of a stored type. A type can be stored without any of them.
 ///
 /// ```swift
-/// extension Shop.Item: StoredType {
+/// struct Item: Codable, Identifiable, StoredType {
 ///     static let storedName = "shop.item"              // another type is named Item too
-///     static let storedPrototype: Item? = Item(id: 0, name: "", level: 1)
+///     static let storedPrototype: Item? = Item(id: 0, level: 1)
+///     var id: Int
+///     var level: Int
 /// }
 /// ```
 public protocol StoredType {

@@ -3,8 +3,8 @@ import CSQLite
 public import HTTPCore
 import SQLite
 
-/// The reason of a storage error: the ``NetworkError/underlying`` error of every ``NetworkError`` of kind
-/// ``NetworkError/Kind/storage`` that an ``ObjectStore`` throws.
+/// The reason of a storage error: the `NetworkError.underlying` error of every `NetworkError` of kind
+/// `NetworkError.Kind.storage` that an ``ObjectStore`` throws.
 ///
 /// ```swift
 /// do {
@@ -60,7 +60,7 @@ public struct StorageFailure: Error, Hashable, Sendable {
 }
 
 extension NetworkError {
-    /// The details of an error of kind ``NetworkError/Kind/storage`` that a store threw; `nil` for other errors.
+    /// The details of an error of kind `NetworkError.Kind.storage` that a store threw; `nil` for other errors.
     public var storageFailure: StorageFailure? { underlying as? StorageFailure }
 
     static func storage(

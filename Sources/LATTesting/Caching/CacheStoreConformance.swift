@@ -1,18 +1,18 @@
 public import ResponseCache
 
-/// Checks that a store of the response cache keeps the contract of ``CacheStore``.
+/// Checks that a store of the response cache keeps the contract of `CacheStore`.
 ///
 /// ```swift
 /// @Test func myStoreKeepsTheContract() async throws {
 ///     let faults = await CacheStoreConformance.check { byteLimit in
-///         try await RedisStore(url: url, prefix: UUID().uuidString, byteLimit: byteLimit)
+///         try await MyStore(byteLimit: byteLimit)
 ///     }
 ///     #expect(faults.isEmpty, "\(faults)")                   // XCTAssertEqual(faults, []) in XCTest
 /// }
 /// ```
 ///
 /// Each rule gets a new store, which must be empty. A fault names the broken rule and what was seen. Rules that need
-/// ``CacheInspecting``, ``CacheInvalidating`` or ``CacheLeasing`` are skipped for a store without that protocol.
+/// `CacheInspecting`, `CacheInvalidating` or `CacheLeasing` are skipped for a store without that protocol.
 public enum CacheStoreConformance {
     /// A broken rule.
     public struct Fault: Hashable, Sendable, CustomStringConvertible {
@@ -50,13 +50,13 @@ public enum CacheStoreConformance {
         case concurrency
         /// The least recently used entries are removed to make room, and the store stays within its limit.
         case room
-        /// An entry larger than the limit is refused with ``CacheEntryTooLarge``, and all stored entries stay.
+        /// An entry larger than the limit is refused with `CacheEntryTooLarge`, and all stored entries stay.
         case refusal
         /// A pinned entry is not removed to make room, and stays pinned when it is stored again.
         case pins
-        /// The lists and counts are those of the stored entries (``CacheInspecting``).
+        /// The lists and counts are those of the stored entries (`CacheInspecting`).
         case inspection
-        /// A lease has one holder at a time, and ends with its holder (``CacheLeasing``).
+        /// A lease has one holder at a time, and ends with its holder (`CacheLeasing`).
         case leases
         /// The median look-up is within the budget.
         case speed

@@ -9,7 +9,7 @@ import Synchronization
 /// configuration.cacheStore = FaultyCacheStore(MemoryStore(), .slow(.seconds(5)))
 /// ```
 ///
-/// It has no ``CacheInspecting``, even if the wrapped store does.
+/// It has no `CacheInspecting`, even if the wrapped store does.
 public final class FaultyCacheStore: CacheStore {
     /// The kinds of fault.
     public enum Fault: Hashable, Sendable {

@@ -5,7 +5,7 @@ import Glibc
 ///
 /// ```swift
 /// let closed = try ClosedPort()
-/// await #expect(throws: NetworkError.self) { try await client.get(closed.url("/")) }
+/// await #expect(throws: NetworkError.self) { try await central.startRequest("GET", closed.url("/")) }
 /// ```
 public final class ClosedPort: Sendable {
     /// The port on 127.0.0.1.

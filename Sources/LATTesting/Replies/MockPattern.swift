@@ -7,7 +7,7 @@ import Glibc
 /// ```swift
 /// server.enqueue(.pattern(byteCount: 1 << 30))
 /// var offset: Int64 = 0
-/// for try await chunk in body {
+/// for try await chunk in response.body {
 ///     #expect(MockPattern.firstMismatch(in: chunk, at: offset) == nil)
 ///     offset += Int64(chunk.count)
 /// }

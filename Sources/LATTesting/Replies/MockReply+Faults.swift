@@ -61,9 +61,9 @@ extension MockReply {
     ///
     /// ```swift
     /// server.enqueue(.text("one").droppingConnection(), .text("two"))
-    /// _ = try await client.get(server.url("/"))
+    /// _ = try await central.startRequest("GET", server.url("/"))
     /// try await server.waitForClosedConnections(1)
-    /// _ = try await client.get(server.url("/"))       // the pooled connection is dead
+    /// _ = try await central.startRequest("GET", server.url("/"))      // the pooled connection is dead
     /// ```
     public func droppingConnection() -> MockReply { changed { $0.connectionEnd = .drop } }
 }

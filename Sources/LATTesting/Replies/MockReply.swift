@@ -88,6 +88,8 @@ public struct MockReply: Sendable {
     var announcedLength: Int64?
     var rawHead: [UInt8]?
     var answersBeforeBody = false
+    /// What follows the head on a connection that becomes a WebSocket.
+    var socket: SocketScript?
 
     /// Makes a reply from its parts. Each parameter has the default of its property.
     public init(status: Int = 200, reason: String? = nil, headers: HTTPHeaders = [:], body: Body = .none) {

@@ -8,6 +8,8 @@ final class Connection {
         /// Reads a request, or waits for the next one.
         case reading
         case replying(Wait)
+        /// The connection has become a WebSocket, which waits for this and may read.
+        case webSocket(Wait, reads: Bool)
         /// The server's side is closed. Bytes that still arrive are read and discarded: if they stayed unread, the
         /// system would send a reset, which could overtake the reply.
         case lingering
@@ -48,6 +50,8 @@ final class Connection {
     var pending: ArraySlice<UInt8> = []
     var exchange: Exchange?
     var writer: ReplyWriter?
+    /// The script of a WebSocket, from its handshake on.
+    var player: SocketPlayer?
     var requestCount = 0
     /// When the connection is handled again without an event.
     var deadline: Nanoseconds?
@@ -73,6 +77,10 @@ final class Connection {
         // While nothing is sent, a client that closes is noticed at once.
         case .replying(.time), .replying(.stall): .peerClosed
         case .replying(.none), .lingering: .readable
+        case .webSocket(.room, reads: true): EventQueue.Events.readable.union(.writable)
+        case .webSocket(.room, reads: false): EventQueue.Events.peerClosed.union(.writable)
+        case .webSocket(_, reads: true): .readable
+        case .webSocket(_, reads: false): .peerClosed
         case .resetting, .closed: []
         }
     }

@@ -26,8 +26,7 @@ extension MockServer {
 /// The document that ``MockServer/echo(path:)`` answers with.
 enum EchoReply {
     static func document(describing request: RecordedRequest) -> String {
-        let mediaType = (request.headers["Content-Type"] ?? "").split(separator: ";").first ?? ""
-        let type = mediaType.lowercased().filter { $0 != " " }
+        let type = request.headers["Content-Type"].map(MediaType.essence)
         let isForm = type == "application/x-www-form-urlencoded"
         let fields: [(String, String)] = [
             ("args", object(request.queryItems)),

@@ -32,6 +32,9 @@ extension MockServer {
     /// How many bytes of request bodies have been read, including those of incomplete requests.
     public var receivedBodyBytes: Int64 { shared.read { $0.receivedBodyBytes } }
 
+    /// How many bytes of replies, heads included, the system has taken.
+    public var sentBytes: Int64 { shared.read { $0.sentBytes } }
+
     /// How many file descriptors the server has open: 3 and one for each connection; 0 after ``stop()``.
     public var openDescriptors: Int { shared.read { $0.hasEnded ? 0 : 3 + $0.openConnections } }
 
@@ -104,5 +107,30 @@ extension MockServer {
         } until: {
             $0.openConnections == 0
         }
+    }
+}
+
+extension MockServer {
+    /// What clients have sent to WebSockets, control frames too, in the order of arrival. Empty without
+    /// ``recordsRequests``.
+    public var socketMessages: [RecordedMessage] { shared.read(\.socketMessages) }
+
+    /// How many messages and control frames clients have sent to WebSockets.
+    public var socketMessageCount: Int { shared.read(\.socketMessageCount) }
+
+    /// Waits until this many messages and control frames were received by WebSockets in all. It throws as
+    /// ``waitForRequests(_:timeout:)``.
+    ///
+    /// - Returns: what was recorded so far.
+    @discardableResult
+    public func waitForSocketMessages(
+        _ count: Int, timeout: Duration = .seconds(30)
+    ) async throws -> [RecordedMessage] {
+        try await shared.wait(timeout: timeout) {
+            "\(count) messages of WebSockets, got \($0.socketMessageCount)"
+        } until: {
+            $0.socketMessageCount >= count
+        }
+        return socketMessages
     }
 }

@@ -12,7 +12,7 @@ import Platform
 /// server.route("GET", "/users/{id}") { request in
 ///     .json(#"{"id": \#(request.pathParameters["id"] ?? "0")}"#)
 /// }
-/// let response = try await client.get(server.url("/users/7"))
+/// let response = try await central.startRequest("GET", server.url("/users/7"))
 /// try await server.waitForRequests(1)
 /// #expect(server.requests[0].headers["Accept"] == "*/*")
 /// ```

@@ -103,7 +103,8 @@ extension ServerLoop {
         guard let head = connection.exchange?.head else { return }
         let context = ReplyPlan.Context(
             isHead: head.method == "HEAD", minorVersion: head.minorVersion, keepsConnection: head.keepsConnection)
-        connection.writer = ReplyWriter(ReplyPlan(reply, answering: context))
+        connection.writer = ReplyWriter(ReplyPlan(Self.upgrading(reply, head), answering: context))
+        connection.player = reply.socket.map(SocketPlayer.init)
         connection.phase = .replying(.none)
     }
 
@@ -123,6 +124,7 @@ extension ServerLoop {
                 }
                 now = Nanoseconds.monotonicNow()
                 writer.didSend(count, at: now)
+                if count > 0 { shared.update { $0.sentBytes += Int64(count) } }
                 budget -= count
                 if count == 0 || budget <= 0 { return suspend(connection, writer, as: .room) }
             case .wait(let time):
@@ -131,7 +133,7 @@ extension ServerLoop {
             case .stall:
                 return suspend(connection, writer, as: .stall)
             case .finish(.keep):
-                connection.phase = .reading
+                connection.phase = connection.player == nil ? .reading : .webSocket(.none, reads: true)
                 finishExchange(connection)
                 return true
             case .finish(.close):

@@ -16,7 +16,7 @@ final class ServerLoop {
     private var nextConnection = 1
     /// When to accept again after the process ran out of descriptors.
     private var acceptPausedUntil: Nanoseconds?
-    private let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 262_144, alignment: 64)
+    let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 262_144, alignment: 64)
 
     // The tokens of the descriptors that are not connections. Connections are numbered from 1.
     private static let listenerToken = 0
@@ -109,6 +109,10 @@ final class ServerLoop {
             receive(connection, ignoringRate: !events.isDisjoint(with: .gone))
         case .lingering:
             drain(connection)
+        case .webSocket(_, let reads):
+            if !events.isDisjoint(with: .gone) || isGone && !reads { return close(connection) }
+            if reads, !events.isDisjoint(with: [.readable, .peerClosed]) { return receiveSocket(connection) }
+            playSocket(connection)
         case .replying(.room) where !isGone, .replying(.none) where !isGone:
             advance(connection)
         case .resetting where isGone, .replying where isGone:
@@ -130,6 +134,7 @@ final class ServerLoop {
             case .reading: connection.readIsPaused = false
             case .replying: advance(connection)
             case .lingering: close(connection)
+            case .webSocket: playSocket(connection)
             case .resetting: resetWhenReceived(connection)
             case .closed: break
             }
@@ -223,6 +228,11 @@ extension ServerLoop {
                 }
             case .replying:
                 guard writeReply(of: connection) else { return }
+            case .webSocket:
+                // The client may have sent frames right behind the handshake.
+                feedSocket(connection, connection.pending)
+                connection.pending = []
+                return playSocket(connection)
             case .lingering, .resetting, .closed:
                 return
             }
@@ -246,6 +256,7 @@ extension ServerLoop {
         let exchange = connection.exchange
         connection.exchange = nil
         connection.writer = nil
+        connection.player = nil
         shared.update { contents in
             contents.closedConnections += 1
             guard let exchange else { return }

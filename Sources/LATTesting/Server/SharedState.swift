@@ -24,6 +24,9 @@ final class SharedState: Sendable {
         /// Requests that are being read or answered.
         var activeExchanges = 0
         var receivedBodyBytes: Int64 = 0
+        var sentBytes: Int64 = 0
+        var socketMessages: [RecordedMessage] = []
+        var socketMessageCount = 0
 
         // Set by both.
         var stopIsRequested = false

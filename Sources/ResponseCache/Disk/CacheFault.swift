@@ -24,7 +24,7 @@ extension SQLiteError {
     var isInputOutput: Bool { primaryCode == SQLITE_IOERR }
 }
 
-/// Turns errors of SQLite and the system into a ``NetworkError`` with the folder and the next step.
+/// Turns errors of SQLite and the system into a `NetworkError` with the folder and the next step.
 enum CacheFault {
     static func error(_ error: any Error, in directory: String) -> any Error {
         if error is NetworkError || error is CancellationError { return error }

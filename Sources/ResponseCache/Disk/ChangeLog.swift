@@ -24,7 +24,7 @@ extension CacheIndex {
             let statement = try connection.statement("INSERT INTO changes(writer, sealer, what) VALUES(?1, ?2, ?3)")
             statement.bind(1, writer)
             statement.bind(2, Self.affectsEveryKey(change) ? 0 : sealer.keyNumber)
-            let bytes = Self.encode(change)
+            let bytes = change.encoded
             statement.bind(3, Self.affectsEveryKey(change) ? bytes : try sealer.sealChange(bytes))
             try statement.run()
         }
@@ -55,7 +55,7 @@ extension CacheIndex {
             guard statement.integer(1) != writer, [0, sealer.keyNumber].contains(statement.integer(2)) else { continue }
             var bytes: [UInt8]? = statement.bytes(3)
             if statement.integer(2) != 0 { bytes = bytes.flatMap(sealer.openChange) }
-            changes.selections.append(bytes.flatMap(Self.decode) ?? .all)
+            changes.selections.append(bytes.flatMap { CacheSelection(encoded: $0) } ?? .all)
         }
         // This far behind, it costs less to treat everything as changed.
         if count == 1_000 { return Changes(last: try lastChange(), selections: [.all]) }
@@ -70,14 +70,14 @@ extension CacheIndex {
         default: false
         }
     }
+}
 
-    // MARK: As bytes
-
-    private static func encode(_ selection: CacheSelection) -> [UInt8] {
-        switch selection {
+extension CacheSelection {
+    /// The selection as bytes. One variant becomes all variants of its primary key: changes of one are rare.
+    package var encoded: [UInt8] {
+        switch self {
         case .all: [0]
         case .primaryKey(let text): [1] + text.utf8
-        // Changes of one variant are rare, so for simplicity they count as changes of all variants.
         case .key(let key): [1] + key.primary.utf8
         case .tag(let text): [2] + text.utf8
         case .url(let text): [3] + text.utf8
@@ -89,20 +89,23 @@ extension CacheIndex {
         }
     }
 
-    private static func decode(_ bytes: [UInt8]) -> CacheSelection? {
+    /// The selection of ``encoded`` bytes; `nil` when they are none.
+    package init?(encoded bytes: some Collection<UInt8>) {
         guard let kind = bytes.first else { return nil }
         let text = String(decoding: bytes.dropFirst(), as: UTF8.self)
-        return switch kind {
-        case 0: .all
-        case 1: .primaryKey(text)
-        case 2: .tag(text)
-        case 3: .url(text)
-        case 4: .urlPrefix(text)
-        case 5: .server(text)
-        case 6: .domain(text)
-        case 7: .partition(text)
-        case 8: UInt64(text).map { .storedBefore(Date(timeIntervalSinceReferenceDate: Double(bitPattern: $0))) }
-        default: nil
+        switch kind {
+        case 0: self = .all
+        case 1: self = .primaryKey(text)
+        case 2: self = .tag(text)
+        case 3: self = .url(text)
+        case 4: self = .urlPrefix(text)
+        case 5: self = .server(text)
+        case 6: self = .domain(text)
+        case 7: self = .partition(text)
+        case 8:
+            guard let bits = UInt64(text) else { return nil }
+            self = .storedBefore(Date(timeIntervalSinceReferenceDate: Double(bitPattern: bits)))
+        default: return nil
         }
     }
 }

@@ -69,7 +69,7 @@ final class ChangeWatch: Sendable {
     /// Checks for changes by others and sends them to the feeds.
     ///
     /// - Returns: `false` when the index is not open, so that changes go unnoticed until it is opened again.
-    func look() -> Bool {
+    func check() -> Bool {
         guard isOpen.load(ordering: .acquiring) else { return false }
         let now = Self.milliseconds
         if now &- lookedAt.load(ordering: .relaxed) < Self.interval {

@@ -79,16 +79,16 @@ final class DiskCore: Sendable {
 
     private let pending = Mutex(Pending())
 
-    init(directory: String, rule: PruneRule, key: Data?) throws {
+    init(directory: String, rule: PruneRule, key: Data?, busyTimeout: Duration) throws {
         layout = DiskLayout(directory)
         self.rule = rule
         leases = LeaseFile(layout.leases)
         sealer = try EntrySealer(key: key)
         writer = try randomBytes(8).reduce(0) { $0 << 8 | Int64($1) } & .max
         watch = ChangeWatch(layout, sealer, writer: writer)
-        lookupIndex = Confined(IndexHandle(layout, sealer, .reading, busyTimeout: .seconds(1)))
-        scanIndex = Confined(IndexHandle(layout, sealer, .reading, busyTimeout: .seconds(5)))
-        writeIndex = Confined(IndexHandle(layout, sealer, .writing, busyTimeout: .seconds(5)))
+        lookupIndex = Confined(IndexHandle(layout, sealer, .reading, busyTimeout: busyTimeout / 5))
+        scanIndex = Confined(IndexHandle(layout, sealer, .reading, busyTimeout: busyTimeout))
+        writeIndex = Confined(IndexHandle(layout, sealer, .writing, busyTimeout: busyTimeout))
     }
 
     // MARK: Reading
@@ -236,7 +236,7 @@ final class DiskCore: Sendable {
         WriteBatch(self, tasks).run()
         pending.withLock { $0.writtenTicket = ticket }
         // Looking here means that the next hit need not read the change log.
-        _ = watch.look()
+        _ = watch.check()
     }
 
     /// The maximum number of bytes of entries, given the current free space.

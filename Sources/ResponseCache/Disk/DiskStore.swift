@@ -11,7 +11,7 @@ public import HTTPCore
 /// options.byteLimit = 1 << 30
 /// let store = try DiskStore(directory: "/var/cache/app", options: options)
 /// let writer = try await store.writer(for: entry)
-/// for try await chunk in body { try await writer.append(chunk) }
+/// for try await chunk in rows { try await writer.append(chunk) }
 /// try await writer.commit()                  // outlives the process when this returns
 /// ```
 ///
@@ -23,7 +23,7 @@ public import HTTPCore
 /// With ``Options-swift.struct/encryptionKey``, only sizes, times and flags of an entry are readable.
 ///
 /// The store calls SQLite and the file system on queues of its own: one each for writes, look-ups and reports, and a
-/// concurrent one for bodies. If they fail, its methods throw ``NetworkError/Kind/cache`` with the folder and the next step.
+/// concurrent one for bodies. If they fail, its methods throw `NetworkError.Kind.cache` with the folder and the next step.
 public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, CacheLeasing, CacheEvictionCounting {
     /// The options of a store.
     public struct Options: Sendable {
@@ -42,6 +42,8 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
         /// How often the store calls ``DiskStore/collectGarbage()`` itself; `nil` for never. Default: every 10 minutes, the
         /// first time after one minute.
         public var collectionInterval: Duration? = .seconds(600)
+        /// The longest wait for another process that uses the index. A look-up waits a fifth of it.
+        var busyTimeout: Duration = .seconds(5)
 
         /// Creates options with the default values.
         public init() {}
@@ -54,13 +56,13 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
 
     /// Creates a store in a folder, which need not exist yet.
     ///
-    /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/cache`` when the key does not have 32 bytes.
+    /// - Throws: `NetworkError` of kind `NetworkError.Kind.cache` when the key does not have 32 bytes.
     public init(directory: String, options: Options = Options()) throws {
         let disk = DiskLayout(directory).diskBytes ?? .max
         let floor = options.minimumFreeBytes ?? min(1 << 30, disk / 20)
         core = try DiskCore(
             directory: directory, rule: PruneRule(byteLimit: max(0, options.byteLimit), freeFloor: max(0, floor)),
-            key: options.encryptionKey)
+            key: options.encryptionKey, busyTimeout: options.busyTimeout)
         if let interval = options.collectionInterval, interval > .zero {
             core.scheduleCollection(after: min(interval, .seconds(60)), then: interval)
         }
@@ -176,7 +178,7 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
     /// ``CacheInvalidations/isQuiet`` detects new commits by reading the shared memory of SQLite's log, which costs a few
     /// nanoseconds.
     public func invalidations() -> CacheInvalidations {
-        core.watch.feeds.begin { [watch = core.watch] in watch.look() }
+        core.watch.feeds.begin { [watch = core.watch] in watch.check() }
     }
 
     /// Requests a lease among all processes on this folder. A lease ends with its process at the latest, so `duration` is

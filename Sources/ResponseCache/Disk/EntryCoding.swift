@@ -4,10 +4,10 @@ import HTTPCore
 /// Encodes entries as bytes and decodes them. Last use, pin, expiry mark and body length are columns of the index instead.
 ///
 /// The format is a format number, then integers as LEB128 and strings with a length prefix.
-enum EntryCoding {
+package enum EntryCoding {
     private static let format: UInt8 = 2
 
-    static func encode(_ entry: CacheEntry) -> [UInt8] {
+    package static func encode(_ entry: CacheEntry) -> [UInt8] {
         var bytes: [UInt8] = [format]
         bytes.reserveCapacity(512)
         append(entry.key.primary, to: &bytes)
@@ -52,7 +52,7 @@ enum EntryCoding {
     }
 
     /// The entry of encoded bytes; `nil` when they are malformed.
-    static func decode(_ bytes: [UInt8]) -> CacheEntry? {
+    package static func decode(_ bytes: [UInt8]) -> CacheEntry? {
         var reader = Reader(bytes: bytes[...])
         guard reader.byte() == format, let primary = reader.text(), let variant = reader.text(),
             let method = reader.text(), let url = reader.text(),

@@ -1,5 +1,5 @@
 import Cryptography
-import FoundationEssentials
+package import FoundationEssentials
 import HTTPCore
 
 /// Encodes texts for the columns of the index and entries for its rows, encrypted if there is a key.
@@ -13,13 +13,13 @@ import HTTPCore
 /// - The body is sealed in chunks (``BodyCipher``).
 ///
 /// Each stored version has keys derived from its own random salt, so that no nonce repeats under a key.
-struct EntrySealer: Sendable {
+package struct EntrySealer: Sendable {
     /// Identifies the key of a row: 0 without a key, else a number derived from it. Rows with other keys cannot be read.
-    let keyNumber: Int64
+    package let keyNumber: Int64
     private let keys: (columns: [UInt8], entries: [UInt8], changes: [UInt8])?
 
     /// - Parameter key: 32 bytes; `nil` for no encryption.
-    init(key: Data?) throws {
+    package init(key: Data?) throws {
         guard let key else {
             keyNumber = 0
             keys = nil
@@ -40,10 +40,10 @@ struct EntrySealer: Sendable {
         keyNumber = Int64(number.reduce(0 as UInt64) { $0 << 8 | UInt64($1) } >> 1) | 1
     }
 
-    var isSealing: Bool { keys != nil }
+    package var isSealing: Bool { keys != nil }
 
     /// The value of a column for a text.
-    func column(_ name: String, _ text: String) throws -> [UInt8] {
+    package func column(_ name: String, _ text: String) throws -> [UInt8] {
         guard let keys else { return Self.digest(text) ?? Array(text.utf8) }
         return try MessageDigest.hmac(Array((name + "\0" + text).utf8), key: keys.columns)
     }
@@ -72,7 +72,7 @@ struct EntrySealer: Sendable {
     }
 
     /// The bytes of a change for the change log, sealed if there is a key.
-    func sealChange(_ bytes: [UInt8]) throws -> [UInt8] {
+    package func sealChange(_ bytes: [UInt8]) throws -> [UInt8] {
         guard let keys else { return bytes }
         let nonce = try randomBytes(AuthenticatedCipher.nonceByteCount)
         return nonce
@@ -80,7 +80,7 @@ struct EntrySealer: Sendable {
     }
 
     /// A change from the change log; `nil` when it was not sealed with this key.
-    func openChange(_ sealed: [UInt8]) -> [UInt8]? {
+    package func openChange(_ sealed: [UInt8]) -> [UInt8]? {
         guard let keys, sealed.count > AuthenticatedCipher.nonceByteCount else { return nil }
         return try? AuthenticatedCipher.aes256GCM.open(
             Array(sealed.dropFirst(AuthenticatedCipher.nonceByteCount)), key: keys.changes,
@@ -91,7 +91,7 @@ struct EntrySealer: Sendable {
     func salt() throws -> [UInt8] { isSealing ? try randomBytes(16) : [] }
 
     /// The cipher for the body of one version; `nil` without encryption.
-    func bodyCipher(salt: [UInt8]) throws -> BodyCipher? {
+    package func bodyCipher(salt: [UInt8]) throws -> BodyCipher? {
         guard let keys else { return nil }
         return BodyCipher(key: try MessageDigest.hmac(Array("body".utf8) + salt, key: keys.entries))
     }
@@ -118,34 +118,41 @@ struct EntrySealer: Sendable {
 
     /// The encoded entry for its row.
     func seal(_ entry: CacheEntry, salt: [UInt8]) throws -> [UInt8] {
-        let bytes = EntryCoding.encode(entry)
+        try seal(EntryCoding.encode(entry), salt: salt) { try Self.associated(columns(of: entry)) }
+    }
+
+    /// The bytes of an entry, sealed with their associated data; without a key, followed by their digest.
+    package func seal(_ bytes: [UInt8], salt: [UInt8], associated: () throws -> [UInt8]) throws -> [UInt8] {
         guard let keys else { return bytes + (try MessageDigest.of(bytes, .sha256)) }
         let nonce = try randomBytes(AuthenticatedCipher.nonceByteCount)
         let key = try MessageDigest.hmac(Array("head".utf8) + salt, key: keys.entries)
         return nonce
-            + (try AuthenticatedCipher.aes256GCM.seal(
-                bytes, key: key, nonce: nonce, associated: Self.associated(columns(of: entry))))
+            + (try AuthenticatedCipher.aes256GCM.seal(bytes, key: key, nonce: nonce, associated: associated()))
     }
 
     /// The entry of a row; `nil` when the row is damaged or sealed with another key.
     ///
     /// - Parameter columns: The values of the row's searched columns, as in ``columns(of:)``.
     func open(_ sealed: [UInt8], salt: [UInt8], columns: () -> [[UInt8]?]) -> CacheEntry? {
+        open(sealed, salt: salt) { Self.associated(columns()) }.flatMap(EntryCoding.decode)
+    }
+
+    /// What ``seal(_:salt:associated:)`` sealed; `nil` when it is damaged or sealed with another key.
+    package func open(_ sealed: [UInt8], salt: [UInt8], associated: () -> [UInt8]) -> [UInt8]? {
         guard let keys else {
             guard sealed.count > 32 else { return nil }
             let bytes = Array(sealed.dropLast(32))
             guard let digest = try? MessageDigest.of(bytes, .sha256), digest.elementsEqual(sealed.suffix(32)) else {
                 return nil
             }
-            return EntryCoding.decode(bytes)
+            return bytes
         }
         guard sealed.count > AuthenticatedCipher.nonceByteCount,
-            let key = try? MessageDigest.hmac(Array("head".utf8) + salt, key: keys.entries),
-            let bytes = try? AuthenticatedCipher.aes256GCM.open(
-                Array(sealed.dropFirst(AuthenticatedCipher.nonceByteCount)), key: key,
-                nonce: Array(sealed.prefix(AuthenticatedCipher.nonceByteCount)), associated: Self.associated(columns()))
+            let key = try? MessageDigest.hmac(Array("head".utf8) + salt, key: keys.entries)
         else { return nil }
-        return EntryCoding.decode(bytes)
+        return try? AuthenticatedCipher.aes256GCM.open(
+            Array(sealed.dropFirst(AuthenticatedCipher.nonceByteCount)), key: key,
+            nonce: Array(sealed.prefix(AuthenticatedCipher.nonceByteCount)), associated: associated())
     }
 }
 
@@ -153,7 +160,7 @@ struct EntrySealer: Sendable {
 ///
 /// Each chunk has the tag of AES-256-GCM. Its nonce holds its number and whether it is the last one, so that no chunk can be
 /// omitted, added or moved (the STREAM construction of Hoang, Reyhanitabar, Rogaway and Vizár).
-struct BodyCipher: Sendable {
+package struct BodyCipher: Sendable {
     /// The bytes of a chunk before sealing; the last one may have fewer.
     static let chunkByteCount = 64 << 10
     /// The bytes of a full chunk after sealing.
@@ -161,11 +168,11 @@ struct BodyCipher: Sendable {
 
     fileprivate let key: [UInt8]
 
-    func seal(_ chunk: Data, number: UInt64, isLast: Bool) throws -> [UInt8] {
+    package func seal(_ chunk: Data, number: UInt64, isLast: Bool) throws -> [UInt8] {
         try AuthenticatedCipher.aes256GCM.seal(chunk, key: key, nonce: Self.nonce(number, isLast))
     }
 
-    func open(_ chunk: Data, number: UInt64, isLast: Bool) throws -> [UInt8] {
+    package func open(_ chunk: Data, number: UInt64, isLast: Bool) throws -> [UInt8] {
         try AuthenticatedCipher.aes256GCM.open(chunk, key: key, nonce: Self.nonce(number, isLast))
     }
 

@@ -7,7 +7,7 @@ import Synchronization
 /// ```swift
 /// let store = MemoryStore(byteLimit: 32 << 20, entryLimit: 5_000)
 /// let writer = try await store.writer(for: entry)
-/// try await writer.append(body)
+/// try await writer.append(data)
 /// try await writer.commit()
 /// ```
 ///

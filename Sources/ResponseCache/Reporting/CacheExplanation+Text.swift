@@ -30,7 +30,7 @@ extension CacheExplanation: CustomStringConvertible {
 
     private var sentence: String {
         let used = stored.first { $0.miss == nil }
-        let place = used.map { $0.entry.tier == .memory ? "memory" : "disk" } ?? "the cache"
+        let place = used.map { $0.entry.tier == .remote ? "a shared store" : $0.entry.tier.rawValue } ?? "the cache"
         let rest = used.flatMap { item in item.lifetime.map { $0 - item.age } }
         switch verdict {
         case .answers:
@@ -53,7 +53,7 @@ extension CacheExplanation: CustomStringConvertible {
 
     private func text(of item: Stored) -> String {
         let entry = item.entry
-        let place = entry.tier == .memory ? "in memory" : "on disk"
+        let place = entry.tier == .memory ? "in memory" : entry.tier == .disk ? "on disk" : "in a shared store"
         var text = "\(entry.status), \(entry.bodyByteCount) bytes, \(place), \(CacheMiss.text(item.age)) old"
         if let lifetime = item.lifetime {
             text +=

@@ -6,7 +6,7 @@ public import HTTPCore
 /// ```swift
 /// let explanation = try await manager.cache.explain("https://api.example.org/cities")
 /// print(explanation)                                   // as readable text
-/// if case .fetches(.expired(let seconds)) = explanation.verdict { … }
+/// if case .fetches(.expired(let seconds)) = explanation.verdict { print(seconds) }
 /// ```
 ///
 /// The rules are the same as for a request that is sent. Bodies are not read, so a damaged one goes unnoticed here but is a

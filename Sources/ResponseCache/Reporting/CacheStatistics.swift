@@ -3,13 +3,15 @@ import Synchronization
 
 /// The counters of a manager's cache since the manager was made.
 ///
-/// Every look-up counts as exactly one of ``memoryHits``, ``diskHits``, ``stale``, ``revalidated`` and ``misses``. A policy
+/// Every look-up counts as exactly one of ``memoryHits``, ``diskHits``, ``remoteHits``, ``stale``, ``revalidated`` and ``misses``. A policy
 /// that does not look first (`.networkOnly`, `.writeOnly`, `.networkElseCache` unless the network fails) counts none.
 public struct CacheStatistics: Hashable, Sendable {
     /// Look-ups that memory answered.
     public var memoryHits: Int64 = 0
     /// Look-ups that the disk answered.
     public var diskHits: Int64 = 0
+    /// Look-ups that a store answered which other machines share.
+    public var remoteHits: Int64 = 0
     /// Look-ups that a stale response answered, because it was allowed or replaced an error.
     public var stale: Int64 = 0
     /// Look-ups whose stored response the server confirmed (304).
@@ -34,7 +36,7 @@ public struct CacheStatistics: Hashable, Sendable {
     public init() {}
 
     /// The number of all look-ups.
-    public var lookups: Int64 { memoryHits + diskHits + stale + revalidated + misses }
+    public var lookups: Int64 { memoryHits + diskHits + remoteHits + stale + revalidated + misses }
 
     /// The share of look-ups that needed no body from the network, from 0 to 1; `nil` before the first look-up.
     public var hitRate: Double? { lookups == 0 ? nil : Double(lookups - misses) / Double(lookups) }
@@ -44,7 +46,8 @@ extension CacheStatistics: CustomStringConvertible {
     /// The counters in one line: `12 look-ups, 75% hits (memory 8, disk 1, stale 0, revalidated 0), 3 misses, …`.
     public var description: String {
         let share = hitRate.map { "\(Int(($0 * 100).rounded()))% hits" } ?? "no hits"
-        return "\(lookups) look-ups, \(share) (memory \(memoryHits), disk \(diskHits), stale \(stale), "
+        let remote = remoteHits == 0 ? "" : "remote \(remoteHits), "
+        return "\(lookups) look-ups, \(share) (memory \(memoryHits), disk \(diskHits), \(remote)stale \(stale), "
             + "revalidated \(revalidated)), \(misses) misses, \(lateLookups) too late; \(stored) stored "
             + "(\(storedBytes) bytes), \(notStored) not stored, \(skippedWrites) of them skipped; "
             + "\(evicted.entryCount) evicted (\(evicted.byteCount) bytes)"
@@ -61,7 +64,7 @@ public protocol CacheEvictionCounting: CacheStore {
 package final class CacheCounters: Sendable {
     /// The counters, named like the properties of ``CacheStatistics``.
     package enum Event: Int, CaseIterable, Sendable {
-        case memoryHits, diskHits, stale, revalidated, misses
+        case memoryHits, diskHits, remoteHits, stale, revalidated, misses
         case stored, storedBytes, notStored, skippedWrites, lateLookups
     }
 
@@ -87,6 +90,7 @@ package final class CacheCounters: Sendable {
         switch source {
         case .memoryCache: add(.memoryHits)
         case .diskCache: add(.diskHits)
+        case .remoteCache: add(.remoteHits)
         case .stale: add(.stale)
         case .revalidated: add(.revalidated)
         default: add(.misses)
@@ -104,6 +108,7 @@ package final class CacheCounters: Sendable {
         var statistics = CacheStatistics()
         statistics.memoryHits = self[.memoryHits]
         statistics.diskHits = self[.diskHits]
+        statistics.remoteHits = self[.remoteHits]
         statistics.stale = self[.stale]
         statistics.revalidated = self[.revalidated]
         statistics.misses = self[.misses]

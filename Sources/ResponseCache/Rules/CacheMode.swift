@@ -1,4 +1,4 @@
-/// Whether a cache is private to one user or shared by several (RFC 9111 §1.1). Only ``CachePolicy/http`` uses it.
+/// Whether a cache is private to one user or shared by several (RFC 9111 §1.1). Only `CachePolicy.http` uses it.
 public enum CacheMode: String, Hashable, Sendable, CaseIterable {
     /// For one user: `private` responses are stored, `s-maxage` and `proxy-revalidate` are ignored.
     case `private`

@@ -25,6 +25,8 @@ package enum CacheStrategy: Sendable {
         package var refreshes = false
         /// Its age in seconds, for the `Age` field.
         package var age: Double
+        /// The seconds of freshness left; 0 when it is stale.
+        package var remaining: Double = 0
 
         /// Gives a stored response unchanged.
         package init(entry: CacheEntry, _ control: CacheControl, age: Double) {
@@ -174,6 +176,7 @@ package enum CacheStrategy: Sendable {
         if isRevalidating { return .failure(.expired(seconds: freshness.staleness)) }
         let parts = StoredParts(entry)
         var answer = Answer(entry: entry, stored, age: freshness.age)
+        if freshness.isFresh { answer.remaining = freshness.lifetime - freshness.age }
         switch use(control, stored, freshness) {
         case .fresh: break
         case .staleWhileRevalidate: (answer.isStale, answer.refreshes) = (true, true)

@@ -8,7 +8,7 @@ package import HTTPCore
 /// or the app names a partition. The response to a request without credentials is for every request that `Vary` selects.
 package struct RequestIdentity: Hashable, Sendable {
     /// The element of ``CacheEntry/varyFields`` that stands for the credentials. No field can have this name.
-    static let field = ":credentials"
+    package static let field = ":credentials"
 
     /// The user as named by the app, which replaces the credentials; `nil` for none.
     package var partition: String?

@@ -8,16 +8,18 @@ package enum RetentionRule {
 
     /// The time after which an entry is of no use under a policy; `nil` when there is no such time.
     ///
-    /// Under ``CachePolicy/http`` it is the end of freshness (RFC 9111 §4.2) plus the longest of
+    /// Under `CachePolicy.http` it is the end of freshness (RFC 9111 §4.2) plus the longest of
     /// `stale-while-revalidate`, `stale-if-error` (RFC 5861) and, with a validator, a week: a 304 then saves the body.
     /// The other policies may use an entry at any age, except with a fixed time to live.
     ///
     /// - Parameter servesStale: Whether a stale response of any age may replace a failure of the network.
-    package static func end(of entry: CacheEntry, under policy: CachePolicy, servesStale: Bool = false) -> Date? {
+    package static func end(
+        of entry: CacheEntry, under policy: CachePolicy, servesStale: Bool = false, _ mode: CacheMode = .private
+    ) -> Date? {
         switch policy {
         case .http:
             if servesStale { return nil }
-            let control = CacheControl(entry.headers)
+            let control = CacheControl(entry.headers, mode)
             let freshness = Freshness(of: entry, control: control, at: entry.responseTime)
             let isConfirmable = entry.headers.contains("ETag") || entry.headers.contains("Last-Modified")
             let windows = [

@@ -1,7 +1,7 @@
 package import FoundationEssentials
 package import HTTPCore
 
-/// The rules of all policies except ``CachePolicy/http``: the app says how long a stored response is usable, not the
+/// The rules of all policies except `CachePolicy.http`: the app says how long a stored response is usable, not the
 /// server's fields.
 package enum TimeToLiveRule {
     /// The result of a look-up.
@@ -59,7 +59,7 @@ package enum TimeToLiveRule {
         if case .sliding(let duration)? = timeToLive { min(600, duration.seconds / 10) } else { 600 }
     }
 
-    /// The newest complete success that matches a request, at any age. Other entries, which ``CachePolicy/http`` may have
+    /// The newest complete success that matches a request, at any age. Other entries, which `CachePolicy.http` may have
     /// stored, are skipped.
     package static func candidate(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, among entries: [CacheEntry]

@@ -39,30 +39,56 @@ public final class CacheLease: Sendable {
     /// After the duration of ``CacheLeasing/lease(_:for:)``, a store may give the lease to another caller. A commit under the
     /// older lease (``CacheEntry/lease``) is then ``CacheCommit/superseded``.
     public let number: UInt64
-    private let release: Mutex<(@Sendable () -> Void)?>
+    /// What the store knows the lease by, for its commits.
+    package let name: String
+    private let release: Mutex<(@Sendable (_ isPassed: Bool) -> Void)?>
 
     /// Creates a lease.
     ///
-    /// - Parameter release: Gives the lease back. It is called once and must not wait.
+    /// - Parameters:
+    ///   - number: Greater than those of all earlier leases of the same name.
+    ///   - release: Gives the lease back. It is called once and must not wait.
     public init(number: UInt64, release: @escaping @Sendable () -> Void) {
         self.number = number
+        name = ""
+        self.release = Mutex { _ in release() }
+    }
+
+    /// Creates a lease whose store remembers that nobody needs to wait for a response of this name.
+    ///
+    /// - Parameter release: Like that of ``init(number:release:)``; told whether the response cannot be stored.
+    package init(number: UInt64, name: String, release: @escaping @Sendable (_ isPassed: Bool) -> Void) {
+        self.number = number
+        self.name = name
         self.release = Mutex(release)
     }
 
     deinit { end() }
 
     /// Gives the lease back, after the response was stored or when it will not be stored.
-    public func end() {
+    public func end() { end(isPassed: false) }
+
+    /// Gives the lease back after a response that cannot be stored: for a while nobody waits for another one, where the store
+    /// can tell the others ("hit for miss").
+    package func pass() { end(isPassed: true) }
+
+    private func end(isPassed: Bool) {
         release.withLock { release in
             defer { release = nil }
             return release
-        }?()
+        }?(isPassed)
     }
+}
+
+/// The `NetworkError.underlying` error of a change that a store could not make because its server cannot be reached or refuses
+/// changes. The store tells of that itself, once, so that a manager does not repeat it.
+package struct CacheServerUnavailable: Error, Hashable {
+    package init() {}
 }
 
 /// The error of an operation that needs a capability that the store lacks.
 ///
-/// It is the ``NetworkError/underlying`` error of a ``NetworkError`` of kind ``NetworkError/Kind/cache``.
+/// It is the `NetworkError.underlying` error of a `NetworkError` of kind `NetworkError.Kind.cache`.
 public struct CacheCapabilityMissing: Error, Hashable {
     /// The type of the store.
     public let store: String
@@ -87,7 +113,7 @@ public struct CacheCapabilityMissing: Error, Hashable {
 extension CacheStore {
     /// The store as a ``CacheInspecting``.
     ///
-    /// - Throws: ``NetworkError`` with a ``CacheCapabilityMissing`` if it does not conform.
+    /// - Throws: `NetworkError` with a ``CacheCapabilityMissing`` if it does not conform.
     package func inspected() throws(NetworkError) -> any CacheInspecting {
         guard let inspecting else {
             throw CacheCapabilityMissing(store: "\(type(of: self))", capability: "CacheInspecting").error
@@ -99,12 +125,10 @@ extension CacheStore {
 /// A feed of what others change in a store: each element selects entries that were changed or removed.
 ///
 /// ```swift
-/// final class RedisStore: CacheStore, CacheInvalidating {
-///     private let feeds = CacheInvalidations.Group()
-///     func invalidations() -> CacheInvalidations { feeds.begin() }
-///     private func received(_ message: Message) { feeds.send(.primaryKey(message.key)) }
-///     private func connectionIsBack() { feeds.send(.all) }              // the missed changes are unknown
-/// }
+/// let feeds = CacheInvalidations.Group()          // a property of the store
+/// let feed = feeds.begin()                        // what its invalidations() returns
+/// feeds.send(.primaryKey("c0ffee"))               // when another process changed this entry
+/// feeds.send(.all)                                // when the connection is back, and the missed changes are unknown
 /// ```
 ///
 /// One task reads a feed. An element counts as handled when the reader asks for the next one; until then, ``isQuiet`` is
@@ -120,13 +144,13 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
 
     private let state = Mutex(State())
     private let isIdle = Atomic(true)
-    private let look: (@Sendable () -> Bool)?
+    private let check: (@Sendable () -> Bool)?
 
-    fileprivate init(look: (@Sendable () -> Bool)?) { self.look = look }
+    fileprivate init(check: (@Sendable () -> Bool)?) { self.check = check }
 
     /// Whether all known changes are handled. It takes no lock.
     public var isQuiet: Bool {
-        if let look, !look() { return false }
+        if let check, !check() { return false }
         return isIdle.load(ordering: .acquiring)
     }
 
@@ -200,7 +224,7 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
         ///   calls it at each look-up, so it must be cheap while nothing changes. Default: `nil`, for a store that is
         ///   notified of changes.
         public func begin(look: (@Sendable () -> Bool)? = nil) -> CacheInvalidations {
-            let feed = CacheInvalidations(look: look)
+            let feed = CacheInvalidations(check: look)
             feeds.withLock { feeds in
                 feeds.removeAll { $0.feed == nil }
                 feeds.append(Weak(feed: feed))

@@ -114,6 +114,8 @@ public struct CacheEntry: Sendable {
         case memory
         /// On disk.
         case disk
+        /// In a store that other machines share.
+        case remote
     }
 
     /// Creates an entry for the response to a request.
@@ -136,6 +138,16 @@ extension CacheEntry {
         entry.attachedBody = nil
         entry.note = nil
         return entry
+    }
+
+    /// When the origin made the response, by the origin's clock (`Date`); `nil` if it does not tell.
+    package var originTime: Date? { headers["Date"].flatMap(HTTPDate.parse) }
+
+    /// Whether the response was made after another one. The origin's clock decides if both tell it, since the clocks of the
+    /// machines that received them may differ; else the time at which they were received.
+    func isNewer(than other: CacheEntry) -> Bool {
+        if let time = originTime, let otherTime = other.originTime, time != otherTime { return time > otherTime }
+        return responseTime > other.responseTime
     }
 
     /// Whether the entry can be the result of a look-up. A store of the app's own may mix up keys or truncate a body.

@@ -2,8 +2,8 @@ import HTTPCore
 
 /// The error of a store that has no room for an entry, even if it evicted all unpinned ones.
 ///
-/// This is not a failure of the store. A ``CacheWriter`` throws it as the ``NetworkError/underlying`` error of a
-/// ``NetworkError`` of kind ``NetworkError/Kind/cache``.
+/// This is not a failure of the store. A ``CacheWriter`` throws it as the `NetworkError.underlying` error of a
+/// `NetworkError` of kind `NetworkError.Kind.cache`.
 public struct CacheEntryTooLarge: Error, Hashable {
     /// The bytes of body and headers received so far.
     public let byteCount: Int64

@@ -4,7 +4,7 @@ public import HTTPCore
 /// A store of responses: the SDK's in memory and on disk, or the app's own.
 ///
 /// A store only stores. The caller decides whether and for how long an entry may be used. All methods may be called from
-/// any task at any time. They throw only when the store fails (``NetworkError/Kind/cache``). A missing entry is not a
+/// any task at any time. They throw only when the store fails (`NetworkError.Kind.cache`). A missing entry is not a
 /// failure, nor is a damaged one, which the store removes.
 ///
 /// Every store has these methods. What only some stores can do is a protocol of its own: ``CacheInspecting``,
@@ -23,10 +23,12 @@ public protocol CacheStore: Sendable {
     /// A writer that stores an entry. The entry is not visible until the writer has committed.
     ///
     /// The writer refuses an entry that is larger than the store's limit, or than the room that pinned entries leave:
-    /// ``CacheWriter/append(_:)`` or ``CacheWriter/commit()`` throws an error whose ``NetworkError/underlying`` is a
+    /// ``CacheWriter/append(_:)`` or ``CacheWriter/commit()`` throws an error whose `NetworkError.underlying` is a
     /// ``CacheEntryTooLarge``, and evicts nothing.
     ///
-    /// - Parameter replacing: What the entry may replace, checked at the commit.
+    /// - Parameters:
+    ///   - entry: The entry without its body, which is written to the writer.
+    ///   - replacing: What the entry may replace, checked at the commit.
     func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter
 
     /// Replaces everything in an entry except its body: fields after a 304, the expiry mark, the pin, the retention time.

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// ```swift
 /// let store = TieredStore(memory: MemoryStore(), disk: try DiskStore(directory: "/var/cache/app"))
-/// let entry = try await store.entries(for: key).first
+/// let entry = try await store.entries(for: "9f86d081").first
 /// entry?.tier                                 // .memory or .disk
 /// ```
 ///
@@ -139,7 +139,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     private func finding(_ kept: [CacheEntry], _ stored: [CacheEntry], _ stamp: UInt64?) -> Finding {
         // A newer entry in the lower store takes precedence.
         let own = kept.filter { entry in
-            TierCopies.isOwn(entry) && !stored.contains { $0.key == entry.key && $0.responseTime > entry.responseTime }
+            TierCopies.isOwn(entry) && !stored.contains { $0.key == entry.key && $0.isNewer(than: entry) }
         }
         var found = stored.filter { entry in !own.contains { $0.key == entry.key } }
         for index in found.indices {

@@ -5,8 +5,8 @@ public import HTTPCore
 ///
 /// ```swift
 /// try await manager.values.set(profile, for: "profile")
-/// try await manager.values.set(token, for: "token", expiresAfter: .seconds(3_600))
-/// let profile = try await manager.values.get(Profile.self, for: "profile")       // nil when there is none
+/// try await manager.values.set(data, for: "token", expiresAfter: .seconds(3_600))
+/// let stored = try await manager.values.get(Profile.self, for: "profile")        // nil when there is none
 /// ```
 ///
 /// Values are `Codable` and stored as JSON, or `Data` and stored unchanged. They are in the same store as the responses,
@@ -17,11 +17,11 @@ public import HTTPCore
 /// **Expired** values count as absent. A value expires exactly at its expiry. Setting the clock back does not make it valid
 /// again once it was found expired. A value with an expiry also counts as expired if it was stored at a future time.
 ///
-/// A value that does not fit the requested type is an error (``NetworkError/Kind/decoding(path:)``) and stays stored, since
+/// A value that does not fit the requested type is an error (`NetworkError.Kind.decoding`) and stays stored, since
 /// another version of the program may read it. A damaged value counts as absent.
 ///
 /// All methods may be called from any task. When a name is set concurrently, the value that is stored last stays. All
-/// throw ``NetworkError/Kind/cache`` when the store fails, and ``NetworkError/Kind/cancelled`` when the task is cancelled.
+/// throw `NetworkError.Kind.cache` when the store fails, and `NetworkError.Kind.cancelled` when the task is cancelled.
 public struct ValueStore: Sendable {
     private let store: @Sendable () throws -> any CacheStore
     private let now: @Sendable () -> Date
@@ -41,10 +41,11 @@ public struct ValueStore: Sendable {
     /// Stores a value and replaces any earlier one. When this returns, the value outlives the process.
     ///
     /// - Parameters:
+    ///   - value: The value, which is stored as its encoding.
     ///   - key: Its name, any text that is not empty.
     ///   - duration: How long the value is valid. Default: `nil`, forever.
     /// - Throws: Kind `invalidRequest` for an empty name, or for a value that cannot be encoded, with the `EncodingError`
-    ///   as ``NetworkError/underlying``; kind `cache` when the store fails or has no room.
+    ///   as `NetworkError.underlying`; kind `cache` when the store fails or has no room.
     public func set(
         _ value: some Encodable & Sendable, for key: String, expiresAfter duration: Duration? = nil
     ) async throws(NetworkError) {

@@ -3,8 +3,10 @@ extension WriteBehind {
     package enum Lead: Sendable {
         /// This one, with a lease if the store gives leases.
         case own(CacheLease?)
-        /// This one, after another process held the lease, so that the response may be stored by now.
+        /// This one, after another process may have fetched it, so that the response may be stored by now.
         case late(CacheLease?)
+        /// Another process has just ended its fetch: look, and ask again if nothing is stored.
+        case ended
         /// Another process.
         case others
     }
@@ -14,17 +16,28 @@ extension WriteBehind {
     /// - Parameters:
     ///   - name: The name of the lease.
     ///   - duration: The maximum time of the fetch; `nil` means 60 seconds.
-    ///   - waits: Whether to wait for another process, at most as long as for a look-up. Otherwise the result is
-    ///     ``Lead/others`` at once.
-    package func lead(_ name: String, for duration: Duration?, waits: Bool = true) async -> Lead {
+    ///   - start: When the request began to wait for other processes. Default: now; `nil` if it does not wait, so that the result is
+    ///     ``Lead/others`` at once. It waits at most ``CacheCoordinating/leaseWait``, or with other stores as long as for a
+    ///     look-up.
+    package func lead(
+        _ name: String, for duration: Duration?, waitingSince start: ContinuousClock.Instant? = .now
+    ) async -> Lead {
         guard let leasing = store.leasing else { return .own(nil) }
         let duration = duration ?? .seconds(60)
-        let end = ContinuousClock.now + settings.lookUpTimeout
         do {
-            let lead = try await patience.run(within: settings.lookUpTimeout) {
+            if let coordinator {
+                let limit = start.map { max(.zero, coordinator.leaseWait - (ContinuousClock.now - $0)) } ?? .zero
+                return switch try await coordinator.lease(name, for: duration, within: limit) {
+                case .granted(let lease): .late(lease)
+                case .ended: .ended
+                case .held: .others
+                }
+            }
+            let end = ContinuousClock.now + settings.lookUpTimeout
+            let lead = try await limiter.run(within: settings.lookUpTimeout) {
                 var pause = Duration.milliseconds(1)
                 var lead = try await leasing.lease(name, for: duration).map { Lead.own($0) }
-                while lead == nil, waits, ContinuousClock.now < end {
+                while lead == nil, start != nil, ContinuousClock.now < end {
                     try await Task.sleep(for: pause)
                     pause = min(pause * 2, .milliseconds(10))
                     lead = try await leasing.lease(name, for: duration).map { .late($0) }

@@ -16,9 +16,9 @@ extension WriteBehind {
             let entries: [CacheEntry]?
             let streams = view?.streams ?? []
             if let quick, streams.isEmpty {
-                entries = try await patience.run(within: limit) { quick.lookUp(primaryKey, $0) }
+                entries = try await limiter.run(within: limit) { quick.lookUp(primaryKey, $0) }
             } else {
-                entries = try await patience.run(within: limit) { [self] in
+                entries = try await limiter.run(within: limit) { [self] in
                     if !streams.isEmpty { await settle(streams) }
                     return try await store.entries(for: primaryKey)
                 }
@@ -41,7 +41,7 @@ extension WriteBehind {
         // The store checks the whole body before the first byte, at 20 MiB/s or more.
         let limit = settings.lookUpTimeout * 5 + .milliseconds(entry.bodyByteCount / (20 << 10))
         do {
-            if let body = try await patience.run(within: limit, { [store] in try await store.body(of: entry) }) {
+            if let body = try await limiter.run(within: limit, { [store] in try await store.body(of: entry) }) {
                 return body
             }
             ledger.counters.add(.lateLookups)

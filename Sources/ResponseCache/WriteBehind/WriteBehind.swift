@@ -13,12 +13,16 @@ package final class WriteBehind: ProcessExitObserver {
     /// The store that is written to.
     package let store: any CacheStore
     let quick: (any QuickStore)?
+    /// The store's leases, if they cover several machines.
+    package let coordinator: (any CacheCoordinating)?
+    /// The factor of ``EarlyRefresh``; 0 for none.
+    package let earlyRefreshFactor: Double
     let settings: Settings
     private let now: @Sendable () -> Date
     /// Called before the first write after ``needPreparation()``.
     private let prepare: @Sendable () -> Void
     let report: @Sendable (_ fault: any Error, _ operation: String) -> Void
-    let patience = Patience()
+    let limiter = TimeLimiter()
     /// Counts stored entries and records refusals.
     let ledger: CacheRecorder
 
@@ -73,6 +77,8 @@ package final class WriteBehind: ProcessExitObserver {
         self.prepare = prepare
         self.report = report
         quick = store as? any QuickStore
+        coordinator = store.leasing as? any CacheCoordinating
+        earlyRefreshFactor = coordinator?.earlyRefreshFactor ?? 0
         state = Mutex(State(pending: PendingChanges(byteLimit: settings.queueByteLimit)))
         if !neverWaits { ProcessEnd.tell(self) }
     }
@@ -287,7 +293,7 @@ package final class WriteBehind: ProcessExitObserver {
 
     /// Returns when the store has tried all changes requested so far, or at the limit.
     package func settle(within limit: Duration) async {
-        _ = try? await patience.run(within: limit) { await self.settle() }
+        _ = try? await limiter.run(within: limit) { await self.settle() }
     }
 
     /// Waits up to a second for the writes, so that a program that makes one request and exits has its response stored.

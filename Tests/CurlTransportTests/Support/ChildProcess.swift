@@ -1,7 +1,18 @@
 import CLibcurl
+import Dispatch
 import FoundationEssentials
 import Glibc
 import LATTesting
+import Platform
+import Synchronization
+import Testing
+
+extension Trait where Self == ConditionTrait {
+    /// Skips a test when the program is not installed.
+    static func needs(_ program: String) -> Self {
+        .enabled(if: ChildProcess.path(of: program) != nil, "needs \(program); scripts/setup --tests installs it")
+    }
+}
 
 /// A program that a test starts. Its output goes to a file. Releasing this value kills it and its child processes.
 final class ChildProcess: Sendable {
@@ -16,30 +27,46 @@ final class ChildProcess: Sendable {
     var output: String { String(decoding: directory.read("output") ?? Data(), as: UTF8.self) }
 
     /// Starts a program from the system's folders. Where `setpriv` exists, it is killed when the tests' process dies.
-    init(_ program: String, _ arguments: [String], input: String = "/dev/null") throws {
+    convenience init(_ program: String, _ arguments: [String], input: String = "/dev/null") throws {
+        try self.init(program, arguments, input: input, startedBy: StartingThread.run)
+    }
+
+    private init(
+        _ program: String, _ arguments: [String], input: String,
+        startedBy run: (@escaping @Sendable () -> (pid_t, CInt)) -> (pid_t, CInt)
+    ) throws {
         guard let path = Self.path(of: program) else { throw Failure(description: "\(program) is not installed") }
         directory = try TemporaryDirectory()
         var command = [path] + arguments
         if let guardian = Self.path(of: "setpriv") { command = [guardian, "--pdeathsig", "KILL"] + command }
+        let output = directory.path(of: "output")
+        let (identifier, code) = run { [command] in Self.start(command, input: input, output: output) }
+        guard code == 0 else { throw Failure(description: "\(program): \(String(cString: strerror(code)))") }
+        self.identifier = identifier
+    }
+
+    private static func start(_ command: [String], input: String, output: String) -> (pid_t, CInt) {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0)
-        posix_spawn_file_actions_addopen(
-            &actions, 1, directory.path(of: "output"), O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_APPEND, 0o600)
         posix_spawn_file_actions_adddup2(&actions, 1, 2)
         var words = command.map { strdup($0) } + [nil]
         var variables = [strdup("PATH=/usr/sbin:/usr/bin:/sbin:/bin"), strdup("LANG=C"), nil]
         defer { for text in words + variables { free(text) } }
-        // In a process group of its own, so that its child processes can be killed with it.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP))
+        // The thread that starts it blocks all signals.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        // In a process group of its own, so that its child processes can be killed with it.
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK))
         var identifier: pid_t = 0
         let code = posix_spawn(&identifier, command[0], &actions, &attributes, &words, &variables)
-        guard code == 0 else { throw Failure(description: "\(program): \(String(cString: strerror(code)))") }
-        self.identifier = identifier
+        return (identifier, code)
     }
 
     deinit {
@@ -50,6 +77,16 @@ final class ChildProcess: Sendable {
 
     /// Kills the program and its child processes.
     private func kill() { Glibc.kill(-identifier, SIGKILL) }
+
+    /// Sends a signal to the program.
+    func send(_ signal: CInt) { Glibc.kill(identifier, signal) }
+
+    /// Kills the program and its child processes, and waits until it has ended.
+    func killAndWait() {
+        kill()
+        var info = siginfo_t()
+        while waitid(P_PID, id_t(identifier), &info, WEXITED | WNOWAIT) < 0, errno == EINTR {}
+    }
 
     /// Kills the program and its child processes, and waits until its port of 127.0.0.1 refuses connections.
     func kill(listeningOn port: Int) async throws {
@@ -77,9 +114,11 @@ final class ChildProcess: Sendable {
     }
 
     /// Runs a program and returns its output. Throws unless it exits with 0.
+    ///
+    /// The calling thread, which waits for its end, starts it. So it runs in that thread's network namespace.
     @discardableResult
     static func run(_ program: String, _ arguments: [String], in folder: String) throws -> String {
-        let child = try ChildProcess("env", ["-C", folder, program] + arguments)
+        let child = try ChildProcess("env", ["-C", folder, program] + arguments, input: "/dev/null") { $0() }
         var info = siginfo_t()
         while waitid(P_PID, id_t(child.identifier), &info, WEXITED | WNOWAIT) < 0, errno == EINTR {}
         guard info.si_code == CLD_EXITED, info._sifields._sigchld.si_status == 0 else {
@@ -110,7 +149,7 @@ final class ChildProcess: Sendable {
         throw Failure(description: "port \(port) accepts no connections: \(output)")
     }
 
-    private var hasEnded: Bool {
+    var hasEnded: Bool {
         var info = siginfo_t()
         return waitid(P_PID, id_t(identifier), &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_signo == SIGCHLD
     }
@@ -127,5 +166,36 @@ final class ChildProcess: Sendable {
                 connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
             }
         }
+    }
+}
+
+/// The thread that starts all programs, and never ends. The kernel kills a program with a parent-death signal when the thread
+/// that started it ends, and the threads that run tasks end when they are idle.
+private enum StartingThread {
+    typealias Started = (pid_t, CInt)
+
+    private static let jobs = Mutex<[@Sendable () -> Void]>([])
+    private static let hasJobs = DispatchSemaphore(value: 0)
+    private static let isRunning = BackgroundThread.start("test-programs") {
+        while true {
+            hasJobs.wait()
+            let job = jobs.withLock { $0.removeFirst() }
+            job()
+        }
+    }
+
+    static func run(_ start: @escaping @Sendable () -> Started) -> Started {
+        guard isRunning else { return (0, EAGAIN) }
+        let started = Box<Started>((0, 0))
+        let isDone = DispatchSemaphore(value: 0)
+        jobs.withLock { jobs in
+            jobs.append {
+                started.change { $0 = start() }
+                isDone.signal()
+            }
+        }
+        hasJobs.signal()
+        isDone.wait()
+        return started.value
     }
 }

@@ -12,7 +12,8 @@ enum NetworkNamespace {
     }
 
     /// Whether this process may create one (root, or CAP_SYS_ADMIN) and has `ip` to configure it.
-    static let isPermitted: Bool = (try? run {}) != nil
+    static let isPermitted: Bool =
+        ChildProcess.path(of: "ip") != nil && (try? ChildProcess.run("unshare", ["--net", "true"], in: "/")) != nil
 
     /// Runs `body` on a new thread in a new namespace.
     static func run<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) throws -> Result {
@@ -44,11 +45,17 @@ enum NetworkNamespace {
     }
 
     private static func enter() throws {
+        let outside = try ChildProcess.run("readlink", ["/proc/self/ns/net"], in: "/")
         typealias Unshare = @convention(c) (CInt) -> CInt
         guard let symbol = dlsym(nil, "unshare") else { throw Failure(description: "no unshare(2)") }
         // CLONE_NEWNET
         guard unsafeBitCast(symbol, to: Unshare.self)(0x4000_0000) == 0 else {
             throw Failure(description: "a network namespace is not permitted: \(String(cString: strerror(errno)))")
+        }
+        // In the machine's own namespace, the commands below would cut off its network.
+        let own = try ChildProcess.run("readlink", ["/proc/self/ns/net"], in: "/")
+        guard own.hasPrefix("net:"), own != outside else {
+            throw Failure(description: "the programs of this thread run outside of its network namespace")
         }
         // AnyIP: all addresses are local.
         for command in [

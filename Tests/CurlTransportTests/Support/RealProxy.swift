@@ -2,14 +2,6 @@ import CurlTransport
 import FoundationEssentials
 import Glibc
 import LATTesting
-import Testing
-
-extension Trait where Self == ConditionTrait {
-    /// Skips a test when the program is not installed.
-    static func needs(_ program: String) -> Self {
-        .enabled(if: ChildProcess.path(of: program) != nil, "needs \(program); scripts/setup --tests installs it")
-    }
-}
 
 /// A running proxy: squid, tinyproxy, dante or microsocks.
 ///

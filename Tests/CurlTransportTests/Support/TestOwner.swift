@@ -5,7 +5,7 @@ import Synchronization
 /// A transfer owner whose state the test sets.
 final class TestOwner: TransferOwner {
     private struct State {
-        var standing: TransferState
+        var transferState: TransferState
         var progress: (@Sendable (TransferProgress) -> Void)?
         var listeners: [any TransferListener] = []
     }
@@ -18,10 +18,10 @@ final class TestOwner: TransferOwner {
         isSuspended: Bool = false, progress: (@Sendable (TransferProgress) -> Void)? = nil, body: BodyHandler? = nil
     ) {
         bodyHandler = body
-        state = Mutex(State(standing: TransferState(isSuspended: isSuspended), progress: progress))
+        state = Mutex(State(transferState: TransferState(isSuspended: isSuspended), progress: progress))
     }
 
-    var standing: TransferState { state.withLock(\.standing) }
+    var transferState: TransferState { state.withLock(\.transferState) }
 
     var progressHandler: (@Sendable (TransferProgress) -> Void)? { state.withLock(\.progress) }
 
@@ -47,7 +47,7 @@ final class TestOwner: TransferOwner {
 
     private func change(_ body: (inout TransferState) -> Void) {
         let listeners = state.withLock { state in
-            body(&state.standing)
+            body(&state.transferState)
             return state.listeners
         }
         for listener in listeners { listener.stateDidChange() }

@@ -108,14 +108,14 @@ import Testing
         held.release()
         try await manager.cache.flush()
         // Each kind of operation is reported once.
-        let told = faults.elements.map(\.message)
+        let messages = faults.elements.map(\.message)
         if case .throwing = row.way {
             let statistics = manager.cache.statistics
-            #expect(told.count == (row.looks || row.delivers ? 1 : 0) + (row.stores ? 1 : 0))
+            #expect(messages.count == (row.looks || row.delivers ? 1 : 0) + (row.stores ? 1 : 0))
             #expect(statistics.misses == statistics.lookups && statistics.stored == 2)
             #expect((statistics.notStored > 0) == row.stores)
         } else {
-            #expect(Set(told).count == told.count, "\(told)")
+            #expect(Set(messages).count == messages.count, "\(messages)")
         }
 
         // With a working store, each user finds their own response.

@@ -19,17 +19,17 @@ import Testing
             }
         }
 
-        func cancel(_ call: WaitingCall, _ scene: WaitingScene) {
-            let manager = scene.manager
+        func cancel(_ call: WaitingCall, _ fixture: WaitingFixture) {
+            let manager = fixture.manager
             switch self {
             case .task: call.task?.cancel()
             case .swiftTask: call.work?.cancel()
             case .key: manager.cancelRequests(.key(call.task?.key ?? ""))
             case .keys: manager.cancelRequests(.keys(["other", call.task?.key ?? ""]))
-            case .tag: manager.cancelRequests(.tag(WaitingScene.tag))
-            case .url: manager.cancelRequests(.url(WaitingScene.path))
+            case .tag: manager.cancelRequests(.tag(WaitingFixture.tag))
+            case .url: manager.cancelRequests(.url(WaitingFixture.path))
             case .wholeURL:
-                manager.cancelRequests(.url(RequestBuilder.absoluteURL(WaitingScene.path, base: manager.baseURL)))
+                manager.cancelRequests(.url(RequestBuilder.absoluteURL(WaitingFixture.path, base: manager.baseURL)))
             case .entityType: manager.cancelRequests(.entity(FetchWaiting.self))
             case .entity: manager.cancelRequests(.entity(FetchWaiting()))
             case .all: manager.cancelRequests(.all)
@@ -60,76 +60,76 @@ import Testing
     }
 
     @Test(arguments: Case.all) func waitingCallEndsAtOnce(_ item: Case) async throws {
-        let scene = try await WaitingScene(item.place)
-        let call = scene.start(item.form)
-        try await scene.waitForArrival()
-        #expect(call.endings.isEmpty && scene.manager.runningRequests(.tag(WaitingScene.tag)) == 1)
-        item.way.cancel(call, scene)
+        let fixture = try await WaitingFixture(item.place)
+        let call = fixture.start(item.form)
+        try await fixture.waitForArrival()
+        #expect(call.endings.isEmpty && fixture.manager.runningRequests(.tag(WaitingFixture.tag)) == 1)
+        item.way.cancel(call, fixture)
         // Only the cancellation ends the wait. A closure also needs its executor to be released.
-        if item.place == .callbacks, item.form.hasClosures { scene.release() }
-        #expect(await call.ending(in: scene) == item.way.ending)
-        #expect(scene.manager.runningRequests(.tag(WaitingScene.tag)) == 0)
-        try await scene.expectNothingLeft()
+        if item.place == .callbacks, item.form.hasClosures { fixture.release() }
+        #expect(await call.ending(in: fixture) == item.way.ending)
+        #expect(fixture.manager.runningRequests(.tag(WaitingFixture.tag)) == 0)
+        try await fixture.expectNothingLeft()
         #expect(call.endings.count == 1)
     }
 
     @Test(arguments: Case.early) func unstartedCallEndsAtOnce(_ item: Case) async throws {
-        let scene = try await WaitingScene(item.place)
-        let call = scene.start(item.form, beforehand: item.way == .swiftTask)
-        item.way.cancel(call, scene)
-        if item.place == .callbacks, item.form.hasClosures { scene.release() }
-        #expect(await call.ending(in: scene) == item.way.ending)
-        try await scene.expectNothingLeft()
+        let fixture = try await WaitingFixture(item.place)
+        let call = fixture.start(item.form, beforehand: item.way == .swiftTask)
+        item.way.cancel(call, fixture)
+        if item.place == .callbacks, item.form.hasClosures { fixture.release() }
+        #expect(await call.ending(in: fixture) == item.way.ending)
+        try await fixture.expectNothingLeft()
         #expect(call.endings.count == 1)
     }
 
     /// The call is cancelled at about the moment when its wait ends by itself.
     @Test(arguments: Case.all) func raceWithTheWaitsEndEndsTheCallOnce(_ item: Case) async throws {
-        let scene = try await WaitingScene(item.place, .init(isBrief: true))
-        let call = scene.start(item.form)
+        let fixture = try await WaitingFixture(item.place, .init(isBrief: true))
+        let call = fixture.start(item.form)
         let releasing = Task {
             for _ in 0..<Int.random(in: 0..<200) { await Task.yield() }
-            scene.release()
+            fixture.release()
         }
         for _ in 0..<Int.random(in: 0..<400) { await Task.yield() }
-        item.way.cancel(call, scene)
+        item.way.cancel(call, fixture)
         await releasing.value
-        let ending = try #require(await call.ending(in: scene))
+        let ending = try #require(await call.ending(in: fixture))
         var possible: Set<CallEnding> = [item.way.ending, .value]
         if item.place == .connect { possible.insert(.error(.timeout(.connect))) }
         if item.place == .network { possible.insert(.error(.connect)) }
         #expect(possible.contains(ending), "\(ending)")
-        try await scene.expectNothingLeft()
+        try await fixture.expectNothingLeft()
         #expect(call.endings.count == 1)
     }
 
     @Test func callCancelledTwiceEndsOnce() async throws {
-        let scene = try await WaitingScene(.head)
-        let call = scene.start(.closure)
-        try await scene.waitForArrival()
-        #expect(scene.manager.cancelRequests(.all) == 1)
-        #expect(scene.manager.cancelRequests(.tag(WaitingScene.tag)) == 0)
+        let fixture = try await WaitingFixture(.head)
+        let call = fixture.start(.closure)
+        try await fixture.waitForArrival()
+        #expect(fixture.manager.cancelRequests(.all) == 1)
+        #expect(fixture.manager.cancelRequests(.tag(WaitingFixture.tag)) == 0)
         call.task?.cancel()
-        #expect(await call.ending(in: scene) == .error(.cancelled))
-        try await scene.expectNothingLeft()
+        #expect(await call.ending(in: fixture) == .error(.cancelled))
+        try await fixture.expectNothingLeft()
         #expect(call.endings.count == 1)
     }
 
     @Test(arguments: WaitingPlace.allCases) func cancellingOneCallLeavesTheOther(_ place: WaitingPlace) async throws {
         let form = CallForm.asynchronous.fits(place) ? CallForm.asynchronous : .stream
-        let scene = try await WaitingScene(place, .init(isBrief: true))
-        let (leaving, staying) = (scene.start(form), scene.start(form))
+        let fixture = try await WaitingFixture(place, .init(isBrief: true))
+        let (leaving, staying) = (fixture.start(form), fixture.start(form))
         for _ in 0..<Int.random(in: 0..<100) { await Task.yield() }
         leaving.work?.cancel()
-        scene.release()
-        _ = await leaving.ending(in: scene)
-        let ending = await staying.ending(in: scene)
+        fixture.release()
+        _ = await leaving.ending(in: fixture)
+        let ending = await staying.ending(in: fixture)
         switch place {
         case .connect: #expect(ending == .error(.timeout(.connect)))
         case .network: #expect(ending == .error(.connect))
         default: #expect(ending == .value)
         }
-        try await scene.expectNothingLeft()
+        try await fixture.expectNothingLeft()
     }
 }
 

@@ -21,19 +21,19 @@ import Testing
     }
 
     @Test(arguments: Case.all) func waitEndsAtTheDeadline(_ item: Case) async throws {
-        let scene = try await WaitingScene(item.place, .init(deadline: .milliseconds(200)))
-        let call = scene.start(item.form)
-        #expect(await call.ending(in: scene) == .error(.timeout(.deadline)))
-        #expect(scene.manager.runningRequests(.tag(WaitingScene.tag)) == 0)
-        try await scene.expectNothingLeft()
+        let fixture = try await WaitingFixture(item.place, .init(deadline: .milliseconds(200)))
+        let call = fixture.start(item.form)
+        #expect(await call.ending(in: fixture) == .error(.timeout(.deadline)))
+        #expect(fixture.manager.runningRequests(.tag(WaitingFixture.tag)) == 0)
+        try await fixture.expectNothingLeft()
         #expect(call.endings.count == 1)
     }
 
     @Test func retryPauseBeyondTheDeadlineIsNotBegun() async throws {
-        let scene = try await WaitingScene(.retryPause, .init(deadline: .seconds(30)))
-        let call = scene.start(.asynchronous)
-        #expect(await call.ending(in: scene) == .error(.httpStatus))
-        try await scene.expectNothingLeft()
+        let fixture = try await WaitingFixture(.retryPause, .init(deadline: .seconds(30)))
+        let call = fixture.start(.asynchronous)
+        #expect(await call.ending(in: fixture) == .error(.httpStatus))
+        try await fixture.expectNothingLeft()
     }
 
     private struct Hanging: Interceptor {

@@ -80,12 +80,12 @@ final class WaitingCall: Sendable {
                 }
             }
         }
-        let entity = FetchWaiting().tag(WaitingScene.tag).progress(progress ?? { _ in })
+        let entity = FetchWaiting().tag(WaitingFixture.tag).progress(progress ?? { _ in })
         switch form {
         case .closure:
             work = nil
             task = manager.startRequest(
-                "GET", WaitingScene.path, tag: WaitingScene.tag, progress: progress,
+                "GET", WaitingFixture.path, tag: WaitingFixture.tag, progress: progress,
                 success: { _, _ in end(.value) }, failure: { _, error in end(CallEnding(error)) })
         case .entityClosure:
             work = nil
@@ -94,7 +94,7 @@ final class WaitingCall: Sendable {
             task = nil
             work = run {
                 _ = try await manager.startRequest(
-                    "GET", WaitingScene.path, tag: WaitingScene.tag, progress: progress)
+                    "GET", WaitingFixture.path, tag: WaitingFixture.tag, progress: progress)
             }
         case .entity:
             task = nil
@@ -102,7 +102,7 @@ final class WaitingCall: Sendable {
         case .stream:
             task = nil
             work = run {
-                let response = try await manager.stream("GET", WaitingScene.path, tag: WaitingScene.tag)
+                let response = try await manager.stream("GET", WaitingFixture.path, tag: WaitingFixture.tag)
                 for try await _ in response.body { beganBody() }
             }
         }
@@ -111,13 +111,13 @@ final class WaitingCall: Sendable {
     var endings: [CallEnding] { log.elements }
 
     /// Returns the first ending. After 20 seconds without one, releases the scene and returns `nil`.
-    func ending(in scene: WaitingScene) async -> CallEnding? {
+    func ending(in fixture: WaitingFixture) async -> CallEnding? {
         let isOver = isOver
         let isLate = Signal()
         let guardian = Task {
             try await Task.sleep(for: .seconds(20))
             isLate.raise()
-            scene.release()
+            fixture.release()
             isOver.raise()
         }
         await isOver.wait()

@@ -313,6 +313,7 @@ private final class Fixer: FailureResolver {
             $0.headerProvider = { _ in tokens.elements.last.map { ["Authorization": "Bearer \($0)"] } ?? [:] }
         }
         managers.append(manager)
+        defer { managers.removeAll() }
         #expect(try await Get<User>().startRequest(on: manager).name == "Ada")
         #expect(server.requests.map(\.path) == ["/x", "/login", "/x"])
     }

@@ -83,11 +83,11 @@ private struct Save: RequestEntity, Encodable {
         #expect(try await Get<String>().startRequest(on: manager) == "second")
         let again = try MockServer(port: first.port)
         again.fallback { _ in .json(#""first""#) }
-        #expect(try await isAnswered(by: "first", manager))
+        try await callUntilAnswered(by: "first", manager)
     }
 
     /// Two real servers: calls go to the second while the first is stopped, and return after its restart.
-    @Test(.enabled(if: Nginx.isInstalled, "nginx is not installed"))
+    @Test(.needs("nginx"))
     func callsReturnToARestartedServer() async throws {
         let second = try Nginx(answering: #""second""#)
         let first = try Nginx(answering: #""first""#)
@@ -99,16 +99,12 @@ private struct Save: RequestEntity, Encodable {
         #expect(try await Get<String>().startRequest(on: manager) == "second")
         let again = try Nginx(answering: #""first""#, port: first.port)
         try await again.waitUntilReady()
-        #expect(try await isAnswered(by: "first", manager))
+        try await callUntilAnswered(by: "first", manager)
     }
 
-    /// Whether the named server responds to a call within 30 seconds.
-    private func isAnswered(by name: String, _ manager: CentralRequestManager) async throws -> Bool {
-        let deadline = ContinuousClock.now + .seconds(30)
-        while ContinuousClock.now < deadline {
-            if try await Get<String>().startRequest(on: manager) == name { return true }
-        }
-        return false
+    /// Calls until the named server responds.
+    private func callUntilAnswered(by name: String, _ manager: CentralRequestManager) async throws {
+        try await eventually("a response of \(name)") { try await Get<String>().startRequest(on: manager) == name }
     }
 
     @Test func changedRowForgetsFailedAddresses() async throws {

@@ -8,7 +8,7 @@ import Testing
 /// One rule for every setting: call over entity over server row over domain row over defaults over manager.
 @Suite struct PrecedenceTests {
     private func table(_ setting: LeveledSetting, _ levels: Set<Level>) throws -> DomainTable {
-        // Sealers are not there, so such a call ends in the corridor. The interceptor has seen it before.
+        // There are no sealers, so such a call fails after the interceptor has seen it.
         try DomainTable(
             json5: """
                 {
@@ -74,6 +74,44 @@ import Testing
         }
     }
 
+    /// `retries` is short for the number of `retryPolicy`: the one that is set last, or on the narrower level, counts.
+    @Test func retriesAndRetryPolicyAreOneSetting() async throws {
+        func sent(
+            row: String = "", _ entity: (inout RequestOptions) -> Void = { _ in },
+            _ call: (EntityCall<JSONValue>) -> EntityCall<JSONValue> = { $0 }
+        ) async throws -> RetryPolicy? {
+            let seen = Mutex<RetryPolicy?>(nil)
+            var configuration = ManagerConfiguration()
+            configuration.domains = try .make(
+                "http://127.0.0.1:9", servers: #"s: { domain: "d", path: "x", method: "POST", \#(row) }"#)
+            configuration.retries = 1
+            configuration.retryPolicy.statuses = [502]
+            let ofManager = configuration.retryPolicy
+            configuration.transport = FunctionTransport { request in
+                seen.withLock { value in
+                    value = request.retryPolicy ?? ofManager
+                    value?.retries = request.retries ?? ofManager.retries
+                }
+                return HTTPResponse(status: 204, url: request.url)
+            }
+            var leveled = LeveledCall()
+            entity(&leveled.options)
+            _ = try await call(leveled.call).reply(on: try CentralRequestManager(configuration: configuration))
+            return seen.withLock { $0 }
+        }
+        #expect(try await sent() == RetryPolicy(retries: 1, statuses: [502]))
+        #expect(try await sent(row: "retries: 2") == RetryPolicy(retries: 2, statuses: [502]))
+        let row = "retry: { retries: 2, statuses: [503] }"
+        #expect(try await sent(row: row) == RetryPolicy(retries: 2, statuses: [503]))
+        #expect(try await sent(row: row) { $0.retries = 3 } == RetryPolicy(retries: 3, statuses: [503]))
+        let policy = RetryPolicy(retries: 4, statuses: [504])
+        #expect(try await sent(row: row) { $0.retryPolicy = policy } == policy)
+        #expect(try await sent(row: row, { $0.retries = 3 }) { $0.retryPolicy(policy) } == policy)
+        #expect(
+            try await sent(row: row, { $0.retryPolicy = policy }) { $0.retries(5) }
+                == RetryPolicy(retries: 5, statuses: [504]))
+    }
+
     @Test func everySettingOfAnEntityIsListed() {
         let names = Mirror(reflecting: RequestOptions()).children.compactMap(\.label)
         // The accessories of an entity and of its call are all notified.
@@ -81,8 +119,9 @@ import Testing
     }
 
     @Test func everySettingOfARowIsListed() {
-        // Those of several rows count together, or belong to a domain; `ttl` is part of the cache policy.
-        let others: Set = ["volatileParameters", "secretHeaders", "limits", "circuit", "ttl"]
+        // Those of several rows count together, or belong to a domain; `ttl` is part of the cache policy, and `events` is
+        // for the module LATRealtime.
+        let others: Set = ["volatileParameters", "secretHeaders", "limits", "circuit", "ttl", "events"]
         let names = Mirror(reflecting: DomainTable.RouteSettings()).children.compactMap(\.label)
             .map { $0.hasPrefix("_") ? String($0.dropFirst()) : $0 }.filter { !$0.hasSuffix("Origins") }
         #expect(Set(names).subtracting(others).subtracting(LeveledSetting.all.flatMap(\.rows)) == [])

@@ -123,6 +123,91 @@ import Testing
         for call in calls { _ = try await call.value }
     }
 
+    /// A table with the servers `s`, with settings of its own, and `t` of one domain.
+    private func servers(_ s: String, domain: String = "") throws -> DomainTable {
+        try .make(
+            "http://d.test", domain: domain,
+            servers:
+                #"s: { domain: "d", path: "s", method: "GET", \#(s) }, t: { domain: "d", path: "t", method: "GET" }"#)
+    }
+
+    @Test func limitOfAServerHoldsBesideTheDomains() async throws {
+        let gate = Gate()
+        let one = "limits: { maxConcurrentRequests: 1 }"
+        let domain = "limits: { maxConcurrentRequests: 2 }"
+        let manager = try manager(servers(one, domain: domain)) { _ in
+            await gate.wait()
+            return 200
+        }
+        var calls = (0..<3).map { _ in Task { try await Row().startRequest(on: manager) } }
+        try await eventually { gate.count == 1 && manager.calls.count(.all) == 3 }
+        calls += (0..<2).map { _ in Task { try await Other().startRequest(on: manager) } }
+        try await eventually { gate.count == 2 && manager.calls.count(.all) == 5 }
+        // `null` frees the calls of the server row from the domain's limit too.
+        let free = try servers("limits: null", domain: domain)
+        try manager.updateDomains { $0 = free }
+        calls += (0..<3).map { _ in Task { try await Row().startRequest(on: manager) } }
+        try await eventually { gate.count == 5 }
+        for left in [3, 2, 1] {
+            gate.release()
+            try await eventually { gate.count > 0 || manager.calls.count(.all) <= left - 1 }
+        }
+        let end = Task { while !Task.isCancelled { gate.release(); await Task.yield() } }
+        for call in calls { _ = try await call.value }
+        end.cancel()
+    }
+
+    /// A restored table applies again, and running calls stay counted.
+    @Test func limitOfARestoredTableCounts() async throws {
+        let gate = Gate()
+        let manager = try manager(table("limits: { maxConcurrentRequests: 1 }")) { _ in
+            await gate.wait()
+            return 200
+        }
+        let first = try #require(manager.domains)
+        func start() -> Task<JSONValue, any Error> { Task { try await Row().startRequest(on: manager) } }
+        var calls = [start(), start()]
+        try await eventually { gate.count == 1 && manager.calls.count(.all) == 2 }
+        let higher = try table("limits: { maxConcurrentRequests: 3 }")
+        try manager.updateDomains { $0 = higher }
+        calls.append(start())
+        try await eventually { gate.count == 3 }
+        try manager.updateDomains { $0 = first }
+        calls.append(start())
+        try await eventually { manager.calls.count(.all) == 4 }
+        // Two of three end: the one that is left takes the only place.
+        gate.release(2)
+        try await eventually { manager.calls.count(.all) == 2 }
+        #expect(gate.count == 1)
+        gate.release()
+        try await eventually { gate.count == 1 }
+        gate.release()
+        for call in calls { _ = try await call.value }
+    }
+
+    /// The token of the domain's rate is not lost with a call that is cancelled at the manager's limit.
+    @Test func callCancelledAtTheManagersLimitGivesItsTokenBack() async throws {
+        let gate = Gate()
+        let manager = try manager(
+            table("limits: { rate: { perSecond: 0.0001, burst: 2 } }"), { $0.limits.maxConcurrentRequests = 1 }
+        ) { _ in
+            await gate.wait()
+            return 200
+        }
+        let first = Task { try await Row().startRequest(on: manager) }
+        try await eventually { gate.count == 1 }
+        let second = Task { try await Row().startRequest(on: manager) }
+        try await eventually { manager.calls.count(.all) == 2 }
+        second.cancel()
+        _ = await second.result
+        gate.release()
+        _ = try await first.value
+        let third = Task { try await Row().startRequest(on: manager) }
+        try await eventually { gate.count == 1 }
+        gate.release()
+        _ = try await third.value
+    }
+
     @Test func changedLimitsKeepWhatIsUsed() {
         var limits = RequestLimits()
         limits.rate = RequestLimits.RateLimit(perSecond: 1, burst: 4)
@@ -167,6 +252,25 @@ import Testing
         #expect(await kind(Row()) == .circuitOpen)
     }
 
+    @Test func circuitOfAServerIsItsOwn() async throws {
+        let own = #"circuit: { failures: 1, pause: "1h" }"#
+        let manager = try manager(
+            servers(own, domain: #"circuit: { failures: 2, pause: "1h" }"#)
+        ) { _ in 503 }
+        func kind(_ entity: some EntityRequest<JSONValue>) async -> NetworkError.Kind? {
+            await failure { try await entity.startRequest(on: manager) }?.kind
+        }
+        #expect(await kind(Row()) == .httpStatus)
+        #expect(await kind(Row()) == .circuitOpen)
+        for expected in [NetworkError.Kind.httpStatus, .httpStatus, .circuitOpen] {
+            #expect(await kind(Other()) == expected)
+        }
+        let off = try servers("circuit: null", domain: #"circuit: { failures: 2, pause: "1h" }"#)
+        try manager.updateDomains { $0 = off }
+        for _ in 0..<3 { #expect(await kind(Row()) == .httpStatus) }
+        #expect(await kind(Other()) == .circuitOpen)
+    }
+
     // MARK: Retry
 
     @Test func rowsRetryPolicyIsApplied() async throws {
@@ -180,6 +284,23 @@ import Testing
         #expect(count.value == 2)
         _ = try await Row().startRequest(on: retrying)
         #expect(count.value == 4)
+    }
+
+    @Test func limitsOfBothRowsAreExplained() throws {
+        let table = try servers(
+            """
+
+            limits: { maxConcurrentRequests: 1 }, circuit: null, tls: { caFile: "/s.pem" }, proxy: "direct",
+            """, domain: #"limits: { rate: 20 }, circuit: { failures: 3 }, tls: { minimumVersion: "1.3" }"#)
+        let lines = try table.explanations(of: "s").map(\.description)
+        for line in [
+            "limits = 1 at once (inline:5)", "limits of the domain = 20.0 per second, burst 1 (inline:3)",
+            "circuit = null (inline:5)", "tls.caFile = /s.pem (inline:5)", "tls.minimumVersion = 1.3 (inline:3)",
+            "proxy = direct (inline:5)",
+        ] { #expect(lines.contains(line), "\(line) in \(lines)") }
+        let other = try table.explanations(of: "t").map(\.description)
+        #expect(other.contains("limits = 20.0 per second, burst 1 (inline:3)"))
+        #expect(!other.contains { $0.hasPrefix("limits of the domain") })
     }
 
     @Test func policyIsExplainedLineByLine() throws {

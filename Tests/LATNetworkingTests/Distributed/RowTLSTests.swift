@@ -114,6 +114,58 @@ struct RowTLSTests {
         #expect(unset?.message.contains(row) == true)
     }
 
+    @Test func serverRowsSettingsAreItsOwn() async throws {
+        let other = try otherAuthority()
+        let table = try DomainTable.make(
+            nginx, domain: "tls: { caFile: \"\(other)\" }",
+            servers: """
+                s: { domain: "d", path: "empty.bin", method: "GET", tls: { caFile: "\(authority)" } },
+                t: { domain: "d", path: "empty.bin", method: "GET" },
+                """)
+        struct Neighbour: RequestEntity { static let route = Route(server: "t") }
+        let manager = try CentralRequestManager.make(table)
+        for _ in 0..<2 {
+            #expect(try await Row().reply(on: manager).response.status == 200)
+            #expect(await failure { try await Neighbour().startRequest(on: manager) }?.kind == .tls(.untrusted))
+        }
+        let broken = try DomainTable.make(
+            nginx, servers: #"s: { domain: "d", path: "x", method: "GET", tls: { caFile: "/no.pem" } }"#)
+        try manager.updateDomains { $0 = broken }
+        let error = await failure { try await Row().startRequest(on: manager) }
+        #expect(error?.message.contains("(tls of the server \"s\", inline:") == true, "\(error?.message ?? "")")
+    }
+
+    /// A call that waits for the network is sent again, whichever level sets the TLS that its server needs.
+    @Test(arguments: ["domain", "server", "call"])
+    func callWithTLSOfItsOwnWaitsForTheNetwork(level: String) async throws {
+        let tls = "tls: { caFile: \"\(authority)\" }"
+        let table = try DomainTable.make(
+            nginx, domain: level == "domain" ? tls : "",
+            servers: #"s: { domain: "d", path: "empty.bin", method: "GET", \#(level == "server" ? tls : "") }"#)
+        let sent = Counter()
+        let manager = try CentralRequestManager.make(table) {
+            $0.reachability.waitsForConnectivity = true
+            $0.networkInterceptors = [
+                Failing { sent.next() == 1 ? NetworkError(.connect, message: "the network is down") : nil }
+            ]
+        }
+        var call = Row().timeout(.seconds(30))
+        if level == "call" { call = call.setting(\.tls, HTTPRequest.TLS(caFile: authority)) }
+        #expect(try await call.reply(on: manager).response.status == 200)
+        #expect(sent.value == 2)
+    }
+
+    private struct Failing: Interceptor {
+        let error: @Sendable () -> NetworkError?
+
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse {
+            if let error = error() { throw error }
+            return try await next(request)
+        }
+    }
+
     // MARK: Under load
 
     private struct Order: RequestEntity, Encodable {

@@ -50,7 +50,6 @@ struct LeveledSetting: Sendable, CustomTestStringConvertible {
     var manager: (@Sendable (inout ManagerConfiguration, Int) -> Void)?
     /// The members of a row.
     var row: (@Sendable (Int) -> String)?
-    var rowLevels: Set<Level> = [.defaults, .domain, .server]
     var entity: (@Sendable (inout RequestOptions, Int) -> Void)?
     var call: (@Sendable (EntityCall<JSONValue>, Int) -> EntityCall<JSONValue>)?
     let read: @Sendable (Observation) -> String
@@ -59,7 +58,7 @@ struct LeveledSetting: Sendable, CustomTestStringConvertible {
         Level.allCases.filter { level in
             switch level {
             case .manager: manager != nil
-            case .defaults, .domain, .server: row != nil && rowLevels.contains(level)
+            case .defaults, .domain, .server: row != nil
             case .entity: entity != nil
             case .call: call != nil
             }
@@ -75,7 +74,7 @@ extension LeveledSetting {
     /// A setting with a property of `RequestOptions` whose `nil` is "not set here".
     static func option<Value: Sendable>(
         _ name: String, _ path: WritableKeyPath<RequestOptions, Value?> & Sendable, _ values: [Value],
-        row: (@Sendable (Value) -> String)? = nil, key: String? = nil, isForServers: Bool = true,
+        row: (@Sendable (Value) -> String)? = nil, key: String? = nil,
         manager: (@Sendable (inout ManagerConfiguration, Value) -> Void)? = nil,
         read: @escaping @Sendable (HTTPRequest, ManagerConfiguration) -> Value?
     ) -> LeveledSetting {
@@ -86,11 +85,9 @@ extension LeveledSetting {
             wrappedManager = { configuration, value in if let value { manager(&configuration, value) } }
         }
         let optionals: [Value?] = values.map { Optional($0) }
-        var setting: LeveledSetting = .plain(
+        return .plain(
             name, path, optionals, key: key, row: wrappedRow, manager: wrappedManager,
             read: { (seen: Observation) -> Value? in read(seen.sent, seen.configuration) })
-        if !isForServers { setting.rowLevels.remove(.server) }
-        return setting
     }
 
     /// A setting with a property of `RequestOptions` that has a default.
@@ -133,12 +130,12 @@ extension LeveledSetting {
             manager: { $0.idleTimeout = $1 }, read: { $0.idleTimeout ?? $1.idleTimeout }),
         .option(
             "maxConnectionsPerHost", \.maxConnectionsPerHost, [1, 2, 3, 4, 5, 6],
-            row: { "maxConnectionsPerHost: \($0)" }, isForServers: false,
+            row: { "maxConnectionsPerHost: \($0)" },
             manager: { $0.maxConnectionsPerHost = $1 },
             read: { $0.maxConnectionsPerHost ?? $1.maxConnectionsPerHost }),
         .option(
             "proxy", \.proxy, (1...6).map { ProxyPolicy.url("http://127.0.0.1:\($0)") },
-            row: { if case .url(let url) = $0 { "proxy: \"\(url)\"" } else { "" } }, isForServers: false,
+            row: { if case .url(let url) = $0 { "proxy: \"\(url)\"" } else { "" } },
             manager: { $0.proxy = $1 }, read: { $0.proxy ?? $1.proxy }),
         .option(
             "version", \.version, [.http1, .http2PriorKnowledge, .http3], manager: { $0.version = $1 },
@@ -174,7 +171,7 @@ extension LeveledSetting {
         .option(
             "pinnedPublicKeys", \.pinnedPublicKeys,
             (1...6).map { ["sha256//" + Data(repeating: $0, count: 32).base64EncodedString()] },
-            row: { "tls: { pins: [\"\($0.joined())\"] }" }, key: "tls", isForServers: false,
+            row: { "tls: { pins: [\"\($0.joined())\"] }" }, key: "tls",
             read: { request, _ in request.pinnedPublicKeys }),
     ]
 
@@ -192,7 +189,6 @@ extension LeveledSetting {
         }
         setting.options = ["tls"]
         setting.rows = ["tls"]
-        setting.rowLevels = [.defaults, .domain]
         setting.manager = { manager(&$0.tls, values[$1]) }
         setting.row = { "tls: { \(row(values[$0])) }" }
         setting.entity = { options, level in options.tls[keyPath: path] = values[level] }

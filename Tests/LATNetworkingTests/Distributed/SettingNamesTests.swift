@@ -8,6 +8,6 @@ import Testing
         let own = Set(Mirror(reflecting: LATNetworking.RequestOptions()).children.compactMap(\.label))
         let all = Set(Mirror(reflecting: HTTPCore.RequestOptions()).children.compactMap(\.label))
         // Set by rows, by the way in which a call is made, and as `accessories`.
-        #expect(all.subtracting(own) == ["rowHeaders", "rowSecrets", "streamsBody", "observers"])
+        #expect(all.subtracting(own) == ["rowHeaders", "rowSecrets", "streamsBody", "isLive", "upgrades", "observers"])
     }
 }

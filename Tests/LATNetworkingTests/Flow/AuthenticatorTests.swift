@@ -197,7 +197,7 @@ import Platform
         let leaving = Task { try await manager.startRequest("GET", tokens.server.url("/1"), tag: "leaving") }
         await hasBegun.wait()
         let staying = Task { try await manager.startRequest("GET", tokens.server.url("/2")).status }
-        let told = Task {
+        let caller = Task {
             await failure { try await manager.startRequest("GET", tokens.server.url("/3"), tag: "told") }
         }
         var waits = 0
@@ -207,7 +207,7 @@ import Platform
         leaving.cancel()
         await #expect(throws: CancellationError.self) { try await leaving.value }
         #expect(manager.cancelRequests(.tag("told")) == 1)
-        #expect(await told.value?.kind == .cancelled)
+        #expect(await caller.value?.kind == .cancelled)
         mayEnd.raise()
         #expect(try await staying.value == 200)
         #expect(session.refreshes == 1)

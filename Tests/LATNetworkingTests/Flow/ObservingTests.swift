@@ -148,6 +148,7 @@ import Testing
             case .retrying: names.append("retrying")
             case .answered(let number, let response): names.append("answered \(number) \(response.status)")
             case .finished: names.append("finished")
+            case .composed(let sources): #expect(sources["x-app"] == .manager)
             default: names.append("other")
             }
             if names.last == "finished" { break }

@@ -41,7 +41,7 @@ import Testing
         let closed = try ClosedPort()
         let full = try FullBacklogListener()
         let server = try MockServer()
-        let manager = try CentralRequestManager.make { $0.reachability.timeout = .milliseconds(300) }
+        let manager = try CentralRequestManager.make { $0.reachability.timeout = .seconds(2) }
         let reachability = manager.reachability
         #expect(await reachability.probe(closed.url()) == .unreachable(reason: .refused))
         #expect(await reachability.probe(full.url()) == .unreachable(reason: .timeout))

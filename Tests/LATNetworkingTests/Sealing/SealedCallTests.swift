@@ -136,6 +136,22 @@ import Testing
         #expect(file.byteCount == 15 && FileManager.default.contents(atPath: path) == Data("all of the file".utf8))
     }
 
+    /// A sealed reply is one message: it is asked for as a whole, and nothing of it is kept.
+    @Test func downloadIsNotAskedForInParts() async throws {
+        serve(try peer(), { _ in (200, "all of the file") })
+        let path = directory.path(of: "file")
+        let file = try await manager().download(server.url(), to: path, segments: 4).value
+        #expect(file.byteCount == 15 && file.resumedByteCount == 0)
+        #expect(server.requests.map { $0.headers["Range"] } == [nil])
+        server.fallback { _ in MockReply.text("late").stalling(.start) }
+        let stopped = try manager().download(server.url(), to: directory.path(of: "other"))
+        try await eventually { server.requestCount == 2 }
+        stopped.cancel(keepingProgress: true)
+        let error = await failure(of: { try await stopped.value })
+        #expect(error?.kind == .cancelled)
+        #expect(FileManager.default.fileExists(atPath: directory.path(of: "other.part")) == false)
+    }
+
     // MARK: Refused replies
 
     private func expectIntegrity(
@@ -324,7 +340,7 @@ import Testing
         struct Backwards: Sealer {
             func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest {
                 SealedRequest(
-                    method: request.method, target: "", body: body.map { Data($0.reversed()) },
+                    method: request.method, body: body.map { Data($0.reversed()) },
                     headers: ["X-Order": "backwards"])
             }
 

@@ -12,6 +12,9 @@ final class Log<Element: Sendable>: Sendable {
     var count: Int { storage.withLock { $0.count } }
 
     func append(_ element: Element) { storage.withLock { $0.append(element) } }
+
+    /// Breaks a retain cycle through this list.
+    func removeAll() { storage.withLock { $0 = [] } }
 }
 
 /// Calls a closure when it is released, which shows that nothing captures it any more.
@@ -62,19 +65,6 @@ extension CentralRequestManager {
         change(&configuration)
         return try CentralRequestManager(configuration: configuration)
     }
-}
-
-/// Polls a condition that sends no event, for half a minute at most. It sleeps between checks, so that the awaited work
-/// can use the thread.
-func eventually(
-    isolation: isolated (any Actor)? = #isolation, sourceLocation: SourceLocation = #_sourceLocation,
-    _ isSo: () async throws -> Bool
-) async throws {
-    for _ in 0..<15_000 {
-        if try await isSo() { return }
-        try await Task.sleep(for: .milliseconds(2))
-    }
-    Issue.record("the condition was not met within 30 seconds", sourceLocation: sourceLocation)
 }
 
 /// Returns the error that a call throws, and records an issue when the call succeeds.

@@ -19,10 +19,10 @@ import Testing
 
     /// Returns a server that breaks its first response after a mebibyte, so that the next request asks for the rest.
     private func breaking(
-        headers: HTTPHeaders = ["ETag": "\"v1\""], then lie: @escaping RangeServer.Lie = { $2 }
+        headers: HTTPHeaders = ["ETag": "\"v1\""], then falsify: @escaping RangeServer.Falsification = { $2 }
     ) throws -> RangeServer {
         try RangeServer(bytes, headers: headers) { request, number, honest in
-            number == 1 ? honest.resetting(afterBytes: 1 << 20) : lie(request, number, honest)
+            number == 1 ? honest.resetting(afterBytes: 1 << 20) : falsify(request, number, honest)
         }
     }
 
@@ -34,6 +34,61 @@ import Testing
         #expect(server.mock.requests[1].headers["If-Range"] == "\"v1\"")
         #expect(file.receivedByteCount == Int64(Self.size) && file.response.status == 206)
     }
+
+    private struct Repairing: FailureResolver {
+        let repair: @Sendable (NetworkError, HTTPRequest) async throws -> Resolution
+
+        func resolve(_ error: NetworkError, of request: HTTPRequest) async throws -> Resolution {
+            try await repair(error, request)
+        }
+    }
+
+    /// After the resolver's repair, the download continues with the missing bytes.
+    @Test(arguments: [1, 3]) func resolverRepairsADownload(segments: Int) async throws {
+        let isRepaired = Signal()
+        let server = try RangeServer(bytes) { _, number, honest in
+            if number == 1 { return honest.resetting(afterBytes: 1 << 20) }
+            return isRepaired.isRaised ? honest : .status(419)
+        }
+        let asked = Log<NetworkError>()
+        let manager = try CentralRequestManager.make {
+            $0.retries = 2
+            $0.resolver = Repairing { error, request in
+                asked.append(error)
+                #expect(request.url == server.url)
+                guard error.response?.status == 419 else { return .deliver }
+                isRepaired.raise()
+                return .replay
+            }
+        }
+        let file = try await manager.download(server.url, to: target, segments: segments).value
+        #expect(directory.read("big.bin") == bytes)
+        #expect(asked.elements.map(\.response?.status) == [419])
+        #expect(server.ranges.last != "-" && file.receivedByteCount < 2 * Int64(Self.size))
+    }
+
+    @Test func resolverIsAskedAsOftenAsForOtherCalls() async throws {
+        let server = try RangeServer(bytes) { _, _, _ in .status(419) }
+        let asked = Log<NetworkError>()
+        func kind(_ resolution: Result<Resolution, TestFailure>) async throws -> NetworkError.Kind? {
+            let manager = try CentralRequestManager.make {
+                $0.maxReplays = 2
+                $0.resolver = Repairing { error, _ in
+                    asked.append(error)
+                    return try resolution.get()
+                }
+            }
+            return await failure { try await manager.download(server.url, to: target).value }?.kind
+        }
+        #expect(try await kind(.success(.replay)) == .httpStatus)
+        #expect(asked.count == 2 && server.ranges.count == 3)
+        #expect(try await kind(.success(.deliver)) == .httpStatus)
+        #expect(asked.count == 3)
+        #expect(try await kind(.failure(TestFailure())) == .provider)
+        #expect(asked.count == 4)
+    }
+
+    private struct TestFailure: Error {}
 
     @Test func failedDownloadKeepsItsPart() async throws {
         let server = try RangeServer(bytes) { _, _, honest in honest.closing(afterBytes: 300_000) }
@@ -206,7 +261,7 @@ import Testing
         }
         let manager = try CentralRequestManager.make {
             $0.retries = 1
-            $0.idleTimeout = .milliseconds(300)
+            $0.idleTimeout = .seconds(2)
         }
         _ = try await manager.download(server.url, to: target).value
         #expect(server.ranges == ["-", "bytes=\(Self.size)-"] && directory.read("big.bin") == bytes)

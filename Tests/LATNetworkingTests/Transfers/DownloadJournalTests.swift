@@ -88,18 +88,18 @@ import Testing
 @Suite struct DownloadMeterTests {
     @Test func rateFollowsTheSpeedAndDecays() throws {
         var meter = DownloadMeter()
-        var told = 0
+        var reportCount = 0
         for step in 0...100 {
             let completed = Int64(step) * 10_000
             if meter.note(
                 completed: completed, total: 2_000_000, received: step == 0 ? 0 : 10_000, at: .milliseconds(10 * step))
                 != nil
             {
-                told += 1
+                reportCount += 1
             }
         }
         // One second at 1 MB/s gives the first value and ten more.
-        #expect(told == 11)
+        #expect(reportCount == 11)
         let rate = try #require(meter.progress.bytesPerSecond)
         #expect(abs(rate - 1_000_000) < 20_000)
         let left = try #require(meter.progress.estimatedTimeRemaining)

@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import Glibc
 import LATTesting
@@ -133,10 +134,17 @@ import Testing
 
     @Test func fileCreatedDuringTheDownloadFailsIt() async throws {
         let fail = options { $0.existingFile = .fail }
-        let slow = try RangeServer(Self.bytes) { $2.throttled(bytesPerSecond: 1_400_000) }
+        // The rest of the file comes when the target exists.
+        let exists = DispatchSemaphore(value: 0)
+        let slow = try RangeServer(Self.bytes) { _, number, honest in
+            if number == 2 { exists.wait() }
+            return number == 1 ? honest.closing(afterBytes: 300_000) : honest
+        }
+        let manager = try CentralRequestManager.make { $0.retries = 1 }
         let download = manager.download(slow.url, to: target, options: fail)
         for await progress in download.progress where progress.completed > 0 { break }
         try directory.write(Data("old".utf8), to: "f")
+        exists.signal()
         #expect(await failure { try await download.value }?.kind == .storage)
         #expect(directory.read("f") == Data("old".utf8))
         let count = slow.mock.requestCount

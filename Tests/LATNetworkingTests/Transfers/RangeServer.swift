@@ -11,13 +11,13 @@ final class RangeServer: Sendable {
     }
 
     /// Returns the reply to send, given the request, its number and the correct reply.
-    typealias Lie = @Sendable (_ request: RecordedRequest, _ number: Int, _ honest: MockReply) -> MockReply
+    typealias Falsification = @Sendable (_ request: RecordedRequest, _ number: Int, _ honest: MockReply) -> MockReply
 
     let mock: MockServer
     private let content: Mutex<Content>
     private let count = Mutex(0)
 
-    init(_ data: Data, headers: HTTPHeaders = ["ETag": "\"v1\""], lie: @escaping Lie = { $2 }) throws {
+    init(_ data: Data, headers: HTTPHeaders = ["ETag": "\"v1\""], falsify: @escaping Falsification = { $2 }) throws {
         mock = try MockServer()
         content = Mutex(Content(data: data, headers: headers))
         mock.fallback { [weak self] request in
@@ -26,7 +26,7 @@ final class RangeServer: Sendable {
                 count += 1
                 return count
             }
-            return lie(request, number, Self.honest(request, content.withLock { $0 }))
+            return falsify(request, number, Self.honest(request, content.withLock { $0 }))
         }
     }
 

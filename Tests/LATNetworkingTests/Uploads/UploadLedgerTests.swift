@@ -26,6 +26,26 @@ import Testing
         #expect(states(ledger) == [.done, .done] && ledger.progress.bytesPerSecond == nil)
     }
 
+    /// However many pieces are read, a reader is told at most twenty times a second, and of the end.
+    @Test func readersAreToldTwentyTimesASecond() async {
+        let pieces: Int64 = 20_000
+        let monitor = UploadMonitor([UploadItem(name: "n", fileName: "f", total: pieces)])
+        let start = ContinuousClock.now
+        let updates = monitor.updates
+        async let collected = updates.reduce(into: [TransferProgress]()) { $0.append($1) }
+        for piece in 0..<pieces {
+            monitor.handler(.read(1), 0)
+            // So that the reader, and time, go on meanwhile.
+            if piece % 100 == 0 { await Task.yield() }
+        }
+        monitor.finish(isSuccess: true)
+        let values = await collected
+        let intervals = (ContinuousClock.now - start) / ProgressUpdates.interval
+        #expect(values.count <= Int(intervals) + 2, "\(values.count) values in \(intervals) intervals")
+        #expect(values.last?.completed == pieces && values.last?.fraction == 1)
+        #expect(values.map(\.completed) == values.map(\.completed).sorted())
+    }
+
     @Test func filesBeforeTheCurrentOneAreDone() {
         var ledger = Self.ledger([0, nil, 5])
         ledger.note(.read(1), of: 2, at: .zero)

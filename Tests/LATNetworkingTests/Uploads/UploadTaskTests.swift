@@ -169,11 +169,13 @@ import Testing
 
     @Test func cancellingClosesTheConnection() async throws {
         let manager = try CentralRequestManager.make()
+        let never = Signal()
+        defer { never.raise() }
         let upload = manager.upload(
             server.url(),
             files: [
                 UploadFile(name: "a", fileName: "a", data: Data(count: 10)),
-                UploadFile(name: "b", fileName: "b", stream: stalling(after: 100, until: Signal())),
+                UploadFile(name: "b", fileName: "b", stream: stalling(after: 100, until: never)),
             ])
         try await server.waitForBodyBytes(50_000)
         upload.cancel()

@@ -45,10 +45,10 @@ final class ChildProcess {
     }
 
     /// Reads the output to its end. Returns it with the exit code, or the negated number of a signal.
-    func finish() -> (said: String, code: Int32) {
-        var said = ""
-        while case let more = read(), !more.isEmpty { said += more }
-        return (said, wait())
+    func finish() -> (text: String, code: Int32) {
+        var text = ""
+        while case let more = read(), !more.isEmpty { text += more }
+        return (text, wait())
     }
 
     func kill() {

@@ -52,13 +52,14 @@ extension CacheStore {
 extension DiskStore {
     /// A store that leaves no space free and does not collect garbage by itself.
     static func plain(
-        _ directory: String, limit: Int64 = 64 << 20, key: Data? = nil
+        _ directory: String, limit: Int64 = 64 << 20, key: Data? = nil, busyTimeout: Duration = .seconds(5)
     ) throws -> DiskStore {
         var options = Options()
         options.byteLimit = limit
         options.minimumFreeBytes = 0
         options.encryptionKey = key
         options.collectionInterval = nil
+        options.busyTimeout = busyTimeout
         return try DiskStore(directory: directory, options: options)
     }
 }

@@ -59,7 +59,8 @@ extension DomainTable {
             try Self.checkAddress(String(path.prefix { $0 != "{" }), "the path of \"\(name)\"")
         }
         if let method = row.method, !method.isToken {
-            throw .invalidRequest("the method \(QuotedText.of(method.rawValue)) of \"\(name)\" is not a valid token")
+            throw .invalidRequest(
+                "the method \(QuotedText.of(method.rawValue)) of \"\(name)\" is not a token; use letters, such as GET")
         }
         try Self.check(row.settings, of: "the server \"\(name)\"")
         change { contents in
@@ -121,16 +122,25 @@ extension DomainTable {
             }
         }
         try settings.limits?.check(of: what)
+        if case .breaker(let policy) = settings.circuit { try policy.check("the circuit of \(what)") }
+        try RetryPolicy(
+            retries: settings.retries ?? 0, firstWait: settings.retry.firstWait ?? .zero,
+            longestWait: settings.retry.longestWait ?? .zero,
+            longestRetryAfter: settings.retry.longestRetryAfter ?? .zero
+        ).check("retry of \(what)")
         for pin in settings.tls.pins ?? [] where !HTTPText.isPin(pin) {
             throw .invalidRequest(
                 "a pin of \(what) is \(QuotedText.of(pin)); expected \"sha256//\" and the Base64 of 32 bytes")
         }
         for field in settings.headers.fields {
             guard HTTPText.isToken(field.name) else {
-                throw .invalidRequest("\(QuotedText.of(field.name)) of \(what) cannot be the name of a header")
+                throw .invalidRequest(
+                    "\(QuotedText.of(field.name)) of \(what) is not the name of a header; use letters, digits and hyphens"
+                )
             }
             guard HTTPText.isFieldValue(field.value ?? "") else {
-                throw .invalidRequest("the header \"\(field.name)\" of \(what) holds a control character")
+                throw .invalidRequest(
+                    "the header \"\(field.name)\" of \(what) holds a control character; remove or encode it")
             }
         }
     }

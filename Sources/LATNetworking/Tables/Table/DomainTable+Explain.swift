@@ -31,7 +31,7 @@ extension DomainTable {
     public func explain(_ name: String) -> String {
         do throws(NetworkError) {
             let route = try route(for: name)
-            let rows = Self.explanations(of: route, contents.environment)
+            let rows = explanations(of: route)
             let url = route.isAbsolute ? route.path : RequestBuilder.join(route.baseURLs.first ?? "", route.path)
             var title = route.server.map(\.rawValue) ?? route.domain.rawValue
             if let method = route.method { title += "  \(method)" }
@@ -54,7 +54,7 @@ extension DomainTable {
     /// - Throws: ``NetworkError/Kind/unknownName`` for an unknown name, and for a URL that belongs to no domain;
     ///   ``NetworkError/Kind/invalidRequest`` for an invalid URL.
     public func explanations(of name: String) throws(NetworkError) -> [Explanation] {
-        Self.explanations(of: try route(for: name), contents.environment)
+        explanations(of: try route(for: name))
     }
 
     // MARK: Finding the row
@@ -118,17 +118,18 @@ extension DomainTable {
 
     // MARK: Explanations
 
-    private static func explanations(of route: ResolvedRoute, _ environment: Tracked<String>)
-        -> [Explanation]
-    {
+    private func explanations(of route: ResolvedRoute) -> [Explanation] {
         var list = ExplanationList(secrets: route.settings.secretHeaders ?? [])
+        if let origin = contents.origin {
+            list.add("table", origin.description, .file(SourcePosition(file: name, line: 1, column: 1)))
+        }
         if route.server != nil {
             list.add("domain", route.row.$domain) { $0.rawValue }
             list.add("method", route.row.$method) { $0.rawValue }
             list.add("path", route.row.$path) { $0 }
             list.add("allowsAbsolute", route.row.$allowsAbsolute) { "\($0)" }
         }
-        list.add("environment", environment) { $0 }
+        list.add("environment", contents.environment) { $0 }
         if !route.isAbsolute {
             for base in route.bases {
                 switch base.role {
@@ -140,7 +141,9 @@ extension DomainTable {
             }
         }
         list.add("pins", route.settings.tls.$pins) { $0.joined(separator: ", ") }
-        list.add(route.settings)
+        // The limits of both rows apply, unless the server row frees its calls from those of the domain.
+        let own = route.row.settings.limits
+        list.add(route.settings, domainLimits: own == nil || own?.isUnlimited == true ? nil : route.domainLimits)
         return list.rows
     }
 
@@ -165,14 +168,19 @@ private struct ExplanationList {
         add(setting, text(value), origin)
     }
 
-    mutating func add(_ settings: DomainTable.RouteSettings) {
+    /// - Parameter domainLimits: The limits of the domain that apply in addition to the row's own.
+    mutating func add(
+        _ settings: DomainTable.RouteSettings, domainLimits: DomainTable.Tracked<RequestLimits>?
+    ) {
         add("timeout", settings.$timeout, DurationText.text)
         add("connectTimeout", settings.$connectTimeout, DurationText.text)
         add("idleTimeout", settings.$idleTimeout, DurationText.text)
         add("maxConnectionsPerHost", settings.$maxConnectionsPerHost) { "\($0)" }
         add("retries", settings.$retries) { "\($0)" }
         add(settings.retry)
+        add(settings.events)
         add("limits", settings.$limits) { $0.text }
+        if let domainLimits { add("limits of the domain", domainLimits) { $0.text } }
         add("circuit", settings.$circuit) { circuit in
             switch circuit {
             case .off: "null"
@@ -264,6 +272,16 @@ private struct ExplanationList {
         add("retry.longestWait", retry.$longestWait, DurationText.text)
         add("retry.longestRetryAfter", retry.$longestRetryAfter, DurationText.text)
         add("retry.repeatsOnlyIdempotent", retry.$repeatsOnlyIdempotent) { "\($0)" }
+    }
+
+    private mutating func add(_ events: DomainTable.EventSettings) {
+        add("events.reconnect", events.$reconnect) { "\($0)" }
+        add("events.firstWait", events.$firstWait, DurationText.text)
+        add("events.longestWait", events.$longestWait, DurationText.text)
+        add("events.attempts", events.$attempts) { "\($0)" }
+        add("events.statuses", events.$statuses, Self.list)
+        add("events.endsAt", events.$endsAt) { QuotedText.of($0) }
+        add("events.eventLimit", events.$eventLimit) { "\($0)" }
     }
 
     private mutating func add(_ tls: DomainTable.TLSSettings) {

@@ -12,8 +12,8 @@ public import HTTPCore
 /// print(table.explain("user.detail"))         // which line set which value
 /// ```
 ///
-/// A table is a value: changing a copy changes no other. Copies are cheap. To follow changes of the file while the
-/// program runs, see ``DomainTableWatcher``.
+/// A table is a value: changing a copy changes no other. Copies are cheap. A manager follows the changes of a table's
+/// file; see ``CentralRequestManager/Configuration/domains``.
 public struct DomainTable: Sendable {
     /// The environment variable that names the environment when the program does not.
     public static let environmentVariable = "LAT_ENVIRONMENT"
@@ -69,15 +69,26 @@ public struct DomainTable: Sendable {
         try activate(environment)
     }
 
-    private init(_ contents: TableContents) { snapshot = TableSnapshot(contents) }
+    init(_ contents: TableContents) { snapshot = TableSnapshot(contents) }
 
     /// The value of `LAT_ENVIRONMENT`; `nil` when it is unset or empty.
     public static var environmentOfProcess: String? {
         ProcessInfo.processInfo.environment[environmentVariable].flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// The file that the table was read from; `nil` for a table made from text or in code.
+    /// The file that the table was read from; `nil` for any other table.
     public var path: String? { contents.path }
+
+    /// Where a table from elsewhere came from, such as `redis://redis.example.org:6379 lat:table:domains`; `nil` for any
+    /// other table.
+    public var source: String? { contents.origin?.feed.name }
+
+    /// The revision of a table from elsewhere: a number that grows on a Redis, the entity tag of a URL, or a digest where
+    /// the server has no entity tag. `nil` for any other table.
+    public var revision: String? { contents.origin?.version.revision }
+
+    /// Whether the table is the copy on disk of one from elsewhere, because the source could not be used at the start.
+    public var isCopy: Bool { contents.origin?.isCopy ?? false }
 
     /// The table's name in messages: the path of its file.
     public var name: String { contents.name }
@@ -143,7 +154,9 @@ public struct DomainTable: Sendable {
 
     /// Resolves a path of a domain, without a row of `servers`, to its addresses and settings.
     ///
-    /// - Parameter path: a path, with parameters such as `{id}`; an absolute URL is an error.
+    /// - Parameters:
+    ///   - name: the name of the domain.
+    ///   - path: a path, with parameters such as `{id}`; an absolute URL is an error.
     /// - Throws: ``NetworkError/Kind/unknownName`` for a domain or environment that is not in the table,
     ///   ``NetworkError/Kind/invalidRequest`` for an invalid path.
     public func resolve(domain name: DomainName, path: String) throws(NetworkError) -> ResolvedRoute {
@@ -187,12 +200,14 @@ public struct DomainTable: Sendable {
         snapshot = TableSnapshot(contents)
     }
 
-    /// Takes over the rows of a newly read file; what was set in code is kept.
+    /// Takes over the rows of a newly read table; what was set in code is kept.
     ///
     /// - Throws: ``NetworkError/Kind/unknownName`` when the file no longer has the environment; nothing changes then.
     mutating func replaceFile(by other: DomainTable) throws(NetworkError) {
         var copy = self
         copy.change { contents in
+            contents.name = other.contents.name
+            contents.origin = other.contents.origin
             contents.fileDefaults = other.contents.fileDefaults
             contents.fileDomains = other.contents.fileDomains
             contents.fileServers = other.contents.fileServers
@@ -202,7 +217,7 @@ public struct DomainTable: Sendable {
         self = copy
     }
 
-    private mutating func activate(_ environment: String?) throws(NetworkError) {
+    mutating func activate(_ environment: String?) throws(NetworkError) {
         guard let environment, !environment.isEmpty else { return }
         let isOfProcess = environment == Self.environmentOfProcess
         change { contents in

@@ -20,6 +20,8 @@ extension DomainTable {
             let row: ServerRow
             let bases: [RouteBase]
             let settings: RouteSettings
+            let domainLimits: Tracked<RequestLimits>
+            let domainCircuit: RequestLimits.CircuitChoice?
             /// For each base URL, the whole URL with its parameters.
             let templates: [PathTemplate]
             let pathParameters: [String]
@@ -28,7 +30,7 @@ extension DomainTable {
 
             init(
                 server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase],
-                settings: RouteSettings
+                settings: RouteSettings, ofDomain shared: RouteSettings
             ) throws(PathTemplate.Problem) {
                 let path = row.path ?? ""
                 isAbsolute = HTTPAddress.isAbsolute(path)
@@ -46,15 +48,17 @@ extension DomainTable {
                 self.path = path
                 self.row = row
                 self.settings = settings
+                domainLimits = shared.$limits
+                domainCircuit = shared.circuit
             }
         }
 
         init(
             server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase],
-            settings: RouteSettings
+            settings: RouteSettings, ofDomain shared: RouteSettings
         ) throws(PathTemplate.Problem) {
             storage = try Storage(
-                server: server, domain: domain, row: row, bases: bases, settings: settings)
+                server: server, domain: domain, row: row, bases: bases, settings: settings, ofDomain: shared)
         }
 
         /// The server; `nil` for a route made from a domain and a path.
@@ -72,7 +76,7 @@ extension DomainTable {
         public var baseURLs: [String] { storage.bases.map(\.url) }
         /// The merged settings of `defaults`, domain and server, each with its origin.
         public var settings: RouteSettings { storage.settings }
-        /// The pins of the domain; empty for none.
+        /// The pins of the rows; empty for none.
         public var pins: [String] { settings.tls.pins ?? [] }
         /// Whether the path is an absolute URL, so that the domain's base URLs are not used.
         public var isAbsolute: Bool { storage.isAbsolute }
@@ -82,6 +86,9 @@ extension DomainTable {
 
         var bases: [RouteBase] { storage.bases }
         var row: ServerRow { storage.row }
+        /// The limits that the calls of the domain share.
+        var domainLimits: Tracked<RequestLimits> { storage.domainLimits }
+        var domainCircuit: RequestLimits.CircuitChoice? { storage.domainCircuit }
 
         /// Returns the whole URL.
         ///
@@ -93,7 +100,7 @@ extension DomainTable {
         public func url(_ parameters: [String: String] = [:], base index: Int = 0) throws(NetworkError) -> String {
             guard storage.templates.indices.contains(index) else {
                 throw .invalidRequest(
-                    "\(subject) has \(storage.templates.count) base URLs; index \(index) is out of range")
+                    "\(subject) has no base URL of index \(index); give 0 to \(storage.templates.count - 1)")
             }
             return try storage.templates[index].filled(with: PathValues(parameters), of: subject)
         }
@@ -169,8 +176,99 @@ struct PathValues: Sendable {
             case .string(let text): list.append((name, text))
             case .int, .double, .decimal, .bool: list.append((name, value.description))
             case .null, .array, .object:
-                throw .invalidRequest("the path parameter {\(name)} is \(value), not a text, number or Boolean")
+                throw .invalidRequest("the path parameter {\(name)} is \(value); give a text, number or Boolean")
             }
         }
     }
+}
+
+/// A table with its rows merged, so that a look-up has nothing to compute. Rebuilt at every change.
+final class TableSnapshot: Sendable {
+    let contents: TableContents
+    let defaults: DomainTable.RouteSettings
+    let domains: RowList<DomainName, DomainTable.DomainRow>
+    let servers: RowList<ServerName, DomainTable.ServerRow>
+    let environmentNames: [String]
+    let isEnvironmentKnown: Bool
+    let routes: [ServerName: DomainTable.ResolvedRoute]
+    private let domainRoutes: [DomainName: DomainRoute]
+
+    /// What all calls to a domain share.
+    private struct DomainRoute: Sendable {
+        var bases: [RouteBase]
+        var settings: DomainTable.RouteSettings
+    }
+
+    init(_ contents: TableContents) {
+        var domains = contents.fileDomains
+        domains.apply(contents.domains)
+        var servers = contents.fileServers
+        servers.apply(contents.servers)
+        let defaults = contents.defaults ?? contents.fileDefaults
+        let environment = contents.environment.wrappedValue
+        let environments = Set(domains.names.flatMap { domains[$0].map { Array($0.environments.keys) } ?? [] })
+
+        var domainRoutes: [DomainName: DomainRoute] = [:]
+        for name in domains.names {
+            guard let row = domains[name] else { continue }
+            domainRoutes[name] = DomainRoute(
+                bases: Self.bases(row, environment: environment, override: contents.baseURLs[name]),
+                settings: row.settings.over(defaults))
+        }
+        var routes: [ServerName: DomainTable.ResolvedRoute] = [:]
+        for name in servers.names {
+            guard let row = servers[name], let domain = row.domain, let shared = domainRoutes[domain] else { continue }
+            routes[name] = try? DomainTable.ResolvedRoute(
+                server: name, domain: domain, row: row, bases: shared.bases,
+                settings: row.settings.over(shared.settings), ofDomain: shared.settings)
+        }
+        self.contents = contents
+        self.defaults = defaults
+        self.domains = domains
+        self.servers = servers
+        self.routes = routes
+        self.domainRoutes = domainRoutes
+        environmentNames = environments.sorted()
+        isEnvironmentKnown = environment.map { environments.contains($0) } ?? true
+    }
+
+    /// The base URLs of all domains, including mirrors.
+    var baseURLs: [String] { domainRoutes.values.flatMap { $0.bases.map(\.url) } }
+
+    /// Requires that the domain exists.
+    func route(domain name: DomainName, path: String) throws(PathTemplate.Problem) -> DomainTable.ResolvedRoute {
+        let shared = domainRoutes[name] ?? DomainRoute(bases: [], settings: defaults)
+        return try DomainTable.ResolvedRoute(
+            server: nil, domain: name, row: DomainTable.ServerRow(domain: name, path: path), bases: shared.bases,
+            settings: shared.settings, ofDomain: shared.settings)
+    }
+
+    /// The URL set in code, else those of the environment, else the row's base URL and mirrors.
+    private static func bases(_ row: DomainTable.DomainRow, environment: String?, override: String?) -> [RouteBase] {
+        if let override { return [RouteBase(url: override, role: .base, origin: .code)] }
+        if let environment, let urls = row.environments[environment] {
+            let origin = row.environmentOrigins[environment] ?? .code
+            return urls.enumerated().map { index, url in
+                RouteBase(url: url, role: index == 0 ? .environment(environment) : .mirror, origin: origin)
+            }
+        }
+        var bases = row.baseURL.map { [RouteBase(url: $0, role: .base, origin: row.$baseURL.origin ?? .code)] } ?? []
+        for url in row.mirrors ?? [] {
+            bases.append(RouteBase(url: url, role: .mirror, origin: row.$mirrors.origin ?? .code))
+        }
+        return bases
+    }
+}
+
+/// One of the URLs that a domain's paths can be joined to.
+struct RouteBase: Sendable {
+    enum Role: Hashable, Sendable {
+        case base
+        case environment(String)
+        case mirror
+    }
+
+    var url: String
+    var role: Role
+    var origin: DomainTable.SettingOrigin
 }

@@ -10,18 +10,20 @@ extension DomainTable {
         @Tracked public var connectTimeout: Duration?
         /// The longest time without data on an open connection.
         @Tracked public var idleTimeout: Duration?
-        /// The most connections to one host. For `defaults` and domains only.
+        /// The most connections to one host.
         @Tracked public var maxConnectionsPerHost: Int?
         /// How often an idempotent request is retried after a network failure.
         @Tracked public var retries: Int?
         /// When a request is retried, and after which delay.
         public var retry = RetrySettings()
-        /// The authorities, client certificate, oldest version and pins of connections. For `defaults` and domains only.
+        /// How event streams are read, and whether they are opened again.
+        public var events = EventSettings()
+        /// The authorities, client certificate, oldest version and pins of connections.
         public var tls = TLSSettings()
-        /// The limits of the domain, in addition to the manager's. In `defaults` they are those of each domain. For `defaults`
-        /// and domains only.
+        /// The limits of the row's calls. A call passes those of its server row, of its domain and of the manager; `defaults`
+        /// sets those of each domain. Limits without a number in a server row free its calls from those of the domain.
         @Tracked public var limits: RequestLimits?
-        /// When requests to a failing host of the domain are held back. For `defaults` and domains only.
+        /// When requests to a failing host are held back. The circuit of a server row counts its own calls alone.
         @Tracked public var circuit: RequestLimits.CircuitChoice?
         /// The cache policy, without its time to live.
         @Tracked public var cache: CacheChoice?
@@ -33,7 +35,7 @@ extension DomainTable {
         @Tracked public var dates: Coding.Dates?
         /// How the names of properties become the names of members.
         @Tracked public var keys: Coding.Keys?
-        /// The proxy. For `defaults` and domains only.
+        /// The proxy.
         @Tracked public var proxy: ProxyPolicy?
         /// Whether redirects are followed.
         @Tracked public var redirects: RedirectPolicy?
@@ -51,7 +53,7 @@ extension DomainTable {
         @Tracked public var sealing: SealingPolicy?
         /// Whether the body is compressed with gzip: `compressBody: "gzip"`.
         @Tracked public var compressesBody: Bool?
-        /// Header fields that hold secrets, in addition to the manager's. For `defaults` and domains only; both count.
+        /// Header fields that hold secrets, in addition to the manager's; those of all rows count.
         @Tracked public var secretHeaders: [String]?
         /// Header fields, merged field by field; a `nil` value removes a field that a broader row sets. Default none.
         public var headers = HTTPHeaders()
@@ -106,6 +108,7 @@ extension DomainTable {
             merged.$maxConnectionsPerHost = $maxConnectionsPerHost.over(other.$maxConnectionsPerHost)
             merged.$retries = $retries.over(other.$retries)
             merged.retry = retry.over(other.retry)
+            merged.events = events.over(other.events)
             merged.tls = tls.over(other.tls)
             merged.$limits = $limits.over(other.$limits)
             merged.$circuit = $circuit.over(other.$circuit)

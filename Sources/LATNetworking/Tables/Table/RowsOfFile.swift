@@ -38,6 +38,13 @@ extension DomainTable.RouteSettings {
         retry.$longestWait = DomainTable.Tracked(entry.retry.longestWait)
         retry.$longestRetryAfter = DomainTable.Tracked(entry.retry.longestRetryAfter)
         retry.$repeatsOnlyIdempotent = DomainTable.Tracked(entry.retry.repeatsOnlyIdempotent)
+        events.$reconnect = DomainTable.Tracked(entry.events.reconnect)
+        events.$firstWait = DomainTable.Tracked(entry.events.firstWait)
+        events.$longestWait = DomainTable.Tracked(entry.events.longestWait)
+        events.$attempts = DomainTable.Tracked(entry.events.attempts)
+        events.$statuses = DomainTable.Tracked(entry.events.statuses)
+        events.$endsAt = DomainTable.Tracked(entry.events.endsAt)
+        events.$eventLimit = DomainTable.Tracked(entry.events.eventLimit)
         tls.$caFile = DomainTable.Tracked(entry.tls.caFile) { Self.path($0, in: folder) }
         tls.$clientCertificate = DomainTable.Tracked(entry.tls.clientCertificate) {
             DomainTable.ClientCertificateRule($0, in: folder)

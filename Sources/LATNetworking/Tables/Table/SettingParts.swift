@@ -46,6 +46,43 @@ extension DomainTable {
 }
 
 extension DomainTable {
+    /// The members of `events` in a row: how event streams are read, and whether a lost one is opened again. Each member
+    /// comes from the last row that sets it, and from the defaults of `Reconnection` and `EventOptions` of the module
+    /// `LATRealtime` when none does.
+    public struct EventSettings: Sendable {
+        /// Whether a lost event stream is opened again. It applies to GET only.
+        @Tracked public var reconnect: Bool?
+        /// The upper bound of the first wait.
+        @Tracked public var firstWait: Duration?
+        /// The largest upper bound of a wait.
+        @Tracked public var longestWait: Duration?
+        /// How many attempts in a row may bring no event.
+        @Tracked public var attempts: Int?
+        /// The statuses after which another attempt is made.
+        @Tracked public var statuses: Set<Int>?
+        /// The data of an event that ends the stream.
+        @Tracked public var endsAt: String?
+        /// The largest size of an event, in bytes.
+        @Tracked public var eventLimit: Int?
+
+        /// Creates settings in which nothing is set.
+        public init() {}
+
+        func over(_ other: EventSettings) -> EventSettings {
+            var merged = EventSettings()
+            merged.$reconnect = $reconnect.over(other.$reconnect)
+            merged.$firstWait = $firstWait.over(other.$firstWait)
+            merged.$longestWait = $longestWait.over(other.$longestWait)
+            merged.$attempts = $attempts.over(other.$attempts)
+            merged.$statuses = $statuses.over(other.$statuses)
+            merged.$endsAt = $endsAt.over(other.$endsAt)
+            merged.$eventLimit = $eventLimit.over(other.$eventLimit)
+            return merged
+        }
+    }
+}
+
+extension DomainTable {
     /// The members of `tls` in a row. Each comes from the last row that sets it, and from the manager when none does.
     public struct TLSSettings: Sendable {
         /// A PEM file of trusted certificates (``HTTPRequest/TLS/caFile``). In the table its path is relative to the table's folder.
@@ -69,18 +106,25 @@ extension DomainTable {
             return merged
         }
 
-        /// The settings of the requests of a domain; `nil` when there are none.
+        /// What set the members of ``HTTPRequest/TLS``.
+        private var origins: [SettingOrigin] {
+            [$caFile.origin, $clientCertificate.origin, $minimumVersion.origin].compactMap(\.self)
+        }
+
+        /// The settings of the requests of a row; `nil` when there are none.
         ///
         /// - Throws: ``NetworkError/Kind/invalidRequest`` when the variable of a password is not set.
-        func request(of domain: DomainName) throws(NetworkError) -> HTTPRequest.TLS? {
+        func request(of route: ResolvedRoute) throws(NetworkError) -> HTTPRequest.TLS? {
             var tls = HTTPRequest.TLS(caFile: caFile, minimumVersion: minimumVersion)
             var origins: [String] = []
-            for origin in [$caFile.origin, $clientCertificate.origin, $minimumVersion.origin] {
-                guard let text = origin?.description, !origins.contains(text) else { continue }
-                origins.append(text)
+            for origin in self.origins {
+                let text = origin.description
+                if !origins.contains(text) { origins.append(text) }
             }
             guard !origins.isEmpty else { return nil }
-            let place = "tls of the domain \"\(domain)\", \(origins.joined(separator: " and "))"
+            var row = "domain \"\(route.domain)\""
+            if let server = route.server, !route.row.settings.tls.origins.isEmpty { row = "server \"\(server)\"" }
+            let place = "tls of the \(row), \(origins.joined(separator: " and "))"
             if let clientCertificate { tls.clientCertificate = try clientCertificate.resolved(place) }
             tls.place = place
             return tls

@@ -13,7 +13,8 @@ extension CentralRequestManager {
     /// Its requests pass through the manager's corridor like all others: interceptors, headers, providers, redirects,
     /// retries. The download is one call, which ``cancelRequests(_:)`` finds by its ``Download/key``, URL or tag;
     /// received bytes are kept then. There is no total timeout, only the idle timeout. When a body breaks off, the
-    /// download continues, as often as the manager's ``Configuration/retries`` allow.
+    /// download continues, as often as the manager's ``Configuration/retries`` allow. The resolver is asked about a failure
+    /// as for all calls: ``Resolution/replay`` has the download go on with the bytes that are missing.
     ///
     /// - Parameters:
     ///   - url: An absolute URL, or a path below the base URL.
@@ -35,13 +36,14 @@ extension CentralRequestManager {
     /// Downloads the response to a request, which may set method, body, credentials, retries and timeouts.
     ///
     /// ```swift
-    /// var request = HTTPRequest("POST", "/reports", body: .json(query))
+    /// var request = HTTPRequest("POST", "/reports", body: .json(order))
     /// request.idleTimeout = .seconds(300)
     /// let file = try await central.download(request, to: "/tmp/report.pdf").value
     /// ```
     ///
     /// Only a GET can be resumed. Any other request is sent once, on one connection, which a pause leaves open; nothing
-    /// is kept when it breaks off. The download sets `Range` and `If-Range`, so the request must not.
+    /// is kept when it breaks off. The same holds for a sealed reply, which is one message: it is opened when all of it is
+    /// there. The download sets `Range` and `If-Range`, so the request must not.
     @discardableResult
     public func download(
         _ request: HTTPRequest, to path: String, segments: Int = 1, options: DownloadOptions = DownloadOptions()
@@ -64,6 +66,8 @@ extension CentralRequestManager {
         var order = DownloadOrder(
             request: call.request, path: path, segments: segments, options: options, failure: failure,
             retries: configuration.retries, maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost,
+            isSealed: corridor.seals(call.request),
+            isReplayed: { [self] in try await isReplayed($0, call, $1) },
             send: { [self] in try await sendPart($0, of: call) })
         order.request.deadline = nil
         let alarm = enter(call)

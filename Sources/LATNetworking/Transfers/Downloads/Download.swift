@@ -39,8 +39,8 @@ public final class Download: Sendable {
         self.call = call
         let control = DownloadControl(startsPaused: order.options.startsPaused, isInterruptible: order.mayUseRanges)
         self.control = control
-        let wait = CallWait(call) { standing in
-            if standing.isCancelled { control.set(.cancel(keepsProgress: true)) }
+        let wait = CallWait(call) { state in
+            if state.isCancelled { control.set(.cancel(keepsProgress: true)) }
         }
         Task.detached(executorPreference: TransferExecutor.shared) { [control, board, outcome] in
             await Self.run(order, call, control, board, outcome, observe) { result in

@@ -113,7 +113,7 @@ extension CentralRequestManager {
     ///   - method: `PUT`, `POST`, `PATCH` or another method with a body. Default `PUT`.
     ///   - body: The content. The progress lists the parts of a `.multipart` body; any other body counts as one file.
     ///   - parameters: Parameters of the query. Default none.
-    ///   - timeout: See ``upload(_:method:files:parameters:timeout:headers:)``.
+    ///   - timeout: See ``upload(_:method:files:parameters:timeout:headers:)-(String,_,_,_,_,_)``.
     ///   - headers: Override the manager's headers; `nil` values remove them. Default none.
     @discardableResult
     public func upload(
@@ -161,7 +161,7 @@ extension EntityRequest {
     /// Sends the entity's request and reports the progress of each of its files.
     ///
     /// ```swift
-    /// let upload = SavePhotos(album: 7, files: photos).upload()
+    /// let upload = SavePhotos(files: photos).upload()
     /// for await progress in upload.progress { print(progress) }
     /// let reply = try await upload.value
     /// ```

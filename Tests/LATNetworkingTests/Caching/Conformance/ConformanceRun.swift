@@ -29,7 +29,7 @@ final class CacheBench: Sendable {
     let server: MockServer
     let clock = TestClock()
     private let managers: [CentralRequestManager]
-    private let neighbour: CacheNeighbour?
+    private let process: CacheProcess?
     private let directory: TemporaryDirectory
     private let turn = Mutex(0)
 
@@ -44,14 +44,14 @@ final class CacheBench: Sendable {
                 $0.cacheMode = mode
             }
         }
-        neighbour = kind == .twoProcesses ? try CacheNeighbour(folder, mode) : nil
+        process = kind == .twoProcesses ? try CacheProcess(folder, mode) : nil
     }
 
     /// Sends a request through the manager whose turn it is, after all pending writes are stored.
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         try await flush()
-        let turn = nextTurn(of: managers.count + (neighbour == nil ? 0 : 1))
-        if let neighbour, turn == managers.count { return try await neighbour.send(request, at: clock.now) }
+        let turn = nextTurn(of: managers.count + (process == nil ? 0 : 1))
+        if let process, turn == managers.count { return try await process.send(request, at: clock.now) }
         return try await managers[turn].send(request)
     }
 
@@ -63,7 +63,7 @@ final class CacheBench: Sendable {
 
     private func flush() async throws {
         for manager in managers { try await manager.cache.flush() }
-        try await neighbour?.flush()
+        try await process?.flush()
     }
 
     private func nextTurn(of count: Int) -> Int {
@@ -133,10 +133,9 @@ struct ConformanceRun {
 
     /// Waits until the refreshed response is stored. The clock stands still, so its response time is now.
     private func settle(_ url: String) async throws {
-        let deadline = ContinuousClock.now + .seconds(30)
-        while try await bench.cache().entries(.url(url)).contains(where: { $0.responseTime < clock.now }),
-            ContinuousClock.now < deadline
-        { try await Task.sleep(for: .milliseconds(2)) }
+        try await eventually("the refreshed response") {
+            try await !bench.cache().entries(.url(url)).contains { $0.responseTime < clock.now }
+        }
     }
 
     // MARK: The server

@@ -114,7 +114,8 @@ public final class DownloadManager: Sendable {
     ///   task is cancelled.
     public func value(of id: DownloadManager.Item.ID) async throws -> DownloadedFile {
         guard let entry = state.withLock({ $0.entries[id] }) else {
-            throw NetworkError(.unknownName, message: "there is no download \(id) in this manager")
+            throw NetworkError(
+                .unknownName, message: "there is no download \(id) in this manager; look for it in items")
         }
         for await outcome in entry.outcome.values() {
             if let outcome { return try outcome.get() }
@@ -132,7 +133,7 @@ public final class DownloadManager: Sendable {
 
     /// Adds a download after those of the same priority, and saves its record.
     ///
-    /// The parameters are those of ``CentralRequestManager/download(_:to:segments:headers:options:)``, with a priority.
+    /// The parameters are those of ``CentralRequestManager/download(_:to:segments:headers:options:)-(String,_,_,_,_)``, with a priority.
     /// Default ``RequestPriority/normal``.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` if the record cannot be saved, and ``NetworkError/Kind/shutDown`` after
@@ -188,8 +189,10 @@ public final class DownloadManager: Sendable {
 
     /// Removes a download in any state, and its record.
     ///
-    /// - Parameter keepingProgress: Whether received bytes are kept beside the target. Default `false`: they are
-    ///   removed once the download has stopped. A finished file is always kept.
+    /// - Parameters:
+    ///   - id: The download.
+    ///   - keepingProgress: Whether received bytes are kept beside the target. Default `false`: they are removed once
+    ///     the download has stopped. A finished file is always kept.
     public func remove(_ id: DownloadManager.Item.ID, keepingProgress: Bool = false) {
         guard let item = item(id) else { return }
         let (download, entry, actions) = state.withLock { state in

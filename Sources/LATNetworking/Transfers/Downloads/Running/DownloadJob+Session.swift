@@ -119,16 +119,16 @@ extension DownloadJob {
     /// The error for an unsuccessful status, with the beginning of the response's body.
     private func failure(_ response: HTTPResponse, to request: HTTPRequest) async -> NetworkError {
         var response = response
-        var said = Data()
+        var body = Data()
         do {
             for try await chunk in response.body {
-                said.append(chunk.prefix(Verdict.errorBodyLimit - said.count))
-                if said.count >= Verdict.errorBodyLimit { break }
+                body.append(chunk.prefix(Verdict.errorBodyLimit - body.count))
+                if body.count >= Verdict.errorBodyLimit { break }
             }
         } catch {
             // The status is the error to report.
         }
-        response.body = ResponseBody(said)
+        response.body = ResponseBody(body)
         guard response.isSuccess || response.status == 304 else { return Verdict.failure(response, to: request) }
         return NetworkError(
             .httpStatus,

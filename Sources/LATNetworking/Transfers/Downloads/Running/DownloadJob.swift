@@ -130,6 +130,7 @@ final class DownloadJob: Sendable {
 
     /// Runs sessions until everything has been received.
     private func fetch() async throws {
+        var replays = 0
         while !state.withLock(\.plan.isComplete) {
             await control.waitWhilePaused()
             if case .cancel = control.wish { throw cancellation }
@@ -142,6 +143,9 @@ final class DownloadJob: Sendable {
                 try await startOver(restart.reason)
             } catch is GoesOnAlone {
                 state.withLock { $0.plan.useOneConnection() }
+            } catch let error as NetworkError {
+                guard try await order.isReplayed(error, replays) else { throw error }
+                replays += 1
             }
             state.withLock { $0.plan.releaseAll() }
         }
@@ -183,7 +187,8 @@ final class DownloadJob: Sendable {
 
     /// The reason why this download cannot be resumed.
     private var unresumable: String {
-        order.mayUseRanges
+        if order.isSealed { return "a sealed reply is opened as a whole" }
+        return order.mayUseRanges
             ? "the server sends no strong validator (ETag) or does not support ranges"
             : "a \(order.request.method) download cannot be resumed"
     }

@@ -16,6 +16,10 @@ struct DownloadOrder: Sendable {
     var retries: Int
     /// The limit of connections per host for other requests.
     var maxConnectionsPerHost: Int
+    /// Whether the content is sealed. A sealed reply is one message, bound to its request, which is opened as a whole.
+    var isSealed = false
+    /// Whether the resolver wants the download to continue after a failure, given how often it already did.
+    var isReplayed: @Sendable (NetworkError, Int) async throws -> Bool
     /// Sends a request through the manager's corridor.
     var send: @Sendable (HTTPRequest) async throws -> HTTPResponse
 
@@ -23,7 +27,7 @@ struct DownloadOrder: Sendable {
     var identity: String { options.identity ?? request.url }
 
     /// Whether parts of the content may be requested: only GET defines `Range` (RFC 9110 §14.2).
-    var mayUseRanges: Bool { request.method == .get }
+    var mayUseRanges: Bool { request.method == .get && !isSealed }
 
     /// - Throws: ``NetworkError/Kind/invalidRequest``.
     func check() throws(NetworkError) {

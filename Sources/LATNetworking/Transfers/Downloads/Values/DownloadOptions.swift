@@ -95,7 +95,8 @@ public struct DownloadDigest: Hashable, Sendable {
         let digits = 2 * algorithm.function.byteCount
         guard hexadecimal.utf8.count == digits, hexadecimal.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
             throw .invalidRequest(
-                "the expected \(algorithm.rawValue) is not \(digits) hexadecimal digits; nothing was sent")
+                "the expected \(algorithm.rawValue) is \"\(URLText.visible(hexadecimal))\"; give \(digits) hexadecimal digits"
+            )
         }
     }
 }

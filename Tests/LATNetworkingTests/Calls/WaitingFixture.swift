@@ -7,7 +7,7 @@ import Testing
 @testable import LATNetworking
 
 /// A manager and servers that make a call wait at one place, and the means to release it.
-final class WaitingScene: Sendable {
+final class WaitingFixture: Sendable {
     static let path = "/wait/1"
     static let tag = "waiting"
 
@@ -156,7 +156,7 @@ final class WaitingScene: Sendable {
         let hasArrived: Signal
 
         func handle(_ event: CallEvent) {
-            guard event.call.tag == WaitingScene.tag else { return }
+            guard event.call.tag == WaitingFixture.tag else { return }
             switch (place, event.kind) {
             case (.connectionQueue, .sending), (.retryPause, .retrying), (.network, .waiting(.connectivity)),
                 (.tokenRenewal, .waiting(.token)), (.sharedRequest, .waiting(.sharedRequest)),

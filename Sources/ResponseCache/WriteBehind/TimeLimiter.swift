@@ -4,7 +4,7 @@ import Synchronization
 /// Runs work with a time limit. Work that takes longer continues, but its result is dropped.
 ///
 /// A store that hangs occupies only a few tasks: while ``lateLimit`` of them are late, no new work begins.
-final class Patience: Sendable {
+final class TimeLimiter: Sendable {
     /// The number of late tasks at which no new work begins.
     private static let lateLimit = 8
 

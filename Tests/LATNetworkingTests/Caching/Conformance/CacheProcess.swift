@@ -6,8 +6,8 @@ import ResponseCache
 import Testing
 
 /// A second process that sends requests through its own manager on a shared folder.
-/// It runs this test program again (``NeighbourRole``), exchanges JSON lines over a socket, and ends with this value.
-final class CacheNeighbour: Sendable {
+/// It runs this test program again (``CacheProcessMain``), exchanges JSON lines over a socket, and ends with this value.
+final class CacheProcess: Sendable {
     /// A command to the process.
     enum Order: Codable, Sendable {
         case send(Request, at: Date)
@@ -34,8 +34,8 @@ final class CacheNeighbour: Sendable {
         var error: String?
     }
 
-    static let folder = "LAT_CACHE_NEIGHBOUR_FOLDER"
-    static let isShared = "LAT_CACHE_NEIGHBOUR_SHARED"
+    static let folder = "LAT_CACHE_PROCESS_FOLDER"
+    static let isShared = "LAT_CACHE_PROCESS_SHARED"
 
     private let process: pid_t
     private let line: LineSocket
@@ -57,7 +57,7 @@ final class CacheNeighbour: Sendable {
             posix_spawn_file_actions_addopen(&actions, output, "/dev/null", O_WRONLY, 0)
         }
         let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let words = [program, "--testing-library", "swift-testing", "--filter", "NeighbourRole"]
+        let words = [program, "--testing-library", "swift-testing", "--filter", "CacheProcessMain"]
         let variables = ProcessInfo.processInfo.environment.merging(
             [Self.folder: folder, Self.isShared: mode == .shared ? "1" : "0"]
         ) { $1 }
@@ -126,7 +126,7 @@ final class LineSocket: Sendable {
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw CacheNeighbour.Ended() }
+            guard count > 0 else { throw CacheProcess.Ended() }
             bytes = bytes.dropFirst(count)
         }
     }
@@ -146,20 +146,20 @@ final class LineSocket: Sendable {
 }
 
 /// The second process's part. Its test is disabled in the main test process.
-@Suite struct NeighbourRole {
+@Suite struct CacheProcessMain {
     private static let environment = ProcessInfo.processInfo.environment
 
-    @Test(.enabled(if: environment[CacheNeighbour.folder] != nil, "the other process of these tests"))
+    @Test(.enabled(if: environment[CacheProcess.folder] != nil, "the other process of these tests"))
     func executesCommandsUntilTheEnd() async throws {
-        let folder = try #require(Self.environment[CacheNeighbour.folder])
+        let folder = try #require(Self.environment[CacheProcess.folder])
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(.http, clock) {
             $0.cacheStore = try? StoreKind.twoProcesses.store(in: folder)
-            $0.cacheMode = Self.environment[CacheNeighbour.isShared] == "1" ? .shared : .private
+            $0.cacheMode = Self.environment[CacheProcess.isShared] == "1" ? .shared : .private
         }
         let line = LineSocket(STDIN_FILENO)
-        while let order = try line.read(CacheNeighbour.Order.self) {
-            var answer = CacheNeighbour.Answer()
+        while let order = try line.read(CacheProcess.Order.self) {
+            var answer = CacheProcess.Answer()
             do {
                 switch order {
                 case .flush: try await manager.cache.flush()
@@ -176,8 +176,8 @@ final class LineSocket: Sendable {
     }
 
     private static func send(
-        _ order: CacheNeighbour.Request, _ manager: CentralRequestManager
-    ) async throws -> CacheNeighbour.Answer {
+        _ order: CacheProcess.Request, _ manager: CentralRequestManager
+    ) async throws -> CacheProcess.Answer {
         var request = HTTPRequest(order.method, order.url)
         request.redirects = .none
         request.decompresses = false
@@ -185,7 +185,7 @@ final class LineSocket: Sendable {
         if let text = order.text { request.body = .text(text) }
         request.headers = HTTPHeaders(order.headers.map { ($0[0], $0[1]) })
         let response = try await manager.send(request)
-        return CacheNeighbour.Answer(
+        return CacheProcess.Answer(
             status: response.status, reason: response.reason,
             headers: response.headers.fields.map { [$0.name, $0.value ?? ""] },
             body: try await response.body.collect(upTo: .max), url: response.url, source: response.source.rawValue)

@@ -1,0 +1,127 @@
+import CLibcurl
+internal import HTTPCore
+import Platform
+
+/// A multi handle beside that of the ordinary transfers, on the engine's thread: for connections without a request
+/// (`CURLOPT_CONNECT_ONLY`), and for live ones, such as event streams.
+///
+/// In the transfers' handle they would count towards a host's connections for as long as they are open, push an idle
+/// one out of the pool, or wait for a free one. The engine's epoll watches the epoll descriptor of this one, so that
+/// they cost the transfers nothing.
+final class ServiceMulti {
+    /// The epoll descriptor, readable when a socket has an event; -1 when there is none.
+    let descriptor: CInt
+    /// When libcurl's timer expires.
+    private(set) var due = MonotonicTime.distantFuture
+
+    /// `nil` when the system had no descriptor left, or after ``end()``.
+    private var events: EventQueue?
+    /// Called when libcurl watches a socket no longer, with the handle that used it.
+    var unwatched: ((UnsafeMutableRawPointer) -> Void)?
+    private var multi: UnsafeMutableRawPointer?
+    private var watched: Set<CInt> = []
+
+    /// - Parameter capacity: how many events one turn handles. Default 32.
+    init(_ outer: EventQueue, capacity: Int32 = 32) {
+        events = EventQueue(capacity: capacity)
+        descriptor = events?.descriptor ?? -1
+        if let events { outer.watch(events.descriptor, for: .readable) }
+    }
+
+    deinit { end() }
+
+    /// Starts to connect a prepared handle.
+    func add(_ handle: EasyHandle) throws(NetworkError) {
+        guard let multi = self.handle else { throw EngineFailure.noResources("memory for a connection") }
+        let code = curl_multi_add_handle(multi, handle.curl)
+        if code != CURLM_OK { throw EngineFailure.multi(code) }
+    }
+
+    /// Removes a handle, which closes its connection: libcurl leaves it open for the application otherwise.
+    func remove(_ handle: EasyHandle) {
+        guard let multi else { return }
+        curl_multi_remove_handle(multi, handle.curl)
+        handle.transfer = nil
+    }
+
+    /// Goes on with the connections, and tells which of them are done.
+    func turn(_ now: MonotonicTime, finished: (UnsafeMutableRawPointer, CURLcode) -> Void) {
+        guard let multi, let events else { return }
+        var left: CInt = 0
+        for index in 0..<events.wait(milliseconds: 0) {
+            let (token, bits) = events[index]
+            let socket = CInt(truncatingIfNeeded: token)
+            // An earlier event of this turn may have closed the connection.
+            guard watched.contains(socket) else { continue }
+            curl_multi_socket_action(multi, socket, bits.curlSelect, &left)
+        }
+        if due <= now {
+            due = .distantFuture
+            curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &left)
+        }
+        while let message = curl_multi_info_read(multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let curl = message.pointee.easy_handle else { continue }
+            finished(curl, lat_message_result(message))
+        }
+    }
+
+    /// Frees the multi handle, after all handles were removed.
+    func end() {
+        if let multi { curl_multi_cleanup(multi) }
+        multi = nil
+        events = nil
+        due = .distantFuture
+    }
+
+    // MARK: libcurl's callbacks
+
+    /// The multi handle, made when it is needed first; `nil` when there is no memory or descriptor for it.
+    var handle: UnsafeMutableRawPointer? {
+        if let multi { return multi }
+        guard events != nil, let multi = curl_multi_init() else { return nil }
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        _ = lat_multi_setopt_socket(multi, serviceSocketCallback)
+        _ = lat_multi_setopt_pointer(multi, CURLMOPT_SOCKETDATA, context)
+        _ = lat_multi_setopt_timer(multi, serviceTimerCallback)
+        _ = lat_multi_setopt_pointer(multi, CURLMOPT_TIMERDATA, context)
+        self.multi = multi
+        return multi
+    }
+
+    fileprivate static func from(_ context: UnsafeMutableRawPointer) -> ServiceMulti {
+        Unmanaged<ServiceMulti>.fromOpaque(context).takeUnretainedValue()
+    }
+
+    fileprivate func watch(_ socket: CInt, _ what: CInt) {
+        let wanted = EventQueue.Events(pollingFor: what)
+        if wanted.isEmpty {
+            stopWatching(socket)
+        } else {
+            events?.watch(socket, for: wanted, isWatched: !watched.insert(socket).inserted)
+        }
+    }
+
+    /// Leaves the events of a socket to somebody else.
+    func stopWatching(_ socket: CInt) {
+        watched.remove(socket)
+        events?.forget(socket)
+    }
+
+    fileprivate func setTimer(milliseconds: Int) {
+        due = milliseconds < 0 ? .distantFuture : MonotonicTime.now + Int64(milliseconds)
+    }
+}
+
+private let serviceSocketCallback: curl_socket_callback = { curl, descriptor, what, context, _ in
+    guard let context else { return 0 }
+    let service = ServiceMulti.from(context)
+    service.watch(descriptor, what)
+    if what == CURL_POLL_REMOVE, let curl { service.unwatched?(curl) }
+    return 0
+}
+
+private let serviceTimerCallback: curl_multi_timer_callback = { _, milliseconds, context in
+    guard let context else { return 0 }
+    ServiceMulti.from(context).setTimer(milliseconds: milliseconds)
+    return 0
+}

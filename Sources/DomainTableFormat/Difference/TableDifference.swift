@@ -1,0 +1,130 @@
+/// What another version of a table changes, row by row. Comments, layout and the order of rows do not count, and equal values
+/// may be written differently: `"60s"` is `"1m"`, `1e4` is `10000`.
+package struct TableDifference: Sendable {
+    package enum Change: String, Sendable {
+        case added, removed, changed
+    }
+
+    /// A setting of a row. Passwords in URLs are hidden in the texts.
+    package struct Value: Hashable, Sendable {
+        /// The keys that lead to it, such as `headers` and `X-App`.
+        package var path: [String]
+        /// The value as JSON; `nil` where it is not set.
+        package var old: String?
+        package var new: String?
+    }
+
+    package struct Row: Sendable {
+        /// `defaults`, `domains` or `servers`.
+        package var section: String
+        /// The name of the row; empty for `defaults`.
+        package var name: String
+        package var change: Change
+        /// The settings that differ; of an added or removed row all of them.
+        package var values: [Value]
+    }
+
+    /// The rows that differ: those of the new version in its order, then those that are gone.
+    package let rows: [Row]
+
+    package var isEmpty: Bool { rows.isEmpty }
+
+    /// Compares two texts. What cannot be read counts as empty.
+    package init(from old: [UInt8], to new: [UInt8]) {
+        let (old, new) = (Self.members(of: old), Self.members(of: new))
+        rows = ["defaults", "domains", "servers"].flatMap { section -> [Row] in
+            guard section != "defaults" else {
+                return Self.row(section, "", old[section], new[section]).map { [$0] } ?? []
+            }
+            let (before, after) = (Self.rows(of: old[section]), Self.rows(of: new[section]))
+            let names = after.map(\.name)
+            let gone = before.filter { !names.contains($0.name) }
+            return after.compactMap { row in
+                Self.row(section, row.name, before.first { $0.name == row.name }?.node, row.node)
+            } + gone.compactMap { Self.row(section, $0.name, $0.node, nil) }
+        }
+    }
+
+    package func count(_ change: Change) -> Int { rows.count { $0.change == change } }
+
+    private static func members(of bytes: [UInt8]) -> [String: JSON5Node] {
+        guard case .object(let members)? = JSON5Document(bytes, name: "").root?.value else { return [:] }
+        return Dictionary(members.map { ($0.key, $0.value) }) { first, _ in first }
+    }
+
+    private static func rows(of node: JSON5Node?) -> [(name: String, node: JSON5Node)] {
+        guard case .object(let members)? = node?.value else { return [] }
+        return members.map { ($0.key, $0.value) }
+    }
+
+    private static func row(_ section: String, _ name: String, _ old: JSON5Node?, _ new: JSON5Node?) -> Row? {
+        let before = old.map { leaves(of: $0, []) } ?? []
+        let after = new.map { leaves(of: $0, []) } ?? []
+        let values =
+            after.compactMap { leaf -> Value? in
+                let previous = before.first { $0.path == leaf.path }
+                guard previous?.meaning != leaf.meaning else { return nil }
+                return Value(path: leaf.path, old: previous?.text, new: leaf.text)
+            }
+            + before.filter { leaf in !after.contains { $0.path == leaf.path } }
+            .map { Value(path: $0.path, old: $0.text, new: nil) }
+        guard !values.isEmpty || (old == nil) != (new == nil) else { return nil }
+        let change: Change = old == nil ? .added : new == nil ? .removed : .changed
+        return Row(section: section, name: name, change: change, values: values)
+    }
+
+    // MARK: Values
+
+    private struct Leaf {
+        var path: [String]
+        /// For people.
+        var text: String
+        /// Equal for equal values.
+        var meaning: String
+    }
+
+    private static let durations: Set<String> = [
+        "timeout", "connectTimeout", "idleTimeout", "firstWait", "longestWait", "longestRetryAfter", "delay", "pause",
+        "ttl",
+    ]
+
+    private static func leaves(of node: JSON5Node, _ path: [String]) -> [Leaf] {
+        guard case .object(let members) = node.value, !members.isEmpty else {
+            return [Leaf(path: path, text: text(of: node), meaning: meaning(of: node, path.last ?? ""))]
+        }
+        return members.flatMap { leaves(of: $0.value, path + [$0.key]) }
+    }
+
+    private static func meaning(of node: JSON5Node, _ key: String) -> String {
+        guard case .string(let text) = node.value else { return json(node) { $0 } }
+        if durations.contains(key), let duration = DurationText.parse(text) { return "\(duration)" }
+        return quoted(text)
+    }
+
+    private static func text(of node: JSON5Node) -> String { json(node, HTTPAddress.redacted) }
+
+    private static func json(_ node: JSON5Node, _ shown: (String) -> String) -> String {
+        switch node.value {
+        case .null: "null"
+        case .bool(let flag): "\(flag)"
+        case .number(let number): number.integer.map { "\($0)" } ?? "\(number.double)"
+        case .string(let text): quoted(shown(text))
+        case .array(let elements): "[" + elements.map { json($0, shown) }.joined(separator: ", ") + "]"
+        case .object(let members):
+            "{" + members.map { "\(quoted($0.key)): \(json($0.value, shown))" }.joined(separator: ", ") + "}"
+        }
+    }
+
+    private static func quoted(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"", "\\": quoted += "\\\(scalar)"
+            case _ where scalar.properties.generalCategory == .control:
+                quoted += "\\u{\(String(scalar.value, radix: 16))}"
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
+    }
+}

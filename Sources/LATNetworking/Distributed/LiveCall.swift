@@ -1,0 +1,170 @@
+import FoundationEssentials
+import CurlTransport
+import HTTPCore
+import Platform
+import Synchronization
+
+/// A call whose connection stays open, such as an event stream. It may connect several times, and is one call for
+/// observers, ``CentralRequestManager/cancelRequests(_:)`` and its handle. It also runs while it waits to connect
+/// again.
+package final class LiveCall: Sendable {
+    private let manager: CentralRequestManager
+    private let call: Call
+    private let alarm: TimeLimits.Ticket?
+    private let isOver = Atomic(false)
+
+    fileprivate init(_ manager: CentralRequestManager, _ call: Call) {
+        self.manager = manager
+        self.call = call
+        alarm = manager.enter(call)
+    }
+
+    /// The request, without what the rooms of the corridor add.
+    package var request: HTTPRequest { call.request }
+    /// What the rows of the call's route say about event streams.
+    package var events: DomainTable.EventSettings { call.details.row?.events ?? DomainTable.EventSettings() }
+    /// The name of the call in selections.
+    package var key: String { call.key }
+    package var isCancelled: Bool { call.isCancelled }
+    /// How the values of messages are written and read.
+    package var coding: CodingRules? { call.details.coding }
+    /// Whether everything that is sent can be sent again.
+    package var isReplayable: Bool { call.isReplayable }
+
+    /// Ends the call, whatever it waits for.
+    package func cancel() { call.cancel() }
+
+    /// Sends the request and returns the response as soon as its head has arrived.
+    ///
+    /// - Parameters:
+    ///   - headers: the fields of this connection alone.
+    ///   - limit: the longest time until the head of the response; `nil` for none.
+    ///   - check: throws when the response is not what was asked for.
+    /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for a status that is not a success;
+    ///   `CancellationError` when the current task was cancelled.
+    package func open(
+        _ headers: HTTPHeaders, within limit: Duration? = nil,
+        check: @escaping @Sendable (HTTPResponse) throws -> Void
+    ) async throws -> HTTPResponse {
+        guard !call.isCancelled else { throw call.cancellation }
+        var request = call.request
+        request.headers.merge(headers)
+        // The deadline is that of the whole call.
+        request.deadline = nil
+        do {
+            guard let limit else { return try await manager.sendPart(request, of: call, check: check) }
+            request.timeout = nil
+            let ready = request
+            return try await manager.corridor.limits.run(
+                within: limit, for: call,
+                late: {
+                    NetworkError(
+                        .timeout(.total), message: "the connection was not open after \(limit)", request: ready)
+                }
+            ) { [manager, call] in
+                try await manager.sendPart(ready, of: call, check: check)
+            }
+        } catch let error as NetworkError {
+            throw call.failure(error)
+        }
+    }
+
+    /// Waits.
+    ///
+    /// - Throws: `CancellationError` when the current task is cancelled, ``NetworkError`` when the call is.
+    package func wait(_ duration: Duration) async throws {
+        try await manager.corridor.limits.clock.wait(duration, for: call)
+    }
+
+    /// The error for the caller: with the call's request, and naming the deadline if that ended the call.
+    package func failure(_ error: any Error) -> NetworkError { call.failure(error) }
+
+    /// Ends the call, once: it leaves the registry, and its observers are notified.
+    package func finish(_ result: Result<HTTPResponse, NetworkError>) {
+        guard !isOver.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        manager.leave(call, alarm)
+        manager.finish(call, result)
+    }
+
+    deinit { finish(.failure(call.cancellation)) }
+}
+
+extension CentralRequestManager {
+    /// Makes a live call of the central API, and registers it.
+    ///
+    /// - Parameters:
+    ///   - standard: header fields that the request need not set itself.
+    ///   - upgrades: whether it asks for another protocol (``HTTPRequest/upgrades``).
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for arguments that cannot be combined.
+    package func liveCall(
+        _ request: HTTPRequest, parameters: Parameters? = nil, body: HTTPBody? = nil, timeout: Duration? = nil,
+        tag: String? = nil, standard: HTTPHeaders, upgrades: Bool = false
+    ) throws(NetworkError) -> LiveCall {
+        var request = request
+        request.headers = standard.merging(request.headers)
+        request.prepareForLive()
+        if upgrades {
+            request = located(request)
+            request.prepareForUpgrade()
+        }
+        let parts = CallArguments(parameters: parameters, body: body, timeout: timeout, tag: tag, streams: true)
+        return try live(try call(request, parts))
+    }
+
+    /// Makes a live call of an entity, and registers it.
+    ///
+    /// - Parameters:
+    ///   - standard: header fields that the entity need not set itself. They win over those of the rows.
+    ///   - upgrades: whether it asks for another protocol (``HTTPRequest/upgrades``).
+    /// - Throws: as a call of the entity.
+    package func liveCall<Model>(
+        _ entity: EntityCall<Model>, standard: HTTPHeaders, upgrades: Bool = false
+    ) throws(NetworkError) -> LiveCall {
+        var plan = try entity.plan()
+        plan.options.headers = standard.merging(plan.options.headers)
+        plan.streams = true
+        plan.isLive = true
+        plan.upgrades = upgrades
+        return try live(try call(plan))
+    }
+
+    /// A sealed response is opened when all of it has arrived, and a live one never ends.
+    private func live(_ call: Call) throws(NetworkError) -> LiveCall {
+        let isSealed =
+            switch call.request.sealing {
+            case .automatic: configuration.sealer != nil
+            case .sealed: true
+            case .unsealed: false
+            }
+        guard !isSealed else {
+            throw NetworkError(
+                .invalidRequest,
+                message: "a sealed response is opened only when all of it has arrived, so an open connection cannot be "
+                    + "sealed; set sealing = .unsealed if its content may be sent as it is",
+                request: call.request)
+        }
+        return LiveCall(self, call)
+    }
+
+    /// Notifies the outcome observers that a live call could not be made.
+    package func noteUnmade(_ error: NetworkError) async { await tell(error, error.request ?? HTTPRequest("GET", "")) }
+}
+
+extension HTTPRequest {
+    /// Sets what all live calls have in common. They are never answered by the cache, nor by a call that is running.
+    mutating func prepareForLive() {
+        isLive = true
+        streamsBody = true
+        cachePolicy = .networkOnly
+        if duplicates == nil { duplicates = .allow }
+    }
+
+    /// Sets what a request has in common with all that ask for another protocol, which only HTTP/1.1 can.
+    mutating func prepareForUpgrade() {
+        upgrades = true
+        url = URLReference.httpForm(of: url)
+        version = .http1
+        decompresses = false
+        acceptedStatuses = [101]
+    }
+}

@@ -1,0 +1,121 @@
+import FoundationEssentials
+import HTTPCore
+
+/// A request as a curl command for a shell.
+package struct CurlCommand: Sendable {
+    /// What a command is for.
+    package enum Purpose: Sendable {
+        /// To be read in a log: in one line, without secrets and with long bodies cut.
+        case log(Secrets, bodyLimit: Int)
+        /// To be run: curl sends the same request.
+        case run
+    }
+
+    private let purpose: Purpose
+
+    package init(_ purpose: Purpose) { self.purpose = purpose }
+
+    /// - Parameter options: More options, each with its value if it has one. The values are quoted here.
+    package func text(of request: HTTPRequest, options: [(name: String, value: String?)] = []) -> String {
+        var words = ["curl"]
+        if request.method == .head {
+            words.append("--head")
+        } else if request.method != implied(by: request.body) {
+            let method = request.method.rawValue
+            words += ["-X", method.allSatisfy { $0.isASCII && $0.isLetter } ? method : quoted(method)]
+        }
+        for option in options { words += [option.name] + (option.value.map { [quoted($0)] } ?? []) }
+        for (name, value) in request.headers {
+            // curl removes a field without a value, but sends an empty one for a name that ends with a semicolon.
+            words += ["-H", quoted(value.isEmpty ? "\(name);" : "\(name): \(shown(value, of: name))")]
+        }
+        if case .run = purpose {
+            // The fields that curl sends by itself.
+            for name in ["User-Agent", "Accept"] where !request.headers.contains(name) {
+                words += ["-H", "'\(name):'"]
+            }
+        }
+        words += request.body.map { self.words(of: $0, of: request) } ?? self.words(ofEmptyBody: request)
+        if request.decompresses, !request.headers.contains("Accept-Encoding") { words.append("--compressed") }
+        words.append(quoted(shown(url: request.url)))
+        return words.joined(separator: " ")
+    }
+
+    /// The method that curl uses by itself.
+    private func implied(by body: HTTPBody?) -> HTTPMethod { body == nil ? .get : .post }
+
+    private func words(of body: HTTPBody, of request: HTTPRequest) -> [String] {
+        let ownType = request.headers["Content-Type"]
+        if case .multipart(let files) = body.content { return files.flatMap { ["-F", quoted(part($0))] } }
+        var words: [String] = []
+        if ownType == nil {
+            // Without the field, curl says that the body is a form.
+            words = ["-H", quoted(body.contentType.map { "Content-Type: \($0)" } ?? "Content-Type:")]
+        }
+        switch body.content {
+        case .file(let path): words += ["--data-binary", quoted("@\(path)")]
+        case .stream: words += ["--data-binary", "@-"]
+        default: words += ["--data-raw", quoted(text(of: body, ownType))]
+        }
+        return words
+    }
+
+    /// The engine sends `Content-Length: 0` with these methods (RFC 9110 §8.6), which curl does with `-d ''` only.
+    private func words(ofEmptyBody request: HTTPRequest) -> [String] {
+        guard case .run = purpose, [.post, .put, .patch].contains(request.method) else { return [] }
+        return (request.headers.contains("Content-Type") ? [] : ["-H", "'Content-Type:'"]) + ["-d", "''"]
+    }
+
+    private func part(_ file: UploadFile) -> String {
+        guard case .run = purpose else {
+            switch file.source {
+            case .path(let path): return "\(file.name)=@\(path)\(file.fileName.map { ";filename=\($0)" } ?? "")"
+            case .stream: return "\(file.name)=@-"
+            case .data(let data): return "\(file.name)=\(shownPart(data, of: file.name))"
+            }
+        }
+        let facts =
+            (file.fileName.map { ";filename=\(escaped($0))" } ?? "") + (file.contentType.map { ";type=\($0)" } ?? "")
+        return switch file.source {
+        case .path(let path): "\(file.name)=@\(escaped(path))\(facts)"
+        case .stream: "\(file.name)=@-\(facts)"
+        case .data(let data): "\(file.name)=\(escaped(String(decoding: data, as: UTF8.self)))\(facts)"
+        }
+    }
+
+    /// A value within `-F` in double quotes, in which curl looks for neither `;` nor a leading `@` or `<`.
+    private func escaped(_ value: String) -> String {
+        "\"\(value.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
+    }
+
+    // MARK: What is shown
+
+    private func shown(_ value: String, of name: String) -> String {
+        if case .log(let secrets, _) = purpose { secrets.shown(value, of: name) } else { value }
+    }
+
+    private func shown(url: String) -> String {
+        if case .log(let secrets, _) = purpose { secrets.shown(url: url) } else { url }
+    }
+
+    private func shownPart(_ data: Data, of name: String) -> String {
+        guard case .log(let secrets, let limit) = purpose else { return "" }
+        if secrets.contains(parameter: name) { return Secrets.placeholder }
+        return BodyText(limit: limit, secrets: secrets).text(of: data, nil)
+    }
+
+    private func text(of body: HTTPBody, _ type: String?) -> String {
+        switch (purpose, body.content) {
+        case (.log(let secrets, let limit), _): BodyText(limit: limit, secrets: secrets).text(of: body, type)
+        case (.run, .data(let data)): String(decoding: data, as: UTF8.self)
+        case (.run, .encoded(let encoder)): String(decoding: (try? encoder.encode()) ?? Data(), as: UTF8.self)
+        case (.run, _): ""
+        }
+    }
+
+    /// Quotes a text for a shell in single quotes. A log has control characters escaped, so that it stays one line.
+    private func quoted(_ text: String) -> String {
+        let text = if case .log = purpose { URLText.visible(text) } else { text }
+        return "'\(text.replacing("'", with: "'\\''"))'"
+    }
+}

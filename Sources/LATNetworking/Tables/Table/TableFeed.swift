@@ -1,0 +1,186 @@
+import Cryptography
+import DomainTableFormat
+import FoundationEssentials
+package import HTTPCore
+import Platform
+
+/// A place outside of this machine from which a table is read: a key of a Redis, a URL.
+package protocol TableFeed: Sendable {
+    /// Where it is, for people, without secrets.
+    var name: String { get }
+    /// The name of the table in positions such as `NAME:12`.
+    func tableName(at revision: String) -> String
+    /// The key that a signature is checked with, as PEM or base64; `nil` for none.
+    var publicKey: String? { get }
+    /// The folder of the files that rows may name; `nil` when they may name none.
+    var filesFolder: String? { get }
+    /// The pause between two looks, without jitter.
+    var interval: Duration { get }
+    /// What a signature covers beside the bytes.
+    func signedHead(of revision: String) -> [UInt8]
+    /// Looks for another version than the one of a revision, for a limited time.
+    func news(after known: String?, within limit: Duration) async throws(NetworkError) -> TableNews
+    /// Calls back when there may be a new version, until the returned value is released; `nil` without such a sign.
+    func subscribe(_ onSign: @escaping @Sendable () -> Void) -> (any Sendable)?
+    /// Says which revision a manager uses, where people can look at that. Called after each look.
+    func report(_ use: TableUse) async
+}
+
+extension TableFeed {
+    package func report(_ use: TableUse) async {}
+}
+
+/// The revision that a manager uses.
+package struct TableUse: Sendable {
+    /// A number that tells the managers of a process apart.
+    package var follower: Int
+    package var revision: String
+    /// Why the newest version is not used; `nil` when it is.
+    package var refusal: NetworkError?
+    /// Whether it is the first report.
+    package var isFirst: Bool
+}
+
+/// The result of a look at a feed.
+package enum TableNews: Sendable {
+    case unchanged
+    case version(TableVersion)
+    /// There is something else than a newer version, as the error says.
+    case refused(NetworkError)
+}
+
+/// A version of a table as its feed has it, not yet checked.
+package struct TableVersion: Sendable {
+    package var bytes: [UInt8]
+    package var revision: String
+    package var signature: [UInt8]?
+    /// Who made it, and when; `nil` where that is not known.
+    package var note: String?
+
+    package init(bytes: [UInt8], revision: String, signature: [UInt8]? = nil, note: String? = nil) {
+        self.bytes = bytes
+        self.revision = revision
+        self.signature = signature
+        self.note = note
+    }
+}
+
+/// Where a table came from.
+struct TableOrigin: Sendable, CustomStringConvertible {
+    let feed: any TableFeed
+    let copy: TableCopy?
+    var version: TableVersion
+    var isCopy: Bool
+
+    var description: String {
+        var parts = [feed.name, "revision \(version.revision)"]
+        if let note = version.note { parts.append(note) }
+        if isCopy { parts.append("the copy on disk") }
+        return parts.joined(separator: ", ")
+    }
+}
+
+extension DomainTable {
+    /// Checks a version of a table from elsewhere: its signature, then the whole of its text.
+    ///
+    /// - Throws: ``NetworkError/Kind/integrity`` for the signature, ``NetworkError/Kind/invalidRequest`` for the text.
+    package init(_ version: TableVersion, from feed: any TableFeed) throws(NetworkError) {
+        try self.init(version, from: feed, copy: nil, isCopy: false)
+    }
+
+    init(
+        _ version: TableVersion, from feed: any TableFeed, copy: TableCopy?, isCopy: Bool
+    ) throws(NetworkError) {
+        try Self.checkSignature(of: version, from: feed)
+        let name = feed.tableName(at: version.revision)
+        var contents = try TableContents(
+            version.bytes, name: name, folder: feed.filesFolder, files: feed.filesFolder == nil ? .none : .below)
+        contents.origin = TableOrigin(feed: feed, copy: copy, version: version, isCopy: isCopy)
+        self.init(contents)
+    }
+
+    /// - Throws: ``NetworkError/Kind/integrity`` for a missing or wrong signature of a feed that has a public key.
+    package static func checkSignature(of version: TableVersion, from feed: any TableFeed) throws(NetworkError) {
+        guard let publicKey = feed.publicKey else { return }
+        let what = "the table \(feed.name), revision \(version.revision),"
+        let key: Ed25519.PublicKey
+        do throws(Ed25519.Problem) {
+            key = try Ed25519.PublicKey(text: publicKey)
+        } catch {
+            throw .invalidRequest("the public key of \(feed.name) \(error.reason)")
+        }
+        guard let signature = version.signature else {
+            throw NetworkError(
+                .integrity,
+                message: "\(what) is not signed, but a public key is given; sign it with the key's other half")
+        }
+        guard key.verifies(signature, of: Data(feed.signedHead(of: version.revision) + version.bytes)) else {
+            throw NetworkError(
+                .integrity,
+                message:
+                    "\(what) has a signature that does not fit the public key; it was changed on its way, or signed with "
+                    + "another key")
+        }
+    }
+}
+
+/// The copy on disk of the last good version of a table from elsewhere: some lines of comment, then the table as it was.
+struct TableCopy: Hashable, Sendable {
+    let path: String
+
+    private static let title = "// The last good copy of a table from elsewhere. It is written anew with each change."
+    private static let end = "// ----"
+
+    /// Returns the version in the file; `nil` when there is none of this feed, or it is not whole.
+    func read(_ feed: any TableFeed) -> TableVersion? {
+        guard let bytes = try? SourceFile.bytes(of: path) else { return nil }
+        var fields: [String: String] = [:]
+        var rest = bytes[...]
+        while let newline = rest.firstIndex(of: UInt8(ascii: "\n")) {
+            let line = String(decoding: rest[..<newline], as: UTF8.self)
+            rest = rest[rest.index(after: newline)...]
+            if line == Self.end { break }
+            guard line.hasPrefix("// "), fields.count < 16 else { return nil }
+            guard let colon = line.firstRange(of: ": ") else { continue }
+            fields[String(line[..<colon.lowerBound].dropFirst(3))] = String(line[colon.upperBound...])
+        }
+        guard fields["source"] == feed.name, let revision = fields["revision"],
+            let digest = try? MessageDigest.of(Data(rest), .sha256),
+            fields["sha256"] == MessageDigest.hexadecimal(digest)
+        else { return nil }
+        return TableVersion(
+            bytes: Array(rest), revision: revision,
+            signature: fields["signature"].flatMap { Data(base64Encoded: $0) }.map { Array($0) }, note: fields["note"])
+    }
+
+    /// Writes a version, on a thread of its own.
+    func write(_ version: TableVersion, from feed: any TableFeed) async throws(SystemError) {
+        let bytes = Array((head(of: version, from: feed) + "\n").utf8) + version.bytes
+        let result = await withCheckedContinuation { continuation in
+            let write = { @Sendable () in
+                continuation.resume(
+                    returning: Result<Void, SystemError> { () throws(SystemError) in
+                        // If this fails, so does the writing, which says why.
+                        try? FileManager.default.createDirectory(
+                            atPath: PathParts(path).folder, withIntermediateDirectories: true,
+                            attributes: [.posixPermissions: 0o700])
+                        try AtomicFile.write(bytes, to: path, isShared: true)
+                    })
+            }
+            if !BackgroundThread.start("lat-table", write) { write() }
+        }
+        try result.get()
+    }
+
+    private func head(of version: TableVersion, from feed: any TableFeed) -> String {
+        let digest = (try? MessageDigest.of(Data(version.bytes), .sha256)).map { MessageDigest.hexadecimal($0) } ?? ""
+        var lines = [
+            Self.title, "// source: \(feed.name)", "// revision: \(version.revision)", "// sha256: \(digest)",
+        ]
+        if let signature = version.signature {
+            lines.append("// signature: \(Data(signature).base64EncodedString())")
+        }
+        if let note = version.note { lines.append("// note: \(note)") }
+        return (lines.map(URLText.visible) + [Self.end]).joined(separator: "\n")
+    }
+}

@@ -1,0 +1,237 @@
+import CurlTransport
+import DomainTableFormat
+import FoundationEssentials
+public import HTTPCore
+import Platform
+import Synchronization
+
+/// Follows a table from elsewhere while the program runs: looks at its feed when the feed gives a sign, and from time to time.
+///
+/// A new version is checked as a whole, then replaces the old one atomically, and is kept on disk. A version that is no good is
+/// reported, and the old one stays. What the program has set in the table is kept. Releasing the follower ends it.
+final class TableFollower: Sendable {
+    let state: WatchState
+    private let work: Task<Void, Never>
+
+    /// - Returns: `nil` for a table that is not from elsewhere.
+    init?(following table: DomainTable, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?) {
+        guard let origin = table.contents.origin else { return nil }
+        let state = WatchState(table, onEvent: onEvent)
+        self.state = state
+        work = Task.detached(priority: .utility) {
+            var loop = FollowLoop(origin, state)
+            await loop.run()
+            state.end()
+        }
+    }
+
+    deinit { work.cancel() }
+}
+
+/// The work of a follower's task.
+private struct FollowLoop {
+    private let feed: any TableFeed
+    private let copy: TableCopy?
+    private let state: WatchState
+    /// The revision looked at last, also one that was rejected, so that it is not reported again and again.
+    private var seen: String?
+    private var schedule: LookSchedule
+    /// What was reported last about looks that failed.
+    private var reported: String?
+    private var isCopyReported = false
+    private let number = Self.nextNumber.add(1, ordering: .relaxed).newValue
+    /// Why the version seen last is not used.
+    private var refusal: NetworkError?
+    private var hasReported = false
+
+    private static let nextNumber = Atomic(0)
+
+    /// The longest time that a look takes.
+    private static let limit = Duration.seconds(10)
+
+    init(_ origin: TableOrigin, _ state: WatchState) {
+        feed = origin.feed
+        copy = origin.copy
+        self.state = state
+        seen = origin.version.revision
+        // After a start from the copy, the source is looked at again soon.
+        schedule = LookSchedule(interval: feed.interval, failures: origin.isCopy ? 1 : 0)
+    }
+
+    mutating func run() async {
+        let (signs, sign) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let subscription = feed.subscribe { sign.yield() }
+        var iterator = signs.makeAsyncIterator()
+        while !Task.isCancelled {
+            let alarm = Task { [pause = schedule.pause(random: .random(in: 0...1))] in
+                do {
+                    try await Task.sleep(for: pause)
+                    sign.yield()
+                } catch {}
+            }
+            let isSigned = await iterator.next() != nil
+            alarm.cancel()
+            guard isSigned, !Task.isCancelled else { break }
+            await look()
+        }
+        withExtendedLifetime(subscription) {}
+    }
+
+    private mutating func look() async {
+        do throws(NetworkError) {
+            switch try await feed.news(after: seen, within: Self.limit) {
+            case .unchanged: confirm()
+            case .version(let version): try await take(version)
+            case .refused(let error):
+                refusal = error
+                report(error)
+            }
+            schedule.succeeded()
+            await tellUse()
+        } catch {
+            schedule.failed()
+            // The file of a signature may follow the file that it signs, so the first misfit is no news.
+            let patience = error.kind == .integrity ? 2 : 3
+            guard schedule.failures >= patience, !Task.isCancelled else { return }
+            report(error)
+            guard error.kind == .integrity else { return }
+            refusal = error
+            await tellUse()
+        }
+    }
+
+    private mutating func tellUse() async {
+        guard let revision = state.current.revision else { return }
+        let use = TableUse(follower: number, revision: revision, refusal: refusal, isFirst: !hasReported)
+        hasReported = true
+        await feed.report(use)
+    }
+
+    private mutating func report(_ error: NetworkError) {
+        guard reported != error.message else { return }
+        reported = error.message
+        state.report(.rejected(error))
+    }
+
+    /// The version in use is the newest.
+    private mutating func confirm() {
+        reported = nil
+        guard state.current.revision == seen else { return }
+        refusal = nil
+        guard state.current.isCopy else { return }
+        state.update { table in table.change { $0.origin?.isCopy = false } }
+    }
+
+    private mutating func take(_ version: TableVersion) async throws(NetworkError) {
+        let table: DomainTable
+        do throws(NetworkError) {
+            let new = try DomainTable(version, from: feed, copy: copy, isCopy: false)
+            table = try state.update { table throws(NetworkError) in
+                try table.replaceFile(by: new)
+                return table
+            }
+        } catch {
+            if error.kind == .integrity { throw error }
+            seen = version.revision
+            reported = nil
+            refusal = error
+            return state.report(.rejected(error))
+        }
+        seen = version.revision
+        reported = nil
+        refusal = nil
+        await keep(version)
+        state.report(.reloaded(table))
+    }
+
+    private mutating func keep(_ version: TableVersion) async {
+        guard let copy, !isCopyReported else { return }
+        do throws(SystemError) {
+            try await copy.write(version, from: feed)
+        } catch {
+            isCopyReported = true
+            copy.warn(error)
+        }
+    }
+}
+
+/// When to look at a feed without a sign: each interval, and sooner after a failure. All pauses are random within bounds, so that
+/// the processes of a service do not look all at once.
+struct LookSchedule {
+    private let interval: Duration
+    private(set) var failures: Int
+
+    /// The pause after the first failure. It doubles with each further one, up to the interval.
+    static let first = Duration.seconds(1)
+
+    init(interval: Duration, failures: Int = 0) {
+        self.interval = interval
+        self.failures = failures
+    }
+
+    mutating func succeeded() { failures = 0 }
+
+    mutating func failed() { failures += 1 }
+
+    /// - Parameter random: from 0 to 1.
+    func pause(random: Double) -> Duration {
+        guard failures > 0 else { return interval * (0.8 + 0.4 * random) }
+        let bound = min(interval, Self.first * (1 << min(failures - 1, 16)))
+        return bound * (0.5 + 0.5 * random)
+    }
+}
+
+extension TableCopy {
+    /// Says on standard error that the copy could not be written.
+    func warn(_ error: SystemError) {
+        EngineConfiguration().warn(
+            "the copy of the table cannot be written to \(path) (\(error)); the next start needs the table's source")
+    }
+}
+
+/// The table of a follower, which its own thread or task changes beside the app.
+final class WatchState: Sendable {
+    private let table: Mutex<DomainTable>
+    /// Held while a changed table is made, so that no update is lost; readers do not wait for it.
+    private let changes = Mutex<Void>(())
+    private let onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?
+    private let hub = EventHub<DomainTable.FileEvent>()
+
+    init(_ table: DomainTable, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?) {
+        self.table = Mutex(table)
+        self.onEvent = onEvent
+    }
+
+    var current: DomainTable { table.withLock { $0 } }
+
+    func update<Result: Sendable, Failure: Error>(
+        _ change: (inout DomainTable) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try changes.withLock { _ throws(Failure) in
+            var copy = current
+            let result = try change(&copy)
+            let changed = copy
+            table.withLock { $0 = changed }
+            return result
+        }
+    }
+
+    func report(_ event: DomainTable.FileEvent) {
+        onEvent?(event)
+        hub.send(event)
+    }
+
+    func events() -> AsyncStream<DomainTable.FileEvent> { hub.events() }
+
+    func end() { hub.finish() }
+}
+
+extension DomainTable {
+    /// The result of a change of the table's file, or of its source elsewhere.
+    public enum FileEvent: Sendable {
+        /// The table was replaced by this one.
+        case reloaded(DomainTable)
+        /// The new version is invalid, or nothing can be read, as the error says; the table is unchanged.
+        case rejected(NetworkError)
+    }
+}

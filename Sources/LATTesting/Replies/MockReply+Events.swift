@@ -1,0 +1,87 @@
+import FoundationEssentials
+import HTTPCore
+
+/// Replies that are event streams (`text/event-stream`), told as a script.
+extension MockReply {
+    /// A step of an event stream.
+    public enum EventStep: Sendable {
+        /// An event with this data, each line of it in a field of its own.
+        case event(_ data: String, type: String? = nil, id: String? = nil)
+        /// A comment, which says that the stream is alive.
+        case comment(_ text: String = "")
+        /// The wait before the next connection that the client is asked for.
+        case retry(milliseconds: Int)
+        /// Bytes of UTF-8 in a chunk of their own, sent unchanged, such as a part of an event.
+        case text(_ text: String)
+        /// Steps again and again, in one chunk: a flood. Waits and ends in it are left out.
+        case repeated(_ steps: [EventStep], count: Int)
+        /// A wait.
+        case wait(_ duration: Duration)
+        /// Nothing more; the connection stays open until the client closes it.
+        case stall
+        /// The end of the connection in the middle of the body.
+        case cut
+        /// A reset of the connection.
+        case reset
+
+        fileprivate var bytes: Data {
+            switch self {
+            case .event(let data, let type, let id):
+                var text = ""
+                if let type { text += "event: \(type)\n" }
+                if let id { text += "id: \(id)\n" }
+                for line in data.split(separator: "\n", omittingEmptySubsequences: false) { text += "data: \(line)\n" }
+                return Data((text + "\n").utf8)
+            case .comment(let text): return Data(":\(text)\n\n".utf8)
+            case .retry(let milliseconds): return Data("retry: \(milliseconds)\n\n".utf8)
+            case .text(let text): return Data(text.utf8)
+            case .repeated(let steps, let count):
+                let once = steps.reduce(into: Data()) { $0.append($1.bytes) }
+                var all = Data(capacity: once.count * max(0, count))
+                for _ in 0..<max(0, count) { all.append(once) }
+                return all
+            case .wait, .stall, .cut, .reset: return Data()
+            }
+        }
+    }
+
+    /// Makes an event stream. Each step is a chunk, and after the last one the stream ends.
+    ///
+    /// ```swift
+    /// server.enqueue(.events(.event("one", id: "1"), .wait(.milliseconds(50)), .comment(), .event("two"), .cut))
+    /// ```
+    public static func events(_ steps: EventStep...) -> MockReply { events(steps) }
+
+    /// Makes an event stream from a list of steps. What follows ``EventStep/cut`` or ``EventStep/reset`` is not sent.
+    public static func events(_ steps: [EventStep]) -> MockReply {
+        var chunks: [Data] = []
+        var sent: Int64 = 0
+        var pauses: [(Int64, Duration?)] = []
+        var isCut = false
+        var isReset = false
+        steps: for step in steps {
+            switch step {
+            case .wait(let duration): pauses.append((sent, duration))
+            case .stall: pauses.append((sent, nil))
+            case .cut:
+                isCut = true
+                break steps
+            case .reset:
+                isReset = true
+                break steps
+            case .event, .comment, .retry, .text, .repeated:
+                let bytes = step.bytes
+                chunks.append(bytes)
+                sent += Int64(bytes.count)
+            }
+        }
+        var reply = MockReply.chunked(chunks, contentType: "text/event-stream")
+        for (offset, duration) in pauses {
+            let point = Point.afterBodyBytes(offset)
+            reply = duration.map { reply.delayed(by: $0, at: point) } ?? reply.stalling(point)
+        }
+        // With a length that is never reached, the end of the connection is not the end of the body.
+        if isCut || isReset { reply = reply.header("Content-Length", "\(Int64(1) << 40)").droppingConnection() }
+        return isReset ? reply.resetting(afterBytes: .max) : reply
+    }
+}

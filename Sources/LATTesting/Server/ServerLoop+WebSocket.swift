@@ -1,0 +1,73 @@
+import Cryptography
+import FoundationEssentials
+import Glibc
+import HTTPCore
+
+// Connections that have become WebSockets.
+extension ServerLoop {
+    /// The reply with the fields of the handshake that depend on the request.
+    static func upgrading(_ reply: MockReply, _ head: RequestHead) -> MockReply {
+        guard reply.socket != nil, !reply.headers.contains("Sec-WebSocket-Accept") else { return reply }
+        let key = (head.headers["Sec-WebSocket-Key"] ?? "") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        let digest = try? MessageDigest.of(Data(key.utf8), .sha1)
+        return reply.header("Sec-WebSocket-Accept", Data(digest ?? []).base64EncodedString())
+    }
+
+    /// Reads what the client sends.
+    func receiveSocket(_ connection: Connection) {
+        let count = recv(connection.descriptor, scratch.baseAddress, scratch.count, Int32(MSG_DONTWAIT))
+        if count > 0 {
+            feedSocket(connection, [UInt8](UnsafeRawBufferPointer(rebasing: scratch[..<count]))[...])
+            playSocket(connection)
+        } else if count == 0 || (errno != EAGAIN && errno != EINTR) {
+            close(connection)
+        }
+    }
+
+    func feedSocket(_ connection: Connection, _ bytes: ArraySlice<UInt8>) {
+        let now = Nanoseconds.monotonicNow()
+        guard let received = connection.player?.receive(bytes, connection: connection.id, at: now), !received.isEmpty
+        else { return }
+        shared.update { contents in
+            contents.socketMessageCount += received.count
+            if contents.settings.recordsRequests { contents.socketMessages += received }
+        }
+    }
+
+    /// Does what the script says until it waits.
+    func playSocket(_ connection: Connection) {
+        guard var player = connection.player else { return }
+        // Removed while it changes, so that its bytes are not copied.
+        connection.player = nil
+        defer { if case .webSocket = connection.phase { connection.player = player } }
+        var budget = Self.sendBudget
+        while true {
+            switch player.next(at: .monotonicNow()) {
+            case .send(let bytes):
+                guard let count = connection.send(.bytes(bytes)) else { return close(connection) }
+                player.didSend(count)
+                if count > 0 { shared.update { $0.sentBytes += Int64(count) } }
+                budget -= count
+                if count == 0 || budget <= 0 {
+                    connection.phase = .webSocket(.room, reads: player.reads)
+                    return
+                }
+            case .wait(let time):
+                schedule(connection, at: time)
+                connection.phase = .webSocket(.time, reads: true)
+                return
+            case .receive:
+                connection.phase = .webSocket(.none, reads: true)
+                return
+            case .stall:
+                connection.phase = .webSocket(.stall, reads: false)
+                return
+            case .close: return closeGracefully(connection)
+            case .reset:
+                connection.phase = .resetting
+                connection.resetDeadline = .monotonicNow() + Self.lingerTime
+                return resetWhenReceived(connection)
+            }
+        }
+    }
+}

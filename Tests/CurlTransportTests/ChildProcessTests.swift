@@ -1,0 +1,30 @@
+import Dispatch
+import Glibc
+import Platform
+import Testing
+
+/// What starts the programs of the tests.
+@Suite(.needs("sh"), .timeLimit(.minutes(1)))
+struct ChildProcessTests {
+    /// The threads that run tasks end when they are idle.
+    @Test func programOutlivesTheThreadThatAskedForIt() async throws {
+        let child = Box<ChildProcess?>(nil)
+        let mayEnd = DispatchSemaphore(value: 0)
+        let thread = try #require(
+            BackgroundThread.make("short") {
+                child.change {
+                    $0 = try? ChildProcess("sh", ["-c", "trap 'echo on' USR1; echo up; while :; do sleep 0.05; done"])
+                }
+                mayEnd.wait()
+            })
+        try await eventually("the program") { child.value != nil }
+        let program = try #require(child.value)
+        try await program.awaitOutput("its start") { $0.contains("up") ? () : nil }
+        mayEnd.signal()
+        pthread_join(thread, nil)
+        program.send(SIGUSR1)
+        try await program.awaitOutput("a sign of life") { $0.contains("on") ? () : nil }
+        program.killAndWait()
+        #expect(program.hasEnded)
+    }
+}

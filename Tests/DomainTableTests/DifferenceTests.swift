@@ -1,0 +1,79 @@
+import Testing
+
+@testable import DomainTableFormat
+
+/// What one table changes in another.
+@Suite struct DifferenceTests {
+    private func difference(_ old: String, _ new: String) -> TableDifference {
+        TableDifference(from: Array(old.utf8), to: Array(new.utf8))
+    }
+
+    @Test func layoutCommentsAndSpellingsDoNotCount() {
+        let difference = difference(
+            """
+            { defaults: { timeout: "60s" }, domains: { a: { baseURL: "http://h", retries: 2 }, b: { baseURL: "http://i" } } }
+            """,
+            """
+            // another layout
+            { "domains": { "b": { "baseURL": 'http://i' }, a: { retries: 0x2, baseURL: "http://h", }, },
+              defaults: { timeout: "1m", }, }
+            """)
+        #expect(difference.isEmpty)
+    }
+
+    @Test func rowsAreAddedRemovedAndChanged() throws {
+        let difference = difference(
+            "{ domains: { a: { baseURL: 'http://h', headers: { X: '1', Y: '2' } }, c: { baseURL: 'http://c' } } }",
+            "{ domains: { b: { baseURL: 'http://b' }, a: { baseURL: 'http://h', headers: { X: '3' }, timeout: '5s' } } }"
+        )
+        #expect(difference.rows.map(\.name) == ["b", "a", "c"])
+        #expect(difference.rows.map(\.change) == [.added, .changed, .removed])
+        #expect(
+            difference.rows[1].values == [
+                .init(path: ["headers", "X"], old: "\"1\"", new: "\"3\""),
+                .init(path: ["timeout"], old: nil, new: "\"5s\""),
+                .init(path: ["headers", "Y"], old: "\"2\"", new: nil),
+            ])
+        #expect(difference.count(.added) == 1 && difference.count(.changed) == 1)
+    }
+
+    @Test func textAndNumberAreNotTheSame() {
+        let difference = difference("{ servers: { s: { ttl: '5' } } }", "{ servers: { s: { ttl: 5 } } }")
+        #expect(difference.rows.first?.values == [.init(path: ["ttl"], old: "\"5\"", new: "5")])
+    }
+
+    @Test func passwordsOfURLsAreHidden() {
+        let difference = difference(
+            "{ domains: { a: { mirrors: ['http://u:one@h'] } } }", "{ domains: { a: { mirrors: ['http://u:two@h'] } } }"
+        )
+        let value = difference.rows.first?.values.first
+        #expect(value?.old == "[\"http://u:•••@h\"]" && value?.new == value?.old)
+    }
+
+    @Test func brokenTextCountsAsEmpty() {
+        #expect(difference("{", "[]").isEmpty)
+        #expect(difference("{", "{ domains: { a: {} } }").count(.added) == 1)
+    }
+
+    // MARK: Files that rows name
+
+    private let naming = """
+        { domains: { a: { baseURL: "https://h", tls: { caFile: "ca.pem" } }, b: { baseURL: "https://i",
+          tls: { caFile: "/etc/ca.pem" } }, c: { baseURL: "https://j", simulate: { directory: "../x" } } } }
+        """
+
+    @Test func tableFromElsewhereNamesNoFile() {
+        let reading = DomainTableFile.read(Array(naming.utf8), name: "t", files: .none)
+        #expect(reading.errors.count == 3)
+        #expect(
+            reading.errors.first?.summary
+                == "t:1:56: error: \"caFile\" names the file \"ca.pem\", which a table from elsewhere may not; leave it out, or "
+                + "name the folder of such files in the program: DomainTable(from: …, files:)")
+        #expect(DomainTableFile.read(Array(naming.utf8), name: "t").errors.isEmpty)
+    }
+
+    @Test func filesBelowAFolderStayThere() {
+        let reading = DomainTableFile.read(Array(naming.utf8), name: "t", files: .below)
+        #expect(reading.errors.map(\.found) == ["\"/etc/ca.pem\"", "\"../x\""])
+    }
+}

@@ -1,0 +1,1 @@
+../../CurlTransportTests/Support/Within.swift

@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Uses the inspector's page in a headless Chromium as a person would, and fails when something is wrong.
+
+  inspector_page.py SCENARIO ADDRESS [ARGUMENT…]     LATInspectTests start it; the last line is a JSON value for the test
+  inspector_page.py pictures ADDRESS FOLDER          screenshots in light and dark, wide and narrow
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+sys.dont_write_bytecode = True
+from chromium import Browser, Failure
+
+SHOWN = "document.querySelector('#sums').innerText"
+
+
+def expect(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def load(page, address, count=None):
+    # An address that differs in its fragment only is not loaded again.
+    page.open("about:blank")
+    page.open(address)
+    page.wait("!!document.querySelector('#sums')")
+    page.wait("document.querySelectorAll('.row:not([hidden])').length > 0")
+    if count:
+        page.wait(f"{SHOWN}.startsWith({json.dumps(f'{count:,} calls')})")
+    expect(page.run("location.hash") == "", "the key is still in the address")
+
+
+def write_filter(page, text):
+    page.key("/")
+    page.wait("document.activeElement.id === 'filter'")
+    page.run("document.querySelector('#filter').select()")
+    page.key("Backspace", "")
+    page.type(text)
+
+
+def first(page):
+    """Goes from the filter to the first call that is shown."""
+    page.key("Enter")
+    page.key("Home")
+    page.wait("!!document.querySelector('.row[aria-selected=true]')")
+
+
+def tab(page, name):
+    number = ["Overview", "Headers", "Request", "Response", "Timing"].index(name) + 1
+    page.key(str(number))
+    page.wait(f"(document.querySelector('#pane').dataset.shown || '').endsWith({json.dumps(name)})")
+    return page.run("document.querySelector('#pane').innerText")
+
+
+def clipboard(page, origin, action):
+    page.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"], origin=origin)
+    page.run("navigator.clipboard.writeText('')")
+    action()
+    page.wait("document.querySelector('#toast').classList.contains('on')")
+    return page.wait("navigator.clipboard.readText()")
+
+
+def check_silence(page, address):
+    """Nothing in the console, and no request to anywhere else."""
+    for _ in range(20):
+        if page.read(0.02) is None:
+            break
+    # The browser asks for an icon by itself where it gets a plain text, at any time.
+    problems = [problem for problem in page.problems if "/favicon.ico" not in problem]
+    expect(not problems, f"the console says: {problems}")
+    own = urlsplit(address)
+    foreign = [url for url in page.addresses
+               if not url.endswith("/favicon.ico") and not url.startswith((f"http://{own.netloc}/", "blob:", "about:", "data:"))]
+    expect(not foreign, f"the page asked for {foreign}")
+
+
+def origin(address):
+    return f"http://{urlsplit(address).netloc}"
+
+
+# MARK: Scenarios
+
+def many(page, address, count):
+    """Thousands of calls: filter, open, copy, keys, dark mode. Gives the curl command of a call."""
+    count = int(count)
+    load(page, address, count)
+    rows = page.run("document.querySelectorAll('.row').length")
+    expect(rows < 150, f"{rows} rows exist for {count} calls, and not only those that are seen")
+    page.run("window.longest = 0; new PerformanceObserver(list => { for (const task of list.getEntries()) "
+             "window.longest = Math.max(window.longest, task.duration) }).observe({ type: 'longtask' })")
+    page.run("document.querySelector('.grid').scrollTop = 20000")
+    page.wait("[...document.querySelectorAll('.row:not([hidden])')].some(row => Math.abs(parseInt(row.style.top) - 20000) < 60)")
+
+    write_filter(page, "status-code:404")
+    page.wait(f"{SHOWN}.includes(' of ')")
+    # Rows are drawn in the frame after the count.
+    page.wait("(cells => cells.length && cells.every(cell => cell.innerText === '404'))"
+              "([...document.querySelectorAll('.row:not([hidden]) .st')])")
+    write_filter(page, "-status-code:2xx -status-code:4xx")
+    page.wait(f"!{SHOWN}.startsWith('0')")
+    write_filter(page, "is:nothing")
+    page.wait("document.querySelector('#hint').innerText.startsWith('is: takes')")
+    write_filter(page, "method:POST")
+    page.wait(f"{SHOWN}.includes(' of ')")
+    first(page)
+    expect("Request headers" in tab(page, "Headers"), "no headers are shown")
+    expect("ada" in tab(page, "Request"), "the request's body is not shown")
+    tab(page, "Response")
+    tab(page, "Timing")
+    texts = {}
+    for key, name in (("y", "curl"), ("s", "swift"), ("n", "entity"), ("h", "httpie")):
+        texts[name] = clipboard(page, origin(address), lambda: page.key(key))
+    page.key("Escape")
+    page.wait("document.querySelector('#side').hidden")
+
+    before = page.run("getComputedStyle(document.body).backgroundColor")
+    page.key("d")
+    after = page.run("getComputedStyle(document.body).backgroundColor")
+    expect(before != after, "the key d changes no colour")
+    page.key("d")
+    page.key("?")
+    page.wait("document.querySelector('#help').open")
+    page.key("Escape")
+    page.wait("!document.querySelector('#help').open")
+    write_filter(page, "")
+    page.key("Escape")
+    page.key("End")
+    page.key("k")
+    page.key("k")
+    expect(page.run("document.querySelector('[role=grid]').getAttribute('aria-activedescendant')"), "no row is active")
+    page.key("t")
+    page.wait("document.querySelectorAll('.totals tbody tr').length > 1")
+    page.key("t")
+    nameless = page.run("[...document.querySelectorAll('button, input, select')].filter(element => !element.hidden && "
+                        "!(element.getAttribute('aria-label') || element.innerText.trim())).map(element => element.outerHTML)")
+    expect(not nameless, f"a screen reader has no name for {nameless}")
+    return {"texts": texts, "longest": page.run("window.longest"), "rows": rows}
+
+
+def hostile(page, address, count):
+    """Every part of every call is looked at; nothing of them may run."""
+    load(page, address, int(count))
+    page.key("Home")
+    for _ in range(int(count)):
+        for name in ("Overview", "Headers", "Request", "Response", "Timing"):
+            tab(page, name)
+            for view in page.run("[...document.querySelectorAll('#pane .seg button')].map(button => button.innerText)") or []:
+                page.run(f"[...document.querySelectorAll('#pane .seg button')].find(button => button.innerText === {json.dumps(view)}).click()")
+        page.key("ArrowDown")
+        page.run("document.querySelector('.grid').focus()")
+    seen = page.run("document.documentElement.innerHTML.includes('&lt;/script&gt;')")
+    expect(page.run("window.ran === undefined"), "a script of a call ran")
+    expect(page.run("document.querySelectorAll('script:not([src]), iframe, object, embed').length") == 0, "foreign elements came in")
+    return {"seen": seen}
+
+
+def views(page, address, trigger):
+    """Pause, clear, pin, compare. `trigger` is an address that makes one call more when it is asked for."""
+    load(page, address)
+    import urllib.request
+    ask = lambda: urllib.request.urlopen(trigger).read()
+    total = lambda: int(page.run(SHOWN).split(" ")[0].replace(",", ""))
+    start = total()
+    page.key(" ")
+    page.wait("document.querySelector('#live').dataset.state === 'paused'")
+    ask()
+    page.wait("!document.querySelector('#live').innerText.startsWith('paused, 0')")
+    expect(total() == start, "a paused page shows new calls")
+    page.key(" ")
+    page.wait(f"{SHOWN}.startsWith('{start + 1} ')")
+
+    page.key("Home")
+    page.key("p")
+    page.wait("!!document.querySelector('.row:not([hidden]) .no svg')")
+    page.key("x")
+    page.wait(f"{SHOWN}.startsWith('1 ')")
+    ask()
+    ask()
+    page.wait(f"{SHOWN}.startsWith('3 ')")
+    # What was cleared does not come back with a new page; what is kept by the program is loaded anew.
+    page.key("Home")
+    page.key("c")
+    page.key("ArrowDown")
+    page.key("c")
+    page.wait("!!document.querySelector('#comparison')")
+    text = page.run("document.querySelector('#comparison').innerText")
+    expect("Number 1" in text and "URL" in text, f"the comparison says {text[:200]}")
+    expect(page.run("document.querySelectorAll('#comparison tr.dif').length") > 0, "no difference is marked")
+    page.key("Escape")
+    page.wait("document.querySelector('#side').hidden")
+    return {"start": start}
+
+
+def export(page, address, count, folder):
+    """Saves a HAR file and opens it again."""
+    load(page, address, int(count))
+    page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=folder, eventsEnabled=False)
+    page.key("e")
+    end = time.monotonic() + 60
+    while not (files := list(Path(folder).glob("*.har"))):
+        expect(time.monotonic() < end, f"no file was saved: {page.run('document.querySelector(`#toast`).innerText')}")
+        page.read(0.05)
+    page.key("x")
+    page.wait(f"{SHOWN}.startsWith('0 ')")
+    node = page.call("DOM.querySelector", nodeId=page.call("DOM.getDocument")["root"]["nodeId"], selector="#file")["nodeId"]
+    page.call("DOM.setFileInputFiles", nodeId=node, files=[str(files[0])])
+    page.wait(f"{SHOWN}.startsWith('{int(count):,} calls')")
+    page.key("Home")
+    text = tab(page, "Headers")
+    body = tab(page, "Response")
+    return {"file": str(files[0]), "headers": text, "body": body}
+
+
+def file(page, address, count):
+    """The page of a HAR file."""
+    load(page, address, int(count))
+    page.key("Home")
+    return {"headers": tab(page, "Headers"), "body": tab(page, "Response"),
+            "curl": clipboard(page, origin(address), lambda: page.key("y"))}
+
+
+def locked(page, address):
+    """Without the key nothing is shown; under another name nothing is answered."""
+    page.open(address.split("#")[0])
+    page.wait("document.querySelector('#live')?.dataset.state === 'refused'")
+    text = page.run("document.querySelector('#hint').innerText")
+    page.problems = [problem for problem in page.problems if "401" not in problem]
+    check_silence(page, address)
+    page.open(address.replace("127.0.0.1", "rebound.test"))
+    page.wait("document.body.innerText.includes('names another server')")
+    page.problems, page.addresses = [], []
+    return {"hint": text}
+
+
+def pictures(page, address, folder):
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def take(name, size=(1440, 900), act=None):
+        for scheme in ("light", "dark"):
+            page.resize(*size)
+            page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+            load(page, address)
+            if act:
+                act()
+            page.run("document.querySelector('#toast').classList.remove('on')")
+            page.run("new Promise(done => setTimeout(done, 400))")
+            page.picture(folder / f"{name}-{scheme}.png")
+
+    def opened(words, name):
+        def act():
+            write_filter(page, words)
+            first(page)
+            tab(page, name)
+        return act
+
+    take("list")
+    take("overview", act=opened("is:retried", "Overview"))
+    take("headers", act=opened("method:POST", "Headers"))
+    take("body", act=opened("mime-type:json status-code:200", "Response"))
+    take("timing", act=opened("is:retried", "Timing"))
+    take("totals", act=lambda: page.key("t"))
+    take("keys", act=lambda: page.key("?"))
+    take("narrow", (420, 800))
+    take("narrow-headers", (420, 800), opened("method:GET", "Headers"))
+    return {"folder": str(folder)}
+
+
+SCENARIOS = {each.__name__: each for each in (many, hostile, views, export, file, locked, pictures)}
+
+
+def main():
+    if len(sys.argv) < 3 or sys.argv[1] not in SCENARIOS:
+        sys.exit(__doc__.strip())
+    name, address, *rest = sys.argv[1:]
+    try:
+        with Browser() as page:
+            result = SCENARIOS[name](page, address, *rest)
+            check_silence(page, address)
+    except Failure as failure:
+        print(f"{name}: {failure}")
+        sys.exit(1)
+    print(json.dumps(result))
+
+
+main()
