@@ -2,6 +2,7 @@ import FoundationEssentials
 import LATFleet
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 extension Trait where Self == ConditionTrait {
