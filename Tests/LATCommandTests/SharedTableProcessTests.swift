@@ -267,18 +267,6 @@ extension RedisServer {
         #expect(changed.exitCode == 3 && changed.out.isEmpty && changed.err.contains("does not fit the public key"))
     }
 
-    @Test(.enabled(if: !Fleet.isAvailable, "needs a build without the trait Fleet"))
-    func buildWithoutRedisSaysHowToGetOne() async throws {
-        for words in [["fleet", "status"], ["domains", "pull"], ["domains", "list"]] {
-            let result = try await LatProcess.run(words + ["--fleet", "redis://127.0.0.1"])
-            #expect(result.exitCode == 2)
-            #expect(
-                result.err
-                    == "lat: this lat was built without Redis; build it with swift build --traits Fleet --product lat\n"
-            )
-        }
-    }
-
     @Test(arguments: [
         (["domains", "push"], "no Redis is named; write --fleet redis://HOST:PORT, or set LAT_FLEET_URL"),
         (["fleet"], "the action is missing; write lat fleet status"),

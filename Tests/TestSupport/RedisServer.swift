@@ -17,16 +17,25 @@ package final class RedisServer: Sendable {
     private let reserved: ReservedPort?
     package let place: Place
     private let options: [String]
+    private let launcher: [String]
     private let process: Box<ChildProcess>
 
     /// - Parameter isAwaited: Whether the server must accept commands before this returns.
-    package init(_ place: Place = .socket, _ options: [String] = [], isAwaited: Bool = true) async throws {
+    package convenience init(_ place: Place = .socket, _ options: [String] = [], isAwaited: Bool = true) async throws {
+        try self.init(starting: place, options)
+        if isAwaited { try await awaitReady() }
+    }
+
+    /// Starts a server without waiting for it.
+    ///
+    /// - Parameter launcher: The program that runs it, with arguments.
+    package init(starting place: Place, _ options: [String] = [], launcher: [String] = []) throws {
         directory = try TemporaryDirectory()
         self.place = place
         self.options = options
+        self.launcher = launcher
         if case .socket = place { reserved = nil } else { reserved = try ReservedPort() }
-        process = Box(try Self.start(place, reserved?.port, directory, options))
-        if isAwaited { try await awaitReady() }
+        process = Box(try Self.start(place, reserved?.port, directory, options, launcher))
     }
 
     package var port: Int { reserved?.port ?? 0 }
@@ -37,7 +46,7 @@ package final class RedisServer: Sendable {
     package var log: String { process.value.output }
 
     private static func start(
-        _ place: Place, _ port: Int?, _ directory: TemporaryDirectory, _ options: [String]
+        _ place: Place, _ port: Int?, _ directory: TemporaryDirectory, _ options: [String], _ launcher: [String]
     ) throws -> ChildProcess {
         var words = ["--dir", directory.path, "--save", "", "--appendonly", "no", "--requirepass", password]
         words += ["--bind", "127.0.0.1", "--daemonize", "no", "--enable-debug-command", "yes"]
@@ -53,10 +62,11 @@ package final class RedisServer: Sendable {
             words += ["--tls-key-file", certificates.path("\(certificate).key")]
             if !options.contains("--tls-auth-clients") { words += ["--tls-auth-clients", "no"] }
         }
-        return try ChildProcess("redis-server", words + options)
+        let command = launcher + ["redis-server"] + words + options
+        return try ChildProcess(command[0], Array(command.dropFirst()))
     }
 
-    private func awaitReady() async throws {
+    func awaitReady() async throws {
         try await process.value.awaitOutput("a server") { output in
             output.contains("eady to accept connections") ? () : nil
         }
@@ -73,7 +83,7 @@ package final class RedisServer: Sendable {
 
     /// Starts it again after ``kill()``, with nothing in it unless it was saved.
     package func startAgain(_ more: [String] = [], isAwaited: Bool = true) async throws {
-        let next = try Self.start(place, reserved?.port, directory, options + more)
+        let next = try Self.start(place, reserved?.port, directory, options + more, launcher)
         process.change { $0 = next }
         if isAwaited { try await awaitReady() }
     }

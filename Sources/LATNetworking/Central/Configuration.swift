@@ -25,7 +25,7 @@ extension CentralRequestManager {
         /// `nil`: calls use absolute URLs. ``CentralRequestManager/baseURL`` changes it later.
         public var baseURL: String?
         /// The table in which entities look up their domains and servers. Default `nil`. A table that was read from a
-        /// file follows that file: a change applies from the next request on.
+        /// file, or from a ``DomainTable/Source`` such as a URL, follows it: a change applies from the next request on.
         public var domains: DomainTable?
         /// Called when a change of the table's file was adopted, or rejected as invalid. Default `nil`: a rejected
         /// change is reported on standard error.
@@ -124,8 +124,13 @@ extension CentralRequestManager {
         public var accessories: [any RequestAccessory] = []
         /// How the cache is used. Default ``CachePolicy/networkOnly``.
         public var cachePolicy = CachePolicy.networkOnly
-        /// Whether the cache is private or shared, for ``CachePolicy/http``. Default `private`.
-        public var cacheMode = CacheMode.private
+        /// Whether the cache is private or shared, for ``CachePolicy/http``. Default `private`; `shared` in a fleet that shares
+        /// its answers.
+        public var cacheMode: CacheMode {
+            get { chosenCacheMode ?? companion?.cacheMode ?? .private }
+            set { chosenCacheMode = newValue }
+        }
+        private var chosenCacheMode: CacheMode?
         /// The store of the responses. Default `nil`: a store of the SDK according to ``cacheStorage`` and
         /// ``cacheDirectory``, created when a request first needs it.
         public var cacheStore: (any CacheStore)?
@@ -185,6 +190,9 @@ package protocol ManagerCompanion: Sendable {
 
     /// The store of responses whose uppermost tiers are those of the manager; `nil` when there are no others.
     func store(above local: any CacheStore) throws -> (any CacheStore)?
+
+    /// The mode of the cache where the app has chosen none; `nil` for that of a manager alone.
+    var cacheMode: CacheMode? { get }
 
     /// The limits that a manager keeps together with others; asked once for each manager.
     func sharedLimits() -> (any SharedLimits)?
