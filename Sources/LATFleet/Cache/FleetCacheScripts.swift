@@ -1,10 +1,10 @@
-/// The scripts of the cache tier. Each is one step of Redis: nobody sees half of it.
+/// The scripts of the cache tier. Redis runs each as one step.
 ///
 /// The head of an entry is words: format, version (two), begin of the fetch by Redis' clock, time of the origin in milliseconds, end in milliseconds, ID of the
 /// body, its chunks, its bytes, the generation of everything and the number of removals then, and a digest and a
 /// generation for each tag, URL, server, domain and partition. An entry counts only while all its generations are those of now; a
-/// generation that was evicted is another one. Which generations an entry has is known only from its head, so that these keys are no
-/// `KEYS` of the look-up.
+/// generation that was evicted gets another value. Which generations an entry has is known only from its head, so these keys are not in
+/// the `KEYS` of the look-up.
 enum FleetCacheScripts {
     private static let common = """
         local function words(head)
@@ -72,7 +72,7 @@ enum FleetCacheScripts {
 
         """
 
-    /// Removes everything if the server was restarted since, because it may have lost the newest of it.
+    /// Removes everything if the server was restarted since the last check, because it may have lost the newest changes.
     /// KEYS: rules. ARGV: random, life of generations.
     static let check = RedisScript(
         "the cache's check for a restart",
@@ -249,7 +249,7 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// Adds a removal that no generation covers. So many of them are kept; then everything is removed instead.
+    /// Adds a removal that no generation covers. At most 256 are kept; the next one removes everything instead.
     /// KEYS: rules. ARGV: removal, channel, message.
     static let removeByRule = RedisScript(
         "the cache's removal by prefix",
@@ -267,7 +267,7 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// Drops a variant, and tells so if it was there. KEYS: entry. ARGV: channel, message, variant.
+    /// Drops a variant, and announces it if it was there. KEYS: entry. ARGV: channel, message, variant.
     static let drop = RedisScript(
         "the cache's drop",
         common + """
