@@ -17,8 +17,8 @@ const spread = (timings, start, about) => {
 // Throws an Error with a sentence for the reader. Entries of our own that belong to one call become one call.
 export function callsOf(text) {
   let har;
-  try { har = JSON.parse(text); } catch (error) { throw new Error(`This is no JSON: ${error.message}`); }
-  if (!Array.isArray(har?.log?.entries)) throw new Error('This JSON is no HAR file: it has no list log.entries.');
+  try { har = JSON.parse(text); } catch (error) { throw new Error(`This is not JSON: ${error.message}`); }
+  if (!Array.isArray(har?.log?.entries)) throw new Error('This JSON is not a HAR file: it has no list log.entries.');
   const groups = new Map();
   har.log.entries.forEach((entry, index) => {
     if (!entry || typeof entry !== 'object') return;
