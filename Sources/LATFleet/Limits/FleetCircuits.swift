@@ -36,7 +36,7 @@ final class FleetCircuits: Sendable {
         probes = fleet.counters.counter("circuits.probes")
     }
 
-    func hear(_ receive: @escaping @Sendable (String, CircuitNews) -> Void) {
+    func observe(_ receive: @escaping @Sendable (String, CircuitNews) -> Void) {
         let subscription = fleet.redis.subscribe(channel) { [weak self] message in
             switch message {
             case .subscribed: Task { [weak self] in await self?.readOpen() }

@@ -90,7 +90,9 @@ final class FleetLimits: SharedLimits {
 
     // MARK: Circuits
 
-    func hear(_ receive: @escaping @Sendable (_ circuit: String, CircuitNews) -> Void) { circuits?.hear(receive) }
+    func observeCircuits(_ receive: @escaping @Sendable (_ circuit: String, CircuitNews) -> Void) {
+        circuits?.observe(receive)
+    }
 
     func circuitOpened(_ circuit: String, for pause: Duration) { circuits?.opened(circuit, for: pause) }
 

@@ -24,7 +24,7 @@ final class CassetteFile: ProcessExitObserver, Sendable {
         // The mode `all` does not read the file, so a damaged one can be recorded again.
         let entries = mode == .all ? nil : try Self.read(path)
         state = Mutex(State(tape: CassetteTape(entries, mode: mode, matching: matching)))
-        ProcessEnd.tell(self)
+        ProcessEnd.register(self)
     }
 
     deinit { saveOrWarn() }
