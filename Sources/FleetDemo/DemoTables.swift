@@ -15,13 +15,13 @@ enum DemoTables {
     static let ratePerSecond = 100
     static let burst = 10
 
-    /// - Parameter version: Where the row `price` leads.
+    /// - Parameter version: The path to which the row `price` leads.
     static func text(_ origin: String, version: String) -> String {
         """
         {
           domains: {
             shop: { baseURL: "\(origin)/\(version)" },
-            // Of all processes together.
+            // The limits hold for all processes together.
             slow: { baseURL: "\(origin)", limits: { rate: { perSecond: \(ratePerSecond), burst: \(burst) } } },
             wide: { baseURL: "\(origin)", limits: { rate: { perSecond: 100000, burst: 1000 }, maxConcurrentRequests: 24 },
                     circuit: { failures: 5, pause: "1s" } },

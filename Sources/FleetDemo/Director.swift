@@ -5,7 +5,7 @@ import LATFleet
 import LATNetworking
 import Synchronization
 
-/// Starts everything, leads through the phases, and says what came out.
+/// Starts everything, runs the phases, and prints their results.
 final class Director: Sendable {
     private let origin: Origin
     private let stage = Stage()

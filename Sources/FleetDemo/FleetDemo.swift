@@ -6,7 +6,7 @@ import LATTesting
 
 /// `scripts/demo-fleet`: four processes, one Redis, and an origin that counts.
 ///
-/// This process is the origin, and tells the others what to do next. They are this same program, called with other arguments.
+/// This process is the origin, and sends the others their next phase. They run the same program with other arguments.
 @main
 struct FleetDemo {
     static let processCount = 4
@@ -48,7 +48,7 @@ enum Phase: Int, CaseIterable {
     case end
 }
 
-/// What a process tells of a phase.
+/// What a process reports about a phase.
 struct PhaseReport: Codable, Sendable {
     var worker = 0
     var requests = 0

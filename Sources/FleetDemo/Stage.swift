@@ -46,7 +46,7 @@ final class Stage: Sendable {
         }
     }
 
-    /// - Returns: whether every step ended as promised.
+    /// - Returns: whether every step had the promised outcome.
     func close(after time: Duration) -> Bool {
         let (steps, good) = counts.withLock { $0 }
         let text = "\(good) of \(steps) promises kept, in \(Self.seconds(Double(time / .milliseconds(1)) / 1_000))"

@@ -43,7 +43,7 @@ struct Worker: Sendable {
         settings.lookUpBudget = .milliseconds(500)
         settings.writeBudget = .milliseconds(500)
         settings.maxReconnectPause = .seconds(1)
-        // That the Redis is lost is a part of the demo.
+        // The loss of the Redis is a part of the demo, so its warnings are not printed.
         settings.warningHandler = { _ in }
         fleet = try Fleet(settings)
         try await fleet.connect(within: .seconds(20))
@@ -123,7 +123,7 @@ struct Worker: Sendable {
         }
     }
 
-    /// Calls a row of the table until it leads to where the edited table says.
+    /// Calls a row of the table until the edited table applies.
     private func untilEdited() async -> PhaseReport {
         let seen = Mutex(0.0)
         var report = await all(1) { tally in
@@ -140,7 +140,7 @@ struct Worker: Sendable {
         return report
     }
 
-    /// Calls everything that the fleet has a part in, until the demo goes on.
+    /// Uses cache, token and limits until the next phase begins.
     private func untilNextPhase() async -> PhaseReport {
         await all(8) { tally in
             var number = 0

@@ -67,10 +67,10 @@ public final class Fleet: Sendable {
     /// Closes the connections. What uses the fleet goes on without it. Calling it is optional.
     public func shutdown() async { await transport.shutdown() }
 
-    /// Tells an operator something that a part found out, each thing once.
+    /// Reports a problem to the operator. The caller reports each problem once.
     package func warn(_ error: FleetError) {
         guard let handler = configuration.warningHandler else { return configuration.engine.warn("fleet: \(error)") }
-        // The app's code must not keep the caller.
+        // The app's code must not block the caller.
         Task.detached { handler(error) }
     }
 

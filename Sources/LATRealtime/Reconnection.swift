@@ -6,7 +6,7 @@
 /// ```
 ///
 /// Each wait is random between zero and an upper bound that doubles with each connection that fails, so that clients that
-/// were cut off together do not come back together.
+/// were cut off together do not reconnect together.
 public struct Reconnection: Sendable, Hashable {
     /// The upper bound of the first wait. A server's `retry` field replaces it. Default 1 s.
     public var firstWait: Duration
@@ -46,7 +46,7 @@ struct ReconnectionPlan: Equatable {
         case lost(after: Duration, hadEvents: Bool)
         /// No connection could be made.
         case failed
-        /// The server refused it, and asked for a wait when it said one.
+        /// The server refused it, and may have asked for a wait.
         case refused(status: Int, retryAfter: Duration?)
     }
 

@@ -1,6 +1,6 @@
 package import Glibc
 
-/// Writes files so that they exist whole or not at all.
+/// Writes files atomically: readers find the old content or the new one, never a part.
 package enum AtomicFile {
     /// Writes a temporary file (the path with the suffix `.new`), synchronizes it and renames it to the path. If the path
     /// is a symbolic link, the target of the link is replaced.

@@ -21,7 +21,7 @@ package enum ProcessEnd {
     }()
 
     /// Registers an object, which is not retained.
-    package static func tell(_ object: any ProcessExitObserver) {
+    package static func register(_ object: any ProcessExitObserver) {
         _ = process
         references.withLock { references in
             references.removeAll { $0.object == nil }

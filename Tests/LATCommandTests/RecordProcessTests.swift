@@ -57,7 +57,7 @@ import Testing
     @Test func mistakesAreSaid() async throws {
         #expect(try await record([]).err.contains("no file is given"))
         #expect(try await record(["a.yaml"]).err.contains("no program is given"))
-        #expect(try await record(["a.yaml", "--mode", "some", "--", "true"]).err.contains("is no mode"))
+        #expect(try await record(["a.yaml", "--mode", "some", "--", "true"]).err.contains("is not a mode"))
         let missing = try await record(["a.yaml", "--", "no-such-program-here"])
         #expect(missing.exitCode == 2 && missing.err.contains("there is no such program"))
         let silent = try await record(["a.yaml", "--", "sh", "-c", "exit 7"])

@@ -104,7 +104,7 @@ extension RedisServer {
         let result = try await lat("domains", "push", "--expect", "0", server: server)
         #expect(result.exitCode == 1)
         #expect(result.err.contains("revision 0 of unix://") && result.err.contains("but it is 1, pushed by "))
-        #expect(result.err.hasSuffix(" UTC; look at it with lat domains diff, then push again\n"))
+        #expect(result.err.hasSuffix(" UTC; compare it with lat domains diff, then push again\n"))
         #expect(try await lat("domains", "push", "--expect", "1", server: server).exitCode == 0)
         let low = try await lat("domains", "push", "--revision", "2", server: server)
         #expect(low.exitCode == 2 && low.err.contains("--revision 2 is not above revision 2"))

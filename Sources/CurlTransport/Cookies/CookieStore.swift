@@ -73,7 +73,7 @@ final class CookieStore: ProcessExitObserver {
                 state.table.set(cookie, now: now)
             }
         }
-        if file != nil { ProcessEnd.tell(self) }
+        if file != nil { ProcessEnd.register(self) }
     }
 
     // MARK: The engine's side

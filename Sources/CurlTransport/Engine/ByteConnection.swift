@@ -2,14 +2,14 @@ import CLibcurl
 package import HTTPCore
 import Platform
 
-/// Where a ``ByteConnection`` goes, with the checked settings of its transport.
+/// The destination of a ``ByteConnection``, with the checked settings of its transport.
 package struct ByteEndpoint: Sendable {
     let request: HTTPRequest
     let target: Target
     let plan: TransferPlan
 }
 
-/// What a ``ByteConnection`` tells its user, on the engine's thread. The user may call the connection meanwhile.
+/// Receives the events of a ``ByteConnection``, on the engine's thread. It may call the connection in them.
 package protocol ByteConnectionUser: AnyObject {
     /// The connection is established, TLS included.
     func connectionIsOpen(_ connection: ByteConnection)
@@ -29,7 +29,7 @@ package final class ByteConnection {
     unowned(unsafe) private let owner: ByteConnections
     private weak var user: (any ByteConnectionUser)?
     let transfer: Transfer
-    /// `nil` after the end. The engine frees what handles share, so none may outlive it.
+    /// `nil` after the end. The engine frees the data that handles share, so no handle may outlive it.
     private(set) var handle: EasyHandle?
     /// Whether a read that fills less than the buffer has taken everything. TLS may hold more.
     private let readsAreWhole: Bool
@@ -91,7 +91,7 @@ package final class ByteConnection {
         if !events.isDisjoint(with: [.readable, .gone]) { receive(buffer) }
     }
 
-    /// Reads what has arrived, but not for longer than other connections can wait.
+    /// Reads the bytes that have arrived, up to a limit so that other connections need not wait long.
     func receive(_ buffer: UnsafeMutableRawBufferPointer) {
         for _ in 0..<Self.readsPerTurn {
             guard state == .open, let handle else { return }
@@ -106,7 +106,7 @@ package final class ByteConnection {
             default: return fail(Self.lost(handle.errorText, code))
             }
         }
-        // TLS may hold decrypted bytes that epoll does not know of.
+        // TLS may hold decrypted bytes that epoll does not report.
         if state == .open { owner.readAgain(self) }
     }
 

@@ -36,7 +36,7 @@ package final class ByteConnections {
 
     /// Starts to connect.
     ///
-    /// - Throws: When libcurl refuses a setting or memory is short. All other failures are told to the user.
+    /// - Throws: When libcurl refuses a setting or memory is short. All other failures are reported to the user.
     package func open(
         _ endpoint: ByteEndpoint, user: any ByteConnectionUser
     ) throws(NetworkError) -> ByteConnection {
@@ -60,7 +60,7 @@ package final class ByteConnections {
         hasConnectEvents || !events.isEmpty || !withMore.isEmpty ? MonotonicTime(nanoseconds: 0) : multi.due
     }
 
-    /// Records an event. Returns `false` for a descriptor of somebody else.
+    /// Records an event. Returns `false` for a descriptor that is not one of these connections'.
     func noted(_ descriptor: CInt, _ bits: EventQueue.Events) -> Bool {
         if descriptor == multi.descriptor {
             hasConnectEvents = true

@@ -44,7 +44,7 @@ final class ServiceMulti {
         handle.transfer = nil
     }
 
-    /// Goes on with the connections, and tells which of them are done.
+    /// Continues the connections, and calls `finished` for those that are done.
     func turn(_ now: MonotonicTime, finished: (UnsafeMutableRawPointer, CURLcode) -> Void) {
         guard let multi, let events else { return }
         var left: CInt = 0
@@ -101,7 +101,7 @@ final class ServiceMulti {
         }
     }
 
-    /// Leaves the events of a socket to somebody else.
+    /// Stops watching a socket, whose events another object then handles.
     func stopWatching(_ socket: CInt) {
         watched.remove(socket)
         events?.forget(socket)

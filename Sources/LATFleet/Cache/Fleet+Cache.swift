@@ -6,7 +6,7 @@ public import ResponseCache
 ///
 /// ```swift
 /// var options = FleetCacheOptions()
-/// options.encryptionKey = key                 // Redis' operator then reads nothing
+/// options.encryptionKey = key                 // the operator of the Redis cannot read it
 /// let store = try fleet.cache(above: MemoryStore(), options)
 /// ```
 public struct FleetCacheOptions: Sendable {
@@ -14,7 +14,7 @@ public struct FleetCacheOptions: Sendable {
     public var bodyLimit: Int64 = 8 << 20
     /// How long Redis keeps an answer at most. Default 7 days.
     public var maxLifetime = Duration.seconds(7 * 86_400)
-    /// How long a process may fetch for the others at most. If it crashes, nobody waits longer for it. Default 10 s.
+    /// How long a process may fetch for the others at most, which is also how long a crash holds them up. Default 10 s.
     public var maxLease = Duration.seconds(10)
     /// How long a request waits for the answer that another process fetches, before it fetches it itself. A stale answer that may
     /// be used (`stale-while-revalidate`) is returned at once. Default 2 s.
@@ -22,8 +22,8 @@ public struct FleetCacheOptions: Sendable {
     /// How eagerly a fresh answer is fetched again before it expires, by one process at random (β of XFetch); 0 for never. Only
     /// `CachePolicy.http` does so. Default 1.
     public var earlyRefresh = 1.0
-    /// A key of 32 bytes that everything is sealed with (AES-256-GCM), under keys that are digests. Processes with another key
-    /// share nothing with those. Default `nil`: not sealed.
+    /// A key of 32 bytes that seals everything (AES-256-GCM); the keys in Redis are then digests. Processes with different keys
+    /// share nothing. Default `nil`: not sealed.
     public var encryptionKey: Data?
 
     /// Makes the default settings.
@@ -52,7 +52,7 @@ extension Fleet {
     /// configuration.cacheStore = try fleet.cache(above: MemoryStore())
     /// ```
     ///
-    /// Redis takes only answers that everybody may share: those that say `private` and those to requests with credentials stay in
+    /// Redis takes only answers that everybody may share: those marked `private` and those to requests with credentials stay in
     /// the local store, unless they belong to a partition. Each process, and each manager, needs a store of its own.
     ///
     /// - Parameters:

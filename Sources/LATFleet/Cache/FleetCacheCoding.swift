@@ -13,7 +13,7 @@ internal import ResponseCache
 /// PREFIX:c1:KEY:l:DIGEST              a lease
 /// ```
 ///
-/// `1` is the format and `KEY` tells the encryption key: releases and keys that do not understand each other share nothing.
+/// `1` is the format and `KEY` names the encryption key, so processes with different formats or keys share nothing.
 struct FleetCacheCoding: Sendable {
     static let format = "c1"
 
@@ -35,7 +35,7 @@ struct FleetCacheCoding: Sendable {
     // MARK: Names
 
     private func digest(_ name: String, _ text: String) -> String {
-        // A primary key is such a digest already.
+        // A primary key is a digest already.
         if !sealer.isSealing, name == "key", text.utf8.count == 64,
             text.utf8.allSatisfy({ (48...57).contains($0) || (97...102).contains($0) })
         {
@@ -124,7 +124,7 @@ struct FleetCacheCoding: Sendable {
     /// The bytes of a chunk before sealing.
     static let chunkByteCount = 256 << 10
 
-    /// A chunk of a body, sealed, or followed by a digest that names its place.
+    /// A chunk of a body, sealed, or followed by a digest that covers its place.
     func seal(_ chunk: Data, number: Int, isLast: Bool, id: String) throws -> Data {
         if let cipher = try sealer.bodyCipher(salt: Array(id.utf8)) {
             return Data(try cipher.seal(chunk, number: UInt64(number), isLast: isLast))
@@ -132,7 +132,7 @@ struct FleetCacheCoding: Sendable {
         return chunk + (try Self.digest(chunk, number, isLast, id))
     }
 
-    /// The bytes of a chunk; `nil` when it is damaged, or belongs elsewhere.
+    /// The bytes of a chunk; `nil` when it is damaged, or was stored for another place.
     func open(_ chunk: Data, number: Int, isLast: Bool, id: String) -> Data? {
         if sealer.isSealing {
             guard let cipher = try? sealer.bodyCipher(salt: Array(id.utf8)) else { return nil }
@@ -172,7 +172,7 @@ struct FleetCacheCoding: Sendable {
         }
     }
 
-    /// The message of another process; `nil` for one's own. Of what is not understood, everything may have changed.
+    /// The message of another process; `nil` for one of this process. A message that cannot be read counts as a change of everything.
     func message(_ bytes: Data, unlessFrom sender: [UInt8]) -> Message? {
         guard bytes.count > sender.count, let kind = bytes.first else { return .changed(.all) }
         if bytes.dropFirst().starts(with: sender) { return nil }

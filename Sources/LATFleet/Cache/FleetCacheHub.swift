@@ -3,13 +3,13 @@ internal import Platform
 internal import ResponseCache
 internal import Synchronization
 
-/// What a process hears of the others: changed entries, ended leases, and the removals by prefix and by time.
+/// What a process learns from the others: changed entries, ended leases, and the removals by prefix and by time.
 final class FleetCacheHub: Sendable {
     /// The removals that no generation covers, of one generation of everything.
     private struct Rules {
         var epoch = ""
         var rules: [Int: CacheSelection] = [:]
-        /// All up to this number are known.
+        /// All removals up to this number are known.
         var known = 0
     }
 
@@ -29,11 +29,11 @@ final class FleetCacheHub: Sendable {
     }
 
     /// Takes a message, on the engine's thread.
-    func hear(_ message: RedisMessage) {
+    func receive(_ message: RedisMessage) {
         switch message {
         case .interrupted: break
         case .subscribed:
-            // What was published until now may have been missed.
+            // Messages that were published before may have been missed.
             feeds.send(.all)
             endAllWaits()
         case .message(let value):
@@ -98,7 +98,7 @@ final class FleetCacheHub: Sendable {
             case "e": new.epoch = fields[index + 1].text ?? ""
             case "n": new.known = fields[index + 1].integer.map { Int($0) } ?? 0
             default:
-                // What cannot be read may select everything.
+                // A removal that cannot be read may select everything.
                 guard let number = Int(name) else { continue }
                 new.rules[number] = fields[index + 1].data.flatMap { coding.selection(Array($0)) } ?? .all
             }

@@ -1,13 +1,13 @@
-/// The scripts of the cache tier. Each is one step of Redis: nobody sees half of it.
+/// The scripts of the cache tier. Redis runs each as one step.
 ///
 /// The head of an entry is words: format, version (two), begin of the fetch by Redis' clock, time of the origin in milliseconds, end in milliseconds, ID of the
 /// body, its chunks, its bytes, the generation of everything and the number of removals then, the mark of the generations then,
 /// and a digest and a generation for each tag, URL, server, domain and partition. An entry counts only while all its generations are
-/// those of now; a generation that was evicted is another one. Which generations an entry has is known only from its head, so that
-/// these keys are no `KEYS` of the look-up.
+/// those of now; a generation that was evicted gets another value. Which generations an entry has is known only from its head, so
+/// these keys are not in the `KEYS` of the look-up.
 ///
-/// The mark is removed with any generation, and the next commit makes another one. So an entry with the mark of now has all of its
-/// generations, and is found without a script.
+/// A removal of any generation removes the mark too, and the next commit makes a new one. So an entry with the current mark has all
+/// of its generations, and is found without a script.
 enum FleetCacheScripts {
     private static let common = """
         local function words(head)
@@ -75,7 +75,7 @@ enum FleetCacheScripts {
 
         """
 
-    /// Removes everything if the server was restarted since, because it may have lost the newest of it.
+    /// Removes everything if the server was restarted since the last check, because it may have lost the newest changes.
     /// KEYS: rules. ARGV: random, life of generations.
     static let check = RedisScript(
         "the cache's check for a restart",
@@ -256,7 +256,7 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// Adds a removal that no generation covers. So many of them are kept; then everything is removed instead.
+    /// Adds a removal that no generation covers. At most 256 are kept; the next one removes everything instead.
     /// KEYS: rules. ARGV: removal, channel, message.
     static let removeByRule = RedisScript(
         "the cache's removal by prefix",
@@ -274,7 +274,7 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// Drops a variant, and tells so if it was there. KEYS: entry. ARGV: channel, message, variant.
+    /// Drops a variant, and announces it if it was there. KEYS: entry. ARGV: channel, message, variant.
     static let drop = RedisScript(
         "the cache's drop",
         common + """

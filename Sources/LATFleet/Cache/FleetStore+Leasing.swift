@@ -8,7 +8,7 @@ extension FleetStore {
 
     package var earlyRefreshFactor: Double { options.earlyRefresh }
 
-    /// How long nobody waits for an answer that cannot be stored, in milliseconds.
+    /// How long no process waits for an answer that turned out not to be storable, in milliseconds.
     private static let passLife: Int64 = 30_000
 
     package func lease(_ name: String, for duration: Duration) async throws -> CacheLease? {
@@ -36,7 +36,7 @@ extension FleetStore {
                 return .held
             }
             counts.waited.add()
-            // A holder that has crashed tells nobody of its end.
+            // A holder that has crashed announces no end.
             let isWhole = left < limit
             if try await hub.wait(waiter, within: min(limit, left)) || isWhole { return .ended }
             counts.lostLeases.add()
@@ -51,7 +51,7 @@ extension FleetStore {
         case unknown
     }
 
-    /// A lease that nobody else knows of, for when Redis fails or nobody needs to wait.
+    /// A lease of this process alone, for when Redis fails or nobody needs to wait.
     private static var free: CacheLease { CacheLease(number: 0) {} }
 
     private func ask(lease key: String, for duration: Duration) async -> Answer {

@@ -17,13 +17,13 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     let hub: FleetCacheHub
     let counts: FleetCacheCounts
     private let subscription: RedisSubscription
-    /// Redis' clock less that of this process, in microseconds.
+    /// Redis' clock minus that of this process, in microseconds.
     private let clock = Mutex<RemoteClock?>(nil)
     /// The entries in Redis that are older than what this process has, because it could not replace them.
     private let outdated = Mutex<Set<CacheKey>>([])
     /// The number of the connection on which the server was asked whether it was restarted.
     private let checkedConnection = Atomic(-1)
-    /// Until when nothing is asked, because Redis was just late: in nanoseconds.
+    /// The time before which nothing is asked, because Redis was just late; in nanoseconds.
     private let restUntil = Atomic<Int64>(0)
 
     init(_ fleet: Fleet, _ options: FleetCacheOptions, _ coding: FleetCacheCoding) {
@@ -33,12 +33,12 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
         let hub = FleetCacheHub(coding, fleet.counters)
         self.hub = hub
         counts = FleetCacheCounts(fleet.counters)
-        subscription = fleet.redis.subscribe(coding.channel) { hub.hear($0) }
+        subscription = fleet.redis.subscribe(coding.channel) { hub.receive($0) }
     }
 
     // MARK: Asking
 
-    /// The longest rest after a late answer. A request that makes several look-ups thus waits for one.
+    /// The longest pause after a late answer, so that a request with several look-ups waits for only one of them.
     private static let longestRest = Duration.milliseconds(100)
 
     /// Runs a script for a request; `nil` when Redis fails.
@@ -62,7 +62,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
         }
     }
 
-    /// Whether what the server has can be relied on: it was not restarted, or everything older is removed.
+    /// Whether the server's entries can be relied on: it was not restarted, or everything older is removed.
     private func isChecked() async -> Bool {
         let connection = fleet.redis.status.connectionCount
         if checkedConnection.load(ordering: .relaxed) == connection { return true }
@@ -198,7 +198,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
                 if let fields = fields?.array { hub.take(fields) }
                 answer = isRemoved()
             }
-            // What cannot be known counts as removed.
+            // An entry counts as removed when the removals cannot be read.
             if answer == false { left.append(item) }
         }
         return left
@@ -240,7 +240,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     /// Removes the entry that this process could not replace. Until that succeeds, it is not looked up.
     func drop(_ key: CacheKey) async {
         let isNew = outdated.withLock { $0.insert(key).inserted }
-        // What cannot be remembered any more is forgotten with everything else.
+        // When there are too many to remember, everything in Redis is removed.
         if isNew, outdated.withLock({ $0.count > Self.outdatedLimit }) { try? await dropAll() }
         if isNew { _ = await dropOutdated(key.primary) }
     }
@@ -342,7 +342,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
         }
     }
 
-    /// How long Redis keeps an entry, in milliseconds; 0 or less when it is of no use any more.
+    /// How long Redis keeps an entry, in milliseconds; 0 or less for one that is of no use any more.
     func life(of entry: CacheEntry) -> Int64 {
         let longest = options.maxLifetime.roundedUpMilliseconds
         guard let end = entry.retainUntil else { return longest }
@@ -358,9 +358,9 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     package func invalidations() -> CacheInvalidations { hub.feeds.begin() }
 }
 
-/// Redis' clock, as the answers to look-ups tell it.
+/// Redis' clock, estimated from the answers to look-ups.
 private struct RemoteClock {
-    /// Redis' time less the monotonic time, in microseconds. An answer that took long tells too little, so the largest counts; it
+    /// Redis' time minus the monotonic time, in microseconds. A slow answer gives too small a value, so the largest one counts; it
     /// shrinks by a thousandth of the time that passes, in case that clock was set back.
     private let offset: Int64
     private let time: MonotonicTime
@@ -369,7 +369,7 @@ private struct RemoteClock {
         let now = MonotonicTime.now
         let seen = remote - now.nanoseconds / 1_000
         let remembered = last.map { $0.offset - (now.nanoseconds - $0.time.nanoseconds) / 1_000_000 }
-        // Redis cannot have told a time after this process received it, nor before it asked.
+        // Redis read its clock after this process asked and before it received the answer.
         let latest = remote - start.nanoseconds / 1_000
         offset = min(max(seen, remembered ?? seen), latest)
         time = now

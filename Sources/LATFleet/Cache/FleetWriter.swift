@@ -4,7 +4,7 @@ internal import HTTPCore
 internal import ResponseCache
 internal import Synchronization
 
-/// Writes an entry to Redis: chunks first, which nobody finds, then everything else in one step.
+/// Writes an entry to Redis: first the chunks, which no look-up finds, then everything else in one step.
 final class FleetWriter: CacheWriter {
     private struct State {
         /// What is not written yet.
@@ -26,7 +26,7 @@ final class FleetWriter: CacheWriter {
     private let key: String
     private let state: Mutex<State>
 
-    /// A chunk lives so long until the commit, in milliseconds.
+    /// How long a chunk is kept before the commit, in milliseconds.
     private static let uncommittedLife: Int64 = 600_000
 
     init(_ store: FleetStore, _ entry: CacheEntry, _ replacing: CacheReplacement) {
@@ -41,12 +41,12 @@ final class FleetWriter: CacheWriter {
     }
 
     deinit {
-        // What was written of an entry that was dropped.
+        // Chunks of an entry that was dropped.
         let (count, isOver) = state.withLock { ($0.chunkCount, $0.isOver) }
         if !isOver { Self.remove(count, key, id, store) }
     }
 
-    /// Whether the processes of a fleet may share an entry (RFC 9111 §3). A partition is one user's on all of them.
+    /// Whether the processes of a fleet may share an entry (RFC 9111 §3). A partition belongs to the same user in all of them.
     static func isForMany(_ entry: CacheEntry) -> Bool {
         guard !entry.varyFields.contains(RequestIdentity.field) else { return false }
         guard entry.partition == nil else { return true }
@@ -65,7 +65,7 @@ final class FleetWriter: CacheWriter {
             }
             var chunks: [(Int, Data)] = []
             var data = data[...]
-            // Something stays, because the last chunk is known only at the commit.
+            // At least one byte stays, because the last chunk is known only at the commit.
             while state.rest.count + data.count > FleetCacheCoding.chunkByteCount {
                 let part = data.prefix(FleetCacheCoding.chunkByteCount - state.rest.count)
                 data = data.dropFirst(part.count)

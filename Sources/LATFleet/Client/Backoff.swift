@@ -34,7 +34,7 @@ struct Heartbeat {
         case nothing
         /// Send a `PING`.
         case ask
-        /// There was no answer.
+        /// The `PING` was not answered.
         case isDead
     }
 

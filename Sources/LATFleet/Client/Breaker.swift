@@ -2,11 +2,11 @@ internal import Platform
 
 /// Decides whether commands are sent to a server that fails: closed, open, half-open. A pure state machine.
 ///
-/// A request never tries the server for the others: while the breaker is open nothing is sent, and when its pause is over, one
+/// Requests never probe the server: while the breaker is open nothing is sent, and when its pause is over, one
 /// `PING` of the client decides.
 struct Breaker {
     enum State: Equatable {
-        /// Commands are sent; so many failed in a row.
+        /// Commands are sent; `failures` of them have failed in a row.
         case closed(failures: Int)
         /// Nothing is sent until this time.
         case open(until: MonotonicTime)

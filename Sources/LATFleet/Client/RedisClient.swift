@@ -155,7 +155,7 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
 
     // MARK: Messages
 
-    /// Hears what is published on a channel, until the returned value is released or cancelled.
+    /// Receives the messages of a channel, until the returned value is released or cancelled.
     ///
     /// - Parameter receive: Called on the engine's thread, in order. It must neither block nor take long.
     package func subscribe(
@@ -168,7 +168,7 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
         }
     }
 
-    /// Leaves work for the engine's thread, which is woken only when nothing was left for it before.
+    /// Adds work for the engine's thread, which is woken only when there was none before.
     private func post(_ change: (inout sending Inbox) -> Void) -> Bool {
         let (isOpen, wakes) = inbox.withLock { inbox in
             guard !inbox.isClosed else { return (false, false) }
@@ -258,7 +258,7 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
         guard let handler = configuration.warningHandler else {
             return configuration.engine.warn("the fleet goes on without its Redis: \(error)")
         }
-        // The app's code must not keep the engine's thread.
+        // The app's code must not block the engine's thread.
         Task.detached { handler(error) }
     }
 

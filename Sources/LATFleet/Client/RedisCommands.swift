@@ -11,7 +11,7 @@ protocol RedisCommandsOwner: AnyObject {
     func mustWarn(_ error: FleetError)
     /// The server accepted a log-in, so the next failure may be reported again.
     func mayWarnAgain()
-    /// Nobody waits for the answers of so many commands any more.
+    /// `count` commands were not answered in time.
     func timedOut(_ count: Int)
 }
 
@@ -22,16 +22,16 @@ final class RedisCommands: RedisLineUser {
     private let configuration: FleetConfiguration
     weak var owner: (any RedisCommandsOwner)?
     private(set) var breaker: Breaker
-    /// What is not sent yet.
+    /// Exchanges that are not sent yet.
     private var waiting = ExchangeQueue()
-    /// What is sent and not answered yet.
+    /// Exchanges that are sent and not answered yet.
     private var inFlight = ExchangeQueue()
     /// Nothing expires before this time.
     private var nextDeadline = MonotonicTime.distantFuture
     private(set) var lastError: FleetError?
     private var nextRoleCheck = MonotonicTime(nanoseconds: 0)
 
-    /// No more bytes are handed to the connection while so many wait there. What has expired by then is never sent.
+    /// While so many bytes wait in the connection, it gets no more. Exchanges that expire meanwhile are never sent.
     private static let roomInConnection = 256 << 10
     /// The shortest time between two checks whether a replica has become a primary, in milliseconds.
     private static let roleCheckInterval: Int64 = 30_000
@@ -181,7 +181,7 @@ final class RedisCommands: RedisLineUser {
             // The connection may have been closed for that.
             guard inFlight.first === exchange else { return }
         } else if isComplete, !exchange.isOver, exchange.purpose != .heartbeat {
-            // A sign of life may be slow, and says nothing about commands.
+            // The answer to a heartbeat may be slow, so the breaker does not count it as a command's.
             succeeded()
         }
         guard isComplete else { return }

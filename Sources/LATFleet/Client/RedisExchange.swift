@@ -39,7 +39,7 @@ final class RedisExchange: @unchecked Sendable {
     /// Whether nobody waits any more.
     var isOver: Bool { waiter.result != nil }
 
-    /// The bytes to send, once.
+    /// The bytes to send. Called once.
     func send(_ now: MonotonicTime) -> [UInt8] {
         sentAt = now
         defer { bytes = [] }

@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 
-/// The log-in on a new connection, and what it tells of the server. A pure state machine.
+/// The log-in on a new connection, and what the server reports about itself. A pure state machine.
 struct RedisGreeting {
     private let database: Int
     private var expects: [Step]
@@ -11,7 +11,7 @@ struct RedisGreeting {
     /// The oldest major version that is supported: `HELLO` and `KEEPTTL` are of Redis 6.
     static let oldestVersion = 6
 
-    /// - Parameter database: The database to use; 0 for a connection that only listens.
+    /// - Parameter database: The database to use; 0 for a connection that only subscribes.
     init(database: Int) {
         self.database = database
         expects = database == 0 ? [.hello] : [.hello, .select]
@@ -36,7 +36,7 @@ struct RedisGreeting {
         case .hello: try read(reply)
         case .select:
             if case .failure("ERR", _) = reply {
-                throw .configuration("the Redis has no database \(database); look at `databases` in its configuration")
+                throw .configuration("the Redis has no database \(database); check `databases` in its configuration")
             }
             _ = try reply.checked("SELECT")
         }
@@ -73,7 +73,7 @@ struct RedisGreeting {
     }
 }
 
-/// What a server says of itself.
+/// What a server reports about itself.
 struct ServerFacts: Equatable {
     var version: String?
     var isReplica = false

@@ -3,7 +3,7 @@ internal import FoundationEssentials
 internal import HTTPCore
 internal import Platform
 
-/// What a ``RedisLine`` tells its user.
+/// Receives the events of a ``RedisLine``.
 protocol RedisLineUser: AnyObject {
     /// The server has accepted the log-in.
     func lineIsReady(_ now: MonotonicTime)
@@ -104,7 +104,7 @@ final class RedisLine: ByteConnectionUser {
             case .ask: user?.lineIsSilent(now)
             case .isDead:
                 let silence = configuration.heartbeat * 2
-                fail(FleetError(.connectionLost, "\(configuration): nothing was heard for \(silence)"), now)
+                fail(FleetError(.connectionLost, "\(configuration): nothing was received for \(silence)"), now)
             }
         }
     }

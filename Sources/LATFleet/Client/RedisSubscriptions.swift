@@ -1,7 +1,7 @@
 internal import CurlTransport
 internal import Platform
 
-/// What a subscriber of a channel is told, in order.
+/// What a subscriber of a channel receives, in order.
 package enum RedisMessage: Hashable, Sendable {
     /// Messages arrive from now on. Those published before may have been missed: at the first time, and after each
     /// ``interrupted``.
@@ -18,7 +18,7 @@ enum SubscriptionChange: Sendable {
     case remove(Int, channel: String)
 }
 
-/// The connection that hears published messages. It is made for the first subscription. Belongs to the engine's thread.
+/// The connection that receives published messages. It is made for the first subscription. Belongs to the engine's thread.
 final class RedisSubscriptions: RedisLineUser {
     private struct Channel {
         var receivers: [Int: @Sendable (RedisMessage) -> Void] = [:]
@@ -79,7 +79,7 @@ final class RedisSubscriptions: RedisLineUser {
 
     func lineReceived(_ value: RedisValue, _ now: MonotonicTime) {
         if case .failure(let code, let text) = value {
-            // Without a channel's permission nothing is heard. The next attempt is made after the longest pause.
+            // Without permission for a channel no messages arrive. The next attempt is made after the longest pause.
             let error = FleetError(code: code, text: text, command: "SUBSCRIBE")
             return line.fail(error, now)
         }

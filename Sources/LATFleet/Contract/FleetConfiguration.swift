@@ -55,7 +55,7 @@ public struct FleetConfiguration: Sendable, CustomStringConvertible, CustomDebug
     public var heartbeat = Duration.seconds(1)
     /// The largest reply, in bytes. A larger one ends the connection. Default 128 MiB.
     public var maxReplySize = 128 << 20
-    /// Receives each kind of failure that only an operator can end, once until the server answers again: a wrong password, a
+    /// Receives failures that only an operator can end, each kind once until the server answers again: a wrong password, a
     /// certificate of another host, a Cluster. Called on any thread. Default `nil`: a line on standard error.
     public var warningHandler: (@Sendable (FleetError) -> Void)?
 
@@ -109,7 +109,7 @@ extension FleetConfiguration {
                 throw .configuration("the address of the Redis has no host; write redis://HOST:PORT")
             }
             guard (1...65_535).contains(port) else {
-                throw .configuration("\(port) is no port; give a number from 1 to 65535, Redis' own is 6379")
+                throw .configuration("\(port) is not a port; give a number from 1 to 65535, Redis' own is 6379")
             }
         case .unixSocket(let path):
             guard path.hasPrefix("/") else {
@@ -144,6 +144,6 @@ extension FleetConfiguration {
         }
     }
 
-    /// What has a meaning in Redis' patterns and in its choice of a slot.
+    /// Characters with a meaning in Redis' patterns and hash tags.
     private static let forbidden = Set("{}*?[]\\".utf8)
 }

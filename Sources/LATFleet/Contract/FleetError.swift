@@ -3,7 +3,7 @@ public import HTTPCore
 /// Why a fleet could not do something, with the next step for the reader.
 ///
 /// Requests never fail with it: they go on as if there were no fleet. It is thrown where a fleet is made, by
-/// ``Fleet/connect(within:)``, and told by ``FleetStatus/lastError`` and ``FleetConfiguration/warningHandler``.
+/// ``Fleet/connect(within:)``, and reported by ``FleetStatus/lastError`` and ``FleetConfiguration/warningHandler``.
 public struct FleetError: Error, Sendable, CustomStringConvertible {
     /// A kind of failure.
     public enum Kind: Hashable, Sendable {
@@ -117,7 +117,7 @@ extension FleetError {
         }
     }
 
-    /// Whether only an operator can end it.
+    /// Whether only an operator can remove the cause.
     var isForOperators: Bool {
         switch kind {
         case .authentication, .permission, .unsupported, .tls, .full, .readOnly, .protocolViolation, .configuration:

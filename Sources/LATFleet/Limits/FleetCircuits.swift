@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// The circuits of a fleet: a circuit that one process opens is open in all of them, and one process probes the host.
 ///
-/// A hash holds the open ones with the time of Redis (µs) until which they are. A message says what changed. Who was cut off
-/// reads the hash.
+/// A hash holds the open circuits, each with the time of Redis (µs) at which its pause ends. A message announces each change.
+/// A process that may have missed messages reads the hash.
 final class FleetCircuits: Sendable {
     private struct State {
         var receive: (@Sendable (String, CircuitNews) -> Void)?
@@ -21,7 +21,7 @@ final class FleetCircuits: Sendable {
     private let heard: FleetCounter
     private let probes: FleetCounter
 
-    /// How long a process waits before it looks again whether another one still probes.
+    /// How long a process waits before it checks again whether another one still probes.
     static let probePause = Duration.seconds(1)
     /// How long another process waits for the end of a probe.
     static let probeLease = Duration.seconds(30)
@@ -36,7 +36,7 @@ final class FleetCircuits: Sendable {
         probes = fleet.counters.counter("circuits.probes")
     }
 
-    func hear(_ receive: @escaping @Sendable (String, CircuitNews) -> Void) {
+    func observe(_ receive: @escaping @Sendable (String, CircuitNews) -> Void) {
         let subscription = fleet.redis.subscribe(channel) { [weak self] message in
             switch message {
             case .subscribed: Task { [weak self] in await self?.readOpen() }
@@ -79,9 +79,9 @@ final class FleetCircuits: Sendable {
         }
     }
 
-    // MARK: News
+    // MARK: Messages
 
-    /// A message: who sends it, what happened, the pause in µs, the circuit.
+    /// Takes a message: its sender, what happened, the pause in µs, the circuit.
     private func take(_ value: RedisValue) {
         guard let parts = value.text?.split(separator: " ", maxSplits: 3), parts.count == 4, parts[0] != identity else {
             return

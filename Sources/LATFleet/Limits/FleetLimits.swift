@@ -12,7 +12,7 @@ final class FleetLimits: SharedLimits {
     }
 
     private let fleet: Fleet
-    /// Managers with the same name share their limits.
+    /// The name from `join`. Managers with the same name share their limits.
     private let name: String
     private let keepsLimits: Bool
     private let circuits: FleetCircuits?
@@ -48,7 +48,7 @@ final class FleetLimits: SharedLimits {
         return { isUnused in lane.leave(isUnused: isUnused) }
     }
 
-    /// The lane of those who are subject to the same keys.
+    /// The lane for the calls with the same limits.
     private func lane(_ terms: LimitTerms) -> LimitLane {
         let key = terms.keys.joined(separator: "\n")
         return state.withLock { state in
@@ -60,7 +60,7 @@ final class FleetLimits: SharedLimits {
                     self?.wake(key)
                 }
             }
-            // A name without what all lanes have in common. It is only compared.
+            // The name of the lane in Redis, which is only compared. It is short: the keys themselves are long.
             let lane = LimitLane(terms, clock: clock, ask: ask(as: "\(identity) \(state.lanes.count) \(key.hashValue)"))
             state.lanes[key] = lane
             return lane
@@ -69,7 +69,7 @@ final class FleetLimits: SharedLimits {
 
     private var channel: String { fleet.channel("limit:\(name)") }
 
-    /// How a lane asks.
+    /// Makes the closure with which a lane asks the Redis.
     private func ask(as lane: String) -> @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer? {
         { [fleet, channel, granted, alone, waited] demand, terms in
             let arguments = LimitScript.arguments(demand, terms, lane: lane, channel: channel)
@@ -90,7 +90,9 @@ final class FleetLimits: SharedLimits {
 
     // MARK: Circuits
 
-    func hear(_ receive: @escaping @Sendable (_ circuit: String, CircuitNews) -> Void) { circuits?.hear(receive) }
+    func observeCircuits(_ receive: @escaping @Sendable (_ circuit: String, CircuitNews) -> Void) {
+        circuits?.observe(receive)
+    }
 
     func circuitOpened(_ circuit: String, for pause: Duration) { circuits?.opened(circuit, for: pause) }
 
@@ -100,6 +102,6 @@ final class FleetLimits: SharedLimits {
 }
 
 extension Fleet {
-    /// A name that no other part of any process has.
+    /// A random name that no other process uses.
     func makeIdentity() -> String { Hexadecimal.random(byteCount: 12) }
 }

@@ -1,9 +1,9 @@
 internal import HTTPCore
 
 /// The calls of one process that wait for the same limits of the fleet, and what the process has taken of them. A pure state
-/// machine: it gets the time, and says what to do next.
+/// machine: the caller passes the time and does the step that it returns.
 ///
-/// Each question states the whole truth, how many places are in use now, so that a lost answer is put right by the next one.
+/// Each question states how many places are in use now, so the next one corrects what a lost answer left wrong.
 struct LaneQueue: Sendable {
     /// What the Redis is asked.
     struct Demand: Hashable, Sendable {
@@ -30,7 +30,7 @@ struct LaneQueue: Sendable {
         case start([UInt64])
         /// Ask, and report with ``answered(_:at:)`` or ``failed(at:)``.
         case ask(Demand)
-        /// Come back at this time, or after the next change.
+        /// Ask for the next step at this time, or after the next change.
         case sleep(until: Duration)
         /// Nothing is left to do until the next change.
         case rest
@@ -47,14 +47,14 @@ struct LaneQueue: Sendable {
     /// Whether the limits have places, which must be given back, and whose leases must be renewed.
     var keepsPlaces: Bool
     private let renewal: Duration
-    /// The next one first.
+    /// The waiting calls, in the order in which they start.
     private var waiting: [Waiting] = []
     /// When the tokens that were taken for waiting calls may be used.
     private var ready: [Duration] = []
     private var used = 0
     private var returned = 0
-    /// Whether places were given back that the Redis does not know of.
-    private var hasNews = false
+    /// Whether places were given back since the Redis was asked last.
+    private var hasFreedPlaces = false
     private var isAsking = false
     private var askAt = Duration.zero
     private var toldAt = Duration.zero
@@ -62,7 +62,7 @@ struct LaneQueue: Sendable {
     /// Whether a place became free while a question was on its way.
     private var isWoken = false
 
-    /// - Parameter renewal: The time after which the Redis is told again which places are in use.
+    /// - Parameter renewal: The time after which the lease of the places is renewed.
     init(keepsPlaces: Bool, renewal: Duration) {
         self.keepsPlaces = keepsPlaces
         self.renewal = renewal
@@ -73,7 +73,7 @@ struct LaneQueue: Sendable {
 
     var waitingCount: Int { waiting.count }
 
-    // MARK: What happens
+    // MARK: Events
 
     mutating func enter(_ id: UInt64, priority: RequestPriority) {
         put(Waiting(id: id, priority: priority))
@@ -98,7 +98,7 @@ struct LaneQueue: Sendable {
     /// - Parameter isUnused: Whether nothing was sent for it.
     mutating func leave(isUnused: Bool) {
         used -= 1
-        hasNews = true
+        hasFreedPlaces = true
         if isUnused { returned += 1 }
     }
 
@@ -128,7 +128,7 @@ struct LaneQueue: Sendable {
         return waiting.map(\.id)
     }
 
-    // MARK: What to do
+    // MARK: Steps
 
     mutating func step(at now: Duration) -> Step {
         while ready.count > waiting.count {
@@ -146,7 +146,7 @@ struct LaneQueue: Sendable {
         let wanting = waiting.count - ready.count
         let isDue = wanting > 0 && askAt <= now
         let renewsAt = keepsPlaces && used > 0 ? toldAt + renewal : nil
-        if !isAsking, isDue || returned > 0 || hasNews && keepsPlaces || renewsAt.map({ $0 <= now }) == true {
+        if !isAsking, isDue || returned > 0 || hasFreedPlaces && keepsPlaces || renewsAt.map({ $0 <= now }) == true {
             let demand = Demand(want: isDue ? min(wanting, Self.batch) : 0, used: used, returned: returned)
             isAsking = true
             returned = 0
@@ -158,7 +158,7 @@ struct LaneQueue: Sendable {
         return times.min().map { .sleep(until: $0) } ?? .rest
     }
 
-    /// Behind all of the same or a higher priority.
+    /// Inserts a call behind all of the same or a higher priority.
     private mutating func put(_ call: Waiting) {
         // From the end, because a new call is usually the last one.
         var index = waiting.count

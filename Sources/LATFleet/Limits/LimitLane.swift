@@ -3,14 +3,14 @@ internal import LATNetworking
 internal import Platform
 internal import Synchronization
 
-/// A ``LaneQueue`` that calls wait at. One question at a time is on its way, for all calls that wait.
+/// A ``LaneQueue`` in which calls wait. One question at a time is under way, for all calls that wait.
 final class LimitLane: Sendable {
     private struct State {
         var queue: LaneQueue
         var terms: LimitTerms
         var waiters: [UInt64: Waiter<Void>] = [:]
         var ids: UInt64 = 0
-        /// Whether a task does what the queue says.
+        /// Whether a task does the queue's steps.
         var isDriven = false
         /// Ends the pause of that task.
         var alarm: Waiter<Void>?
@@ -55,7 +55,7 @@ final class LimitLane: Sendable {
                 state.waiters[id] = nil
                 return state.queue.cancel(id)
             }
-            // The call was let through just before it ended, so it passes that on.
+            // The call was allowed to start just before it ended, so its place is given back.
             if wasWaiting { proceed() } else { leave(isUnused: true) }
             throw error
         }
@@ -66,7 +66,7 @@ final class LimitLane: Sendable {
         proceed()
     }
 
-    /// A place of this key may be free.
+    /// Called when a place of this key may be free.
     func wake(_ key: String) {
         let isConcerned = state.withLock { state in
             guard state.terms.placeKeys.contains(key) else { return false }
@@ -78,7 +78,7 @@ final class LimitLane: Sendable {
 
     // MARK: The task
 
-    /// Has the queue's next step done.
+    /// Starts the task that does the queue's steps, or ends its pause.
     private func proceed() {
         let (alarm, starts) = state.withLock { state -> (Waiter<Void>?, Bool) in
             defer { state.alarm = nil }

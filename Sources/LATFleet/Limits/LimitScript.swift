@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import HTTPCore
 internal import LATNetworking
 
-/// The limits of a lane as the script of ``LimitScript`` knows them.
+/// The limits of a lane, as arguments of ``LimitScript``.
 struct LimitTerms: Hashable, Sendable {
     enum Rule: Hashable, Sendable {
         /// At most one start in each `period` (µs), and `burst` at once after a pause.
@@ -48,16 +48,16 @@ struct LimitTerms: Hashable, Sendable {
 /// Either all limits of a lane grant a start, or none of them loses anything.
 ///
 /// - A rate is one number: the time (µs) at which the tokens taken so far will have been refilled. Tokens of the near future are
-///   granted too, with the delay until each may be used, so that processes queue in the order in which they asked.
+///   granted too, each with the delay until it may be used, so that processes are served in the order in which they asked.
 /// - Places are one hash: for each lane of each process how many it uses, until when that holds, and until when it waits for
 ///   more. A lane states its number with every question. A crashed process gives its places back when its lease ends. A process
 ///   that gives a place back while another one waits gets none in return, so that nobody keeps the places for ever.
 enum LimitScript {
-    /// How long places belong to a process that is not heard of any more.
+    /// How long a process that no longer asks keeps its places.
     static let lease = Duration.seconds(10)
-    /// Tokens are granted so long before they may be used.
+    /// How long before its use a token may be granted.
     static let horizon = Duration.milliseconds(100)
-    /// A lane that waits for places asks again after this time, should the message about a free place be lost.
+    /// A lane that waits for places asks again after this time, in case the message about a free place is lost.
     static let pollInterval = Duration.milliseconds(250)
 
     static let script = RedisScript(

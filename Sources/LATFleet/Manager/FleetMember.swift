@@ -23,13 +23,13 @@ extension CentralRequestManager.Configuration {
         }
     }
 
-    /// Has the manager belong to a fleet.
+    /// Makes the manager a member of a fleet.
     ///
     /// - Parameters:
     ///   - fleet: the fleet.
     ///   - parts: what is shared. Default: all parts.
-    ///   - name: managers with the same name share their limits and circuits. Default `default`. Give managers that limit
-    ///     different things different names.
+    ///   - name: managers with the same name share their limits and circuits. Default `default`. Give different names to managers
+    ///     that limit different things.
     ///   - cache: the settings of the cache tier. Default `FleetCacheOptions()`.
     public mutating func join(
         _ fleet: Fleet, sharing parts: FleetParts = .all, as name: String = "default",

@@ -5,7 +5,7 @@ internal import FoundationEssentials
 
 /// Reads replies from the bytes of a connection, with hiredis. One thread uses a reader.
 ///
-/// hiredis is used only with the package trait `Fleet`. Without it, ``isAvailable`` is `false` and no reader can be made.
+/// hiredis is linked only with the package trait `Fleet`. Without it, ``isAvailable`` is `false` and no reader can be made.
 final class RedisReader {
     /// The largest number of elements of an array.
     static let elementLimit = 1 << 20

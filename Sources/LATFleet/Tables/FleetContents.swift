@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 
-/// What is on the Redis of a fleet, for people.
+/// What the Redis of a fleet holds, for display.
 package struct FleetContents: Sendable {
     /// A kind of keys, and how many there are.
     package struct Kind: Hashable, Sendable {
@@ -27,7 +27,7 @@ package struct FleetContents: Sendable {
     private static let keysInStep: Int64 = 1_000
     private static let steps = 20
 
-    /// Asks for a few facts, and counts at most 20,000 keys in small steps, which hold up nobody.
+    /// Asks for a few facts, and counts at most 20,000 keys in small steps, so that other clients hardly wait.
     package static func read(from fleet: Fleet) async throws(FleetError) -> FleetContents {
         var contents = FleetContents()
         let redis = fleet.redis

@@ -19,20 +19,20 @@ package struct FleetTable: Sendable {
         package var note: String { "pushed by \(author) at \(FleetTable.text(of: time))" }
     }
 
-    /// What a look at the table finds.
+    /// What reading the table finds.
     package enum Found: Sendable {
         case nothing
         /// The version that the caller knows already.
         case unchanged
         case version(Version)
-        /// Something else than a table, as the sentence says.
+        /// Not a usable table; the text says why.
         case garbage(String)
     }
 
-    /// The end of a push.
+    /// The outcome of a push.
     package enum PushResult: Sendable {
         case pushed(Date)
-        /// Somebody else was faster: what is there now.
+        /// Another push came first; this is the version in the Redis now.
         case moved(revision: Int64, note: String)
     }
 
@@ -48,7 +48,7 @@ package struct FleetTable: Sendable {
     package let key: String
     let channel: String
     private let index: String
-    /// The key of the hash in which processes say which revision they use.
+    /// The key of the hash in which processes report which revision they use.
     let followers: String
 
     package init(_ fleet: Fleet, _ name: String) {

@@ -15,7 +15,7 @@ extension DomainTable.Source {
     /// - Parameters:
     ///   - fleet: whose Redis it is.
     ///   - key: the name of the table, which follows the fleet's prefix. Default `domains`.
-    ///   - every: the pause between two looks beside the messages of the Redis, with 20 % of jitter. Default 30 s.
+    ///   - every: the pause between two checks, with 20 % of jitter; a message of the Redis causes one at once. Default 30 s.
     ///   - publicKey: an Ed25519 key (RFC 8032) in PEM or as base64 of its 32 bytes; then only a signed table is used, as
     ///     `lat domains push --sign` signs it. Default `nil`.
     ///   - copy: where the last good version is kept. Default ``Copy/standard``.
@@ -57,7 +57,7 @@ struct RedisFeed: TableFeed {
     func subscribe(_ onSign: @escaping @Sendable () -> Void) -> (any Sendable)? {
         fleet.redis.subscribe(table.channel) { message in
             switch message {
-            // What was published before may have been missed.
+            // Messages that were published before may have been missed.
             case .subscribed, .message: onSign()
             case .interrupted: break
             }
@@ -100,7 +100,7 @@ struct RedisFeed: TableFeed {
         guard let revision = Int64(use.revision) else { return }
         let following = TableFollowing(
             name: "\(followerName)-\(use.follower)", revision: revision, refusal: use.refusal?.message)
-        // Only people read it, so nothing depends on it.
+        // The report is only displayed, so its failure is ignored.
         try? await table.report(following, every: interval, isFirst: use.isFirst)
     }
 

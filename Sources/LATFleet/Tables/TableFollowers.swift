@@ -1,9 +1,9 @@
 internal import FoundationEssentials
 internal import Glibc
 
-/// A process that follows a table, as it has told the Redis.
+/// A process that follows a table, as it has reported to the Redis.
 package struct TableFollowing: Sendable {
-    /// The host, the number of the process, and a few letters that tell its managers apart.
+    /// The host, the number of the process, and a few letters that distinguish its managers.
     package var name: String
     /// The revision in use.
     package var revision: Int64
@@ -12,9 +12,9 @@ package struct TableFollowing: Sendable {
 }
 
 extension FleetTable {
-    /// Says which revision a process uses. The Redis forgets it after three pauses of the process.
+    /// Reports which revision a process uses. A report expires after three pauses of the process.
     ///
-    /// - Parameter isFirst: whether what others have left is swept.
+    /// - Parameter isFirst: whether expired reports of other processes are removed.
     func report(
         _ following: TableFollowing, every pause: Duration, isFirst: Bool
     ) async throws(FleetError) {
@@ -42,7 +42,7 @@ extension FleetTable {
         return 1
         """)
 
-    /// Reads what ``report(_:every:isFirst:)`` wrote, without those that are silent.
+    /// Reads what ``report(_:every:isFirst:)`` wrote, without expired reports.
     static func following(_ fields: [RedisValue], at time: Int64) -> [TableFollowing] {
         stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
             guard let name = fields[index].text, let text = fields[index + 1].text else { return nil }

@@ -14,9 +14,9 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         /// The newest number that a server has rejected.
         var rejected = 0
         var isRenewing = false
-        /// The look at the fleet's token that is under way.
-        var look: Task<Void, Never>?
-        var hasLooked = false
+        /// The task that reads the fleet's token, while it runs.
+        var reading: Task<Void, Never>?
+        var hasRead = false
         /// Ends the wait for another process' renewal.
         var alarm: Waiter<Void>?
         var subscription: RedisSubscription?
@@ -38,7 +38,7 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         adopted = token.counter("tokens.adopted")
         renewedAlone = token.counter("tokens.alone")
         failed = token.counter("tokens.failed")
-        let subscription = token.hear { [weak self] in self?.tokenHasChanged() }
+        let subscription = token.observe { [weak self] in self?.tokenHasChanged() }
         state.withLock { $0.subscription = subscription }
     }
 
@@ -52,11 +52,11 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
 
     // MARK: Requests
 
-    /// Where a request notes the number of its token.
+    /// The key of `userInfo` under which a request carries the number of its token.
     private var mark: String { "fleet token \(token.name)" }
 
     func apply(to request: inout HTTPRequest) async throws {
-        if !state.withLock(\.hasLooked) { await look() }
+        if !state.withLock(\.hasRead) { await adoptNewest() }
         let number = state.withLock(\.number)
         try await inner.apply(to: &request)
         request.userInfo[mark] = .int(Int64(number))
@@ -71,26 +71,26 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
 
     // MARK: Other processes' tokens
 
-    /// Adopts the fleet's token if it is newer. Any number of callers cause one look.
-    private func look() async {
-        let look = state.withLock { state -> Task<Void, Never>? in
+    /// Adopts the fleet's token if it is newer. Callers at the same time share one read.
+    private func adoptNewest() async {
+        let reading = state.withLock { state -> Task<Void, Never>? in
             guard !state.isRenewing else { return nil }
-            if let look = state.look { return look }
+            if let reading = state.reading { return reading }
             let generation = state.generation
-            let look = Task {
+            let reading = Task {
                 if let stored = await token.stored(after: generation) { _ = await take(stored) }
-                endLook()
+                endReading()
             }
-            state.look = look
-            return look
+            state.reading = reading
+            return reading
         }
-        await look?.value
+        await reading?.value
     }
 
-    private func endLook() {
+    private func endReading() {
         state.withLock { state in
-            state.hasLooked = true
-            state.look = nil
+            state.hasRead = true
+            state.reading = nil
         }
     }
 
@@ -100,7 +100,7 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
             return state.alarm
         }
         alarm?.end(.success(()))
-        Task { [weak self] in await self?.look() }
+        Task { [weak self] in await self?.adoptNewest() }
     }
 
     /// Adopts a token of the fleet. Returns `false` for one that cannot be used.
@@ -125,12 +125,12 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
     }
 
     private func renew(_ refresh: @escaping @Sendable () async throws -> Void) async throws {
-        let look = state.withLock { state in
+        let reading = state.withLock { state in
             state.isRenewing = true
-            return state.look
+            return state.reading
         }
         defer { state.withLock { $0.isRenewing = false } }
-        await look?.value
+        await reading?.value
         let end = limits.clock.now() + lease
         while true {
             let (isCurrent, generation, alarm) = state.withLock { state in
@@ -151,7 +151,7 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         }
     }
 
-    /// Who waits for another process' renewal asks again after this time, should the message be lost.
+    /// A process that waits for another one's renewal asks again after this time, in case the message is lost.
     private static var pollInterval: Duration { .milliseconds(500) }
 
     private func renewAlone(_ refresh: @escaping @Sendable () async throws -> Void) async throws {

@@ -3,7 +3,7 @@ internal import FoundationEssentials
 internal import Platform
 internal import Synchronization
 
-/// A token in Redis: sealed, with a generation that only grows, and the lease of whoever renews it.
+/// A token in Redis: sealed, with a generation that only grows, and the lease of the process that renews it.
 final class SharedToken: Sendable {
     enum Turn {
         /// There is a newer token.
@@ -29,7 +29,7 @@ final class SharedToken: Sendable {
     private let channel: String
     private let hasWarned = Atomic(false)
 
-    /// How long a token is kept, in milliseconds. Who finds none renews it.
+    /// How long a token is kept, in milliseconds. A process that finds none renews its own.
     private static let lifetime: Int64 = 86_400_000
 
     init(_ fleet: Fleet, name: String, key: Data) {
@@ -43,8 +43,8 @@ final class SharedToken: Sendable {
 
     func counter(_ name: String) -> FleetCounter { fleet.counters.counter(name) }
 
-    /// Hears that the token, or the lease, has changed.
-    func hear(_ receive: @escaping @Sendable () -> Void) -> RedisSubscription {
+    /// Calls a closure when the token or the lease may have changed.
+    func observe(_ receive: @escaping @Sendable () -> Void) -> RedisSubscription {
         fleet.redis.subscribe(channel) { message in
             if message != .interrupted { receive() }
         }
@@ -111,7 +111,7 @@ final class SharedToken: Sendable {
         return [Self.format] + nonce + (try cipher.seal(plain, key: key, nonce: nonce, associated: associated))
     }
 
-    /// Opens a token; `nil`, with one warning, for what another key has sealed.
+    /// Opens a token; `nil`, with one warning, for one that was sealed with another key.
     func open<Token: Decodable>(_ stored: Stored, as type: Token.Type) -> Token? {
         let bytes = [UInt8](stored.sealed)
         let nonceEnd = 1 + AuthenticatedCipher.nonceByteCount

@@ -34,11 +34,11 @@ public protocol SharedTokenAuthenticator: Authenticator {
 }
 
 extension Fleet {
-    /// Has an authenticator's token renewed once for all processes.
+    /// Returns an authenticator whose token is renewed once for all processes.
     ///
     /// The process whose request is rejected first takes a lease and renews. The others wait, and adopt the new token. A process
     /// whose request carried an older token adopts the newer one instead of renewing it, and a process that has just started
-    /// begins with the fleet's token. A renewal that fails counts for its process alone: the next one tries for itself. While the
+    /// begins with the fleet's token. A failed renewal affects only its own process: the next process tries again. While the
     /// Redis is lost, each process renews its own token.
     ///
     /// The token lies in Redis for a day, sealed with AES-256-GCM. What was sealed with another key counts as absent, with one
@@ -47,7 +47,7 @@ extension Fleet {
     /// - Parameters:
     ///   - name: The name of the token, the same in all processes.
     ///   - authenticator: The authenticator of this process.
-    ///   - key: 32 secret bytes, the same in all processes, which are not in Redis. Without a key, this throws.
+    ///   - key: 32 secret bytes, the same in all processes, which are never sent to Redis. Without a key, this throws.
     /// - Returns: the authenticator for ``CentralRequestManager/Configuration/authenticator``.
     /// - Throws: ``FleetError/Kind/configuration`` for a missing key or one of another length, and for an empty name.
     public func authenticator(

@@ -23,7 +23,7 @@ extension Cassette {
     ///   - matching: Which requests are equal. Default `Matching()`.
     ///   - secrets: What is never written. Default ``Secrets/standard``.
     ///   - engine: The settings of the engine that sends what is recorded. Default `EngineConfiguration()`.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a mode that is none, ``NetworkError/Kind/storage`` for a damaged file.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for an unknown mode, ``NetworkError/Kind/storage`` for a damaged file.
     public static func fromEnvironment(
         matching: Matching = Matching(), secrets: Secrets = .standard,
         engine: EngineConfiguration = EngineConfiguration()

@@ -17,10 +17,10 @@ internal import Synchronization
 /// the cache, tokens. Failures are recorded as well, and streams with the sizes of their pieces. Replaying never waits.
 ///
 /// The file is YAML, one document for each exchange in the order of the requests, and bodies as text where they are text. Large and
-/// binary bodies lie beside it in a folder. Secrets (``Secrets/standard``) are written as `***`, on all ways: fields, URLs, forms and
-/// JSON. A request with another secret is equal for that reason.
+/// binary bodies are files in a folder beside it. Secrets (``Secrets/standard``) are written as `***` in fields, URLs, forms and
+/// JSON, so a request that differs only in a secret is equal.
 ///
-/// Equal requests get the recorded responses in turn. A request that is not recorded fails with ``NetworkError/Kind/simulation``;
+/// Equal requests get their recorded responses one after the other. A request that is not recorded fails with ``NetworkError/Kind/simulation``;
 /// the message names the nearest entry and what differs.
 public final class Cassette: Transport, Sendable {
     /// When a cassette records.
@@ -75,7 +75,7 @@ public final class Cassette: Transport, Sendable {
         self.transport = Mutex(transport)
     }
 
-    /// Writes what was recorded. Recording may go on afterwards. Also done when the cassette is released and when the process ends.
+    /// Writes what was recorded. Recording may go on afterwards. A cassette also writes its file when it is released and when the process ends.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` when the file cannot be written.
     public func eject() throws(NetworkError) { try file.write() }

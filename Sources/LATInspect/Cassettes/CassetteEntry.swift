@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPCore
 
-/// A recorded exchange: what was asked, and what came of it. It has no secrets.
+/// A recorded exchange: what was asked, and what came back. It has no secrets.
 struct CassetteEntry: Equatable, Sendable {
     struct Field: Equatable, Sendable {
         var name: String
@@ -46,7 +46,7 @@ struct CassetteEntry: Equatable, Sendable {
 enum RecordedBody: Equatable, Sendable {
     case none
     case bytes(Data)
-    /// It was larger than the cassette's limit, and is not there.
+    /// The body was larger than the cassette's limit and is not recorded.
     case omitted(byteCount: Int)
 
     init(_ data: Data) { self = data.isEmpty ? .none : .bytes(data) }
@@ -59,7 +59,7 @@ extension HTTPHeaders {
 }
 
 extension NetworkError.Kind {
-    /// The kinds without a value.
+    /// The kinds that have no associated value.
     private static let plain: [NetworkError.Kind] = [
         .invalidRequest, .unknownName, .dns, .connect, .cancelled, .httpStatus, .redirect, .bodyTooLarge,
         .connectionLost,

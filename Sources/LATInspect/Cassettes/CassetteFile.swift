@@ -21,10 +21,10 @@ final class CassetteFile: ProcessExitObserver, Sendable {
     ) throws(NetworkError) {
         self.path = path
         self.warn = warn
-        // A damaged file can be recorded again.
+        // The mode `all` does not read the file, so a damaged one can be recorded again.
         let entries = mode == .all ? nil : try Self.read(path)
         state = Mutex(State(tape: CassetteTape(entries, mode: mode, matching: matching)))
-        ProcessEnd.tell(self)
+        ProcessEnd.register(self)
     }
 
     deinit { saveOrWarn() }
@@ -66,7 +66,7 @@ final class CassetteFile: ProcessExitObserver, Sendable {
     /// Writes what was recorded, if that is not in the file yet.
     func write() throws(NetworkError) {
         let entries: [CassetteEntry]? = state.withLock { state in
-            guard !state.isSaved, state.tape.hasNews else { return nil }
+            guard !state.isSaved, state.tape.hasAdded else { return nil }
             state.isSaved = true
             return state.tape.entries
         }
@@ -81,7 +81,7 @@ final class CassetteFile: ProcessExitObserver, Sendable {
             }
             for (name, data) in output.bodies { try AtomicFile.write(data, to: "\(bodies)/\(name)", mode: 0o644) }
             try AtomicFile.write(Data(output.text.utf8), to: path, mode: 0o644)
-            // What an earlier recording left there.
+            // Bodies of an earlier recording.
             for name in (try? FileManager.default.contentsOfDirectory(atPath: bodies)) ?? []
             where output.bodies[name] == nil { try FileManager.default.removeItem(atPath: "\(bodies)/\(name)") }
         } catch {

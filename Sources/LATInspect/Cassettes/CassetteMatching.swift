@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import HTTPCore
 
 extension Cassette {
-    /// What of a request must be as recorded, and which values may differ.
+    /// Which parts of a request must equal the recorded ones, and which values may differ.
     ///
     /// ```swift
     /// var matching = Cassette.Matching()
@@ -11,7 +11,7 @@ extension Cassette {
     /// ```
     ///
     /// Secrets never count, because they are not recorded. In the file, a person may write `{{name}}` in place of a segment of a
-    /// path, the value of a parameter, of a field or of a member of JSON: it stands for any value.
+    /// path, the value of a parameter, of a field or of a member of JSON; it matches any value.
     public struct Matching: Sendable {
         /// Whether the method counts. Default `true`.
         public var method = true
@@ -107,7 +107,7 @@ struct ComparableRequest: Equatable {
 extension ComparableRequest {
     /// Whether nothing differs from a recorded request.
     func matches(_ recorded: ComparableRequest) -> Bool {
-        // The path tells most requests apart, and costs no texts.
+        // The paths of most requests differ, and comparing them builds no text.
         self == recorded
             || path.count == recorded.path.count
                 && zip(path, recorded.path).allSatisfy { $0 == $1 || Self.isWildcard($1) }
@@ -185,7 +185,7 @@ extension ComparableRequest {
         return asked == recorded ? nil : (path, asked, recorded)
     }
 
-    /// Whether a recorded value stands for any value. Names may be escaped in URLs.
+    /// Whether a recorded value matches any value. Names may be escaped in URLs.
     private static func isWildcard(_ text: String?) -> Bool {
         guard let text else { return false }
         return text.hasPrefix("{{") && text.hasSuffix("}}") || text.hasPrefix("%7B%7B") && text.hasSuffix("%7D%7D")
@@ -196,7 +196,7 @@ extension ComparableRequest {
         return text.count <= 120 ? "\"\(text)\"" : "\"\(text.prefix(120))…\""
     }
 
-    /// Bodies that differ may look alike at the beginning, so their sizes are told too.
+    /// Bodies that differ may begin with the same bytes, so the text also has their sizes.
     private static func summary(_ body: Body) -> String? {
         switch body {
         case .none: nil

@@ -43,7 +43,7 @@ struct CassetteReader {
             guard let kind = NetworkError.Kind(name: try name.text()) else {
                 throw YAMLProblem(
                     line: name.line,
-                    message: "\"\(try name.text())\" is no kind of error, such as connect or timeout(idle)")
+                    message: "\"\(try name.text())\" is not a kind of error, such as connect or timeout(idle)")
             }
             entry.failure = .init(kind: kind, message: try failure.optional("message")?.text() ?? "")
         }
@@ -66,7 +66,7 @@ struct CassetteReader {
         if let version = try node.optional("version") {
             guard let value = HTTPResponse.Version(rawValue: try version.text()) else {
                 throw YAMLProblem(
-                    line: version.line, message: "\"\(try version.text())\" is no version; write HTTP/1.1 or HTTP/2")
+                    line: version.line, message: "\"\(try version.text())\" is not a version; write HTTP/1.1 or HTTP/2")
             }
             response.version = value
         }
@@ -112,7 +112,7 @@ struct CassetteReader {
     }
 }
 
-/// A value with the name that messages give it.
+/// A value with its name for messages.
 private struct Node {
     let value: YAMLValue
     let name: String

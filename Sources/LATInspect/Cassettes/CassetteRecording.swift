@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import HTTPCore
 internal import Synchronization
 
-/// Collects one exchange for a cassette, and delivers its entry once, when its body has ended or was released.
+/// Collects one exchange for a cassette, and delivers its entry once, when its body has ended or is released.
 final class CassetteRecording: Sendable {
     private struct State {
         var response: CassetteEntry.Response?
@@ -28,7 +28,7 @@ final class CassetteRecording: Sendable {
         self.deliver = deliver
     }
 
-    /// Records the head, and the body as its reader gets it.
+    /// Records the head at once, and the body while it is read.
     func response(_ response: HTTPResponse) -> HTTPResponse {
         note(response)
         if let data = response.body.data {
@@ -41,7 +41,7 @@ final class CassetteRecording: Sendable {
         return response
     }
 
-    /// Records a failure without a response, or with what came of it.
+    /// Records a failure, with the response if there was one.
     func failed(_ error: any Error) {
         if let response = (error as? NetworkError)?.response {
             note(response)
@@ -76,7 +76,7 @@ final class CassetteRecording: Sendable {
                 state.byteCount <= limit ? RecordedBody(state.body) : .omitted(byteCount: state.byteCount)
             let shown = redaction.body(body, state.type)
             entry.response?.body = shown
-            // The pieces of a body that was changed would cut it elsewhere.
+            // The sizes of the pieces do not fit a body that was redacted.
             if shown != body || (entry.response?.pieces.count ?? 0) > 100_000 { entry.response?.pieces = [] }
             if let error {
                 let error = error as? NetworkError ?? NetworkError(.cancelled, message: "the request was cancelled")
@@ -89,7 +89,7 @@ final class CassetteRecording: Sendable {
 
     /// Passes a streamed body on, and records it.
     private final class Source: AbandonableBodySource, @unchecked Sendable {
-        // Sendable: a body has one reader, which asks for one piece after the other.
+        // Sendable: a body has one reader, which reads one piece at a time.
         private let body: ResponseBody
         private var iterator: ResponseBody.Iterator
         private let recording: CassetteRecording
@@ -152,7 +152,7 @@ extension CassetteEntry {
 }
 
 extension CassetteEntry.Response {
-    /// The body in its pieces. One that a person has changed has them as far as they fit.
+    /// The body in its pieces. In a body that was edited in the file, the pieces apply as far as it reaches.
     fileprivate var piecesOfBody: [Data] {
         var rest = body.data[...]
         var parts: [Data] = []

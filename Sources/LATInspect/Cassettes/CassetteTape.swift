@@ -38,8 +38,8 @@ struct CassetteTape {
         }
     }
 
-    /// Whether this run has recorded something.
-    var hasNews: Bool { added.contains { $0 != nil } }
+    /// Whether this run has recorded an exchange.
+    var hasAdded: Bool { added.contains { $0 != nil } }
 
     /// What the file holds after this run.
     var entries: [CassetteEntry] { recorded + added.compactMap { $0 } }
@@ -79,7 +79,7 @@ struct CassetteTape {
             return
                 "\(title) is not the next one, which is in line \(recorded[next].line): \(recorded[next].title) (\(lines))"
         }
-        // Of equally near ones an unused one says more.
+        // Of two equally near entries, the unused one helps the reader more.
         let nearest = forms.indices.min { distance(asked, $0) < distance(asked, $1) } ?? 0
         let lines = asked.differences(from: forms[nearest]).joined(separator: "; ")
         return "\(title) is not recorded; the nearest is in line \(recorded[nearest].line): \(recorded[nearest].title) "

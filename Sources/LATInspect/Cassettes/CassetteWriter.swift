@@ -4,13 +4,13 @@ internal import HTTPCore
 
 /// Writes a cassette as text: YAML, one document for each entry, with bodies as they are where they are text.
 struct CassetteWriter {
-    /// The file: its text, and the bodies that lie beside it by their names.
+    /// The file: its text, and the bodies in files of their own, by name.
     struct Output {
         var text = ""
         var bodies: [String: Data] = [:]
     }
 
-    /// A larger body, or a binary one of more than ``longestBase64``, lies in a file of its own.
+    /// A larger body, or a binary one of more than ``longestBase64``, is a file of its own.
     private static let longestText = 64 << 10
     private static let longestBase64 = 1 << 10
 
@@ -21,7 +21,7 @@ struct CassetteWriter {
         var writer = CassetteWriter()
         writer.line(
             0, "# Recorded HTTP exchanges, replayed without a network. Entries may be edited, moved and deleted;")
-        writer.line(0, "# a value {{name}} stands for any value. The last line is three dots.")
+        writer.line(0, "# a value {{name}} matches any value. The last line is three dots.")
         writer.line(0, "version: \(CassetteReader.version)")
         writer.line(0, "recorded: \(YAMLText.quoted(recorded))")
         for entry in entries { writer.write(entry) }
@@ -111,10 +111,10 @@ enum YAMLText {
         return text.utf8.last != UInt8(ascii: " ") && text.utf8.last != UInt8(ascii: ":") && !text.contains(": ")
     }
 
-    /// What YAML takes for something else than a text.
+    /// Words that YAML reads as null or a Boolean.
     private static let words: Set<String> = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"]
 
-    /// A text in double quotes, which are those of JSON.
+    /// A text in double quotes, escaped as in JSON.
     static func quoted(_ text: String) -> String {
         var quoted = "\""
         for scalar in text.unicodeScalars {
@@ -133,7 +133,7 @@ enum YAMLText {
         return quoted + "\""
     }
 
-    /// Whether bytes are text that a file of text can hold as it is.
+    /// Whether bytes are text that needs no escapes in a text file.
     static func isPrintable(_ data: Data) -> Bool {
         guard let text = String(validating: data, as: UTF8.self) else { return false }
         return text.unicodeScalars.allSatisfy { isPrintable($0) || $0 == "\n" || $0 == "\t" || $0 == "\r" }
@@ -146,7 +146,7 @@ enum YAMLText {
         }
     }
 
-    /// How a text is written as a block of lines; `nil` for a text that such a block would change.
+    /// The indicator of a block of lines that holds the text; `nil` for a text that such a block would change.
     static func blockIndicator(_ text: String) -> String? {
         guard let first = text.unicodeScalars.first, first != " ", first != "\n", first != "\t",
             !text.unicodeScalars.contains("\r")

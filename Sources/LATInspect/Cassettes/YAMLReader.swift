@@ -116,7 +116,7 @@ struct YAMLReader {
         let line = index + 1
         index += 1
         guard let (name, rest) = try nameAndRest(text, line), !rest.isEmpty else {
-            throw YAMLProblem(line: line, message: "\"\(text)\" is no field; write - Name: value")
+            throw YAMLProblem(line: line, message: "\"\(text)\" is not a field; write - Name: value")
         }
         return .map([.init(name: name, value: try scalar(rest, line))], line: line)
     }
@@ -172,7 +172,7 @@ struct YAMLReader {
 
     // MARK: Texts
 
-    /// The name before the colon, and what stands after it.
+    /// The name before the colon, and the text after it.
     private func nameAndRest(_ text: Substring, _ line: Int) throws(YAMLProblem) -> (String, Substring)? {
         if text.first == "\"" {
             let (name, rest) = try quoted(text, line)
@@ -195,7 +195,7 @@ struct YAMLReader {
         if text.first == "\"" {
             let (value, rest) = try quoted(text, line)
             guard rest.isEmpty || trimmed(rest).first == "#" else {
-                throw YAMLProblem(line: line, message: "\"\(rest)\" stands after the closing quote")
+                throw YAMLProblem(line: line, message: "\"\(rest)\" follows the closing quote")
             }
             return .text(value, line: line)
         }
@@ -208,13 +208,13 @@ struct YAMLReader {
         }
         if let first = text.first, "{&*!|>'%@`".contains(first) {
             throw YAMLProblem(
-                line: line, message: "a value that begins with \(first) must stand in double quotes: \(text)")
+                line: line, message: "a value that begins with \(first) must be in double quotes: \(text)")
         }
         let comment = text.firstRange(of: " #")?.lowerBound ?? text.endIndex
         return .text(String(trimmed(text[..<comment])), line: line)
     }
 
-    /// A text in double quotes, and what stands after it.
+    /// A text in double quotes, and the text after it.
     private func quoted(_ text: Substring, _ line: Int) throws(YAMLProblem) -> (String, Substring) {
         var end = text.index(after: text.startIndex)
         while end < text.endIndex, text[end] != "\"" {
@@ -225,7 +225,7 @@ struct YAMLReader {
             throw YAMLProblem(line: line, message: "the closing quote is missing: \(text.prefix(60))")
         }
         guard let value = try? JSONValue(parsing: String(text[...end])).string else {
-            throw YAMLProblem(line: line, message: "\(text[...end].prefix(60)) is no text in quotes; escape as in JSON")
+            throw YAMLProblem(line: line, message: "\(text[...end].prefix(60)) is not quoted text; escape as in JSON")
         }
         return (value, text[text.index(after: end)...])
     }

@@ -2,9 +2,9 @@ internal import FoundationEssentials
 internal import HTTPCore
 internal import LATNetworking
 
-/// The entries of HAR 1.2 that a record makes: one for each exchange, and one for a call that was answered without any.
+/// The entries of HAR 1.2 for a record: one for each exchange, or one for a call that had none.
 ///
-/// Chrome throws a whole file away for one number that is missing or not a number, so every number is always there.
+/// Chrome rejects a whole file in which one number is missing, so every number is always written.
 struct HAREntry {
     let record: CallRecord
 
@@ -90,7 +90,7 @@ struct HAREntry {
         return (.object(members), number(parts.reduce(0) { $0 + ($1.1 ?? 0) }))
     }
 
-    /// Milliseconds; -1 for what did not take place.
+    /// Milliseconds; -1 for a stage that did not take place.
     private static func number(_ microseconds: Int64?) -> JSONValue {
         guard let microseconds else { return .int(-1) }
         return microseconds % 1_000 == 0 ? .int(microseconds / 1_000) : .double(Double(microseconds) / 1_000)
@@ -123,7 +123,7 @@ struct HAREntry {
         .array(text.formItems.map { .object(["name": .string($0.name), "value": .string($0.value)]) })
     }
 
-    /// Always with a text: a browser that imports `params` alone shows nothing.
+    /// Always has a text, because browsers show nothing for `params` alone.
     private static func postData(_ body: CallRecord.Body) -> JSONValue {
         var members: [String: JSONValue] = ["mimeType": .string(body.contentType ?? ""), "params": [], "text": ""]
         switch body.content {
@@ -133,7 +133,7 @@ struct HAREntry {
                 members["params"] = parameters(text[...])
             }
         case .bytes(let data):
-            // HAR 1.2 has no coding for the bytes of a request.
+            // HAR 1.2 has no field for the encoding of a request's body.
             members["text"] = .string(data.base64EncodedString())
             members["_encoding"] = "base64"
         case .parts(let parts):
@@ -167,7 +167,7 @@ struct HAREntry {
         ]
     }
 
-    /// What went over the wire.
+    /// The bytes that went over the wire.
     private static func transferSize(_ response: CallRecord.Response) -> Int64 {
         guard response.source == .network else { return 0 }
         return Int64(response.connection?.headSize ?? 0) + (response.body?.wireSize ?? response.body?.size ?? 0)

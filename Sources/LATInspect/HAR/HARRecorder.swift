@@ -14,12 +14,12 @@ internal import Synchronization
 /// try recorder.write(to: "calls.har")
 /// ```
 ///
-/// Secrets are taken out before anything is kept. In memory are at most 4 MiB; the rest is in a file without a name, which ends
-/// with the process. Every attempt and every hop of a redirect is an entry of its own.
+/// Secrets are removed before anything is kept. At most 4 MiB are in memory; the rest is in an unnamed file, which is deleted
+/// when the process ends. Every attempt and every hop of a redirect is an entry of its own.
 public final class HARRecorder: RequestAccessory {
     /// What is kept at most.
     public struct Limits: Sendable {
-        /// The bytes of all entries. Default 256 MiB. Later calls are counted and not kept.
+        /// The bytes of all entries. Default 256 MiB. Calls beyond that are only counted.
         public var size: Int64 = 256 << 20
         /// The bytes of entries in memory. Default 4 MiB.
         public var memory = 4 << 20
@@ -43,7 +43,7 @@ public final class HARRecorder: RequestAccessory {
     private let recorder: CallRecorder
     private let core: Core
 
-    /// What the closure of the recorder holds.
+    /// The part of the recorder that its closure keeps alive.
     fileprivate final class Core: Sendable {
         let state = Mutex(State())
         let limits: Limits
@@ -78,7 +78,7 @@ public final class HARRecorder: RequestAccessory {
 
     /// The file as bytes.
     ///
-    /// - Throws: ``NetworkError/Kind/storage`` when what was spilled cannot be read.
+    /// - Throws: ``NetworkError/Kind/storage`` when the temporary file cannot be read.
     public func data() throws -> Data {
         try core.state.withLock { state in
             var bytes = Data(capacity: state.fileSize + state.buffer.count + 1024)
@@ -162,7 +162,7 @@ extension HARRecorder.Core {
             let folder = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
             let path = "\(folder)/lat-har-\(getpid())-\(UInt64.random(in: 0 ... .max))"
             state.file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-            // Without a name it ends with the process, however that ends.
+            // A file without a name is deleted when the process ends, even by a crash.
             if state.file >= 0 { unlink(path) }
         }
         var written = 0

@@ -1,7 +1,7 @@
 internal import LATNetworking
 internal import ResponseCache
 
-/// The counters without labels of a server: their places in ``ShardedCounts``, and how they are written.
+/// The counters that have no server label: their places in ``ShardedCounts``, and how they are written.
 enum MetricTotals {
     static let started = 0
     static let retries = 1
@@ -24,7 +24,7 @@ enum MetricTotals {
     private static let cacheOutcomes: [CallRecord.CacheDecision.Action] = [
         .hit, .stale, .first, .revalidation, .miss, .failure, .bypass,
     ]
-    /// The kinds of errors, without what they are about. The last stands for all that are not listed.
+    /// The kinds of errors without their parentheses. The last counts all that are not listed.
     private static let groups = [
         "invalidRequest", "unknownName", "dns", "connect", "tls", "timeout", "cancelled", "httpStatus", "business",
         "decoding", "redirect", "bodyTooLarge", "connectionLost", "protocolViolation", "proxy", "addressBlocked",
@@ -47,7 +47,7 @@ enum MetricTotals {
         firstError + (groups.firstIndex(of: group(kind)) ?? groups.count - 1)
     }
 
-    /// The kind without what it is about: `timeout`.
+    /// The kind without its parentheses: `timeout` for `timeout(idle)`.
     static func group(_ kind: NetworkError.Kind) -> String { String(kind.description.prefix { $0 != "(" }) }
 
     static func families(_ counts: ShardedCounts) -> [MetricFamily] {

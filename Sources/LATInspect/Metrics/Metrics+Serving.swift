@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import LATNetworking
 
 extension Metrics {
-    /// An address at which metrics can be read. It ends when it is released.
+    /// An address at which metrics can be read. Its port is closed when it is released.
     public final class Endpoint: Sendable {
         private let server: LoopbackServer
 
@@ -17,8 +17,8 @@ extension Metrics {
         public func stop() { server.stop() }
     }
 
-    /// Serves the metrics at `/metrics` of 127.0.0.1, in the format that the scraper asks for. Other machines cannot reach it,
-    /// nor pages in a browser by another name.
+    /// Serves the metrics at `/metrics` of 127.0.0.1, in the format that the scraper asks for. Neither other machines
+    /// nor pages of other origins in a browser can read it.
     ///
     /// - Parameter port: 0 for a free one. Default 9464, which OpenTelemetry's exporters use.
     /// - Throws: ``NetworkError`` when the port is in use.

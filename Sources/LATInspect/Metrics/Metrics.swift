@@ -12,7 +12,7 @@ internal import Synchronization
 /// let endpoint = try metrics.serve(port: 9464)      // http://127.0.0.1:9464/metrics
 /// ```
 ///
-/// The names are those of OpenTelemetry's conventions for HTTP clients. A series is told by server, method, status, kind of
+/// The names are those of OpenTelemetry's conventions for HTTP clients. A series is identified by server, method, status, kind of
 /// error, protocol and the path of the *row*, so a thousand different URLs of one row are one series. After 2,000 sets of
 /// labels all others are counted as one, with the label `otel_metric_overflow`.
 ///
@@ -51,7 +51,7 @@ public final class Metrics: RequestAccessory {
     /// Makes metrics that have counted nothing.
     public init() {}
 
-    /// Adds what a manager holds at the time of each scrape: connections, transfers, what waits, open circuits, and whether
+    /// Adds the state of a manager at the time of each scrape: connections, transfers, queue, open circuits, and whether
     /// the domains that it has probed can be reached. The manager is not kept alive.
     public func observe(_ manager: CentralRequestManager) {
         managers.withLock { managers in
@@ -92,7 +92,7 @@ public final class Metrics: RequestAccessory {
         }
     }
 
-    /// The series of the requests to a server that run: only server and method count.
+    /// The series of the running requests to a server, identified by server and method only.
     private func series(active request: HTTPRequest, _ call: ObservedCall) -> Series {
         table.series(
             SeriesKey(method: Self.index(of: request.method), version: 0, status: -1, error: "", template: ""),

@@ -2,9 +2,9 @@ internal import FoundationEssentials
 internal import LATNetworking
 internal import Synchronization
 
-/// What tells one series from another: the labels of requests.
+/// The labels that identify a series.
 struct SeriesKey {
-    /// The place of the method among ``Series/methods``; the last stands for all others.
+    /// The index of the method in ``Series/methods``; the last is for all others.
     var method: UInt8
     var version: UInt8
     /// 0 for a request without a response.
@@ -57,7 +57,7 @@ final class Series: Sendable {
 
 /// Series by their labels, found and added without a lock. After the first 2,000 sets all others are one.
 final class SeriesTable: @unchecked Sendable {
-    // Sendable: the slots are atomic, and the pointer is constant until the end.
+    // Sendable: the slots are atomic, and the pointer is constant until `deinit`.
 
     /// OpenTelemetry's limit.
     static let limit = 2_000
@@ -83,7 +83,7 @@ final class SeriesTable: @unchecked Sendable {
             Self.origin(bytes).map { series(key, $0) }
         }
         if let found = found ?? nil { return found }
-        // A URL with a user, or one that is not stored in one piece.
+        // The URL has a user, or its bytes are not contiguous.
         var origin = Self.origin(of: url)
         return origin.withUTF8 { series(key, $0) }
     }
@@ -118,7 +118,7 @@ final class SeriesTable: @unchecked Sendable {
         return String(url[..<slashes.upperBound] + host.prefix(512))
     }
 
-    /// All series, and whether the overflow counts.
+    /// All series, and whether the overflow series has counted anything.
     var all: (series: [Series], hasOverflow: Bool) {
         ((0..<Self.capacity).compactMap { slots[$0].load() }, hasOverflow.load(ordering: .relaxed))
     }

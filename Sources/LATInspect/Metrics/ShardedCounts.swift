@@ -1,9 +1,9 @@
 internal import Glibc
 internal import Synchronization
 
-/// Counters that many threads raise without a lock: a copy of each for a few groups of threads, added up when they are read.
+/// Counters that many threads raise without a lock: each has a copy for each of four groups of threads, and reading adds them up.
 final class ShardedCounts: @unchecked Sendable {
-    // Sendable: the cells are atomic, and the pointer is constant until the end.
+    // Sendable: the cells are atomic, and the pointer is constant until `deinit`.
 
     private static let shardCount = 4
     private let cells: UnsafeMutablePointer<Atomic<UInt64>>
@@ -25,7 +25,7 @@ final class ShardedCounts: @unchecked Sendable {
 
     /// The copy of this thread.
     @inline(__always) static var shard: Int {
-        // The stack of each thread is elsewhere, and so is what this names.
+        // Each thread has another address here, so its hash spreads threads over the copies.
         Int(truncatingIfNeeded: (UInt64(pthread_self()) &* 0x9E37_79B9_7F4A_7C15) >> 62)
     }
 
@@ -46,7 +46,7 @@ final class ShardedCounts: @unchecked Sendable {
 struct HistogramLayout: Sendable {
     /// The upper bounds, in the unit in which values are noted.
     let bounds: [UInt64]
-    /// How the bounds and the sum are shown: this many noted units are one.
+    /// How many noted units are one unit of the output.
     let scale: Double
     /// The first of the places.
     let start: Int

@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import LATNetworking
 
-/// A request as text to run or to compile. It is made of what was recorded, so secrets are not in it.
+/// A request as text to run or to compile. It is made from the record, so it contains no secrets.
 struct CopyText {
     /// The forms, by their names in the page's addresses.
     enum Form: String, CaseIterable {
@@ -18,13 +18,13 @@ struct CopyText {
     let request: HTTPRequest
     /// The row of the server table that the call belongs to.
     var server: String?
-    /// What the reader must know first, such as that the body was cut.
+    /// A comment above the text, such as that the body was cut.
     var note: String?
 
     /// - Parameter request: The request with its fields as they were sent, and a body of bytes or none.
     init(_ request: HTTPRequest, server: String? = nil, note: String? = nil) {
         var request = request
-        // Fields of a connection and those that every client sets by itself.
+        // Leaves out the fields of a connection and those that every client sets by itself.
         request.headers.removeAll { name in
             name.hasPrefix(":")
                 || ["host", "content-length", "connection", "accept-encoding"].contains(name.lowercased())
@@ -152,7 +152,7 @@ struct CopyText {
             options.append("parameterEncoding: .form")
             headers["Content-Type"] = nil
         } else if body != nil {
-            lines.append("    // Entities send parameters. This body is none: send it with central.startRequest.")
+            lines.append("    // Entities send parameters. This body has none: send it with central.startRequest.")
         } else if !query.isEmpty {
             lines.append(contentsOf: parameters(Self.fields(of: query.prefix { $0 != "#" })))
         }

@@ -5,8 +5,8 @@ internal import Synchronization
 
 /// The calls that the page can show: the newest ones, bounded by number and by bytes.
 ///
-/// A call is kept as it was told. It becomes a record, which is redacted, when a page asks for it, so that calls which nobody
-/// looks at cost little.
+/// A call is kept as its events. It becomes a record, which is redacted, when a page asks for it, so that calls which nobody
+/// opens cost little.
 final class InspectedCalls: Sendable {
     /// One call. Everything that changes is protected by the lock of ``InspectedCalls``.
     private final class Kept: @unchecked Sendable {
@@ -22,7 +22,7 @@ final class InspectedCalls: Sendable {
         }
     }
 
-    /// A page that follows the calls. It is told which ones changed, each once until it has asked.
+    /// A page that follows the calls. It gets the calls that changed since it asked last, each once.
     final class Reader: Sendable {
         fileprivate let number: Int
         private let signals: AsyncStream<Void>
@@ -64,7 +64,7 @@ final class InspectedCalls: Sendable {
     private let capture: BodyCapture
     private let state = Mutex(State())
     private let conversions = DispatchQueue(label: "lat-inspect")
-    /// What a call weighs beside its bodies.
+    /// The estimated bytes of a call without its bodies.
     private static let plainWeight = 6 << 10
     /// A finished call whose bodies are larger becomes a record at once, which keeps only their beginning.
     private static let heavyWeight = 64 << 10
@@ -132,7 +132,7 @@ final class InspectedCalls: Sendable {
             state.changes[number]?.ids.append(id)
             let waiting = state.changes[number]?.ids.count ?? 0
             if waiting == 1 { state.changes[number]?.reader.wake() }
-            // A page that does not read: what is gone is not told.
+            // The page does not read, so calls that are gone are removed from its list.
             if waiting > 4096, waiting > 2 * state.calls.count {
                 let calls = state.calls
                 state.changes[number]?.ids.removeAll { calls[$0] == nil }
@@ -164,7 +164,7 @@ final class InspectedCalls: Sendable {
         if let record { return (record, number) }
         guard let fresh = collector?.record() else { return nil }
         state.withLock { state in
-            // The record of a finished call takes the place of what it was made of.
+            // The record of a finished call replaces its events.
             guard let kept = state.calls[id], kept.version == version, fresh.outcome != nil else { return }
             kept.collector = nil
             kept.record = fresh
@@ -202,7 +202,7 @@ final class InspectedCalls: Sendable {
             let ids = changes.ids.prefix(limit)
             state.changes[reader.number]?.ids.removeFirst(ids.count)
             for id in ids { state.changes[reader.number]?.known.remove(id) }
-            // The rest comes with the next turn.
+            // The next call of this method returns the rest.
             if changes.ids.count > ids.count { reader.wake() }
             return ids.filter { state.calls[$0] != nil }
         }

@@ -59,7 +59,7 @@ public final class Inspector: RequestAccessory {
         guard let path = getenv(variable).map({ String(cString: $0) }), !path.isEmpty else { return nil }
         let inspector = Inspector()
         do {
-            try inspector.tell(try inspector.start(), path)
+            try inspector.announce(try inspector.start(), path)
             return inspector
         } catch {
             RequestLog.standardError("The inspector that \(variable) asks for was not started: \(error)")
@@ -67,8 +67,8 @@ public final class Inspector: RequestAccessory {
         }
     }()
 
-    /// Writes the address where it is waited for. It may be a pipe, which is not waited for when nobody reads it.
-    private func tell(_ address: String, _ path: String) throws {
+    /// Writes the address to the file that the environment names. A pipe that nobody reads is an error, not a wait.
+    private func announce(_ address: String, _ path: String) throws {
         // Only the user may read a new file, since the address has the key.
         let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600)
         guard descriptor >= 0 else { throw SystemError("opening \(path) for the inspector's address") }
@@ -95,7 +95,7 @@ public final class Inspector: RequestAccessory {
         }
     }
 
-    /// Ends the page. Calls are still recorded, so that it can be started again with the same calls.
+    /// Closes the page. Calls are still recorded, so that it can be started again with the same calls.
     public func stop() { server.withLock { $0.take() }?.stop() }
 
     deinit { stop() }
@@ -105,7 +105,7 @@ public final class Inspector: RequestAccessory {
         try PageServer(.file(name: name, content: content), program: name, port: port)
     }
 
-    /// The name of the program and its number.
+    /// The name of the program and its process identifier.
     private static var program: String {
         let name = CommandLine.arguments.first?.split(separator: "/").last.map(String.init) ?? "program"
         return "\(name) · \(getpid())"

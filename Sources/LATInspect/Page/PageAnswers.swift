@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import LATNetworking
 
-// What the page asks for single calls.
+// Answers to the page's requests for single calls.
 extension InspectedCalls {
     /// Answers `/calls/ID`, `/calls/ID/body?side=…&entry=…` and `/calls/ID/copy?as=…`.
     func answer(_ request: LoopbackServer.Request) -> LoopbackServer.Response {
@@ -30,7 +30,7 @@ extension InspectedCalls {
         var response = LoopbackServer.Response("application/octet-stream", shown.bytes)
         response.headers["Content-Disposition"] = "attachment"
         response.headers["X-Body-Size"] = "\(body?.size ?? Int64(shown.bytes.count))"
-        // Without what no field value may have.
+        // Without the bytes that a field value may not have.
         response.headers["X-Body-Type"] = shown.type.map { type in
             String(decoding: type.utf8.filter { (0x20..<0x7F).contains($0) }, as: UTF8.self)
         }

@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// Serves the inspector's page, its stream of calls, bodies and texts to copy.
 ///
-/// The page's own files are for everyone on the machine; all else needs the token, once, and then the cookie that it gives.
+/// Everyone on the machine can read the page's own files. Everything else needs a cookie, which the server gives for the token.
 package final class PageServer: Sendable {
     /// What the page shows.
     enum Source: Sendable {
@@ -53,7 +53,7 @@ package final class PageServer: Sendable {
         if case .calls(let calls) = source { calls.wakeReaders() }
     }
 
-    // MARK: Who may ask
+    // MARK: Access
 
     private static func guarded(_ response: Response) -> Response {
         var response = response
@@ -67,10 +67,10 @@ package final class PageServer: Sendable {
         return response
     }
 
-    /// Whether no page of another origin asks. The server has checked `Host` and `Origin`.
+    /// Whether the request comes from no page of another origin. The server has checked `Host` and `Origin`.
     private static func isOwn(_ request: LoopbackServer.Request) -> Bool {
         guard let site = request.headers["Sec-Fetch-Site"] else { return true }
-        // A link to the page from elsewhere opens it, without anything that it shows.
+        // A link from another site may open the page, but not the addresses with its data.
         return site == "same-origin" || site == "none"
             || request.path == "/" && request.headers["Sec-Fetch-Mode"] == "navigate"
     }
@@ -83,7 +83,7 @@ package final class PageServer: Sendable {
         return cookies.contains { Self.isEqual(String($0.drop { $0 == " " }), "\(cookieName)=\(session)") }
     }
 
-    /// Compares in the same time wherever the texts differ.
+    /// Compares in a time that does not depend on where the texts differ.
     private static func isEqual(_ one: String, _ other: String) -> Bool {
         guard one.utf8.count == other.utf8.count else { return false }
         return zip(one.utf8, other.utf8).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0
@@ -168,7 +168,7 @@ private final class CallStream: Sendable {
         self.first = Mutex(first)
         let reader = calls.addReader()
         self.reader = reader
-        // A comment from time to time shows whether the page is still there.
+        // Writing a comment from time to time shows whether the page is still connected.
         beat = Task {
             while !Task.isCancelled {
                 try? await Task.sleep(for: .seconds(15))
@@ -187,7 +187,7 @@ private final class CallStream: Sendable {
         await reader.change()
         let ids = calls.changes(for: reader, limit: 250)
         let lines = ids.compactMap { id in calls.record(id).map { WireCall($0.record, number: $0.number) } }
-        // What changes often in a short time is told once.
+        // Several changes of a call within a short time are sent as one.
         if ids.count < 250 { try? await Task.sleep(for: .milliseconds(50)) }
         guard !lines.isEmpty, let data = try? JSONEncoder().encode(lines) else { return Data(":\n\n".utf8) }
         return Data("data: ".utf8) + data + Data("\n\n".utf8)

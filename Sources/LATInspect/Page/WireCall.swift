@@ -26,7 +26,7 @@ struct WireCall: Encodable {
             try container.encode(attempt, forKey: .attempt)
             try container.encode(hop, forKey: .hop)
             try container.encode(start, forKey: .start)
-            // The page tells an open span by null.
+            // The page recognizes an open span by null.
             try container.encode(duration, forKey: .duration)
             try container.encodeIfPresent(status, forKey: .status)
             try container.encodeIfPresent(url, forKey: .url)
@@ -79,7 +79,7 @@ struct WireCall: Encodable {
         try container.encode(path, forKey: .template)
         try container.encode(tag, forKey: .tag)
         try container.encode(state, forKey: .state)
-        // What is not known, or no longer so, is null: the page puts each state over the one before.
+        // Unknown values are written as null, because the page merges each state into the one before.
         try container.encode(status, forKey: .status)
         try container.encode(errorKind, forKey: .errorKind)
         try container.encode(error, forKey: .error)
@@ -111,7 +111,7 @@ extension WireCall {
         switch record.outcome {
         case .response: state = .done
         case .failure(let failure):
-            // A refused status is shown as the status that it is.
+            // A call that failed because of its status is shown with that status.
             state = failure.isCancelled ? .cancelled : failure.kind == "httpStatus" && status != nil ? .done : .failed
             errorKind = failure.kind
             error = failure.message
@@ -155,7 +155,7 @@ extension WireCall {
         }
         for decision in record.cache {
             let time = decision.time.milliseconds
-            // The look-up began when what was before it had ended.
+            // The start of a look-up is not recorded: it is taken to be the end of the span before it.
             var ends = spans.compactMap { span in span.duration.map { span.start + $0 } }
             ends += exchanges.compactMap { exchange in
                 exchange.duration.map { (exchange.start + $0).milliseconds }

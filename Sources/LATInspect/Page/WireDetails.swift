@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import LATNetworking
 
-/// What the page shows of an opened call beside its line: what was sent and received, in the form of HAR's entries, without
+/// The details of an opened call: what was sent and received, in the form of HAR's entries, without
 /// bodies.
 struct WireDetails: Encodable {
     struct Field: Encodable {
@@ -100,7 +100,7 @@ extension CallRecord {
 }
 
 extension CallRecord.Body {
-    /// The bytes that were kept, and what the reader must know of them.
+    /// The bytes that were kept, and a note for the reader.
     var shown: (bytes: Data, type: String?, note: String?) {
         let note = isTruncated ? "Only the beginning of this body is kept." : nil
         switch content {

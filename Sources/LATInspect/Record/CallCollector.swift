@@ -3,10 +3,10 @@ internal import HTTPCore
 internal import LATNetworking
 internal import ResponseCache
 
-/// Makes the record of one call of its events. A pure value: it holds what it was told, and redacts when it is asked for the
+/// Makes the record of one call from its events. A pure value: it holds the events as they came, and redacts when it makes the
 /// record.
 struct CallCollector: Sendable {
-    /// A request and its answer, as they were told.
+    /// A request and its answer, not redacted.
     private struct Exchange: Sendable {
         let attempt: Int
         let hop: Int
@@ -153,7 +153,7 @@ struct CallCollector: Sendable {
         var timings: Timings?
         switch answer {
         case .success(let response):
-            // The last response is the one whose stream the caller reads.
+            // The caller reads the stream of the last response.
             if response.body.isStream, exchange.attempt == exchanges.last?.attempt, exchange.hop == exchanges.last?.hop
             {
                 streaming = (ending?.1 ?? lastEvent) - end

@@ -1,15 +1,15 @@
 public import FoundationEssentials
 internal import LATNetworking
 
-/// What happened in one call, from its start to its end: a value without secrets, made of the call's events.
+/// What happened in one call, from its start to its end: a value without secrets, made from the call's events.
 ///
 /// ```swift
 /// let recorder = CallRecorder { record in print(record.method, record.url, record.duration ?? .zero) }
 /// configuration.accessories = [recorder]
 /// ```
 ///
-/// Everything in it was redacted by the call's `ObservedCall.secrets`: fields, parameters of URLs, forms, parts and JSON,
-/// and each of their values where it comes up again in another text.
+/// Everything in it is redacted by the call's `ObservedCall.secrets`: fields, parameters of URLs, forms, parts and JSON,
+/// and each of their values wherever another text repeats it.
 public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
     /// The number of the call, as `ObservedCall.id`.
     public var id: UInt64
@@ -29,7 +29,7 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
     public var waits: [Wait] = []
     /// What the cache decided, in order. The last one counts.
     public var cache: [CacheDecision] = []
-    /// Why the response was not stored; `nil` when it was, and when no cache was asked.
+    /// Why the response was not stored; `nil` when it was stored or no cache was used.
     public var notStored: String?
     /// How the call ended; `nil` while it runs.
     public var outcome: Outcome?
@@ -101,7 +101,7 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
         public var response: Response?
         /// Whether the caller cancelled the call.
         public var isCancelled: Bool { kind == "cancelled" }
-        /// The kind without what is in parentheses, so that there are few: `timeout`.
+        /// The kind without its parentheses, so that there are few groups: `timeout`.
         public var group: String { String(kind.prefix { $0 != "(" }) }
     }
 

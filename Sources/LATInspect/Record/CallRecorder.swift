@@ -2,20 +2,20 @@ public import FoundationEssentials
 public import LATNetworking
 internal import Synchronization
 
-/// Makes a ``CallRecord`` of every call and hands it on when the call has ended. HAR, cassettes, traces and the inspector's page
-/// stand on it.
+/// Makes a ``CallRecord`` of every call and passes it to a closure when the call has ended. ``HARRecorder`` and
+/// ``TraceExporter`` use it.
 ///
 /// ```swift
 /// configuration.accessories = [CallRecorder { record in print(record.url, record.response?.status ?? 0) }]
 /// ```
 ///
-/// The closure is called in the way of the call, before the caller gets the result, so it should be quick.
+/// The closure is called before the caller gets the result, so it delays the call and should be quick.
 public final class CallRecorder: RequestAccessory {
     /// What became of a call.
     public enum Change: Sendable {
-        /// It goes on: an attempt began or ended, or it waits.
+        /// The call goes on: an attempt began or ended, or the call waits.
         case running(CallRecord)
-        /// It has ended.
+        /// The call has ended.
         case ended(CallRecord)
     }
 
@@ -42,7 +42,7 @@ public final class CallRecorder: RequestAccessory {
         }
     }
 
-    /// Makes a recorder that also reports calls that run, after each of their events but the bytes of streams.
+    /// Makes a recorder that also reports running calls, after each event except the bytes of streams.
     public convenience init(
         bodies: BodyCapture = BodyCapture(), changes: @escaping @Sendable (_ change: Change) -> Void
     ) {
@@ -67,7 +67,7 @@ public final class CallRecorder: RequestAccessory {
         shard(call.id).calls.withLock { $0[call.id] = CallCollector(call, capture) }
     }
 
-    /// Notes an event, and hands the record on when it is the last one.
+    /// Notes an event, and passes the record to the closure when the event is the last one.
     public func handle(_ event: CallEvent) {
         let id = event.call.id
         var isOver = false

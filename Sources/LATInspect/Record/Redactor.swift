@@ -5,13 +5,13 @@ internal import LATNetworking
 /// Takes the secrets out of all that is recorded of one call.
 ///
 /// First by name: fields, parameters, members and parts that ``Secrets`` lists. Each value that is taken out is remembered,
-/// so that ``scrubbed(_:)`` also finds it where no name tells of it: in a path, a reason or the text of an error.
+/// so that ``scrubbed(_:)`` also finds it where it has no name: in a path, a reason or the text of an error.
 struct Redactor {
     private(set) var secrets: Secrets
-    /// The values that are looked for, longest first, so that none hides a longer one. Each is there once.
+    /// The values to search for, longest first, so that a shorter one never splits a longer one. Each is listed once.
     private var values: [String] = []
 
-    /// A shorter value is not looked for elsewhere: `1` or `yes` would be found everywhere.
+    /// Shorter values are not searched for elsewhere: `1` or `yes` would be found everywhere.
     static let shortestValue = 6
 
     init(_ secrets: Secrets) { self.secrets = secrets }
@@ -44,7 +44,7 @@ struct Redactor {
         return shown
     }
 
-    /// The whole value, what follows a scheme, and the values of cookies and of `name=value` lists.
+    /// Notes the whole value, the credentials after a scheme, and the values of cookies and of `name=value` lists.
     private mutating func noteParts(ofField value: String) {
         note(value)
         for part in value.split(whereSeparator: { $0 == ";" || $0 == "," || $0 == " " }) {

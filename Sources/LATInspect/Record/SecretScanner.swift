@@ -3,7 +3,7 @@ internal import HTTPCore
 internal import LATNetworking
 
 /// Finds secret members of JSON and secret `name=value` pairs in a text, in one pass and without parsing it as a whole, so
-/// that a text that was cut, lines of JSON and events of a stream are handled like a document. All else keeps its form.
+/// that a text that was cut, lines of JSON and events of a stream are handled like a document. The rest of the text is unchanged.
 struct SecretScanner {
     private let secrets: Secrets
     /// The values that were replaced.
@@ -24,7 +24,7 @@ struct SecretScanner {
                 guard colon < bytes.count, bytes[colon] == UInt8(ascii: ":"), end - index >= 2,
                     secrets.contains(parameter: Self.name(bytes[(index + 1)..<(end - 1)]))
                 else {
-                    // The inside is looked at as well: a string may hold a form, or JSON with escaped quotes.
+                    // The string itself is scanned too: it may hold a form, or JSON with escaped quotes.
                     output.append(byte)
                     index += 1
                     continue
@@ -74,7 +74,7 @@ struct SecretScanner {
         return replace(bytes, start + 2, end, &output, quotes: false)
     }
 
-    /// - Returns: where to go on.
+    /// - Returns: the index after the value.
     private mutating func replace(
         _ bytes: [UInt8], _ start: Int, _ stop: Int, _ output: inout [UInt8], quotes: Bool
     ) -> Int {

@@ -9,7 +9,7 @@ internal import Synchronization
 /// its own, with bounds for all that a client sends.
 ///
 /// A request must name this server in `Host` and come from no page of another origin (`Origin`), so that a page in a browser
-/// cannot reach it by a name of its own (DNS rebinding).
+/// cannot reach it under another host name (DNS rebinding).
 final class LoopbackServer: Sendable {
     struct Request: Sendable {
         var method: String
@@ -61,7 +61,7 @@ final class LoopbackServer: Sendable {
     /// The port.
     let port: Int
 
-    /// What the threads share, so that they do not keep the server alive.
+    /// The state that the threads share. It is not the server itself, so they do not keep that alive.
     private final class Core: Sendable {
         let state = Mutex(State())
     }
@@ -110,7 +110,7 @@ final class LoopbackServer: Sendable {
     func stop() {
         core.state.withLock { state in
             state.isStopped = true
-            // Their threads close them, after they have left the set.
+            // The thread of each connection closes it.
             for connection in state.connections { shutdown(connection, Int32(SHUT_RDWR)) }
         }
         wakeUp.signal()
@@ -134,7 +134,7 @@ final class LoopbackServer: Sendable {
             if core.state.withLock(\.isStopped) { return }
             let socket = lat_accept(listener)
             guard socket >= 0 else {
-                // Out of descriptors: look again when some may be free.
+                // No descriptor is free: try again a little later.
                 if errno == EMFILE || errno == ENFILE { usleep(50_000) }
                 continue
             }

@@ -53,7 +53,7 @@ struct ServedRequest {
         let lines = head.split(separator: "\r\n", omittingEmptySubsequences: false)
         let words = lines.first?.split(separator: " ") ?? []
         guard words.count == 3, words[2].hasPrefix("HTTP/1."), words[1].hasPrefix("/") else {
-            throw Refusal.status(400, "the first line is no request of HTTP/1.1")
+            throw Refusal.status(400, "the first line is not a request line of HTTP/1.1")
         }
         var headers = HTTPHeaders()
         for line in lines.dropFirst() {
@@ -86,7 +86,7 @@ struct ServedRequest {
 
     // MARK: Checking
 
-    /// A name of this machine in `Host`, with the port, and no origin but this server's.
+    /// Refuses a request whose `Host` is not this server, or whose `Origin` is another one.
     private func check(_ request: LoopbackServer.Request) throws {
         let names = ["127.0.0.1", "localhost", "[::1]"].map { "\($0):\(port)" }
         guard let host = request.headers["Host"]?.lowercased(), names.contains(host) else {

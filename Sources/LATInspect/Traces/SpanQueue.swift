@@ -33,7 +33,7 @@ final class SpanQueue: Sendable {
         configuration.timeout = limits.timeout
         configuration.deadline = limits.timeout
         configuration.maxBodySize = 4 << 20
-        // What the protocol allows to be sent again, and what never reached the collector.
+        // Repeats what OTLP allows to be sent again, and requests that never reached the collector.
         configuration.retryPolicy.retries = 5
         configuration.retryPolicy.statuses = [429, 502, 503, 504]
         configuration.retryPolicy.repeatsOnlyIdempotent = false
@@ -70,7 +70,7 @@ final class SpanQueue: Sendable {
         case .nothing: break
         case .send: Task.detached { await self.sendAll() }
         case .schedule:
-            // Detached: the trace of the caller's task is not that of the export.
+            // Detached, so that the export does not join the trace of the caller's task.
             Task.detached { [weak self, limits] in
                 try? await Task.sleep(for: limits.delay)
                 await self?.wakeUp()

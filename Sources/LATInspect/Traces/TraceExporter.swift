@@ -13,8 +13,8 @@ internal import Synchronization
 /// ```
 ///
 /// A call joins the trace of its task (``TraceParent/current``) or of its request, and starts one where there is none. What is
-/// sent to a collector goes through a manager of its own, which nobody observes. A call that waits for nothing but the
-/// collector is never made: what does not fit in the queue is dropped and counted.
+/// sent to a collector goes through a manager of its own, which has no accessories. A call never waits for the
+/// collector: spans that do not fit in the queue are dropped and counted.
 public final class TraceExporter: RequestAccessory {
     /// The bounds of an exporter.
     public struct Limits: Sendable {
@@ -56,7 +56,7 @@ public final class TraceExporter: RequestAccessory {
     ///   - ratio: the share of the traces that begin here which is recorded, 0 to 1. A call that joins a trace follows it.
     ///     Default 1.
     ///   - limits: Default: those of OpenTelemetry.
-    /// - Throws: ``NetworkError`` for an address that is none.
+    /// - Throws: ``NetworkError`` for an invalid address.
     public init(
         _ endpoint: String = "http://127.0.0.1:4318", service: String, headers: HTTPHeaders = HTTPHeaders(),
         ratio: Double = 1, limits: Limits = Limits()
@@ -64,7 +64,7 @@ public final class TraceExporter: RequestAccessory {
         guard let origin = URLReference.origin(of: endpoint) else {
             throw NetworkError(
                 .invalidRequest,
-                message: "\"\(endpoint)\" is no address of a collector; give one such as http://127.0.0.1:4318")
+                message: "\"\(endpoint)\" is not the address of a collector; give one such as http://127.0.0.1:4318")
         }
         let rest = endpoint.split(separator: "/", omittingEmptySubsequences: true).count
         let url = rest > 2 ? endpoint : origin + "/v1/traces"

@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import HTTPCore
 internal import LATNetworking
 
-/// A span of a trace, as OpenTelemetry's protocol has it.
+/// A span of a trace, as OpenTelemetry's protocol (OTLP) defines it.
 struct TraceSpan: Sendable {
     enum Kind: Int64 {
         case `internal` = 1
@@ -33,7 +33,7 @@ struct TraceSpan: Sendable {
     var end: UInt64
     var attributes: [(String, Value)] = []
     var events: [Event] = []
-    /// What went wrong; `nil` for nothing. A cancellation by the caller is nothing.
+    /// What went wrong; `nil` for no error. A cancellation by the caller is not an error.
     var error: String?
 
     /// As JSON by the rules of OTLP: identifiers in hexadecimal, 64-bit numbers as text, enumerations as numbers.

@@ -117,7 +117,7 @@ public final class CentralRequestManager: Sendable {
         get async { await engine?.gauges }
     }
 
-    /// What a manager holds at a moment.
+    /// The load of a manager at one time.
     public struct Load: Hashable, Sendable {
         /// The calls that run, those that wait included.
         public var calls = 0
@@ -133,7 +133,7 @@ public final class CentralRequestManager: Sendable {
         public var reachability: [String: Bool] = [:]
     }
 
-    /// What the manager holds now. With a custom transport the numbers of connections and transfers are 0.
+    /// The load now. With a custom transport the numbers of connections and transfers are 0.
     public var load: Load {
         get async {
             let gauges = await engine?.gauges

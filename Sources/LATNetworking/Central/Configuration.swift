@@ -24,10 +24,10 @@ extension CentralRequestManager {
         /// The URL that paths are joined to, with exactly one slash between; its own path and query are kept. Default
         /// `nil`: calls use absolute URLs. ``CentralRequestManager/baseURL`` changes it later.
         public var baseURL: String?
-        /// The table in which entities look up their domains and servers. Default `nil`. A table that was read from a
-        /// file, or from a ``DomainTable/Source`` such as a URL, follows it: a change applies from the next request on.
+        /// The table in which entities look up their domains and servers. Default `nil`. A table that was read from a file
+        /// or a source follows it: a change applies from the next request on.
         public var domains: DomainTable?
-        /// Called when a change of the table's file was adopted, or rejected as invalid. Default `nil`: a rejected
+        /// Called when a change of the table's file or source was adopted, or rejected. Default `nil`: a rejected
         /// change is reported on standard error.
         public var domainsObserver: (@Sendable (DomainTable.FileEvent) -> Void)?
         /// Headers of every request. Default none. Later ones win in this order: these, the domain's, the server row's,
@@ -81,7 +81,7 @@ extension CentralRequestManager {
         /// used instead. Then one request tries it again. Default 30 s.
         public var mirrorMemory = Duration.seconds(30)
         /// The names of fields and parameters that hold secrets. Such fields never follow a redirect to another origin.
-        /// Neither they nor the parameters are shown by logs. Rows of the table add fields (`secretHeaders`). Default ``Secrets/standard``.
+        /// Logs show neither them nor the parameters. Rows of the table add fields (`secretHeaders`). Default ``Secrets/standard``.
         public var secrets = Secrets.standard
         /// How values become parameters and bodies, and responses become values: dates, names, bytes. Default `Coding()`,
         /// with dates in ISO 8601. The table's rows override dates and names (`dates`, `keys`); an entity or a request
@@ -169,7 +169,7 @@ extension CentralRequestManager {
         public var callbackExecutor: CallbackExecutor?
         /// Sends requests in place of the engine: a stand-in for tests, or a decorator. Default `nil`: the engine.
         public var transport: (any Transport)?
-        /// What joins the manager from outside of this module.
+        /// The extension of the manager by another module.
         package var companion: (any ManagerCompanion)?
 
         /// The default settings.
@@ -183,18 +183,18 @@ extension CentralRequestManager {
     }
 }
 
-/// What joins a manager from outside of this module, such as a fleet of processes.
+/// An extension of a manager by another module, such as a fleet of processes.
 package protocol ManagerCompanion: Sendable {
-    /// Changes the settings before a manager is made of them.
+    /// Changes the settings before a manager is made with them.
     func prepare(_ configuration: inout CentralRequestManager.Configuration) throws
 
-    /// The store of responses whose uppermost tiers are those of the manager; `nil` when there are no others.
+    /// A store with a tier below the manager's own; `nil` when it adds none.
     func store(above local: any CacheStore) throws -> (any CacheStore)?
 
-    /// The mode of the cache where the app has chosen none; `nil` for that of a manager alone.
+    /// The cache mode where the app has chosen none; `nil` for that of a manager alone.
     var cacheMode: CacheMode? { get }
 
-    /// The limits that a manager keeps together with others; asked once for each manager.
+    /// The limits that a manager shares with others; called once for each manager.
     func sharedLimits() -> (any SharedLimits)?
 }
 

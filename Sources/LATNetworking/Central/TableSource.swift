@@ -3,10 +3,10 @@ import Glibc
 import HTTPCore
 import Synchronization
 
-/// A manager's table: fixed, or following its file or its source elsewhere.
+/// A manager's table: fixed, or following its file or source.
 final class TableSource: Sendable {
     private enum Storage: Sendable {
-        /// The state, and what changes it until it is released.
+        /// The state, and the follower that changes it until it is released.
         case followed(WatchState, by: any Sendable)
         case kept
     }
@@ -68,7 +68,7 @@ extension CentralRequestManager {
     public var domains: DomainTable? { tables.current }
 
     /// Changes the table in code: the environment, a base URL, a row. The change applies from the next request on, and
-    /// stays when the file, or the source elsewhere, is read again.
+    /// stays when the file or source is read again.
     ///
     /// ```swift
     /// try manager.updateDomains { $0.environment = "staging" }

@@ -19,7 +19,7 @@ package final class LiveCall: Sendable {
         alarm = manager.enter(call)
     }
 
-    /// The request, without what the rooms of the corridor add.
+    /// The request, without what the interceptors of the chain add.
     package var request: HTTPRequest { call.request }
     /// What the rows of the call's route say about event streams.
     package var events: DomainTable.EventSettings { call.details.row?.events ?? DomainTable.EventSettings() }
@@ -151,7 +151,7 @@ extension CentralRequestManager {
 }
 
 extension HTTPRequest {
-    /// Sets what all live calls have in common. They are never answered by the cache, nor by a call that is running.
+    /// Sets what all live calls have in common. Neither the cache nor a running call ever answers them.
     mutating func prepareForLive() {
         isLive = true
         streamsBody = true
@@ -159,7 +159,7 @@ extension HTTPRequest {
         if duplicates == nil { duplicates = .allow }
     }
 
-    /// Sets what a request has in common with all that ask for another protocol, which only HTTP/1.1 can.
+    /// Sets what all requests for another protocol have in common. Only HTTP/1.1 has such upgrades.
     mutating func prepareForUpgrade() {
         upgrades = true
         url = URLReference.httpForm(of: url)

@@ -112,19 +112,19 @@ struct CircuitBreaker: Sendable {
         return .opened
     }
 
-    // MARK: What others found
+    // MARK: Other processes
 
     /// Whether the request of a ticket probes the host.
     func isProbing(_ ticket: UInt64) -> Bool { state == .probing(ticket) }
 
-    /// Has a probe wait, because another process probes the host. Returns `false` when this is no probe any more.
+    /// Makes a probe wait, because another process probes the host. Returns `false` when the ticket is not a probe any more.
     mutating func postpone(_ ticket: UInt64, for pause: Duration, at now: Duration) -> Bool {
         guard isProbing(ticket) else { return false }
         open(for: pause, at: now)
         return true
     }
 
-    /// Takes over what another process found. A probe of this process decides by itself.
+    /// Applies the result of another process. It does not change a probe of this process.
     mutating func adopt(_ news: CircuitNews, at now: Duration) {
         if case .probing = state { return }
         switch news {

@@ -2,7 +2,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// A ``LimitQueue`` that calls wait at: the limits of a manager, of a domain, or of a server row.
+/// A ``LimitQueue`` in which calls wait: the limits of a manager, of a domain, or of a server row.
 final class LimitGate: Sendable {
     private struct State {
         var queue: LimitQueue<UInt64>
@@ -152,25 +152,25 @@ package enum CircuitNews: Hashable, Sendable {
     case closed
 }
 
-/// Limits and circuits that a manager keeps together with other processes. Those of the manager hold beside them, and alone
-/// where the others cannot be asked.
+/// Limits and circuits that a manager shares with other processes. The manager's own hold as well, and alone
+/// when the others cannot be asked.
 package protocol SharedLimits: Sendable {
     /// Waits until all processes together are within the limits, or cannot be asked.
     ///
-    /// - Returns: Receives the end of the request, and whether it was never sent; `nil` when nobody needs to know.
+    /// - Returns: A closure to call at the end of the request, with whether it was never sent; `nil` when it needs no call.
     func enter(
         _ call: LimitedCall, _ limits: [SharedLimit], host: String
     ) async throws -> (@Sendable (_ isUnused: Bool) -> Void)?
 
-    /// Hears what other processes find about hosts, from now on.
-    func hear(_ receive: @escaping @Sendable (_ circuit: String, CircuitNews) -> Void)
+    /// Receives what other processes find out about hosts, from now on.
+    func observeCircuits(_ receive: @escaping @Sendable (_ circuit: String, CircuitNews) -> Void)
 
-    /// This process found that a host fails.
+    /// Reports that this process found a failing host.
     func circuitOpened(_ circuit: String, for pause: Duration)
 
     /// How long this process must wait before it may probe a host; `nil`: it probes now, and reports the end.
     func pauseBeforeProbe(_ circuit: String) async -> Duration?
 
-    /// The probe of this process ended: the host works again, or (`false`) nothing was learned.
+    /// Reports the end of this process' probe: the host works again, or (`false`) the result is unknown.
     func probeEnded(_ circuit: String, isClosed: Bool)
 }

@@ -9,7 +9,7 @@ extension RequestLimits.RateLimit {
     }
 }
 
-/// Decides which requests start and which wait. A pure state machine: it gets the time, and returns what to start and
+/// Decides which requests start and which wait. A pure state machine: the caller passes the time; it returns what to start and
 /// when to call it again.
 struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     struct Turn: Sendable {

@@ -47,7 +47,7 @@ final class LimitRoom: Room {
         self.shared = shared
         gate = limits.isUnlimited ? nil : LimitGate(limits, clock: clock)
         self.clock = clock
-        shared?.hear { [weak self] circuit, news in self?.adopt(news, circuit) }
+        shared?.observeCircuits { [weak self] circuit, news in self?.adopt(news, circuit) }
     }
 
     /// Whether the calls of a row have to pass: it has limits, or a row may have had some that are still counted.
@@ -77,7 +77,7 @@ final class LimitRoom: Room {
             return try await LimitGate.pass(gates, call, host) { try await unlessOpen(circuit, host, request, chain) }
         }
         var limits: [SharedLimit] = []
-        /// Adds what limits anything.
+        /// Adds limits unless they are empty.
         func add(_ name: @autoclosure () -> String, _ given: RequestLimits?) {
             guard let given, !given.isUnlimited else { return }
             limits.append(SharedLimit(name: name(), limits: given))
@@ -85,7 +85,7 @@ final class LimitRoom: Room {
         add("row \(row?.domain ?? "") \(row?.server ?? "")", server?.row.limits)
         if server?.row.isFree != true { add("domain \(row?.domain ?? "")", domain?.row.limits) }
         add("manager", self.limits)
-        // First the limits of all: when they cannot be asked, those who wait there still keep to the local ones.
+        // The shared limits come first: when they cannot be asked, their waiting calls still pass the local ones.
         let leave = limits.isEmpty ? nil : try await shared.enter(LimitedCall(call: call), limits, host: host)
         var isUnused = true
         defer { leave?(isUnused) }
@@ -116,7 +116,7 @@ final class LimitRoom: Room {
             guard revision > state.revision else { return state }
             (state.row, state.revision) = (row, revision)
             rows[name] = state
-            // Under the lock, so that an older row does not come after a newer one.
+            // Under the lock, so that an older row does not replace a newer one.
             state.gate.adopt(row.limits ?? RequestLimits())
             return state
         }
@@ -133,7 +133,7 @@ final class LimitRoom: Room {
         }
     }
 
-    /// The circuit of the narrowest row that says something about it, else that of the manager.
+    /// The circuit of the narrowest row that has a policy, else that of the manager.
     private func circuit(
         of row: CallRow?, _ server: RequestLimits.CircuitChoice?, _ domain: RequestLimits.CircuitChoice?, _ host: String
     ) -> Circuit? {
@@ -205,7 +205,7 @@ final class LimitRoom: Room {
         }
     }
 
-    /// Takes over what another process found about a host.
+    /// Applies what another process found out about a host.
     private func adopt(_ news: CircuitNews, _ key: String) {
         breakers.withLock { breakers in
             guard breakers[key] != nil || news != .closed else { return }

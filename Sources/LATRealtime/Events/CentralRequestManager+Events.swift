@@ -11,9 +11,9 @@ extension CentralRequestManager {
     /// }
     /// ```
     ///
-    /// Every connection passes what any call passes: headers, token, redirects, proxies, cookies, limits. It is not
-    /// cached, and counts for no limit of connections. There is no total timeout unless one is given; the idle timeout
-    /// applies, and comments of the server count as life.
+    /// Every connection is made like any call, with headers, token, redirects, proxies, cookies and limits. It is not
+    /// cached, and does not count against limits of connections. There is no total timeout unless one is given; the idle timeout
+    /// applies, and a comment of the server restarts it.
     ///
     /// - Parameters:
     ///   - method: the method; standard names in any case, others as given.
@@ -68,8 +68,8 @@ extension CentralRequestManager {
         }
     }
 
-    /// Opens the event stream of a route: a row of the server table, or a path of a domain. The rows set what they set
-    /// for any call, and `events`.
+    /// Opens the event stream of a route: a row of the server table, or a path of a domain. The rows apply as they do
+    /// to any call, with their `events` settings.
     ///
     /// - Parameters:
     ///   - route: a row of the table, or an address.

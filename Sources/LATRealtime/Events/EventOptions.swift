@@ -6,11 +6,11 @@ import LATNetworking
 /// let stream = central.events("POST", url, body: .json(prompt), options: EventOptions(endsAt: "[DONE]"))
 /// ```
 public struct EventOptions: Sendable, Hashable {
-    /// When a lost connection is opened again; that of a POST too, which is then sent again. Default `nil`: as the row
-    /// says, which applies to GET only; without a row never.
+    /// When a lost connection is opened again. It applies to every method, so a POST is sent again. Default `nil`: as the row
+    /// says, which applies to safe methods only; without a row never.
     public var reconnection: Reconnection?
-    /// The id of the event after which the stream begins, sent as `Last-Event-ID`. Default empty: where the server
-    /// likes.
+    /// The id of the event after which the stream begins, sent as `Last-Event-ID`. Default empty: the server
+    /// decides.
     public var lastEventID: String
     /// The data of an event that ends the stream, such as `[DONE]`. That event is not delivered. Default `nil`: as the
     /// row says, or none.

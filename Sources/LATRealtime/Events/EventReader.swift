@@ -77,7 +77,7 @@ final class EventReader {
         do {
             guard let chunk = try await Self.chunk(of: body, call) else { return .lost(loss, nil) }
             parser.append(chunk)
-            // A response that was collected has no more than this.
+            // A response that was collected has only this body.
             if !body.isStream { self.body = .empty }
             return nil
         } catch let error as NetworkError where error.isWorthReconnecting {

@@ -77,7 +77,7 @@ final class EventSession: Sendable {
 }
 
 extension HTTPResponse {
-    /// Checks whether this is the beginning of an event stream, or the server's word that there are no more events
+    /// Checks whether this is the beginning of an event stream, or the server's answer that there are no more events
     /// (204).
     ///
     /// - Throws: `NetworkError` of kind `httpStatus` or `protocolViolation`.
@@ -108,7 +108,7 @@ extension HTTPResponse {
 }
 
 extension NetworkError {
-    /// Whether the next attempt may succeed though nothing is changed.
+    /// Whether the same request may succeed at the next attempt.
     var isWorthReconnecting: Bool {
         switch kind {
         case .dns, .connect, .connectionLost, .proxy, .timeout(.connect), .timeout(.idle), .tls(.handshake),
@@ -118,7 +118,7 @@ extension NetworkError {
         }
     }
 
-    /// The wait that a refusal asked for; `nil` when it did not.
+    /// The wait that the refusing response asked for; `nil` for none.
     var retryAfter: Duration? {
         response?.headers["Retry-After"].flatMap { RetryAfter.wait($0, now: Int64(Date().timeIntervalSince1970)) }
     }

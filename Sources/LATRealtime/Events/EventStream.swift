@@ -11,7 +11,7 @@ import Platform
 /// ```
 ///
 /// The connection is opened when the first event is asked for, and closed when the loop is left or its task is
-/// cancelled. A reader that is slow makes the server wait: no more is read than a buffer of 256 KiB holds. One loop
+/// cancelled. A slow reader makes the server wait: at most 256 KiB are buffered. One loop
 /// reads at a time. A loop that begins after another was left opens a connection of its own, which begins after
 /// ``lastEventID``.
 ///
@@ -81,8 +81,8 @@ extension EventStream where Element == ServerSentEvent {
     /// for try await token in central.events("POST", url, body: .json(prompt)).decoded(as: Token.self) { … }
     /// ```
     ///
-    /// An event that cannot be decoded is thrown as an error of kind `decoding(path:)`; the loop then is over. Each
-    /// loop is one of the stream that this was made from.
+    /// An event that cannot be decoded is thrown as an error of kind `decoding(path:)`, which ends the loop. A
+    /// loop over this is a loop over the stream that it was made from.
     ///
     /// - Parameters:
     ///   - model: what the data of each event is decoded as.

@@ -1,7 +1,7 @@
 /// Reads an event stream as the HTML standard describes it (§9.2.6, "Interpreting an event stream"): bytes in, events
 /// out.
 ///
-/// It is given chunks as they arrive, and asked for events until there is none. Where the chunks are split does not
+/// The caller appends chunks as they arrive, and takes events until there is none. Where the chunks are split does not
 /// matter.
 ///
 /// ```swift
@@ -10,14 +10,14 @@
 /// while let event = try parser.next() { … }
 /// ```
 ///
-/// What is left of an event when the stream ends is no event: it is dropped together with its id.
+/// An incomplete event at the end of the stream is dropped together with its id.
 struct EventStreamParser {
     /// An event or a line is larger than the limit, in bytes.
     struct TooLarge: Error, Equatable {
         var limit: Int
     }
 
-    /// The id that `Last-Event-ID` has to say now. It changes when an event ends, not before.
+    /// The value for `Last-Event-ID`. It changes when an event ends, not before.
     private(set) var lastEventID: String
     /// The wait before the next connection that the server last asked for, in milliseconds.
     private(set) var retry: Int?
@@ -99,7 +99,7 @@ struct EventStreamParser {
             guard start < buffer.count else { return nil }
             if buffer[start] == UInt8(ascii: ":"), searched == start { isInComment = true }
             guard let end = lineEnd(from: searched) else {
-                // What a comment says is not read, so it may be of any length.
+                // The text of a comment is not read, so it may be of any length.
                 if isInComment { start = buffer.count }
                 searched = buffer.count
                 return nil
@@ -152,7 +152,7 @@ struct EventStreamParser {
             if !buffer[value].contains(0) { id = text(value) }
         case .retry:
             guard !value.isEmpty, buffer[value].allSatisfy({ (0x30...0x39).contains($0) }) else { return }
-            // A number that no Int can hold is longer than any wait.
+            // A number that does not fit in an Int is longer than any wait.
             retry = Int(text(value)) ?? .max
         case .other:
             break

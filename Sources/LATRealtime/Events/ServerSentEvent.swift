@@ -8,11 +8,11 @@ public struct ServerSentEvent: Sendable {
     public var type: String
     /// The lines of the fields `data`, joined by LF.
     public var data: String
-    /// The last id that the stream has given, with this event or before; empty when it has given none. It is what
-    /// `Last-Event-ID` says when the stream is resumed after this event.
+    /// The last id of the stream, from this event or an earlier one; empty when there was none. It is the
+    /// `Last-Event-ID` with which the stream is resumed after this event.
     public var id: String
 
-    /// How the values of the response are read that the event came with.
+    /// How values in the response of this event are decoded.
     var coding: CodingRules?
 
     /// Makes an event, as a test does.

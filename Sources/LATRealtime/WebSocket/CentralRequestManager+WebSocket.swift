@@ -8,8 +8,8 @@ extension CentralRequestManager {
     /// let socket = try await central.webSocket("wss://chat.example.org/room", protocols: ["chat.v2"])
     /// ```
     ///
-    /// The handshake passes what any call passes: headers, token, redirects, proxies, cookies, limits. It is not cached,
-    /// and the connection counts for no limit of connections. The `timeout` of the request is that of the handshake.
+    /// The handshake is made like any call, with headers, token, redirects, proxies, cookies and limits. It is not cached,
+    /// and the connection does not count against limits of connections. The `timeout` of the request is that of the handshake.
     ///
     /// - Parameters:
     ///   - url: a `ws`, `wss`, `http` or `https` URL, or a path that is joined to the base URL.
@@ -20,7 +20,7 @@ extension CentralRequestManager {
     ///   - options: limits, keep-alive and reconnection.
     /// - Returns: the open socket.
     /// - Throws: `NetworkError`, of kind `httpStatus` for an answer other than 101, and of kind `protocolViolation` for a
-    ///   101 that is no handshake; `CancellationError` when the current task was cancelled.
+    ///   101 that is not a valid handshake; `CancellationError` when the current task was cancelled.
     public func webSocket(
         _ url: String, protocols: [String] = [], parameters: Parameters? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, options: WebSocketOptions = WebSocketOptions()
@@ -52,7 +52,7 @@ extension CentralRequestManager {
         }
     }
 
-    /// Opens the WebSocket of a route: a row of the server table, or a path of a domain. The rows set what they set for
+    /// Opens the WebSocket of a route: a row of the server table, or a path of a domain. The rows apply as they do to
     /// any call. An `https` base is upgraded as a `wss` one is.
     ///
     /// - Parameters:

@@ -1,6 +1,6 @@
 /// Decides, at each beat of a clock, whether a connection gets a ping or counts as lost. A pure value.
 ///
-/// Any bytes of the server count as life, not only pongs. While the reader of the messages is behind, nothing is read, so
+/// Any bytes of the server keep the connection alive, not only pongs. While the reader of the messages is behind, nothing is read, so
 /// that silence says nothing about the server.
 struct KeepAlive: Equatable {
     enum Action: Equatable {
@@ -10,7 +10,7 @@ struct KeepAlive: Equatable {
     }
 
     let limit: Int
-    /// The pings since the last sign of life.
+    /// The pings since the last bytes of the server.
     private(set) var missed = 0
 
     init(limit: Int) { self.limit = limit }

@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// Puts a server's frames together to messages (RFC 6455 §5.4), and reads its control frames.
+/// Joins a server's frames into messages (RFC 6455 §5.4), and reads its control frames.
 struct MessageReader {
     enum Event: Equatable {
         case message(WebSocket.Message)
@@ -13,7 +13,7 @@ struct MessageReader {
     private let limit: Int
     private let compression: WebSocketHandshake.Compression?
     private var frames: FrameReader
-    /// Opens compressed messages; made for the first one.
+    /// Decompresses messages; made for the first compressed one.
     private var inflater: Inflater?
 
     /// The message whose frames arrive.
@@ -75,7 +75,7 @@ struct MessageReader {
                 isText: head.opcode == .text, isCompressed: head.isCompressed, isLastFrame: head.isFinal)
         }
         guard var message else { return }
-        // A frame is refused before its bytes arrive. What cannot be compressed grows a little.
+        // A frame is refused before its bytes arrive. Compression makes some messages a little larger.
         let (count, isOverflow) = message.wireCount.addingReportingOverflow(head.length)
         let slack = message.isCompressed ? min(limit / 8 + 1024, .max - limit) : 0
         guard !isOverflow, count <= limit + slack else { throw tooLarge }

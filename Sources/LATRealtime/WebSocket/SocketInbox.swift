@@ -7,7 +7,7 @@ import Synchronization
 final class SocketInbox: Sendable {
     fileprivate struct State {
         var messages: [WebSocket.Message] = []
-        /// How many of them are read.
+        /// The index of the first message that is not read yet.
         var first = 0
         var byteCount = 0
         var reader: Waiter<WebSocket.Message?>?
@@ -44,7 +44,7 @@ final class SocketInbox: Sendable {
                 return (nil, state.isFull && !state.dropsSurplus)
             }
             guard let reader else { return isFull }
-            // A reader that was cancelled meanwhile has not taken the message.
+            // The result is `false` for a reader that was cancelled meanwhile: it has not taken the message.
             if reader.end(.success(message)) { return false }
         }
     }
@@ -115,7 +115,7 @@ extension SocketInbox.State {
     fileprivate mutating func next() -> SocketInbox.Step {
         if count > 0 {
             let message = messages[first]
-            // The slot gives its memory back at once.
+            // The memory of the message is freed at once.
             messages[first] = .text("")
             first += 1
             byteCount -= message.byteCount

@@ -8,7 +8,7 @@ extension SocketLink {
     /// Messages below this size are not compressed: it would make some of them larger.
     private static let compressedFrom = 1_024
 
-    /// When so few bytes wait, there is room again.
+    /// Senders go on when no more than so many bytes wait.
     var lowMark: Int { min(options.sendBuffer / 2, 64 << 10) }
 
     /// Sends a message, after a wait for room.
@@ -38,7 +38,7 @@ extension SocketLink {
                     if let index { state.senders.remove(at: index) }
                     return index == nil
                 }
-                // Its turn goes to the next one.
+                // The next sender takes its turn.
                 if wasNext { wakeSender() }
                 throw error
             }
@@ -77,7 +77,7 @@ extension SocketLink {
         return try await answer.value()
     }
 
-    /// There is room again.
+    /// Called when there is room again.
     func drained() {
         state.withLock { state in
             guard let payload = state.latePong, !state.hasSentClose else { return }
@@ -87,7 +87,7 @@ extension SocketLink {
         wakeSender()
     }
 
-    /// Gives the first of those who wait its turn when there is room; otherwise asks to be told.
+    /// Wakes the first waiting sender when there is room; otherwise asks the engine for a call of ``drained()``.
     private func wakeSender() {
         let sender = state.withLock { state -> Waiter<Void>? in
             guard !state.senders.isEmpty else { return nil }
@@ -120,7 +120,7 @@ extension SocketLink {
         }
     }
 
-    /// The compressed payload; `nil` when it is sent as it is. What was compressed is sent so, because the next message
+    /// The compressed payload; `nil` when it is sent as it is. A payload that was compressed is sent even if larger, because the next message
     /// may refer to it.
     private func compressed(_ payload: UnsafeRawBufferPointer, _ state: inout State) -> [UInt8]? {
         guard let compression = agreement.compression, compression.clientWindow > 8,

@@ -28,10 +28,10 @@ final class SocketLink: Sendable {
         var pingCount: UInt64 = 0
         /// The newest ping that could not be answered at once.
         var latePong: [UInt8]?
-        /// Those who wait for room, the first one first.
+        /// The senders that wait for room, in order.
         var senders: [Waiter<Void>] = []
         var written: Int64 = 0
-        /// The messages that the engine may not have taken, and where their bytes end.
+        /// The messages that the engine may not have sent, and where their bytes end.
         var unsent: [(end: Int64, message: WebSocket.Message)] = []
         var timer: Task<Void, Never>?
         var pump: Task<Void, Never>?
@@ -106,7 +106,7 @@ final class SocketLink: Sendable {
                 }
             } catch let violation as WebSocketViolation {
                 fail(violation)
-                // What still arrives is not read; the server ends the connection, or the timer does.
+                // Bytes that still arrive are dropped; the server ends the connection, or the timer does.
                 for try await _ in body {}
             }
             return .success(())

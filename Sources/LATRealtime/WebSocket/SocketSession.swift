@@ -35,7 +35,7 @@ final class SocketSession: Sendable {
         self.options = options
     }
 
-    /// How the newest connection was closed. Who gets its failure has it at once, before the peer has answered.
+    /// How the newest connection was closed. It is known as soon as a call fails, before the peer has answered.
     var closing: WebSocket.Closing? {
         let (closing, latest) = shared.withLock { ($0.closing, $0.latest) }
         return closing ?? latest?.state.withLock { $0.failure == nil ? nil : $0.closing }
@@ -214,7 +214,7 @@ final class SocketSession: Sendable {
             return (shared.link, shared.link == nil ? shared.driver : nil)
         }
         link?.close(code, reason)
-        // Nothing is open, so there is nothing to say good-bye to.
+        // No connection is open, so no close frame is sent.
         driver?.cancel()
     }
 

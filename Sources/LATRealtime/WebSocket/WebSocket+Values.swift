@@ -42,7 +42,7 @@ extension WebSocket {
 
         /// 1000: all is done.
         public static let normal: CloseCode = 1000
-        /// 1001: the server goes down, or the client leaves.
+        /// 1001: the server shuts down, or the client leaves.
         public static let goingAway: CloseCode = 1001
         /// 1002: a rule of the protocol was broken.
         public static let protocolError: CloseCode = 1002
@@ -60,7 +60,7 @@ extension WebSocket {
         public static let tooLarge: CloseCode = 1009
         /// 1011: the server failed.
         public static let serverError: CloseCode = 1011
-        /// 1012: the server starts again.
+        /// 1012: the server restarts.
         public static let serviceRestart: CloseCode = 1012
         /// 1013: the server is too busy.
         public static let tryAgainLater: CloseCode = 1013
@@ -73,7 +73,7 @@ extension WebSocket {
             }
         }
 
-        /// Whether another connection may fare better.
+        /// Whether another connection may succeed.
         var isWorthReconnecting: Bool { [1001, 1011, 1012, 1013, 1014].contains(rawValue) }
     }
 

@@ -12,8 +12,8 @@ import HTTPCore
 /// }
 /// ```
 ///
-/// The connection passes what any call passes: headers, token, redirects, proxies, cookies, pins, limits. A reader that
-/// is slow makes the server wait, and a server that is slow makes `send` wait. Pings of the server are answered, and own
+/// The connection is made like any call, with headers, token, redirects, proxies, cookies, pins and limits. A reader that
+/// is slow makes the server wait, and a server that is slow makes `send` wait. Pings of the server are answered, and its own
 /// pings notice a dead connection. The socket closes when it is released.
 public final class WebSocket: Sendable {
     let session: SocketSession
@@ -25,7 +25,7 @@ public final class WebSocket: Sendable {
     // MARK: Receiving
 
     /// The messages of the server, for one loop at a time. The loop ends when the socket is closed, by either side and
-    /// with any code: ``closing`` tells which. It throws when the connection is lost, or when the server breaks the
+    /// with any code, which ``closing`` has. It throws when the connection is lost, or when the server breaks the
     /// protocol.
     public var messages: WebSocketMessages<Message> { WebSocketMessages(session: session) { $0 } }
 
@@ -80,7 +80,7 @@ public final class WebSocket: Sendable {
 
     // MARK: Closing
 
-    /// Closes the socket: sends a close frame after what waits to be sent, and waits for the server's, at most for
+    /// Closes the socket: sends a close frame after the messages that wait, and waits for the server's close frame at most for
     /// ``WebSocketOptions/closeTimeout``. Has no effect once the socket closes.
     ///
     /// - Parameters:

@@ -40,7 +40,7 @@ struct WebSocketHandshake: Sendable {
         var clientWindow = 15
     }
 
-    /// Why a server's answer is no handshake, as the rest of a sentence.
+    /// Why a server's answer is not a valid handshake, as the rest of a sentence.
     struct Refusal: Error, Equatable {
         let reason: String
 

@@ -11,8 +11,8 @@ public struct WebSocketOptions: Sendable {
     public enum Resend: Sendable, Hashable {
         /// Nothing: a `send` without a connection throws.
         case never
-        /// What had not left for the network is sent first on the next connection, and a `send` waits for it. What had
-        /// left may have arrived or not.
+        /// Messages that were not handed to the network are sent first on the next connection, and a `send` waits for it. Others
+        /// may have arrived or not.
         case unsent
     }
 
@@ -26,9 +26,9 @@ public struct WebSocketOptions: Sendable {
     public var sendBuffer: Int
     /// The longest time of the opening handshake, with its redirects. The request's `timeout` replaces it. Default 30 s.
     public var openTimeout: Duration
-    /// After what silence of the server a ping is sent. Default 30 s; `nil` for none.
+    /// How long the server may be silent before a ping is sent. Default 30 s; `nil` for no pings.
     public var pingInterval: Duration?
-    /// How many pings in a row may stay without any sign of life before the connection counts as lost. Default 2.
+    /// How many pings in a row may stay without any bytes of the server before the connection counts as lost. Default 2.
     public var missedPongs: Int
     /// How long the closing handshake may take. Default 10 s.
     public var closeTimeout: Duration

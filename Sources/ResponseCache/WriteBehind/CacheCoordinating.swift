@@ -1,4 +1,4 @@
-/// A store whose leases cover several machines: it waits for a holder, and knows how eager its callers should be.
+/// A store whose leases cover several machines. Its callers wait for a holder, and may refresh an entry early.
 package protocol CacheCoordinating: CacheLeasing {
     /// How long a request waits for the response that another process fetches, before it fetches it itself.
     var leaseWait: Duration { get }

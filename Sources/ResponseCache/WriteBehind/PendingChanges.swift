@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// The changes that a store has yet to make, in the order in which they were requested. A pure value.
+/// The changes that a store still has to make, in the order in which they were requested. A pure value.
 ///
 /// Each key has at most one pending change: a later one replaces an earlier one that has not begun. Removals share the
 /// queue with the changes, so that a removal never removes what is stored after it.
@@ -148,7 +148,7 @@ struct PendingChanges {
             return
         }
         if removals.count >= Self.removalLimit, selection != .all {
-            // A store that is this far behind loses all entries.
+            // Too many removals wait, so all entries are removed instead.
             items.removeFirst(head)
             head = 0
             for case .removal(let number, _) in items { unfinished.remove(number) }

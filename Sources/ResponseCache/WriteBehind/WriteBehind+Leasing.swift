@@ -5,9 +5,9 @@ extension WriteBehind {
         case own(CacheLease?)
         /// This one, after another process may have fetched it, so that the response may be stored by now.
         case late(CacheLease?)
-        /// Another process has just ended its fetch: look, and ask again if nothing is stored.
+        /// Another process has just ended its fetch: look up the response, and ask again if nothing is stored.
         case ended
-        /// Another process.
+        /// Another process fetches it.
         case others
     }
 

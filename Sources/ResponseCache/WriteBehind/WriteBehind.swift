@@ -80,7 +80,7 @@ package final class WriteBehind: ProcessExitObserver {
         coordinator = store.leasing as? any CacheCoordinating
         earlyRefreshFactor = coordinator?.earlyRefreshFactor ?? 0
         state = Mutex(State(pending: PendingChanges(byteLimit: settings.queueByteLimit)))
-        if !neverWaits { ProcessEnd.tell(self) }
+        if !neverWaits { ProcessEnd.register(self) }
     }
 
     private var neverWaits: Bool { quick?.neverWaits ?? false }

@@ -1,6 +1,6 @@
 import LATNetworking
 
-/// What can stand at the cursor of a command line.
+/// The words that can complete a command line at the cursor.
 struct Candidates: Hashable, Sendable {
     /// Where the candidates come from.
     enum Source: String, Sendable {
@@ -64,7 +64,7 @@ struct Candidates: Hashable, Sendable {
         case .file(let separator):
             let value = current.dropFirst(before.count)
             let end = separator.map { value.firstIndex(of: $0) } ?? value.startIndex
-            // Before the separator stands a name, which is not known.
+            // The text before the separator is a name, which cannot be proposed.
             guard let end else { return }
             let path = separator == nil ? end : value.index(after: end)
             (source, self.before) = (.files, before + value[..<path])
@@ -106,7 +106,7 @@ struct Candidates: Hashable, Sendable {
     }
 }
 
-/// The words before the cursor. Unlike ``ArgumentParser``, it also reads what is not complete, or wrong.
+/// The words before the cursor. Unlike ``ArgumentParser``, it also reads incomplete and invalid command lines.
 private struct GivenWords {
     /// An option of ``TableArgument``.
     enum TableOption { case table, environment }
@@ -116,7 +116,7 @@ private struct GivenWords {
     private(set) var operands: [String] = []
     /// The option whose value is still missing.
     private(set) var open: Option?
-    /// Whether nothing more is an option, after `--`.
+    /// Whether `--` was given, after which nothing is an option.
     private(set) var isEnded = false
 
     init(_ words: [String], of command: any Command.Type) {

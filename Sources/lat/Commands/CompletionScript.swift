@@ -25,7 +25,7 @@ enum CompletionScript {
                 line="${line#"$word"}"
             done
             current="${words[-1]}"
-            # bash replaces only what stands after the last of these characters.
+            # bash replaces only the text after the last of these characters.
             [[ "$word" == [=:@] ]] && word=""
             cut="${current%"$word"}"
             mapfile -t lines < <("${words[0]/#\~/$HOME}" completions candidates -- "${words[@]:1}" 2>/dev/null)

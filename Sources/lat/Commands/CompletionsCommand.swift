@@ -3,7 +3,7 @@ struct CompletionsCommand: Command {
     enum Action: Hashable, Sendable {
         /// Prints a script.
         case script(Shell)
-        /// Prints what can stand at the cursor. The scripts ask for it.
+        /// Prints the words that can complete a line. The scripts call it.
         case candidates([String])
     }
 

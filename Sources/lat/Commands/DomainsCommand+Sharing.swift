@@ -85,7 +85,7 @@ struct TableSharing: Sendable {
 extension DomainsCommand {
     // MARK: diff
 
-    /// Unlike the other actions, `diff` has one exit code for all that goes wrong, as diff(1).
+    /// Unlike the other actions, `diff` has one exit code for all failures, as diff(1) has.
     func diff(_ operands: [String], _ console: Console) async -> ExitCode {
         do {
             let places = places(of: operands)
@@ -120,7 +120,7 @@ extension DomainsCommand {
         return .usage
     }
 
-    /// The first two places of: the Redis, the operands, the table in this folder.
+    /// The two places to compare: the first two of the Redis, the operands and the table in this folder.
     private func places(of operands: [String]) -> (from: TablePlace, to: TablePlace) {
         let named = operands.map { TablePlace(operand: $0) }
         let all = (operands.count < 2 ? fleet.map { [TablePlace.fleet($0)] } ?? [] : []) + named + [.file(table.path)]
@@ -196,7 +196,7 @@ extension DomainsCommand {
         return .success
     }
 
-    /// The user and the machine, as others see them in the table.
+    /// The user and the machine, which the table shows to others.
     private static var author: String {
         let user = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) } ?? "uid \(geteuid())"
         return "\(user)@\(DeviceInfo().hostName ?? "unknown")"
@@ -232,13 +232,13 @@ private struct TablePush {
     let address: String
     let file: TableText
 
-    static let advice = "look at it with lat domains diff, then push again"
+    static let advice = "compare it with lat domains diff, then push again"
 
     var name: String { "\(address) \(table.key)" }
 
     func signedHead(_ revision: Int64) -> [UInt8] { FleetTable.signedHead(name: table.name, revision: revision) }
 
-    /// What the Redis has now; `nil` for nothing that is a table.
+    /// The version in the Redis now; `nil` when it has no usable table.
     func current(_ console: Console) async throws -> FleetTable.Version? {
         switch try await table.read() {
         case .version(let version): return version

@@ -5,7 +5,7 @@ import LATRealtime
 
 /// `lat events [METHOD] URL`: shows the events of an event stream as they arrive.
 struct EventsCommand: Command {
-    /// The request, with its options as `lat request` has them.
+    /// The request, with the options of `lat request`.
     let request: RequestCommand
     let reconnects: Bool
     let count: Int?

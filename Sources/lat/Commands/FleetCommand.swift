@@ -2,17 +2,17 @@ import DomainTableFormat
 import LATFleet
 import LATNetworking
 
-/// `lat fleet status`: shows the Redis of a fleet, and what is on it.
+/// `lat fleet status`: shows the Redis of a fleet, and what it holds.
 struct FleetCommand: Command {
     static let name = "fleet"
     static let summary = "Shows the state of the Redis that processes share."
     static let usage = "status [options]"
     static let options = [FleetArgument.fleet, AuthorityArgument.option, OutputFormat.option]
     static let details = """
-          status     whether the Redis can be used, how fast it is, and what is on it
+          status     whether the Redis can be used, how fast it is, and what it holds
 
         Keys are counted by kind: table, cache, lease, limit and others. Of more than 20,000
-        keys a part is counted. Below a table stands which revision the processes use.
+        keys a part is counted. Each table is listed with the revisions that processes use.
 
         Examples
           lat fleet status --fleet redis://r.example.org
@@ -22,7 +22,7 @@ struct FleetCommand: Command {
         line cannot be used, 3 the Redis cannot be reached.
         """
 
-    static let actions = [ValueKind.Choice("status", "The state of the Redis, and what is on it")]
+    static let actions = [ValueKind.Choice("status", "The state of the Redis, and what it holds")]
 
     static func operandKind(after operands: [String]) -> ValueKind {
         operands.isEmpty ? .choices(actions) : .text

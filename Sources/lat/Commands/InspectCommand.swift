@@ -56,7 +56,7 @@ struct InspectCommand: Command {
             throw UsageError("\(SafeText.line(path)) cannot be read; give a HAR file, or a command after --")
         }
         guard let har = try? JSONValue(parsing: content), har["log"]["entries"].array != nil else {
-            throw UsageError("\(SafeText.line(path)) is no HAR file: it is no JSON with a list log.entries")
+            throw UsageError("\(SafeText.line(path)) is not a HAR file: it is not JSON with a list log.entries")
         }
         let name = String(path.split(separator: "/").last ?? "")
         let page: PageServer
@@ -116,7 +116,7 @@ struct InspectCommand: Command {
             self.console = console
         }
 
-        /// Called on the queue. An address is shorter than what a pipe takes at once, so that it comes whole.
+        /// Called on the queue. An address is short enough that a write to a pipe is not split.
         func read() {
             var bytes = [UInt8](repeating: 0, count: 4096)
             let length = Glibc.read(descriptor, &bytes, bytes.count)
@@ -150,7 +150,7 @@ extension InspectCommand {
 
     static let details = """
         The page is served on 127.0.0.1 and needs the key in its address. With a command, the program serves it as long as
-        it runs, and must allow that in its code, with Inspector.requested. The address is shown on standard error as
+        it runs, and must allow that in its code, with Inspector.requested. The address is printed on standard error as
         soon as the program makes its manager. lat itself allows it.
 
         Examples

@@ -15,9 +15,9 @@ struct RecordCommand: Command {
         ]), help: "What is recorded: once, none, new or all. Default once.")
     static let options = [mode]
     static let details = """
-        The program must be made with LATNetworking, and allow it: it uses the cassette that
-        Cassette.fromEnvironment() opens. lat itself does. FILE is text that a person can read and change.
-        Passwords, tokens and cookies are not in it. What is not recorded fails, and the message names the
+        The program must use LATNetworking, and allow this in its code with the cassette that
+        Cassette.fromEnvironment() opens. lat itself allows it. FILE is text that a person can read and change.
+        Passwords, tokens and cookies are not in it. A request that is not recorded fails, and the message names the
         nearest exchange.
 
         Examples
@@ -42,7 +42,7 @@ struct RecordCommand: Command {
         self.file = file.hasPrefix("/") ? file : FileManager.default.currentDirectoryPath + "/" + file
         let name = arguments.value(Self.mode) ?? Cassette.Mode.once.rawValue
         guard let mode = Cassette.Mode(rawValue: name) else {
-            throw UsageError("\"\(SafeText.line(name))\" is no mode; --mode is once, none, new or all")
+            throw UsageError("\"\(SafeText.line(name))\" is not a mode; --mode is once, none, new or all")
         }
         self.mode = mode
     }
@@ -66,7 +66,7 @@ struct RecordCommand: Command {
 
     /// The file; `nil` when there is none.
     ///
-    /// - Throws: ``UsageError`` when it is no cassette.
+    /// - Throws: ``UsageError`` when it is not a cassette.
     private func content() throws(UsageError) -> Data? {
         do throws(NetworkError) {
             _ = try Cassette(file, mode: mode)

@@ -4,7 +4,7 @@ import LATRealtime
 
 /// `lat ws URL`: shows the messages of a WebSocket as they arrive, and sends some.
 struct WebSocketCommand: Command {
-    /// The handshake, with its options as `lat request` has them.
+    /// The handshake, with the options of `lat request`.
     let request: RequestCommand
     let messages: [String]
     /// Whether the lines of standard input are sent.
@@ -78,7 +78,7 @@ extension WebSocketCommand {
         message is one line: the time and the text. With --format json each is one JSON object in a line.
 
         With - the lines of standard input are sent, and the socket closes after the last one. On a terminal, what is
-        typed is sent line by line; /ping measures the way, /close CODE REASON and Ctrl-D close the socket, and // begins
+        typed is sent line by line; /ping measures the round trip, /close CODE REASON and Ctrl-D close the socket, and // begins
         a message with a slash.
 
         Examples

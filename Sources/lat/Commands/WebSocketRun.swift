@@ -41,7 +41,7 @@ struct WebSocketRun {
         }
     }
 
-    /// Whether a person sits at both ends of the terminal.
+    /// Whether standard input and output are both a terminal.
     private var usesPrompt: Bool {
         !command.sendsInput && command.request.format == .text && console.outTerminal.isTerminal
             && console.outTerminal.canRedraw && isatty(STDIN_FILENO) == 1 && command.count == nil
@@ -67,7 +67,7 @@ struct WebSocketRun {
                 try await converse(socket, prompt)
             } else if command.sendsInput {
                 for try await line in LineInput.lines() { try await socket.send(line) }
-                // The answers to the last lines still come, before the server's close frame.
+                // The server's answers to the last lines still arrive, before its close frame.
                 if command.count == nil, command.limit == nil { try await socket.close() }
             }
         }
@@ -90,7 +90,7 @@ struct WebSocketRun {
                 try prompt.show(style.dim("pong after \(Quantity.duration(try await socket.ping()))"))
             } else if words.first == "/close" {
                 guard let code = UInt16(words.dropFirst().first ?? "1000") else {
-                    try prompt.show(style.red("\"\(SafeText.line(words[1]))\" is no close code; write /close 1000"))
+                    try prompt.show(style.red("\"\(SafeText.line(words[1]))\" is not a close code; write /close 1000"))
                     continue
                 }
                 do {
@@ -108,7 +108,7 @@ struct WebSocketRun {
         try await socket.close()
     }
 
-    /// Closes the socket if it is open, without waiting for long.
+    /// Closes the socket if it is open, with a short wait.
     private func leave(_ socket: WebSocket) async {
         guard socket.state == .open else { return }
         let closing = Task { try? await socket.close() }

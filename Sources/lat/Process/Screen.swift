@@ -8,7 +8,7 @@ import Synchronization
 /// end, or until ``release()``.
 final class Screen: Sendable {
     private struct State {
-        /// The text so far; `nil` when it is held no longer.
+        /// The text so far; `nil` once it has been shown.
         var held: Data?
         var rows: RowCount
         var pager: Pager?

@@ -2,7 +2,7 @@ import FoundationEssentials
 import LATFleet
 import LATNetworking
 
-/// The Redis that a command speaks to, and the table on it.
+/// The Redis that a command uses, and the name of the table in it.
 struct FleetArgument: Sendable {
     static let fleet = Option(
         "--fleet", value: "URL",
@@ -48,7 +48,7 @@ struct FleetArgument: Sendable {
         do throws(FleetError) {
             var configuration = try FleetConfiguration(url: url)
             configuration.tls.caFile = authority
-            // What goes wrong is thrown, too.
+            // Warnings are not printed, because every failure is thrown as well.
             configuration.warningHandler = { _ in }
             return configuration
         } catch {
@@ -70,7 +70,7 @@ struct FleetArgument: Sendable {
         return fleet
     }
 
-    /// Uses the fleet, and shuts it down however that ends.
+    /// Uses the fleet, and then shuts it down, after an error too.
     func using<Value>(_ body: (Fleet) async throws -> Value) async throws -> Value {
         let fleet = try await connected()
         do {

@@ -16,12 +16,12 @@ enum TablePlace: Sendable {
 
     /// Reads the text.
     ///
-    /// - Parameter publicKey: the key that a signature must fit; files have none.
+    /// - Parameter publicKey: the key of the signature; files have no signature.
     /// - Throws: ``TableProblem``, ``FleetError`` or ``NetworkError``.
     func read(_ publicKey: String?, _ authority: String?) async throws -> TableText {
         switch self {
         case .file(let path):
-            // A file that is not there is told as everywhere.
+            // A missing file has the same message as in the other commands.
             do throws(SourceFile.Problem) {
                 return TableText(name: path, version: TableVersion(bytes: try SourceFile.bytes(of: path), revision: ""))
             } catch {

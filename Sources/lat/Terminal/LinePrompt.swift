@@ -5,7 +5,7 @@ import Synchronization
 
 /// A prompt at the bottom of a terminal, above which lines appear while somebody types.
 ///
-/// The terminal gives each key at once and shows none, so that what is typed can be drawn again below a new line. Ctrl-C
+/// The terminal delivers each key at once and echoes none, so that the typed text can be drawn again below a new line. Ctrl-C
 /// stays a signal.
 final class LinePrompt: @unchecked Sendable {
     // Sendable: a dispatch source may be used on any thread; all else is constant or guarded by `state`.
@@ -38,7 +38,7 @@ final class LinePrompt: @unchecked Sendable {
         draw()
     }
 
-    /// Gives the terminal back as it was.
+    /// Restores the settings of the terminal.
     func close() {
         let isFirst = state.withLock { state in
             defer { state.isClosed = true }
@@ -108,10 +108,10 @@ struct LineEditor: Equatable {
     }
 
     private var bytes: [UInt8] = []
-    /// Whether the bytes of a key such as an arrow arrive, which has no meaning here.
+    /// Whether the bytes of an escape sequence arrive, such as an arrow key's. They are ignored.
     private var isInEscape = false
 
-    /// What is typed, without a character that is not whole yet.
+    /// The typed text, without a character of which bytes are missing.
     var line: String { String(decoding: bytes, as: UTF8.self) }
 
     mutating func type(_ byte: UInt8) -> Event? {

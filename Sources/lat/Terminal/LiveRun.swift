@@ -1,7 +1,7 @@
 import LATNetworking
 import LATRealtime
 
-/// What the runs of commands with an open connection have in common.
+/// The common parts of the commands that keep a connection open.
 struct LiveRun {
     let request: RequestCommand
     let console: Console

@@ -2,9 +2,9 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 
-/// The texts that lines about events and messages have in common.
+/// The common texts of lines about events and messages.
 enum LiveText {
-    /// The time of day here, with milliseconds.
+    /// The local time of day, with milliseconds.
     static func clock(_ date: Date) -> String {
         let milliseconds = Int64((date.timeIntervalSince1970 * 1_000).rounded(.down))
         var seconds = time_t(milliseconds / 1_000)

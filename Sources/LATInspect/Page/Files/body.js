@@ -76,7 +76,7 @@ const views = {
   Text: body => inParts(body.text.length, 200_000, (from, to) => h('pre', {}, body.text.slice(from, to)), 'the text'),
   Image: body => {
     const url = URL.createObjectURL(new Blob([body.bytes], { type: body.type }));
-    const image = h('img', { class: 'image', alt: 'The body as an image', onload: () => { URL.revokeObjectURL(url); about.textContent = `${image.naturalWidth} × ${image.naturalHeight}`; }, onerror: () => { about.textContent = 'This is no image that the browser can show.'; } });
+    const image = h('img', { class: 'image', alt: 'The body as an image', onload: () => { URL.revokeObjectURL(url); about.textContent = `${image.naturalWidth} × ${image.naturalHeight}`; }, onerror: () => { about.textContent = 'This is not an image that the browser can show.'; } });
     const about = h('p', { class: 'soft' });
     image.src = url;
     return h('div', {}, image, about);

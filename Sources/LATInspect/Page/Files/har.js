@@ -17,8 +17,8 @@ const spread = (timings, start, about) => {
 // Throws an Error with a sentence for the reader. Entries of our own that belong to one call become one call.
 export function callsOf(text) {
   let har;
-  try { har = JSON.parse(text); } catch (error) { throw new Error(`This is no JSON: ${error.message}`); }
-  if (!Array.isArray(har?.log?.entries)) throw new Error('This JSON is no HAR file: it has no list log.entries.');
+  try { har = JSON.parse(text); } catch (error) { throw new Error(`This is not JSON: ${error.message}`); }
+  if (!Array.isArray(har?.log?.entries)) throw new Error('This JSON is not a HAR file: it has no list log.entries.');
   const groups = new Map();
   har.log.entries.forEach((entry, index) => {
     if (!entry || typeof entry !== 'object') return;
@@ -50,7 +50,7 @@ export function bytesOf(entry, side) {
   const type = content?.mimeType, text = content?.text;
   if (typeof text !== 'string') return { bytes: new Uint8Array(), type, note: content?.size > 0 ? 'The file does not hold this body.' : undefined };
   if (content.encoding !== 'base64') return { bytes: new TextEncoder().encode(text), type };
-  try { return { bytes: Uint8Array.from(atob(text), letter => letter.charCodeAt(0)), type }; } catch { return { bytes: new TextEncoder().encode(text), type, note: 'The file says base64, which this is not.' }; }
+  try { return { bytes: Uint8Array.from(atob(text), letter => letter.charCodeAt(0)), type }; } catch { return { bytes: new TextEncoder().encode(text), type, note: 'The file declares base64, but this text is not base64.' }; }
 }
 
 // One file of all these calls; `fetchLive` gets the text of a HAR for calls that the program holds.

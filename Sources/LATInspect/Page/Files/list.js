@@ -1,4 +1,4 @@
-// The list of calls. Rows exist only where they are seen, and are used again while scrolling.
+// The list of calls. Only visible rows have elements, which are used again while scrolling.
 import { $, durationOf, h, icon, size, statusOf, time } from './dom.js';
 import { bars, nice, ticks } from './timing.js';
 
@@ -94,7 +94,7 @@ export class List {
     const first = Math.max(0, Math.floor(this.grid.scrollTop / rowHeight) - 4);
     const last = Math.min(this.items.length, Math.ceil((this.grid.scrollTop + this.grid.clientHeight) / rowHeight) + 4);
     while (this.pool.length < last - first) this.pool.push(this.make(this.pool.length));
-    // A row keeps its element while it is seen, so that its number modulo the pool says which one it is.
+    // A visible row keeps its element: the one at its number modulo the size of the pool.
     const used = new Set();
     for (let index = first; index < last; index++) {
       const row = this.pool[index % this.pool.length];

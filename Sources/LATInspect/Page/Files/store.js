@@ -1,4 +1,4 @@
-// The calls that the page holds: at most `limit`, the oldest leave first, what is pinned stays.
+// The calls that the page holds: at most `limit`. The oldest are removed first, and pinned ones stay.
 import { parts } from './dom.js';
 
 export const limit = 20_000;

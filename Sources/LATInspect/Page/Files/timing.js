@@ -61,5 +61,5 @@ export function lanes(call) {
       h('span', { class: 'num' }, span.duration === null || span.duration === undefined ? '…' : time(span.duration))));
   }
   return h('div', {}, h('div', { class: 'axis' }, h('span', {}, 'Since the start'), ticks(scale), h('span', { class: 'num' }, 'Duration')), lines,
-    !lines.length && h('p', { class: 'soft' }, 'No times are known of this call.'));
+    !lines.length && h('p', { class: 'soft' }, 'No times of this call are known.'));
 }

@@ -7,19 +7,19 @@ import Platform
 import Synchronization
 
 extension DomainTable {
-    /// A place outside of this machine from which a table is read, and followed while the program runs.
+    /// A place other than a file from which a table is read, and followed while the program runs.
     ///
     /// ```swift
     /// configuration.domains = try await DomainTable(from: .url("https://config.example.org/domains.json5"))
     /// ```
     ///
     /// `.redis(fleet, key:)` of the module `LATFleet` is another one. Each version is checked as a whole before it replaces the
-    /// one in use; one that is no good is told to `configuration.domainsObserver`, and the one in use stays. The last good
+    /// one in use; an invalid one is reported to `configuration.domainsObserver`, and the one in use stays. The last good
     /// version is kept in a file, for a start without the source.
     ///
-    /// Who can change the table decides where requests go and what is sent there. Give a public key where others than you can
-    /// write to the source. A table from elsewhere may name no file (CA, client certificate, fixtures) unless `files` says in
-    /// which folder they are; then it names those below that folder, and no other.
+    /// Whoever can change the table decides where requests go and what is sent there. Give a public key where others can
+    /// write to the source. A table from a source may name no file (CA, client certificate, fixtures) unless `files` names the
+    /// folder of these files; then it may name files below that folder, and no others.
     public struct Source: Sendable, CustomStringConvertible {
         package let feed: any TableFeed
         let copy: Copy
@@ -47,13 +47,13 @@ extension DomainTable.Source {
 
     /// Reads a table from a URL, and asks for changes with `If-None-Match` (RFC 9110 §13.1.2).
     ///
-    /// Redirects are not followed. `http://` is refused, but to this machine or with a public key. A signature is 64 bytes, raw
+    /// Redirects are not followed. `http://` is refused except to this machine or with a public key. A signature is 64 bytes, raw
     /// or as base64, at the URL with `.sig` behind its path, as `openssl pkeyutl -sign -rawin` makes it; it covers the bytes of
     /// the table.
     ///
     /// - Parameters:
-    ///   - url: the URL. Its query, and user and password, are in no message.
-    ///   - every: the pause between two looks, with 20 % of jitter. After a failure it is shorter. Default 60 s.
+    ///   - url: the URL. Messages show neither its query nor user and password.
+    ///   - every: the pause between two requests, with 20 % of jitter. After a failure it is shorter. Default 60 s.
     ///   - publicKey: an Ed25519 key (RFC 8032) in PEM or as base64 of its 32 bytes; then only a signed table is used. Default
     ///     `nil`.
     ///   - headers: fields of each request, such as `Authorization`. Default none.
@@ -84,28 +84,28 @@ extension DomainTable.Source {
 }
 
 extension DomainTable {
-    /// Reads a table from elsewhere. A manager with this table follows its source.
+    /// Reads a table from a source. A manager with this table follows the source.
     ///
-    /// The source has 10 seconds to answer; 2 where there is a copy of an earlier start, which is used then. It is used, too,
-    /// if what the source has is no good. The manager goes on to ask the source.
+    /// The source has 10 seconds to answer, or 2 where there is a copy from an earlier start. The copy is used when the source does not answer,
+    /// or has no valid table; the manager then continues to ask the source.
     ///
     /// - Parameters:
     ///   - source: where the table is.
     ///   - environment: as in ``init(contentsOf:environment:)``.
-    /// - Throws: ``NetworkError``, if neither the source nor a copy has a good table: of the kind
-    ///   ``NetworkError/Kind/unknownName`` where the source has none, ``NetworkError/Kind/integrity`` for a signature,
-    ///   ``NetworkError/Kind/invalidRequest`` for an invalid one, else why the source cannot be reached. Also
+    /// - Throws: ``NetworkError`` if neither the source nor a copy has a valid table: of the kind
+    ///   ``NetworkError/Kind/unknownName`` where the source has none, ``NetworkError/Kind/integrity`` for a wrong signature,
+    ///   ``NetworkError/Kind/invalidRequest`` for an invalid table, else the kind of the failure to reach the source. Also
     ///   ``NetworkError/Kind/unknownName`` for an environment that no row has.
     public init(
         from source: Source, environment: String? = DomainTable.environmentOfProcess
     ) async throws(NetworkError) {
         let (feed, place) = (source.feed, source.kept)
         let copy = place?.read(feed).flatMap { version in
-            // What no longer fits, such as a changed public key, is no copy.
+            // A copy that is no longer valid, such as after a change of the public key, is ignored.
             try? DomainTable(version, from: feed, copy: place, isCopy: true)
         }
         do throws(NetworkError) {
-            // Looked at with the revision of the copy, so that a restart does not go back to an older one.
+            // Asked with the revision of the copy, so that a restart does not go back to an older one.
             switch try await feed.news(after: copy?.revision, within: copy == nil ? .seconds(10) : .seconds(2)) {
             case .version(let version):
                 self = try DomainTable(version, from: feed, copy: place, isCopy: false)
@@ -166,7 +166,7 @@ final class URLFeed: TableFeed {
     func news(after known: String?, within limit: Duration) async throws(NetworkError) -> TableNews {
         try check()
         var headers = headers
-        // A revision without quotes is a digest of ours.
+        // A revision without quotes is not an `ETag`, but a digest that this type made.
         if let known, known.hasSuffix("\"") { headers["If-None-Match"] = known }
         let response = try await get(url, headers, within: limit)
         if response.status == 304 { return .unchanged }
@@ -192,7 +192,7 @@ final class URLFeed: TableFeed {
         let host = address.authority.prefix { $0 != ":" }
         guard host == "localhost" || host.hasPrefix("127.") || address.authority.hasPrefix("[::1]") else {
             throw .invalidRequest(
-                "a table from \(name) could be changed on its way; write https://, or give a public key and sign the table"
+                "a table from \(name) could be changed in transit; write https://, or give a public key and sign the table"
             )
         }
     }
@@ -231,7 +231,7 @@ final class URLFeed: TableFeed {
         let bytes = Array(response.data)
         guard bytes.count != Ed25519.signatureByteCount else { return bytes }
         let text = String(decoding: bytes.prefix(256), as: UTF8.self).filter { !$0.isWhitespace }
-        // What is no signature fits no key, which is said where it is checked.
+        // Bytes that are not a signature are reported where the signature is checked.
         return Data(base64Encoded: text).map { Array($0) } ?? bytes
     }
 

@@ -118,7 +118,7 @@ extension DomainTable {
             throw NetworkError(
                 .integrity,
                 message:
-                    "\(what) has a signature that does not fit the public key; it was changed on its way, or signed with "
+                    "\(what) has a signature that does not fit the public key; it was changed in transit, or signed with "
                     + "another key")
         }
     }

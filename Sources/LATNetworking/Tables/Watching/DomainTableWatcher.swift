@@ -119,10 +119,10 @@ final class WatchLoop: @unchecked Sendable {
     private var schedule = ReloadSchedule()
     /// The bytes read last, so that touching the file without changing it reports nothing.
     private var bytes: [UInt8]
-    /// What was reported last.
-    private var standing = Standing.accepted
+    /// The state of the file that was reported last.
+    private var reported = FileState.accepted
 
-    private enum Standing: Equatable {
+    private enum FileState: Equatable {
         case accepted
         case broken
         case unreadable(String)
@@ -161,7 +161,7 @@ final class WatchLoop: @unchecked Sendable {
         let outcome = Result<[UInt8], NetworkError> { () throws(NetworkError) in try DomainTable.bytes(of: path) }
         let changes = watch.takeChanges()
         guard !changes.contains(.written) else {
-            // What was read may mix old and new bytes.
+            // The bytes that were read may be a mix of old and new ones.
             schedule.note(changes, at: .now)
             return
         }
@@ -173,12 +173,12 @@ final class WatchLoop: @unchecked Sendable {
                 schedule.didRead()
             }
             // Reported once, however many events follow in the file's directory.
-            guard standing != .unreadable(error.message) else { break }
-            standing = .unreadable(error.message)
+            guard reported != .unreadable(error.message) else { break }
+            reported = .unreadable(error.message)
             state.report(.rejected(error))
         case .success(let read):
             var isBack = false
-            if case .unreadable = standing { isBack = true }
+            if case .unreadable = reported { isBack = true }
             if read != bytes || isBack { take(read) } else { schedule.didRead() }
         }
         schedule.note(changes, at: .now)
@@ -198,14 +198,14 @@ final class WatchLoop: @unchecked Sendable {
                 try table.replaceFile(by: file)
                 return table
             }
-            standing = .accepted
+            reported = .accepted
             state.report(.reloaded(table))
         } catch {
             // An invalid file may be incomplete, and is reported only if it stays so. A complete file that lacks the
             // environment is reported at once.
             guard bytes == read || schedule.noteInvalid(at: .now) else { return }
             bytes = read
-            standing = .broken
+            reported = .broken
             state.report(.rejected(error))
         }
     }

@@ -5,15 +5,15 @@ public import HTTPCore
 import Platform
 import Synchronization
 
-/// Follows a table from elsewhere while the program runs: looks at its feed when the feed gives a sign, and from time to time.
+/// Follows a table from a source while the program runs: reads its feed when the feed reports a change, and at intervals.
 ///
-/// A new version is checked as a whole, then replaces the old one atomically, and is kept on disk. A version that is no good is
+/// A new version is checked as a whole, then replaces the old one atomically, and is kept on disk. An invalid version is
 /// reported, and the old one stays. What the program has set in the table is kept. Releasing the follower ends it.
 final class TableFollower: Sendable {
     let state: WatchState
     private let work: Task<Void, Never>
 
-    /// - Returns: `nil` for a table that is not from elsewhere.
+    /// - Returns: `nil` for a table that has no source.
     init?(following table: DomainTable, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?) {
         guard let origin = table.contents.origin else { return nil }
         let state = WatchState(table, onEvent: onEvent)
@@ -33,20 +33,20 @@ private struct FollowLoop {
     private let feed: any TableFeed
     private let copy: TableCopy?
     private let state: WatchState
-    /// The revision looked at last, also one that was rejected, so that it is not reported again and again.
+    /// The revision read last, even if rejected, so that a rejection is reported once.
     private var seen: String?
-    private var schedule: LookSchedule
-    /// What was reported last about looks that failed.
+    private var schedule: PollSchedule
+    /// The failure to read that was reported last.
     private var reported: String?
     private var isCopyReported = false
     private let number = Self.nextNumber.add(1, ordering: .relaxed).newValue
-    /// Why the version seen last is not used.
+    /// Why the version read last is not used.
     private var refusal: NetworkError?
     private var hasReported = false
 
     private static let nextNumber = Atomic(0)
 
-    /// The longest time that a look takes.
+    /// The time limit of a read.
     private static let limit = Duration.seconds(10)
 
     init(_ origin: TableOrigin, _ state: WatchState) {
@@ -54,8 +54,8 @@ private struct FollowLoop {
         copy = origin.copy
         self.state = state
         seen = origin.version.revision
-        // After a start from the copy, the source is looked at again soon.
-        schedule = LookSchedule(interval: feed.interval, failures: origin.isCopy ? 1 : 0)
+        // After a start from the copy, the source is read again soon.
+        schedule = PollSchedule(interval: feed.interval, failures: origin.isCopy ? 1 : 0)
     }
 
     mutating func run() async {
@@ -90,7 +90,7 @@ private struct FollowLoop {
             await tellUse()
         } catch {
             schedule.failed()
-            // The file of a signature may follow the file that it signs, so the first misfit is no news.
+            // The file of a signature may be written after the table, so the first mismatch is not reported.
             let patience = error.kind == .integrity ? 2 : 3
             guard schedule.failures >= patience, !Task.isCancelled else { return }
             report(error)
@@ -155,9 +155,9 @@ private struct FollowLoop {
     }
 }
 
-/// When to look at a feed without a sign: each interval, and sooner after a failure. All pauses are random within bounds, so that
-/// the processes of a service do not look all at once.
-struct LookSchedule {
+/// When to read a feed that reports no change: at each interval, and sooner after a failure. All pauses are random within bounds, so that
+/// the processes of a service do not read at the same time.
+struct PollSchedule {
     private let interval: Duration
     private(set) var failures: Int
 
@@ -182,14 +182,14 @@ struct LookSchedule {
 }
 
 extension TableCopy {
-    /// Says on standard error that the copy could not be written.
+    /// Reports on standard error that the copy could not be written.
     func warn(_ error: SystemError) {
         EngineConfiguration().warn(
             "the copy of the table cannot be written to \(path) (\(error)); the next start needs the table's source")
     }
 }
 
-/// The table of a follower, which its own thread or task changes beside the app.
+/// The table of a follower. Both its thread or task and the app change it.
 final class WatchState: Sendable {
     private let table: Mutex<DomainTable>
     /// Held while a changed table is made, so that no update is lost; readers do not wait for it.
@@ -227,11 +227,11 @@ final class WatchState: Sendable {
 }
 
 extension DomainTable {
-    /// The result of a change of the table's file, or of its source elsewhere.
+    /// The result of a change of the table's file or source.
     public enum FileEvent: Sendable {
         /// The table was replaced by this one.
         case reloaded(DomainTable)
-        /// The new version is invalid, or nothing can be read, as the error says; the table is unchanged.
+        /// The new version is invalid or cannot be read; the table is unchanged.
         case rejected(NetworkError)
     }
 }

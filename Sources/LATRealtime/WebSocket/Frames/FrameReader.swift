@@ -1,7 +1,7 @@
 /// Takes a server's bytes apart into frames (RFC 6455 §5.2), and refuses what the RFC forbids a server to send.
 ///
-/// Frames of data are given in pieces as they arrive, so that a frame of any length takes no memory here. Control frames
-/// are given whole: they have at most 125 bytes.
+/// Data frames are returned in pieces as they arrive, so that a frame of any length takes no memory here. Control frames
+/// are returned whole: they have at most 125 bytes.
 struct FrameReader {
     enum Opcode: UInt8 {
         case continuation = 0x0
@@ -23,15 +23,15 @@ struct FrameReader {
     }
 
     enum Event: Equatable {
-        /// A frame of data begins.
+        /// A data frame begins.
         case data(Head)
-        /// Bytes of the frame of data, at these places of the reader's buffer; `isEnd` with its last ones.
+        /// Bytes of the data frame, as a range of the reader's buffer; `isEnd` with the last ones.
         case bytes(Range<Int>, isEnd: Bool)
         /// A whole control frame.
         case control(Opcode, [UInt8])
     }
 
-    /// Whether RSV1 has a meaning.
+    /// Whether compression was agreed on, so that RSV1 may be set.
     let allowsCompression: Bool
     private(set) var buffer: [UInt8] = []
     private var start = 0
@@ -46,7 +46,7 @@ struct FrameReader {
         buffer.append(contentsOf: bytes)
     }
 
-    /// Gives back the memory of what was read.
+    /// Frees the memory of bytes that were read.
     mutating func rest() { if start == buffer.count { (buffer, start) = ([], 0) } }
 
     /// Returns the next event; `nil` when more bytes are needed.
@@ -84,7 +84,7 @@ struct FrameReader {
         let isCompressed = first & 0x40 != 0
         guard first & 0x30 == 0 else { throw .protocolError("the server set a reserved bit (RSV2 or RSV3)") }
         guard !isCompressed || allowsCompression && (opcode == .text || opcode == .data) else {
-            throw .protocolError("the server set the bit of compression (RSV1) where it has no meaning")
+            throw .protocolError("the server set the compression bit (RSV1) where it has no meaning")
         }
         guard isFinal || !opcode.isControl else { throw .protocolError("the server fragmented a control frame") }
         guard start + 1 < buffer.count else { return nil }

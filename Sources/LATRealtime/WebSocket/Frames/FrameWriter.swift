@@ -2,7 +2,7 @@ import Glibc
 
 /// Writes a client's frames (RFC 6455 §5.2), each with a random mask of its own from the system.
 struct FrameWriter {
-    /// Random bytes that were not used yet. One call of the system gives those of many frames.
+    /// Random bytes that were not used yet. One system call returns those of many frames.
     private var random: [UInt32] = []
     /// 256 bytes, the most that `getentropy` gives.
     private static let randomCount = 64

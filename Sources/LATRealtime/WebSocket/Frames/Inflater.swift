@@ -1,6 +1,6 @@
 import CZlib
 
-/// Opens the compressed messages of a server (RFC 7692 §7.2.2). It always has the largest window, which opens what any
+/// Decompresses the messages of a server (RFC 7692 §7.2.2). It always has the largest window, which reads what any
 /// smaller one has written.
 final class Inflater {
     enum Outcome {
@@ -12,10 +12,10 @@ final class Inflater {
     private let stream: UnsafeMutablePointer<z_stream>
     /// Whether the server begins each message with an empty window.
     private let resetsEachMessage: Bool
-    /// What ends every message and is left out of it.
+    /// The bytes that end every compressed message and are not sent.
     private static let tail: [UInt8] = [0x00, 0x00, 0xFF, 0xFF]
 
-    /// Makes an opener; `nil` when memory is short.
+    /// Makes a decompressor; `nil` when memory is short.
     init?(resetsEachMessage: Bool) {
         self.resetsEachMessage = resetsEachMessage
         stream = .allocate(capacity: 1)
@@ -31,11 +31,11 @@ final class Inflater {
         stream.deallocate()
     }
 
-    /// Opens a piece of a message.
+    /// Decompresses a piece of a message.
     ///
     /// - Parameters:
     ///   - isEnd: whether it is the last piece.
-    ///   - output: gets the bytes; never more than `limit` in all, and no more are opened.
+    ///   - output: gets the bytes; never more than `limit` in all, and no more are decompressed.
     func inflate(
         _ piece: UnsafeBufferPointer<UInt8>, isEnd: Bool, into output: inout [UInt8], upTo limit: Int
     ) -> Outcome {

@@ -1,4 +1,4 @@
-/// What a peer must not do, and the close code that says so (RFC 6455 §7.4.1).
+/// A violation of the protocol by the server, with its close code (RFC 6455 §7.4.1).
 struct WebSocketViolation: Error, Equatable {
     let code: UInt16
     let message: String
