@@ -139,10 +139,13 @@ struct CacheLeaseTests {
         let server = try await RedisServer()
         let origin = try Origin()
         origin.headers.change { $0 = [("Cache-Control", "max-age=0, stale-while-revalidate=600")] }
-        try await withProcesses(2, server) { processes in
+        var options = FleetCacheOptions()
+        options.maxLease = .seconds(60)
+        try await withProcesses(2, server, options) { processes in
             _ = try await processes[0].get(origin.url("/a"))
             try await processes[0].settle()
-            origin.delay.change { $0 = .seconds(2) }
+            // The refresh ends after the test, so that both ask while it lasts.
+            origin.delay.change { $0 = .seconds(60) }
             let answers = try await withThrowingTaskGroup(of: HTTPResponse.Source.self) { group in
                 for process in processes { group.addTask { try await process.get(origin.url("/a")).source } }
                 return try await group.reduce(into: [HTTPResponse.Source]()) { $0.append($1) }

@@ -36,13 +36,17 @@ enum FleetCacheScripts {
           return t[1] * 1000000 + t[2]
         end
         local function rules(key)
-          local r = redis.pcall('HMGET', key, 'e', 'n', 'g')
+          local r = redis.pcall('HMGET', key, 'e', 'n', 'g', 'f')
           if r.err or not r[1] or not tonumber(r[2]) then return nil, 0 end
-          return r[1], r[2], r[3]
+          return r[1], r[2], r[3], r[4]
         end
         local function field(key, name)
           local value = redis.pcall('HGET', key, name)
           return type(value) == 'string' and value or nil
+        end
+        local function beneath(began, floor, us)
+          floor = tonumber(floor or '')
+          return floor and us - floor < 600000000 and began < floor
         end
         local function free(key, head)
           local ok, f = pcall(words, head or '')
@@ -83,7 +87,8 @@ enum FleetCacheScripts {
             local id = run()
             if redis.pcall('HGET', KEYS[1], 'r') == id then return 0 end
             redis.call('UNLINK', KEYS[1])
-            redis.call('HSET', KEYS[1], 'e', string.format('%.0f', clock()) .. ARGV[1], 'n', '0', 'r', id)
+            redis.call('HSET', KEYS[1], 'e', string.format('%.0f', clock()) .. ARGV[1], 'n', '0', 'r', id,
+              'f', string.format('%.0f', clock()))
             redis.call('PEXPIRE', KEYS[1], ARGV[2])
             return 1
             """)
@@ -117,7 +122,9 @@ enum FleetCacheScripts {
     /// bytes, record, whether a body is inline, body, what it may replace, channel, message, life of generations, their prefix, begin
     /// of the fetch. Returns whether it was stored, the version, and the number of variants.
     ///
-    /// Of two answers that were fetched within a minute, the one whose fetch began later stays.
+    /// Of two answers that were fetched within a minute, the one whose fetch began later stays. Some process may have seen a newer
+    /// answer than one whose fetch began before a lost newer one, or before the restart of the server: for ten minutes such an
+    /// answer is refused.
     static let commit = RedisScript(
         "the cache's commit",
         common + """
@@ -129,7 +136,7 @@ enum FleetCacheScripts {
             if began > us or began < us - 60000000 then began = 0 end
             local kind = redis.call('TYPE', key).ok
             if kind ~= 'hash' and kind ~= 'none' then redis.call('UNLINK', key) end
-            local epoch, count, mark = rules(KEYS[2])
+            local epoch, count, mark, restart = rules(KEYS[2])
             local head = field(key, 'h' .. v)
             local f = living(head, now, epoch, prefix)
             local function refused()
@@ -144,6 +151,7 @@ enum FleetCacheScripts {
                 if holder == 'pass' then redis.call('UNLINK', KEYS[3]) end
               end
             end
+            if beneath(began, field(key, 'f'), us) or began > 0 and beneath(began, restart, us) then return refused() end
             if f then
               local version = tonumber(f[2])
               if ARGV[12] == '-' then return refused() end
@@ -274,11 +282,22 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// Drops a variant, and announces it if it was there. KEYS: entry. ARGV: channel, message, variant.
+    /// Drops a variant that is older than one that could not be stored, and announces it if it was there. Others whose fetch began
+    /// before that of the lost one are refused from now on. KEYS: entry. ARGV: channel, message, variant, begin of the lost one's fetch,
+    /// 0 if that is not known, or -1 to refuse none.
     static let drop = RedisScript(
         "the cache's drop",
         common + """
-            if redis.call('TYPE', KEYS[1]).ok == 'hash' and drop(KEYS[1], ARGV[3]) > 0 then tell(ARGV[1], ARGV[2]) end
+            local key, us = KEYS[1], clock()
+            local kind = redis.call('TYPE', key).ok
+            if kind == 'hash' and drop(key, ARGV[3]) > 0 then tell(ARGV[1], ARGV[2]) end
+            local floor = tonumber(ARGV[4])
+            if floor < 0 then return 1 end
+            if kind ~= 'hash' and kind ~= 'none' then redis.call('UNLINK', key) end
+            if floor == 0 or floor > us then floor = us end
+            -- A server without memory takes no other answer either.
+            if not beneath(floor, field(key, 'f'), us) then redis.pcall('HSET', key, 'f', string.format('%.0f', floor)) end
+            if redis.call('PTTL', key) < 600000 then redis.call('PEXPIRE', key, 600000) end
             return 1
             """)
 

@@ -19,8 +19,9 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     private let subscription: RedisSubscription
     /// Redis' clock minus that of this process, in microseconds.
     private let clock = Mutex<RemoteClock?>(nil)
-    /// The entries in Redis that are older than what this process has, because it could not replace them.
-    private let outdated = Mutex<Set<CacheKey>>([])
+    /// The entries in Redis that are older than what this process has, because it could not replace them, with the begin of the
+    /// fetch of what it has; -1 where that is for this process only.
+    private let outdated = Mutex<[CacheKey: Int64]>([:])
     /// The number of the connection on which the server was asked whether it was restarted.
     private let checkedConnection = Atomic(-1)
     /// The time before which nothing is asked, because Redis was just late; in nanoseconds.
@@ -237,9 +238,11 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
 
     // MARK: Writing
 
-    /// Removes the entry that this process could not replace. Until that succeeds, it is not looked up.
-    func drop(_ key: CacheKey) async {
-        let isNew = outdated.withLock { $0.insert(key).inserted }
+    /// Removes the entry in Redis that this process could not replace with a newer one. Until that succeeds, it is not looked up.
+    func drop(_ newer: CacheEntry) async {
+        let key = newer.key
+        let began = FleetWriter.isForMany(newer) ? begin(of: newer) : -1
+        let isNew = outdated.withLock { $0.updateValue(began, forKey: key) == nil }
         // When there are too many to remember, everything in Redis is removed.
         if isNew, outdated.withLock({ $0.count > Self.outdatedLimit }) { try? await dropAll() }
         if isNew { _ = await dropOutdated(key.primary) }
@@ -249,29 +252,30 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
 
     private func dropAll() async throws {
         _ = try await remove(.all)
-        outdated.withLock { $0 = [] }
+        outdated.withLock { $0 = [:] }
     }
 
     /// Returns whether Redis has no entry under a primary key that this process could not replace.
     private func dropOutdated(_ primaryKey: String) async -> Bool {
-        let keys = outdated.withLock { $0.isEmpty ? [] : $0.filter { $0.primary == primaryKey } }
-        for key in keys {
+        let entries = outdated.withLock { $0.isEmpty ? [:] : $0.filter { $0.key.primary == primaryKey } }
+        for (key, began) in entries {
             guard let message = try? coding.message(.changed(.primaryKey(key.primary)), from: hub.sender) else {
                 return false
             }
             let arguments: [RedisArgument] = [
-                .text(coding.channel), .data(message), .text(coding.variantField(key.variant)),
+                .text(coding.channel), .data(message), .text(coding.variantField(key.variant)), .integer(began),
             ]
             guard await ask(FleetCacheScripts.drop, [coding.entryKey(key.primary)], arguments) != nil else {
                 return false
             }
-            _ = outdated.withLock { $0.remove(key) }
+            outdated.withLock { if $0[key] == began { $0[key] = nil } }
         }
         return true
     }
 
     /// When the fetch of an entry began by Redis' clock, in microseconds; 0 when it is not known.
     func begin(of entry: CacheEntry) -> Int64 {
+        if let lease = entry.lease, lease.number > 0 { return Int64(lease.number) }
         let age = -entry.requestTime.timeIntervalSinceNow
         guard age >= 0, age < 60, let now = clock.withLock({ $0?.now }) else { return 0 }
         return now - Int64(age * 1_000_000)

@@ -164,7 +164,7 @@ final class FleetWriter: CacheWriter {
     /// The outcome for an entry that only the tier above keeps.
     private func kept(removing chunkCount: Int) async -> CacheCommit {
         store.counts.skipped.add()
-        await store.drop(entry.key)
+        await store.drop(entry)
         Self.remove(chunkCount, key, id, store)
         var entry = entry
         entry.version = nil

@@ -1,0 +1,73 @@
+import FoundationEssentials
+import HTTPCore
+import ResponseCache
+import TestSupport
+import Testing
+
+@testable import LATFleet
+
+/// Answers that some process has seen and Redis has not, or no longer: none that is older follows them.
+@Suite(.needsRedis, .timeLimit(.minutes(2)))
+struct CacheOrderTests {
+    private static func fetched(_ variant: String = "") -> CacheEntry {
+        let now = Date()
+        return CacheEntry(
+            key: CacheKey(primary: "k", variant: variant), method: "GET", url: "http://h/k", status: 200,
+            headers: ["Cache-Control": "max-age=600"], requestTime: now, responseTime: now)
+    }
+
+    private static func isStored(_ entry: CacheEntry, by tier: FleetStore) async throws -> Bool {
+        if case .stored(let stored, _) = try await tier.writer(for: entry).commit() { return stored.version != nil }
+        return false
+    }
+
+    @Test func olderAnswerDoesNotFollowOneThatCouldNotBeStored() async throws {
+        let server = try await RedisServer()
+        try await withFleet(server.patient()) { first in
+            try await withFleet(server.patient()) { second in
+                let (mine, others) = (
+                    try first.cacheTier(FleetCacheOptions()), try second.cacheTier(FleetCacheOptions())
+                )
+                // Both learn Redis' clock.
+                for tier in [mine, others] { #expect(try await tier.entries(for: "k").isEmpty) }
+                let old = Self.fetched()
+                await mine.drop(Self.fetched())
+                #expect(try await !Self.isStored(old, by: others))
+                #expect(try await mine.entries(for: "k").isEmpty)
+                #expect(try await Self.isStored(Self.fetched(), by: others))
+                #expect(try await mine.entries(for: "k").count == 1)
+            }
+        }
+    }
+
+    @Test func answersForOneProcessRefuseNoOthers() async throws {
+        let server = try await RedisServer()
+        try await withFleet(server.patient()) { fleet in
+            let tier = try fleet.cacheTier(FleetCacheOptions())
+            #expect(try await tier.entries(for: "k").isEmpty)
+            let old = Self.fetched()
+            var personal = Self.fetched()
+            personal.headers["Cache-Control"] = "private, max-age=600"
+            #expect(try await !Self.isStored(personal, by: tier))
+            #expect(try server.cli("EXISTS", tier.coding.entryKey("k")) == "0")
+            #expect(try await Self.isStored(old, by: tier))
+        }
+    }
+
+    @Test func answerFetchedBeforeARestartIsNotStoredAfterIt() async throws {
+        let server = try await RedisServer()
+        try await withFleet(server.patient()) { fleet in
+            let tier = try fleet.cacheTier(FleetCacheOptions())
+            #expect(try await tier.entries(for: "k").isEmpty)
+            let old = Self.fetched()
+            #expect(try await Self.isStored(Self.fetched(), by: tier))
+            server.kill()
+            try await server.startAgain()
+            try await eventually("a connection to the new server") { try await fleet.redis.get("other").isNull }
+            // The first look-up finds out that the server was restarted.
+            #expect(try await tier.entries(for: "k").isEmpty)
+            #expect(try await !Self.isStored(old, by: tier))
+            #expect(try await Self.isStored(Self.fetched(), by: tier))
+        }
+    }
+}
