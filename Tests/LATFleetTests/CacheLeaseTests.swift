@@ -140,7 +140,8 @@ struct CacheLeaseTests {
         try await withProcesses(2, server) { processes in
             _ = try await processes[0].get(origin.url("/a"))
             try await processes[0].settle()
-            origin.delay.change { $0 = .seconds(2) }
+            // The refresh is still under way when the other process asks for the lease.
+            origin.delay.change { $0 = .seconds(8) }
             let answers = try await withThrowingTaskGroup(of: HTTPResponse.Source.self) { group in
                 for process in processes { group.addTask { try await process.get(origin.url("/a")).source } }
                 return try await group.reduce(into: [HTTPResponse.Source]()) { $0.append($1) }
