@@ -9,7 +9,7 @@ import Testing
 /// A removal by tag costs the same however many entries have the tag. scripts/chaos-fleet has a million of them.
 @Suite(.needsRedis, .timeLimit(.minutes(20)))
 struct CacheTagTests {
-    private static let most = ProcessInfo.processInfo.environment["LAT_FLEET_TAGGED"].flatMap { Int($0) } ?? 3_000
+    private static let most = ProcessInfo.processInfo.environment["LAT_FLEET_TAGGED"].flatMap { Int($0) } ?? 600
 
     @Test func removalByTagIsTheSameForMany() async throws {
         let server = try await RedisServer()

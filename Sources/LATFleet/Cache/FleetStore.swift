@@ -63,24 +63,25 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
         }
     }
 
-    /// Whether the server's entries can be relied on: it was not restarted, or everything older is removed.
-    private func isChecked() async -> Bool {
+    /// The number of a connection on which what the server has can be relied on: it was not restarted, or everything older is
+    /// removed. `nil` when Redis fails.
+    private func connectionThatIsChecked() async -> Int? {
         let connection = fleet.redis.status.connectionCount
-        if checkedConnection.load(ordering: .relaxed) == connection { return true }
+        if checkedConnection.load(ordering: .relaxed) == connection { return connection }
         let arguments: [RedisArgument] = [.text("\(UInt64.random(in: 1 ... .max))"), .integer(generationLife)]
-        guard await ask(FleetCacheScripts.check, [coding.rulesKey], arguments) != nil else { return false }
+        guard await ask(FleetCacheScripts.check, [coding.rulesKey], arguments) != nil else { return nil }
         checkedConnection.store(connection, ordering: .relaxed)
-        return true
+        return connection
     }
 
     // MARK: Reading
 
     package func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        guard await isChecked(), await dropOutdated(primaryKey) else {
-            counts.misses.add()
-            return []
-        }
-        guard let looked = await lookUp(primaryKey) else {
+        guard let connection = await connectionThatIsChecked(), await dropOutdated(primaryKey),
+            let looked = await lookUp(primaryKey),
+            // A question may have waited for the next connection, to a server that lost the newest.
+            connection == fleet.redis.status.connectionCount
+        else {
             counts.misses.add()
             return []
         }
