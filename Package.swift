@@ -104,7 +104,8 @@ let package = Package(
         .testTarget(
             name: "LATInspectTests",
             dependencies: [
-                "LATInspect", "CassetteTesting", "LATNetworking", "LATTesting", "HTTPCore", "Platform", "lat",
+                "LATInspect", "CassetteTesting", "LATNetworking", "LATRealtime", "LATTesting", "HTTPCore", "Platform",
+                "lat",
             ],
             exclude: ["Cassettes/Cassettes"]),
         .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),
