@@ -150,7 +150,7 @@ extension CassetteEntry {
         let data = recorded.body.data
         if recorded.status == 101, request.upgrades {
             let socket = SocketReplay(self, redaction)
-            response.output = socket.output
+            response.output = socket.output()
             response.body = ResponseBody(socket)
             response.headers["Sec-WebSocket-Accept"] = MessageDigest.webSocketAccept(
                 request.headers["Sec-WebSocket-Key"] ?? "")

@@ -12,6 +12,9 @@ final class CassetteRedaction: Sendable {
     /// Random for each handshake of a WebSocket, and made anew on replaying.
     private static let ofOneHandshake = ["sec-websocket-key", "sec-websocket-accept"]
 
+    /// Larger bodies that are no text are not searched.
+    private static let longestBinary = 1 << 20
+
     init(_ secrets: Secrets, _ matching: Cassette.Matching) {
         redactor = Mutex(Redactor(secrets))
         self.secrets = secrets
@@ -111,7 +114,9 @@ final class CassetteRedaction: Sendable {
             let plain = scrubbed(value, redactor)
             return plain == value ? body : .bytes(Data(plain.description.utf8))
         }
-        guard let text = String(validating: data, as: UTF8.self) else { return .bytes(redactor.scrubbed(data)) }
+        guard let text = String(validating: data, as: UTF8.self) else {
+            return data.count <= longestBinary ? .bytes(redactor.scrubbed(data)) : body
+        }
         let shown = redactor.scrubbed(text)
         return shown == text ? body : .bytes(Data(shown.utf8))
     }

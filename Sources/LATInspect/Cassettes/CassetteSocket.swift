@@ -83,17 +83,20 @@ final class SocketReplay: MessageTape, ResponseBody.Source {
     private let redaction: CassetteRedaction
     private let sent: [CassetteEntry.Message]
     private let state = Mutex(State())
-    /// What the client sends, as frames, which nobody needs.
-    let output = ConnectionOutput()
-
     init(_ entry: CassetteEntry, _ redaction: CassetteRedaction) {
         self.entry = entry
         self.redaction = redaction
         sent = entry.messages.filter(\.isSent)
+    }
+
+    /// Where the client sends its frames, which nobody needs.
+    func output() -> ConnectionOutput {
+        let output = ConnectionOutput()
         output.tape = self
         output.start { [weak output] in Task { output?.discard() } }
         output.discard()
         output.open()
+        return output
     }
 
     // MARK: The client
