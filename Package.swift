@@ -110,8 +110,8 @@ let package = Package(
         .testTarget(
             name: "LATInspectTests",
             dependencies: [
-                "LATInspect", "CassetteTesting", "LATNetworking", "LATTesting", "HTTPCore", "Platform", "lat",
-                "TestSupport",
+                "LATInspect", "CassetteTesting", "LATNetworking", "LATRealtime", "LATTesting", "HTTPCore", "Platform",
+                "lat", "TestSupport",
             ],
             exclude: ["Cassettes/Cassettes"]),
         .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),

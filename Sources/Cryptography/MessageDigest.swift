@@ -89,6 +89,12 @@ package struct MessageDigest: ~Copyable {
         return digest
     }
 
+    /// Returns the value of `Sec-WebSocket-Accept` that belongs to a key (RFC 6455 §4.2.2).
+    package static func webSocketAccept(_ key: String) -> String {
+        let digest = try? of(Data((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8), .sha1)
+        return Data(digest ?? []).base64EncodedString()
+    }
+
     /// Returns the HMAC (RFC 2104) of some bytes.
     package static func hmac(
         _ data: some ContiguousBytes, key: some ContiguousBytes, _ algorithm: Algorithm = .sha256

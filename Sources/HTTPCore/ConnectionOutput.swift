@@ -1,3 +1,4 @@
+package import FoundationEssentials
 import Synchronization
 
 /// The bytes that go out on a connection after its upgrade (101), between those who send and the engine.
@@ -16,6 +17,7 @@ package final class ConnectionOutput: Sendable {
         var drained: (@Sendable () -> Void)?
         /// ``drained`` is called when no more bytes than this wait; `nil` when nobody waits for that.
         var drainMark: Int?
+        var tape: (any MessageTape)?
     }
 
     /// What the engine gets from ``read(into:)``.
@@ -34,6 +36,12 @@ package final class ConnectionOutput: Sendable {
     package init() {}
 
     // MARK: Those who send
+
+    /// Follows the messages of the connection; `nil` for nobody.
+    package var tape: (any MessageTape)? {
+        get { state.withLock(\.tape) }
+        set { state.withLock { $0.tape = newValue } }
+    }
 
     /// How many bytes wait for the engine.
     package var pendingCount: Int { state.withLock { $0.bytes.count - $0.start } }
@@ -128,4 +136,27 @@ package final class ConnectionOutput: Sendable {
         state.engineWaits = false
         return state.wake
     }
+}
+
+/// Follows the messages of a WebSocket, as they are before they become frames: a recording notes them, and a replay compares
+/// those that are sent and makes those that arrive.
+package protocol MessageTape: Sendable {
+    /// Called before each message that is sent, in the order of the wire.
+    ///
+    /// - Throws: the error for a message that a replay does not expect. It is not sent.
+    func send(_ message: TapedMessage) throws(NetworkError)
+    /// Called before the close frame of this side.
+    func sendClose(_ code: UInt16?, _ reason: String)
+    /// Called before each ping of this side.
+    func sendPing(_ payload: [UInt8])
+    /// Called for each message, and for the close frame, of the server.
+    func receive(_ message: TapedMessage)
+}
+
+/// A message of a WebSocket, or its end.
+package enum TapedMessage: Hashable, Sendable {
+    case text(String)
+    case data(Data)
+    /// The close frame; the code is `nil` when it has none.
+    case close(code: UInt16?, reason: String)
 }

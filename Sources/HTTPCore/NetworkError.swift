@@ -23,11 +23,13 @@ public struct NetworkError: Error, Sendable {
         let curlCode: Int?
         let attempts: Int
         let timings: Timings?
+        let connection: HTTPResponse.Connection?
         let underlying: (any Error)?
 
         init(
             kind: Kind, message: String, request: HTTPRequest?, url: String?, response: HTTPResponse?,
-            curlCode: Int?, attempts: Int, timings: Timings?, underlying: (any Error)?
+            curlCode: Int?, attempts: Int, timings: Timings?, connection: HTTPResponse.Connection?,
+            underlying: (any Error)?
         ) {
             self.kind = kind
             self.message = message
@@ -37,6 +39,7 @@ public struct NetworkError: Error, Sendable {
             self.curlCode = curlCode
             self.attempts = attempts
             self.timings = timings
+            self.connection = connection
             self.underlying = underlying
         }
     }
@@ -54,15 +57,17 @@ public struct NetworkError: Error, Sendable {
         let answering = response.flatMap { $0.url.isEmpty ? nil : $0.url }
         storage = Storage(
             kind: kind, message: message, request: request, url: answering ?? request?.url, response: response,
-            curlCode: curlCode, attempts: attempts, timings: timings, underlying: underlying)
+            curlCode: curlCode, attempts: attempts, timings: timings, connection: nil, underlying: underlying)
     }
 
     private init(
-        _ other: Storage, request: HTTPRequest?, url: String?, response: HTTPResponse?, attempts: Int
+        _ other: Storage, request: HTTPRequest?, url: String?, response: HTTPResponse?, attempts: Int,
+        connection: HTTPResponse.Connection? = nil
     ) {
         storage = Storage(
             kind: other.kind, message: other.message, request: request, url: url, response: response,
-            curlCode: other.curlCode, attempts: attempts, timings: other.timings, underlying: other.underlying)
+            curlCode: other.curlCode, attempts: attempts, timings: other.timings,
+            connection: connection ?? other.connection, underlying: other.underlying)
     }
 
     /// The kind of failure.
@@ -82,6 +87,9 @@ public struct NetworkError: Error, Sendable {
     public var attempts: Int { storage.attempts }
     /// The timings of the transfer up to the failure.
     public var timings: Timings? { storage.timings ?? storage.response?.timings }
+    /// The connection of the transfer that failed; `nil` when there was none, and for calls that nobody observes
+    /// (`RequestAccessory`), which spares them the work.
+    public var connection: HTTPResponse.Connection? { storage.connection ?? storage.response?.connection }
     /// The error that caused this one.
     public var underlying: (any Error)? { storage.underlying }
 
@@ -104,6 +112,13 @@ public struct NetworkError: Error, Sendable {
     package func counting(attempts: Int) -> NetworkError {
         NetworkError(
             storage, request: storage.request, url: storage.url, response: storage.response, attempts: attempts)
+    }
+
+    /// The error with the connection of its transfer.
+    package func on(_ connection: HTTPResponse.Connection) -> NetworkError {
+        NetworkError(
+            storage, request: storage.request, url: storage.url, response: storage.response,
+            attempts: storage.attempts, connection: connection)
     }
 
     package static func invalidRequest(_ message: String) -> NetworkError {

@@ -52,9 +52,11 @@ public struct Secrets: Hashable, Sendable {
         Self.parts(of: name).contains { parameters.contains(Self.plain($0)) }
     }
 
+    package var isEmpty: Bool { headers.isEmpty && parameters.isEmpty }
+
     /// Both lists as one.
     public func union(_ other: Secrets) -> Secrets {
-        if other.headers.isEmpty, other.parameters.isEmpty { return self }
+        if other.isEmpty { return self }
         var both = self
         both.headers.formUnion(other.headers)
         both.parameters.formUnion(other.parameters)

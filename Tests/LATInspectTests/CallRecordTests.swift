@@ -56,6 +56,92 @@ import Testing
         #expect(body.content == .text(String(repeating: "a", count: 1_000)))
     }
 
+    @Test func headerOfARowHasItsLine() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .json("{}") }
+        let records = Records()
+        let inspector = Inspector()
+        let address = try inspector.start()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [records.recorder(), inspector]
+            $0.domains = try? DomainTable(
+                json5: """
+                    {
+                      domains: { shop: { baseURL: "\(server.baseURL)",
+                        headers: { "X-Domain": "d" } } },
+                      servers: { user: { domain: "shop", method: "GET", path: "/u",
+                        headers: { "X-Row": "r", "X-Own": "r" } } },
+                    }
+                    """, environment: nil)
+        }
+        _ = try await manager.startRequest(server: "user", headers: ["X-Own": "o"])
+        let fields = try #require(records.all.first?.exchanges.first?.request.headers)
+        let origins = Dictionary(uniqueKeysWithValues: fields.map { ($0.name, $0.origin?.split(separator: ":").last) })
+        #expect(origins == ["X-Domain": "3", "X-Row": "5", "X-Own": nil as Substring?])
+        let reader = PageReader(address: address)
+        let call = try #require(try await reader.stream(calls: 1).first)
+        let details = try await reader.ask("GET", "/calls/\(call["id"].int ?? 0)").decode(JSONValue.self)
+        let source = details["headerSources"].array?.first { $0["name"].string == "X-Row" }?["source"].string
+        #expect(
+            source?.hasPrefix("Table row shop/user, ") == true && source?.hasSuffix(":5") == true, "\(source ?? "")")
+    }
+
+    @Test func cacheDecisionHasItsSection() async throws {
+        let server = try MockServer()
+        server.fallback { _ in
+            var reply = MockReply.json("{}")
+            reply.headers["Cache-Control"] = "max-age=60"
+            reply.headers["ETag"] = "\"1\""
+            return reply
+        }
+        let records = Records()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [records.recorder()]
+            $0.cachePolicy = .http
+        }
+        for headers in [[:], [:], ["Cache-Control": "no-cache"], ["Cache-Control": "no-store"]] as [HTTPHeaders] {
+            _ = try await manager.startRequest("GET", server.url("/a"), headers: headers)
+        }
+        #expect(
+            records.all.map { $0.cache.last?.section } == [
+                "RFC 9111 §4", "RFC 9111 §4.2", "RFC 9111 §5.2.1.4", "RFC 9111 §5.2.1.5",
+            ])
+    }
+
+    @Test func streamedRequestHasItsSizeOnTheWire() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .json("{}") }
+        let records = Records()
+        let manager = try CentralRequestManager.make { $0.accessories = [records.recorder()] }
+        let pieces: HTTPBody = .stream(
+            AsyncStream<Data> { continuation in
+                for _ in 0..<3 { continuation.yield(Data(repeating: 0x61, count: 100)) }
+                continuation.finish()
+            })
+        _ = try await manager.startRequest("POST", server.url(), body: pieces)
+        let body = try #require(records.all.first?.exchanges.first?.request.body)
+        #expect(body.size == nil && (body.wireSize ?? 0) >= 300)
+    }
+
+    @Test func failureHasItsConnection() async throws {
+        let server = try MockServer()
+        server.enqueue(.noReply)
+        let records = Records()
+        let manager = try CentralRequestManager.make { $0.accessories = [records.recorder()] }
+        let error = await #expect(throws: NetworkError.self) {
+            try await manager.startRequest("GET", server.url())
+        }
+        #expect(error?.connection?.remotePort == server.port)
+        let connection = records.all.first?.exchanges.first?.failure?.connection
+        #expect(connection?.remoteAddress == "127.0.0.1" && connection?.isReused == false)
+        // Nobody observes: no work, and no facts.
+        server.enqueue(.noReply)
+        let plain = await #expect(throws: NetworkError.self) {
+            try await CentralRequestManager.make { _ in }.startRequest("GET", server.url())
+        }
+        #expect(plain?.connection == nil)
+    }
+
     @Test func failureIsRecorded() async throws {
         let server = try MockServer()
         server.enqueue(.noReply)

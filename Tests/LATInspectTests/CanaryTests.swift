@@ -10,50 +10,61 @@ import Testing
     /// A way for a call to leave the process as text.
     struct Exit: Sendable, CustomTestStringConvertible {
         let testDescription: String
-        /// Makes the observers, and what gives all that they have let out.
-        let make:
-            @Sendable () throws -> (observers: [any RequestAccessory], output: @Sendable () async throws -> String)
+        /// Puts the observers into a configuration, and gives all that they have let out.
+        let install:
+            @Sendable (_ configuration: inout CentralRequestManager.Configuration) throws
+                -> @Sendable () async throws -> String
 
-        static let all = [records, metrics, har, traces, page]
+        static let all = [records, metrics, har, traces, page, cassette]
 
-        static let records = Exit(testDescription: "records") {
+        static let records = Exit(testDescription: "records") { configuration in
             let records = Records()
-            return ([records.recorder()], { String(decoding: try JSONEncoder().encode(records.all), as: UTF8.self) })
+            configuration.accessories = [records.recorder()]
+            return { String(decoding: try JSONEncoder().encode(records.all), as: UTF8.self) }
         }
 
-        static let page = Exit(testDescription: "page") {
+        static let page = Exit(testDescription: "page") { configuration in
             let inspector = Inspector()
             let address = try inspector.start()
-            return (
-                [inspector],
-                {
-                    defer { inspector.stop() }
-                    return try await PageReader(address: address).everything()
-                }
-            )
+            configuration.accessories = [inspector]
+            return {
+                defer { inspector.stop() }
+                return try await PageReader(address: address).everything()
+            }
         }
 
-        static let metrics = Exit(testDescription: "metrics") {
+        static let metrics = Exit(testDescription: "metrics") { configuration in
             let metrics = Metrics()
-            return ([metrics], { await metrics.text(.openMetrics) + (await metrics.text()) })
+            configuration.accessories = [metrics]
+            return { await metrics.text(.openMetrics) + (await metrics.text()) }
         }
 
-        static let har = Exit(testDescription: "HAR") {
+        static let har = Exit(testDescription: "HAR") { configuration in
             let recorder = HARRecorder()
-            return ([recorder], { String(decoding: try recorder.data(), as: UTF8.self) })
+            configuration.accessories = [recorder]
+            return { String(decoding: try recorder.data(), as: UTF8.self) }
         }
 
-        static let traces = Exit(testDescription: "traces") {
+        static let traces = Exit(testDescription: "traces") { configuration in
             let collector = try MockServer()
             collector.fallback { _ in .json("{}") }
             let traces = try TraceExporter(collector.baseURL, service: "test")
-            return (
-                [traces],
-                {
-                    await traces.flush()
-                    return collector.requests.map(\.text).joined()
-                }
-            )
+            configuration.accessories = [traces]
+            return {
+                await traces.flush()
+                return collector.requests.map(\.text).joined()
+            }
+        }
+
+        static let cassette = Exit(testDescription: "cassette") { configuration in
+            let folder = try TemporaryDirectory()
+            let cassette = try Cassette("calls", in: folder.path, mode: .all)
+            configuration.transport = cassette
+            return {
+                try cassette.eject()
+                // A call that fails before it is sent leaves no file.
+                return String(decoding: folder.read("calls.yaml") ?? Data("nothing".utf8), as: UTF8.self)
+            }
         }
     }
 
@@ -172,11 +183,10 @@ import Testing
         let server = try MockServer()
         server.fallback { _ in .json("{}") }
         server.enqueue(place.reply)
-        let (observers, output) = try exit.make()
-        let manager = try CentralRequestManager.make {
-            $0.accessories = observers
-            $0.networkInterceptors = [Failing()]
-        }
+        var configuration = CentralRequestManager.Configuration()
+        configuration.networkInterceptors = [Failing()]
+        let output = try exit.install(&configuration)
+        let manager = try CentralRequestManager(configuration: configuration)
         do {
             try await place.send(manager, server)
         } catch is NetworkError {

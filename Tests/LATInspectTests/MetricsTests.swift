@@ -53,6 +53,18 @@ import Testing
         #expect(counts.first?.hasSuffix(" 50") == true)
     }
 
+    @Test(arguments: [HTTPResponse.Source.memoryCache, .diskCache, .remoteCache])
+    func tiersOfTheCacheAreCountedApart(_ tier: HTTPResponse.Source) async throws {
+        let metrics = Metrics()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [metrics]
+            $0.transport = Echo(source: tier)
+        }
+        _ = try await manager.startRequest("GET", "http://host.test/")
+        let counts = lines(await metrics.text(), "lat_client_calls_total{").filter { !$0.hasSuffix(" 0") }
+        #expect(counts == [#"lat_client_calls_total{source="\#(tier.rawValue)"} 1"#])
+    }
+
     @Test func unknownMethodsAreOne() async throws {
         let server = try MockServer()
         server.fallback { _ in .json("{}") }
@@ -214,7 +226,11 @@ import Testing
 
 /// Answers every request without a network.
 struct Echo: Transport {
+    var source = HTTPResponse.Source.network
+
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
-        HTTPResponse(status: 200, body: ResponseBody(Data("{}".utf8)), url: request.url)
+        var response = HTTPResponse(status: 200, body: ResponseBody(Data("{}".utf8)), url: request.url)
+        response.source = source
+        return response
     }
 }

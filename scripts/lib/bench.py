@@ -584,6 +584,8 @@ COSTS = (
     ("interceptor", "an interceptor that passes the request on"),
     ("accessory", "an accessory, for which every event is made"),
     ("metrics", "`Metrics` of LATInspect"),
+    ("inspector", "an `Inspector` whose page nobody has open"),
+    ("har", "a `HARRecorder`, which writes an entry for each call"),
     ("retries", "`retries`, none needed"),
     ("deadline", "a `deadline`"),
     ("limits", "a limit of requests, not reached"),

@@ -222,6 +222,27 @@ def file(page, address, count):
             "curl": clipboard(page, origin(address), lambda: page.key("y"))}
 
 
+def bounded(page, address):
+    """The list of a page that stays open while calls go on and on, some of them while it is paused."""
+    load(page, address)
+    return page.run("""import('./store.js').then(({ Store, limit }) => {
+        const store = new Store();
+        const batch = from => Array.from({ length: 1000 }, (_, index) => ({ id: from + index, number: from + index,
+            method: 'GET', url: 'http://a.test/' + (from + index), state: 'done', startedDateTime: '2026-01-01T00:00:00Z' }));
+        for (let from = 0; from < 60000; from += 1000) {
+            store.take(batch(from), 'live:1');
+            if (from === 0) store.calls[7].pinned = true;
+        }
+        const kept = [store.calls.length, store.byKey.size];
+        store.pause(true);
+        for (let from = 60000; from < 100000; from += 1000) store.take(batch(from), 'live:1');
+        const held = store.held.size;
+        store.pause(false);
+        return { limit, kept, held, after: [store.calls.length, store.byKey.size, store.held.size],
+            pinned: store.calls[0].number, last: store.calls.at(-1).number };
+    })""")
+
+
 def locked(page, address):
     """Without the key nothing is shown; under another name nothing is answered."""
     page.open(address.split("#")[0])
@@ -269,7 +290,7 @@ def pictures(page, address, folder):
     return {"folder": str(folder)}
 
 
-SCENARIOS = {each.__name__: each for each in (many, hostile, views, export, file, locked, pictures)}
+SCENARIOS = {each.__name__: each for each in (many, hostile, views, export, file, bounded, locked, pictures)}
 
 
 def main():

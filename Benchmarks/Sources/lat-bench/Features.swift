@@ -4,7 +4,8 @@ import LATNetworking
 
 /// Modes `feature-…`: `central` with one more feature. What the feature costs is the difference from `feature-none`.
 enum Feature: String, CaseIterable {
-    case none, headers, immediateProvider, provider, interceptor, accessory, metrics, retries, deadline, limits, circuit
+    case none, headers, immediateProvider, provider, interceptor, accessory, metrics, inspector, har, retries, deadline,
+        limits, circuit
     case authenticator, together, store, hit, text, decode
 
     static let modes = allCases.map { "feature-\($0)" }
@@ -27,6 +28,8 @@ enum Feature: String, CaseIterable {
         case .interceptor: configuration.interceptors = [Passing()]
         case .accessory: configuration.accessories = [Watching()]
         case .metrics: configuration.accessories = [Metrics()]
+        case .inspector: configuration.accessories = [Inspector()]
+        case .har: configuration.accessories = [HARRecorder()]
         case .retries: configuration.retries = 3
         case .deadline: configuration.deadline = .seconds(30)
         case .limits: configuration.limits.maxConcurrentRequests = 100

@@ -106,7 +106,8 @@ extension Engine {
             let error =
                 transfer.failure.map { EngineFailure.complete($0, transfer, timings) }
                 ?? EngineFailure.describe(result, handle: handle, transfer: transfer, timings: timings, now: now)
-            over(transfer, .failure(error))
+            let isConnected = transfer.owner?.isObserved == true && (timings.connect != nil || timings.connectionReused)
+            over(transfer, .failure(isConnected ? error.on(handle.connection(of: transfer, timings)) : error))
         }
     }
 

@@ -92,7 +92,7 @@ public final class Cassette: Transport, Sendable {
         if let type = request.body?.contentType, headers["Content-Type"] == nil { headers["Content-Type"] = type }
         let asked = redaction.request(request.method.description, request.url, headers, body.recorded)
         switch file.withTape({ $0.decide(asked) }) {
-        case .replay(let entry): return try entry.replay(request)
+        case .replay(let entry): return try entry.replay(request, redaction)
         case .refuse(let message):
             throw NetworkError(.simulation, message: "\(path): \(message)", request: request)
         case .record(let number):

@@ -32,8 +32,18 @@ struct CassetteEntry: Equatable, Sendable {
         var message: String
     }
 
+    /// A message of a WebSocket.
+    struct Message: Equatable, Sendable {
+        var isSent: Bool
+        var content: TapedMessage
+        /// The line of the file; 0 for a new one.
+        var line = 0
+    }
+
     var request: Request
     var response: Response?
+    /// The messages of a WebSocket in both directions, in their order.
+    var messages: [Message] = []
     var failure: Failure?
     /// The line of the file in which it begins; 0 for a new entry.
     var line = 0

@@ -28,7 +28,7 @@ struct CassetteReader {
     }
 
     private func entry(_ node: Node) throws(YAMLProblem) -> CassetteEntry {
-        try node.allow(["request", "response", "failure"])
+        try node.allow(["request", "response", "messages", "failure"])
         let asked = try node.required("request")
         try asked.allow(["method", "url", "headers", "body", "base64", "file", "omitted"])
         var entry = CassetteEntry(
@@ -37,6 +37,7 @@ struct CassetteReader {
                 headers: try fields(asked, "headers"), body: try body(asked)))
         entry.line = node.line
         if let answer = try node.optional("response") { entry.response = try response(answer) }
+        if let list = try node.optional("messages") { entry.messages = try messages(list) }
         if let failure = try node.optional("failure") {
             try failure.allow(["kind", "message"])
             let name = try failure.required("kind")
@@ -79,15 +80,40 @@ struct CassetteReader {
 
     private func fields(_ node: Node, _ name: String) throws(YAMLProblem) -> [CassetteEntry.Field] {
         guard let list = try node.optional(name) else { return [] }
-        guard case .list(let elements, _) = list.value else {
-            throw YAMLProblem(line: list.line, message: "\"\(name)\" must be a list of lines - Name: value")
-        }
         var fields: [CassetteEntry.Field] = []
-        for element in elements {
-            guard case .map(let members, _) = element, let member = members.first else { continue }
+        for member in try list.fields() {
             fields.append(.init(name: member.name, value: try Node(member.value, member.name).text()))
         }
         return fields
+    }
+
+    private func messages(_ list: Node) throws(YAMLProblem) -> [CassetteEntry.Message] {
+        var messages: [CassetteEntry.Message] = []
+        for member in try list.fields() {
+            guard CassetteEntry.Message.names.contains(member.name) else {
+                throw YAMLProblem(
+                    line: member.value.line,
+                    message: "unknown name \"\(member.name)\" in messages; known are "
+                        + CassetteEntry.Message.names.joined(separator: ", "))
+            }
+            let text = try Node(member.value, member.name).text()
+            var content = TapedMessage.text(text)
+            if member.name.hasSuffix("Bytes") {
+                guard let data = Data(base64Encoded: text) else {
+                    throw YAMLProblem(line: member.value.line, message: "the text after \(member.name) is not Base64")
+                }
+                content = .data(data)
+            } else if member.name.hasSuffix("Close") {
+                let code = text.prefix { $0 != " " }
+                guard code.isEmpty || UInt16(code) != nil else {
+                    throw YAMLProblem(
+                        line: member.value.line, message: "\"\(text)\" does not begin with the code of a close frame")
+                }
+                content = .close(code: UInt16(code), reason: String(text.dropFirst(code.count + 1)))
+            }
+            messages.append(.init(isSent: member.name.hasPrefix("sent"), content: content, line: member.value.line))
+        }
+        return messages
     }
 
     private func body(_ node: Node) throws(YAMLProblem) -> RecordedBody {
@@ -149,6 +175,16 @@ private struct Node {
             throw YAMLProblem(line: line, message: "\(self.name) has no \"\(name)\"")
         }
         return node
+    }
+
+    /// The lines `- Name: value` of a list.
+    func fields() throws(YAMLProblem) -> [YAMLValue.Member] {
+        guard case .list(let elements, _) = value else {
+            throw YAMLProblem(line: line, message: "\"\(name)\" must be a list of lines - Name: value")
+        }
+        return elements.compactMap { element in
+            if case .map(let members, _) = element { members.first } else { nil }
+        }
     }
 
     func text() throws(YAMLProblem) -> String {

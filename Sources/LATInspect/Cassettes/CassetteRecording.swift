@@ -1,3 +1,4 @@
+internal import Cryptography
 internal import FoundationEssentials
 internal import HTTPCore
 internal import Synchronization
@@ -5,17 +6,18 @@ internal import Synchronization
 /// Collects one exchange for a cassette, and delivers its entry once, when its body has ended or is released.
 final class CassetteRecording: Sendable {
     private struct State {
-        var response: CassetteEntry.Response?
-        var type: String?
+        var response: HTTPResponse?
+        var pieces: [Int] = []
         var body = Data()
         var byteCount = 0
+        var socket: SocketRecording?
         var isOver = false
     }
 
     private let asked: CassetteEntry.Request
-    private let redaction: CassetteRedaction
     private let limit: Int
     private let deliver: @Sendable (CassetteEntry) -> Void
+    private let redaction: CassetteRedaction
     private let state = Mutex(State())
 
     init(
@@ -31,6 +33,12 @@ final class CassetteRecording: Sendable {
     /// Records the head at once, and the body while it is read.
     func response(_ response: HTTPResponse) -> HTTPResponse {
         note(response)
+        if let output = response.output {
+            output.tape = state.withLock { state in
+                state.socket = SocketRecording(redaction, limit: limit)
+                return state.socket
+            }
+        }
         if let data = response.body.data {
             append(data)
             end(nil)
@@ -51,37 +59,38 @@ final class CassetteRecording: Sendable {
     }
 
     private func note(_ response: HTTPResponse) {
-        state.withLock { state in
-            state.type = response.headers["Content-Type"]
-            state.response = CassetteEntry.Response(
-                status: response.status, reason: response.reason, version: response.version,
-                headers: redaction.fields(response.headers), trailers: redaction.fields(response.trailers))
-        }
+        var head = response
+        head.body = .empty
+        head.output = nil
+        state.withLock { $0.response = head }
     }
 
     private func append(_ data: Data, isPiece: Bool = false) {
         state.withLock { state in
+            // The frames of a WebSocket are recorded as messages.
+            guard state.socket == nil else { return }
             state.byteCount += data.count
             if state.byteCount <= limit { state.body.append(data) } else { state.body = Data() }
-            if isPiece { state.response?.pieces.append(data.count) }
+            if isPiece { state.pieces.append(data.count) }
         }
     }
 
-    private func end(_ error: (any Error)?) {
+    /// - Parameter isReleased: whether the body was released before its end.
+    private func end(_ error: (any Error)?, isReleased: Bool = false) {
         let entry: CassetteEntry? = state.withLock { state in
             guard !state.isOver else { return nil }
             state.isOver = true
-            var entry = CassetteEntry(request: asked, response: state.response)
+            var entry = CassetteEntry(request: asked)
             let body: RecordedBody =
                 state.byteCount <= limit ? RecordedBody(state.body) : .omitted(byteCount: state.byteCount)
-            let shown = redaction.body(body, state.type)
-            entry.response?.body = shown
-            // The sizes of the pieces do not fit a body that was redacted.
-            if shown != body || (entry.response?.pieces.count ?? 0) > 100_000 { entry.response?.pieces = [] }
+            entry.response = state.response.map { redaction.response($0, body) }
+            // The pieces of a body that was changed would cut it elsewhere.
+            if entry.response?.body == body, state.pieces.count <= 100_000 { entry.response?.pieces = state.pieces }
             if let error {
                 let error = error as? NetworkError ?? NetworkError(.cancelled, message: "the request was cancelled")
-                entry.failure = .init(kind: error.kind, message: error.message)
+                entry.failure = redaction.failure(error)
             }
+            state.socket?.complete(&entry, isEnded: error == nil && !isReleased)
             return entry
         }
         if let entry { deliver(entry) }
@@ -117,13 +126,13 @@ final class CassetteRecording: Sendable {
         func abandon() { body.abandon() }
 
         // Released before its end: what has come by then is the body.
-        deinit { recording.end(nil) }
+        deinit { recording.end(nil, isReleased: true) }
     }
 }
 
 extension CassetteEntry {
     /// The response to a request, or the failure.
-    func replay(_ request: HTTPRequest) throws -> HTTPResponse {
+    func replay(_ request: HTTPRequest, _ redaction: CassetteRedaction) throws -> HTTPResponse {
         let error = failure.map { NetworkError($0.kind, message: $0.message, request: request) }
         guard let recorded = response else {
             throw error ?? NetworkError(.simulation, message: "an entry without a response", request: request)
@@ -139,7 +148,13 @@ extension CassetteEntry {
             status: recorded.status, reason: recorded.reason, version: recorded.version,
             headers: HTTPHeaders(recorded.headers), trailers: HTTPHeaders(recorded.trailers), url: request.url)
         let data = recorded.body.data
-        if request.streamsBody {
+        if recorded.status == 101, request.upgrades {
+            let socket = SocketReplay(self, redaction)
+            response.output = socket.output()
+            response.body = ResponseBody(socket)
+            response.headers["Sec-WebSocket-Accept"] = MessageDigest.webSocketAccept(
+                request.headers["Sec-WebSocket-Key"] ?? "")
+        } else if request.streamsBody {
             response.body = ResponseBody(ReplayedSource(recorded.piecesOfBody, error))
         } else {
             response.body = ResponseBody(data)

@@ -1,57 +1,132 @@
 internal import FoundationEssentials
 internal import HTTPCore
+internal import Synchronization
 
-/// Takes secrets and values that vary out of what is recorded.
-struct CassetteRedaction: Sendable {
+/// Takes secrets and values that vary out of what a cassette records: first by their names, then by their values, so that a
+/// token that comes up again in another place, or in a later exchange, is not there either.
+final class CassetteRedaction: Sendable {
+    private let redactor: Mutex<Redactor>
     let secrets: Secrets
     /// The names of parameters that are recorded as `{{name}}`.
-    let varying: Secrets
+    private let varying: Secrets
+    /// Random for each handshake of a WebSocket, and made anew on replaying.
+    private static let ofOneHandshake = ["sec-websocket-key", "sec-websocket-accept"]
+
+    /// Larger bodies that are no text are not searched.
+    private static let longestBinary = 1 << 20
 
     init(_ secrets: Secrets, _ matching: Cassette.Matching) {
+        redactor = Mutex(Redactor(secrets))
         self.secrets = secrets
         varying = Secrets(parameters: matching.varyingParameters)
     }
 
     func request(_ method: String, _ url: String, _ headers: HTTPHeaders, _ body: RecordedBody) -> CassetteEntry.Request
     {
-        CassetteEntry.Request(
-            method: method, url: self.url(url), headers: fields(headers), body: self.body(body, headers["Content-Type"])
-        )
+        redactor.withLock { redactor in
+            let url = self.url(url, &redactor)
+            let fields = self.fields(headers, &redactor)
+            let body = self.body(body, headers["Content-Type"], &redactor)
+            return CassetteEntry.Request(
+                method: method, url: redactor.scrubbed(url), headers: Self.scrubbed(fields, redactor),
+                body: Self.scrubbed(body, redactor))
+        }
     }
 
-    func fields(_ headers: HTTPHeaders) -> [CassetteEntry.Field] {
-        headers.map { .init(name: $0.name, value: secrets.shown($0.value, of: $0.name)) }
+    /// - Parameters:
+    ///   - head: The response, whose body counts only for the type.
+    ///   - body: What came of its body.
+    func response(_ head: HTTPResponse, _ body: RecordedBody) -> CassetteEntry.Response {
+        redactor.withLock { redactor in
+            let headers = fields(head.headers, &redactor)
+            let trailers = fields(head.trailers, &redactor)
+            let body = self.body(body, head.headers["Content-Type"], &redactor)
+            return CassetteEntry.Response(
+                status: head.status, reason: redactor.scrubbed(head.reason), version: head.version,
+                headers: Self.scrubbed(headers, redactor), trailers: Self.scrubbed(trailers, redactor),
+                body: Self.scrubbed(body, redactor))
+        }
     }
 
-    func url(_ url: String) -> String {
-        let url = secrets.shown(url: url)
+    func failure(_ error: NetworkError) -> CassetteEntry.Failure {
+        redactor.withLock { redactor in
+            let message = redactor.text(error.message)
+            return CassetteEntry.Failure(kind: error.kind, message: redactor.scrubbed(message))
+        }
+    }
+
+    /// A message of a WebSocket.
+    func message(_ message: TapedMessage) -> TapedMessage {
+        guard case .text(let text) = message else { return message }
+        return redactor.withLock { redactor in
+            let shown = body(RecordedBody(Data(text.utf8)), "application/json", &redactor)
+            return .text(String(decoding: Self.scrubbed(shown, redactor).data, as: UTF8.self))
+        }
+    }
+
+    // MARK: By name
+
+    private func fields(_ headers: HTTPHeaders, _ redactor: inout Redactor) -> [CassetteEntry.Field] {
+        var fields: [CassetteEntry.Field] = []
+        for (name, value) in headers where !Self.ofOneHandshake.contains(name.lowercased()) {
+            fields.append(.init(name: name, value: redactor.field(name, value)))
+        }
+        return fields
+    }
+
+    private func url(_ url: String, _ redactor: inout Redactor) -> String {
+        let url = redactor.url(url)
         guard let mark = url.firstIndex(of: "?") else { return url }
         return url[...mark] + form(String(url[url.index(after: mark)...]))
     }
 
-    func body(_ body: RecordedBody, _ type: String?) -> RecordedBody {
-        guard case .bytes(let data) = body else { return body }
-        let type = type?.lowercased() ?? ""
-        if type.hasPrefix("application/x-www-form-urlencoded") {
-            return .bytes(Data(form(secrets.shown(form: String(decoding: data, as: UTF8.self))).utf8))
+    private func body(_ body: RecordedBody, _ type: String?, _ redactor: inout Redactor) -> RecordedBody {
+        guard case .bytes(let data) = body, let text = String(validating: data, as: UTF8.self) else { return body }
+        let mediaType = BodyCapture.mediaType(type)
+        if mediaType == "application/x-www-form-urlencoded" { return .bytes(Data(form(redactor.form(text)).utf8)) }
+        if mediaType == "multipart/form-data" {
+            // Its parts tell what is secret; the bytes keep their form.
+            _ = BodyRecorder(BodyCapture(maxSize: .max)).recorded(
+                data, size: Int64(data.count), type: type, &redactor)
+            return body
         }
-        guard type.contains("json") || type.isEmpty || type.contains("text/plain"),
-            let value = try? JSONValue(parsing: data)
-        else {
-            // Lines of JSON, events with JSON, and documents that were cut.
-            guard type.contains("json") || type.hasPrefix("text/event-stream"),
-                let text = String(validating: data, as: UTF8.self)
-            else { return body }
-            var scanner = SecretScanner(secrets)
-            let shown = scanner.scan(text)
+        let shown = redactor.text(text)
+        guard let value = try? JSONValue(parsing: data) else {
             return shown == text ? body : .bytes(Data(shown.utf8))
         }
-        let shown = json(secrets.shown(json: value))
+        let plain = varying.replaced(json: secrets.shown(json: value)) { "{{\($0)}}" }
         // Unchanged bytes stay as they are, with their white space.
-        return shown == value ? body : .bytes(Data(shown.description.utf8))
+        return plain == value ? body : .bytes(Data(plain.description.utf8))
     }
 
     private func form(_ text: String) -> String { varying.replaced(form: text) { "{{\($0)}}" } }
 
-    private func json(_ value: JSONValue) -> JSONValue { varying.replaced(json: value) { "{{\($0)}}" } }
+    // MARK: By value
+
+    private static func scrubbed(_ fields: [CassetteEntry.Field], _ redactor: Redactor) -> [CassetteEntry.Field] {
+        fields.map { .init(name: $0.name, value: redactor.scrubbed($0.value)) }
+    }
+
+    private static func scrubbed(_ body: RecordedBody, _ redactor: Redactor) -> RecordedBody {
+        guard redactor.hasValues, case .bytes(let data) = body else { return body }
+        // A document stays one: only its texts are changed.
+        if let value = try? JSONValue(parsing: data) {
+            let plain = scrubbed(value, redactor)
+            return plain == value ? body : .bytes(Data(plain.description.utf8))
+        }
+        guard let text = String(validating: data, as: UTF8.self) else {
+            return data.count <= longestBinary ? .bytes(redactor.scrubbed(data)) : body
+        }
+        let shown = redactor.scrubbed(text)
+        return shown == text ? body : .bytes(Data(shown.utf8))
+    }
+
+    private static func scrubbed(_ value: JSONValue, _ redactor: Redactor) -> JSONValue {
+        if let members = value.object {
+            return .object(
+                Dictionary(members.map { (redactor.scrubbed($0), scrubbed($1, redactor)) }) { first, _ in first })
+        }
+        if let elements = value.array { return .array(elements.map { scrubbed($0, redactor) }) }
+        return value.string.map { .string(redactor.scrubbed($0)) } ?? value
+    }
 }

@@ -52,6 +52,10 @@ struct CassetteWriter {
             }
             fields("trailers", response.trailers)
         }
+        if !entry.messages.isEmpty {
+            line(0, "messages:")
+            for message in entry.messages { line(1, "- \(message.name): \(message.text)") }
+        }
         if let failure = entry.failure {
             line(0, "failure:")
             line(1, "kind: \(YAMLText.scalar(failure.kind.description))")
@@ -161,4 +165,28 @@ enum YAMLText {
 extension UInt8 {
     fileprivate var isLetter: Bool { (0x41...0x5A).contains(self) || (0x61...0x7A).contains(self) }
     fileprivate var isDigit: Bool { (0x30...0x39).contains(self) }
+}
+
+extension CassetteEntry.Message {
+    /// The names of the kinds of messages in a file.
+    static let names = ["sent", "received", "sentBytes", "receivedBytes", "sentClose", "receivedClose"]
+
+    fileprivate var name: String {
+        let direction = isSent ? "sent" : "received"
+        return switch content {
+        case .text: direction
+        case .data: direction + "Bytes"
+        case .close: direction + "Close"
+        }
+    }
+
+    fileprivate var text: String {
+        switch content {
+        case .text(let text): YAMLText.scalar(text)
+        case .data(let data): YAMLText.quoted(data.base64EncodedString())
+        case .close(let code, let reason):
+            YAMLText.quoted(
+                [code.map(String.init), reason.isEmpty ? nil : reason].compactMap(\.self).joined(separator: " "))
+        }
+    }
 }

@@ -23,7 +23,7 @@ struct HAREntry {
         members["time"] = time
         members["_attempt"] = .int(Int64(exchange.attempt))
         members["_hop"] = .int(Int64(exchange.hop))
-        if let connection = exchange.response?.connection {
+        if let connection = exchange.response?.connection ?? exchange.failure?.connection {
             if !connection.remoteAddress.isEmpty { members["serverIPAddress"] = .string(connection.remoteAddress) }
             let id = connection.id.map(String.init) ?? (connection.localPort > 0 ? "\(connection.localPort)" : nil)
             if let id {
@@ -105,7 +105,7 @@ struct HAREntry {
             "headers": fields(request.headers), "queryString": query(request.url), "bodySize": .int(0),
         ]
         guard let body = request.body else { return .object(members) }
-        members["bodySize"] = .int(body.size ?? -1)
+        members["bodySize"] = .int(body.size ?? body.wireSize ?? -1)
         members["postData"] = postData(body)
         return .object(members)
     }

@@ -19,7 +19,7 @@ enum MetricTotals {
 
     private static let waits: [CallEvent.Wait] = [.barrier, .limits, .token, .sharedRequest, .connectivity]
     private static let sources: [HTTPResponse.Source] = [
-        .network, .memoryCache, .diskCache, .revalidated, .stale, .simulated,
+        .network, .memoryCache, .diskCache, .remoteCache, .revalidated, .stale, .simulated,
     ]
     private static let cacheOutcomes: [CallRecord.CacheDecision.Action] = [
         .hit, .stale, .first, .revalidation, .miss, .failure, .bypass,

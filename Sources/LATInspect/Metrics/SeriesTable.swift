@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Glibc
 internal import LATNetworking
 internal import Synchronization
 
@@ -51,7 +52,9 @@ final class Series: Sendable {
     @inline(__always) func matches(_ key: SeriesKey, _ origin: UnsafeBufferPointer<UInt8>) -> Bool {
         self.key.method == key.method && self.key.status == key.status && self.key.version == key.version
             && self.key.error == key.error && self.key.template == key.template && self.origin.count == origin.count
-            && self.origin.withUnsafeBufferPointer { $0.elementsEqual(origin) }
+            && self.origin.withUnsafeBufferPointer { own in
+                own.baseAddress.map { memcmp($0, origin.baseAddress ?? $0, own.count) == 0 } ?? true
+            }
     }
 }
 

@@ -118,9 +118,10 @@ extension WireCall {
         case nil: state = record.exchanges.isEmpty ? .waiting : response == nil ? .sending : .receiving
         }
         source = record.outcome == nil ? nil : response.map { Self.name(of: $0.source) }
-        cache = record.cache.last.map { Self.cache($0, source, notStored: record.notStored) }
+        cache = record.cache.last.map { Self.cache($0, source, record) }
         duration = record.duration?.milliseconds
-        requestSize = (record.exchanges.last?.request ?? record.request).body?.size
+        let sent = (record.exchanges.last?.request ?? record.request).body
+        requestSize = sent?.size ?? sent?.wireSize
         responseSize = response.map { $0.body?.size ?? ($0.body == nil ? 0 : -1) }
         mediaType = response?.body?.contentType ?? response?.header("Content-Type")
     }
@@ -133,11 +134,18 @@ extension WireCall {
         }
     }
 
-    private static func cache(_ decision: CallRecord.CacheDecision, _ source: String?, notStored: String?) -> Cache {
-        var reason = decision.reason.map { $0.prefix(1).uppercased() + $0.dropFirst() + "." }
-        if let notStored { reason = (reason.map { $0 + " " } ?? "") + "The response is not stored: \(notStored)." }
+    private static func cache(
+        _ decision: CallRecord.CacheDecision, _ source: String?, _ record: CallRecord
+    ) -> Cache {
+        func sentence(_ text: String, _ section: String?) -> String {
+            text.prefix(1).uppercased() + text.dropFirst() + (section.map { " (\($0))" } ?? "") + "."
+        }
+        var sentences = [decision.reason.map { sentence($0, decision.section) } ?? decision.section.map { $0 + "." }]
+        sentences.append(
+            record.notStored.map { sentence("the response is not stored: \($0)", record.notStoredSection) })
+        let reason = sentences.compactMap(\.self).joined(separator: " ")
         return Cache(
-            outcome: decision.action.rawValue, reason: reason,
+            outcome: decision.action.rawValue, reason: reason.isEmpty ? nil : reason,
             tier: decision.action == .hit || decision.action == .stale ? source : nil)
     }
 

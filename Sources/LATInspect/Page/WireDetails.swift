@@ -40,7 +40,7 @@ struct WireDetails: Encodable {
 
     init(_ record: CallRecord) {
         entries = record.messages.map { message in
-            let connection = message.response?.connection
+            let connection = message.connection
             return Entry(
                 request: Request(message.request), response: message.response.map(Response.init),
                 serverIPAddress: connection.map { "\($0.remoteAddress), port \($0.remotePort)" },
@@ -51,8 +51,11 @@ struct WireDetails: Encodable {
         }
         let row = record.row.map { " \($0.name)" } ?? ""
         headerSources = (record.messages.last?.request.headers ?? []).compactMap { field in
-            field.source.map {
-                Source(name: field.name, source: Self.words[$0] ?? ($0 == "row" ? "Table row\(row)" : $0))
+            field.source.map { source in
+                let origin = field.origin.map { ", \($0)" } ?? ""
+                return Source(
+                    name: field.name,
+                    source: Self.words[source] ?? (source == "row" ? "Table row\(row)\(origin)" : source))
             }
         }
     }
@@ -87,15 +90,25 @@ extension CallRecord {
     struct Message {
         var request: Request
         var response: Response?
+        var connection: Connection?
     }
 
     /// The exchanges with servers, and after them what the caller got from elsewhere: the cache, or another caller's call.
     var messages: [Message] {
-        let sent = exchanges.map { Message(request: $0.request, response: $0.response ?? $0.failure?.response) }
+        let sent = exchanges.map { exchange in
+            let response = exchange.response ?? exchange.failure?.response
+            return Message(
+                request: exchange.request, response: response,
+                connection: response?.connection ?? exchange.failure?.connection)
+        }
         guard sent.isEmpty || response.map({ $0.source != .network && $0.source != .revalidated }) == true else {
             return sent
         }
-        return sent + [Message(request: exchanges.last?.request ?? request, response: response)]
+        return sent
+            + [
+                Message(
+                    request: exchanges.last?.request ?? request, response: response, connection: response?.connection)
+            ]
     }
 }
 

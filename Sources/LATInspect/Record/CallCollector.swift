@@ -13,6 +13,8 @@ struct CallCollector: Sendable {
         let start: Duration
         let request: HTTPRequest
         let sources: [String: CallEvent.FieldSource]
+        /// With what the request adds; `nil` for those of the call.
+        let secrets: Secrets?
         var answer: Result<HTTPResponse, NetworkError>?
         var end: Duration?
     }
@@ -27,7 +29,7 @@ struct CallCollector: Sendable {
     private var sources: [String: CallEvent.FieldSource] = [:]
     private var waits: [CallRecord.Wait] = []
     private var cache: [CallRecord.CacheDecision] = []
-    private var notStored: String?
+    private var notStored: CacheRefusal?
     private var ending: (Result<HTTPResponse, NetworkError>, Duration)?
     /// The beginning of a streamed body, and how many bytes were read of it.
     private var streamed = Data()
@@ -56,10 +58,11 @@ struct CallCollector: Sendable {
         case .started, .replaying: break
         case .composed(let sources): self.sources = sources
         case .sending(let attempt, let request):
-            secrets = secrets.union(event.call.secrets)
+            let secrets = event.call.secrets
             exchanges.append(
                 Exchange(
-                    attempt: attempt, hop: event.hop, start: event.offset, request: request, sources: sources))
+                    attempt: attempt, hop: event.hop, start: event.offset, request: request, sources: sources,
+                    secrets: secrets == call.secrets ? nil : secrets))
         case .answered(let attempt, let response): conclude(attempt, event, .success(response))
         case .failed(let attempt, let error): conclude(attempt, event, .failure(error))
         case .waiting(let reason):
@@ -76,7 +79,7 @@ struct CallCollector: Sendable {
             decision.time = event.offset
             decision.hop = event.hop
             cache.append(decision)
-        case .notStored(let refusal): notStored = refusal.description
+        case .notStored(let refusal): notStored = refusal
         case .finished(let result):
             ending = (result, event.offset)
             for index in waits.indices where waits[index].duration == nil {
@@ -88,7 +91,10 @@ struct CallCollector: Sendable {
     /// A stream of events may connect again for days: only the newest exchanges, waits and decisions are kept.
     private mutating func forgetOldest() {
         let limit = Self.limit
-        if exchanges.count >= 2 * limit { exchanges.removeFirst(limit) }
+        if exchanges.count >= 2 * limit {
+            secrets = exchanges.prefix(limit).compactMap(\.secrets).reduce(secrets) { $0.union($1) }
+            exchanges.removeFirst(limit)
+        }
         if waits.count >= 2 * limit { waits.removeFirst(limit) }
         if cache.count >= 2 * limit { cache.removeFirst(limit) }
     }
@@ -113,7 +119,7 @@ struct CallCollector: Sendable {
 
     /// The record so far, redacted.
     func record() -> CallRecord {
-        var redactor = Redactor(secrets)
+        var redactor = Redactor(exchanges.compactMap(\.secrets).reduce(secrets) { $0.union($1) })
         var record = CallRecord(
             id: call.id, startTime: call.startTime, request: request(call.request, [:], isFinal: false, &redactor))
         record.row = call.row.map { CallRecord.Row(domain: $0.domain, server: $0.server, path: $0.path) }
@@ -121,7 +127,8 @@ struct CallCollector: Sendable {
         record.trace = trace
         record.waits = waits
         record.cache = cache
-        record.notStored = notStored
+        record.notStored = notStored?.description
+        record.notStoredSection = notStored?.section
         for exchange in exchanges {
             let recorded = self.exchange(exchange, &redactor)
             if record.attempts.last?.number == exchange.attempt {
@@ -161,6 +168,7 @@ struct CallCollector: Sendable {
             }
             timings = response.timings
             recorded.response = self.response(response, isStreamed: isRead, &redactor)
+            recorded.request.body?.wireSize = response.connection?.sentBodySize
         case .failure(let error):
             timings = error.timings
             recorded.failure = failure(error, &redactor)
@@ -174,17 +182,20 @@ struct CallCollector: Sendable {
     private func failure(_ error: NetworkError, _ redactor: inout Redactor) -> CallRecord.Failure {
         CallRecord.Failure(
             kind: redactor.text(error.kind.description), message: redactor.text(error.message),
-            response: error.response.map { response($0, isStreamed: false, &redactor) })
+            response: error.response.map { response($0, isStreamed: false, &redactor) },
+            connection: error.connection.map(CallRecord.Connection.init))
     }
 
     private func request(
         _ request: HTTPRequest, _ sources: [String: CallEvent.FieldSource], isFinal: Bool, _ redactor: inout Redactor
     ) -> CallRecord.Request {
         let headers = request.headers.map { name, value in
-            CallRecord.Field(
-                name: name, value: redactor.field(name, value),
-                source: isFinal
-                    ? sources[name.lowercased()]?.rawValue ?? Self.source(of: name, value, call.request) : nil)
+            var field = CallRecord.Field(name: name, value: redactor.field(name, value))
+            guard isFinal else { return field }
+            let source = sources[name.lowercased()]
+            field.source = source?.rawValue ?? Self.source(of: name, value, call.request)
+            if source == .row { field.origin = call.row?.headerOrigins[name.lowercased()]?.description }
+            return field
         }
         let body = request.body.flatMap { body in
             BodyRecorder(capture).recorded(body, type: request.headers["Content-Type"], &redactor)
@@ -222,37 +233,14 @@ struct CallCollector: Sendable {
         return CallRecord.Response(
             status: response.status, reason: redactor.text(response.reason), version: "\(response.version)",
             headers: headers, trailers: trailers, body: body, url: redactor.url(response.url), source: response.source,
-            connection: response.connection.map {
-                CallRecord.Connection(
-                    id: $0.id, remoteAddress: $0.remoteAddress, remotePort: $0.remotePort, localPort: $0.localPort,
-                    isReused: $0.isReused, headSize: $0.headSize)
-            })
+            connection: response.connection.map(CallRecord.Connection.init))
     }
 }
 
-extension CallRecord.CacheDecision {
-    init(_ verdict: CacheExplanation.Verdict) {
-        self.init(action: Action(verdict), reason: nil, time: .zero, hop: 0)
-        switch verdict {
-        case .answers, .answersFirst: break
-        case .answersStale(let isRefreshed): reason = isRefreshed ? "it is refreshed in the background" : nil
-        case .revalidates(let miss), .fetches(let miss), .fails(let miss): reason = miss.description
-        case .bypasses(let refusal): reason = refusal.description
-        }
-    }
-}
-
-extension CallRecord.CacheDecision.Action {
-    init(_ verdict: CacheExplanation.Verdict) {
-        self =
-            switch verdict {
-            case .answers: .hit
-            case .answersStale: .stale
-            case .answersFirst: .first
-            case .revalidates: .revalidation
-            case .fetches: .miss
-            case .fails: .failure
-            case .bypasses: .bypass
-            }
+extension CallRecord.Connection {
+    init(_ connection: HTTPResponse.Connection) {
+        self.init(
+            id: connection.id, remoteAddress: connection.remoteAddress, remotePort: connection.remotePort,
+            localPort: connection.localPort, isReused: connection.isReused, headSize: connection.headSize)
     }
 }

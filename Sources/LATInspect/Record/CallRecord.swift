@@ -31,6 +31,8 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
     public var cache: [CacheDecision] = []
     /// Why the response was not stored; `nil` when it was stored or no cache was used.
     public var notStored: String?
+    /// The section that ``notStored`` follows; `nil` for a rule of this package.
+    public var notStoredSection: String?
     /// How the call ended; `nil` while it runs.
     public var outcome: Outcome?
     /// The time from the start to the end; `nil` while it runs.
@@ -99,6 +101,8 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
         public var message: String
         /// The response, if there was one.
         public var response: Response?
+        /// The connection, if there was one.
+        public var connection: Connection?
         /// Whether the caller cancelled the call.
         public var isCancelled: Bool { kind == "cancelled" }
         /// The kind without its parentheses, so that there are few groups: `timeout`.
@@ -147,6 +151,8 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
         public var action: Action
         /// Why, as a clause: `it expired 12 seconds ago`. `nil` for what needs no reason.
         public var reason: String?
+        /// The section that the decision belongs to: `RFC 9111 §4.2`. `nil` for a rule of this package.
+        public var section: String?
         /// The time from the start of the call.
         public var time: Duration
         /// The number of redirects before it.

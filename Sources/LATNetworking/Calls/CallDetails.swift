@@ -65,7 +65,8 @@ final class CallRow: Sendable {
     init(
         domain: String? = nil, server: String? = nil, path: String, mirrorKey: String = "",
         volatileParameters: Set<String> = [], limits: RowLimits = RowLimits(),
-        events: DomainTable.EventSettings = DomainTable.EventSettings(), _ decoder: ReplyDecoder
+        events: DomainTable.EventSettings = DomainTable.EventSettings(),
+        headerOrigins: [String: DomainTable.SettingOrigin] = [:], _ decoder: ReplyDecoder
     ) {
         self.domain = domain
         self.server = server
@@ -75,7 +76,8 @@ final class CallRow: Sendable {
         self.limits = limits
         self.events = events
         self.decoder = decoder
-        observed = ObservedCall.Row(domain: domain, server: server, path: path)
+        observed = ObservedCall.Row(
+            domain: domain, server: server, path: path, headerOrigins: headerOrigins)
     }
 
     /// Decides whether a response may be stored; `nil` when every response with status 2xx may.

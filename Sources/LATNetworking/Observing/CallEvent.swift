@@ -6,38 +6,70 @@ import Synchronization
 
 /// A call as its observers see it.
 public struct ObservedCall: Sendable, Identifiable {
-    /// A number that is unique among the calls of the process.
-    public let id: UInt64
-    /// The request of the call, before any provider adds to it.
-    public let request: HTTPRequest
-    /// The tag of the request.
-    public let tag: String?
-    /// What must not be shown of the call: the manager's list and what the request's row adds. In the event of an attempt
-    /// also the fields that the authenticator has set.
-    public internal(set) var secrets: Secrets
-    /// The trace of the call: the request's, else the task's, else what an observer began; `nil` for none.
-    public let trace: TraceParent?
-    /// Whether ``trace`` begins with this call, so that its span is the call's own.
-    public let startsTrace: Bool
-    /// When the call began.
-    public let startTime = Date()
-    /// What the table or the entity says of the call; `nil` for a call of a plain URL.
-    public let row: Row?
+    /// Made once for each call, since every event of it carries a copy.
+    private final class Facts: Sendable {
+        let id: UInt64
+        let request: HTTPRequest
+        let tag: String?
+        let secrets: Secrets
+        let trace: TraceParent?
+        let startsTrace: Bool
+        let startTime = Date()
+        let row: Row?
+
+        init(
+            id: UInt64, request: HTTPRequest, tag: String?, secrets: Secrets, trace: TraceParent?, startsTrace: Bool,
+            row: Row?
+        ) {
+            self.id = id
+            self.request = request
+            self.tag = tag
+            self.secrets = secrets
+            self.trace = trace
+            self.startsTrace = startsTrace
+            self.row = row
+        }
+    }
+
+    private let facts: Facts
+    /// What the request of an attempt adds to the secrets of the call; `nil` for nothing.
+    private var added: Secrets?
+
     init(
         id: UInt64, request: HTTPRequest, tag: String?, secrets: Secrets, row: Row?, joinedTrace: TraceParent?,
         _ accessories: [any RequestAccessory]
     ) {
-        self.id = id
-        self.request = request
-        self.tag = tag
-        self.secrets = secrets
-        self.row = row
-        if let joinedTrace {
-            (trace, startsTrace) = (joinedTrace, false)
-        } else {
-            trace = accessories.lazy.compactMap { $0.trace(of: request) }.first
-            startsTrace = trace != nil
-        }
+        let trace = joinedTrace ?? accessories.lazy.compactMap { $0.trace(of: request) }.first
+        facts = Facts(
+            id: id, request: request, tag: tag, secrets: secrets, trace: trace,
+            startsTrace: joinedTrace == nil && trace != nil, row: row)
+    }
+
+    /// A number that is unique among the calls of the process.
+    public var id: UInt64 { facts.id }
+    /// The request of the call, before any provider adds to it.
+    public var request: HTTPRequest { facts.request }
+    /// The tag of the request.
+    public var tag: String? { facts.tag }
+    /// What must not be shown of the call: the manager's list and what the request's row adds. In the event of an attempt
+    /// also the fields that the authenticator has set.
+    public var secrets: Secrets { added.map(facts.secrets.union) ?? facts.secrets }
+    /// The trace of the call: the request's, else the task's, else what an observer began; `nil` for none.
+    public var trace: TraceParent? { facts.trace }
+    /// Whether ``trace`` begins with this call, so that its span is the call's own.
+    public var startsTrace: Bool { facts.startsTrace }
+    /// When the call began.
+    public var startTime: Date { facts.startTime }
+    /// What the table or the entity says of the call; `nil` for a call of a plain URL.
+    public var row: Row? { facts.row }
+
+    /// The call in the event of an attempt, whose request may have more secrets.
+    func sending(_ request: HTTPRequest) -> ObservedCall {
+        let secrets = request.rowSecrets
+        guard !secrets.isEmpty else { return self }
+        var call = self
+        call.added = secrets
+        return call
     }
 
     /// The key of the call, for ``RequestSelection/key(_:)``.
@@ -51,6 +83,8 @@ public struct ObservedCall: Sendable, Identifiable {
         public let server: String?
         /// The path with the names of its parameters in braces: `/users/{id}`.
         public let path: String
+        /// What set each header of the rows, such as a line of the table's file, by the header's name in lower case.
+        public let headerOrigins: [String: DomainTable.SettingOrigin]
     }
 }
 
@@ -224,11 +258,9 @@ final class CallReporter: Sendable {
     }
 
     func record(_ kind: CallEvent.Kind, hop: Int = 0, request: HTTPRequest? = nil, since start: Duration? = nil) {
-        var call = call
-        if let request { call.secrets = call.secrets.union(request.rowSecrets) }
         let offset = startedAt.duration(to: .now)
         let event = CallEvent(
-            call: call, offset: offset, kind: kind, hop: hop, request: request,
+            call: request.map(call.sending) ?? call, offset: offset, kind: kind, hop: hop, request: request,
             elapsed: start.map { offset - $0 })
         if watchers.hub.isActive { watchers.hub.send(event) }
         for accessory in watchers.accessories { accessory.handle(event) }

@@ -99,7 +99,7 @@ final class RoutePlan: Sendable {
                 mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []),
                 limits: RowLimits(
                     resolved, revision: Self.count.add(1, ordering: .relaxed).newValue),
-                events: settings.events, decoder)
+                events: settings.events, headerOrigins: settings.originOfHeaders, decoder)
             pathParameters = resolved.pathParameters
             target = .route(resolved)
             return

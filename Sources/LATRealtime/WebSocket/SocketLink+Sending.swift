@@ -14,18 +14,19 @@ extension SocketLink {
     /// Sends a message, after a wait for room.
     ///
     /// - Returns: whether it was sent; `false` when the connection is over or closing.
-    /// - Throws: `CancellationError` when the task was cancelled before there was room; nothing is sent then.
+    /// - Throws: `CancellationError` when the task was cancelled before there was room, `NetworkError` when a replay expects
+    ///   another message; nothing is sent then.
     func send(_ message: WebSocket.Message) async throws -> Bool {
         var isNext = false
         while true {
-            let (isSent, sender) = state.withLock { state -> (Bool, Waiter<Void>?) in
+            let (isSent, sender) = try state.withLock { state -> (Bool, Waiter<Void>?) in
                 guard !state.isOver, !state.hasSentClose else { return (false, nil) }
                 guard isNext || state.senders.isEmpty, output.pendingCount < options.sendBuffer else {
                     let sender = Waiter<Void>()
                     if isNext { state.senders.insert(sender, at: 0) } else { state.senders.append(sender) }
                     return (false, sender)
                 }
-                write(message, &state)
+                try write(message, &state)
                 return (true, nil)
             }
             wakeSender()
@@ -47,9 +48,9 @@ extension SocketLink {
     }
 
     /// Sends messages at once, whether there is room or not.
-    func sendAtOnce(_ messages: [WebSocket.Message]) {
-        state.withLock { state in
-            for message in messages where !state.isOver && !state.hasSentClose { write(message, &state) }
+    func sendAtOnce(_ messages: [WebSocket.Message]) throws {
+        try state.withLock { state in
+            for message in messages where !state.isOver && !state.hasSentClose { try write(message, &state) }
         }
     }
 
@@ -70,7 +71,7 @@ extension SocketLink {
             state.pingCount += 1
             let payload = withUnsafeBytes(of: state.pingCount.bigEndian) { Array($0) }
             state.pings.append(Ping(payload: payload, sentAt: .now, answer: answer))
-            write(.ping, payload, &state)
+            writePing(payload, &state)
             return true
         }
         guard isSent else { throw closedError }
@@ -96,7 +97,8 @@ extension SocketLink {
         sender?.end(.success(()))
     }
 
-    private func write(_ message: WebSocket.Message, _ state: inout State) {
+    private func write(_ message: WebSocket.Message, _ state: inout State) throws {
+        try tape?.send(message.taped)
         switch message {
         case .text(let text):
             var text = text
@@ -130,6 +132,11 @@ extension SocketLink {
             state.deflater = Deflater(window: compression.clientWindow, resetsEachMessage: compression.clientResets)
         }
         return state.deflater?.deflate(payload)
+    }
+
+    func writePing(_ payload: [UInt8], _ state: inout State) {
+        tape?.sendPing(payload)
+        write(.ping, payload, &state)
     }
 
     /// Sends a control frame.

@@ -48,6 +48,7 @@ final class SocketLink: Sendable {
     let output: ConnectionOutput
     let options: WebSocketOptions
     let state = Mutex(State())
+    let tape: (any MessageTape)?
     private let call: LiveCall
     private let inbox: SocketInbox
     /// How many bytes of answers to pings may wait before only the newest ping is answered.
@@ -62,6 +63,7 @@ final class SocketLink: Sendable {
         head.output = nil
         self.response = head
         self.output = output
+        tape = output.tape
         self.agreement = agreement
         self.options = options
         self.call = call
@@ -120,6 +122,7 @@ final class SocketLink: Sendable {
     private func handle(_ event: MessageReader.Event) async throws {
         switch event {
         case .message(let message):
+            tape?.receive(message.taped)
             state.withLock { $0.hadMessages = true }
             if inbox.put(message) { try await inbox.room() }
         case .ping(let payload): answer(payload)
@@ -153,6 +156,7 @@ final class SocketLink: Sendable {
     // MARK: Closing
 
     private func receivedClose(_ code: UInt16?, _ reason: String) {
+        tape?.receive(.close(code: code, reason: reason))
         state.withLock { state in
             state.hasReceivedClose = true
             let given = WebSocket.CloseCode(rawValue: code ?? WebSocket.CloseCode.noCode.rawValue)
@@ -200,6 +204,7 @@ final class SocketLink: Sendable {
 
     private func sendClose(_ code: UInt16?, _ reason: String, _ state: inout State) {
         guard !state.hasSentClose else { return }
+        tape?.sendClose(code, reason)
         write(.close, FrameWriter.closePayload(code, reason), &state)
         state.hasSentClose = true
     }
@@ -263,7 +268,7 @@ final class SocketLink: Sendable {
             }
             switch rule.beat(hadInput: hadInput, isReaderBehind: inbox.holdsUpConnection) {
             case .rest: break
-            case .ping: state.withLock { if !$0.hasSentClose { write(.ping, [], &$0) } }
+            case .ping: state.withLock { if !$0.hasSentClose { writePing([], &$0) } }
             case .lost:
                 return abort(
                     NetworkError(

@@ -85,7 +85,7 @@ final class SocketSession: Sendable {
         let body: ResponseBody
         do {
             (link, body) = try await connect()
-            link.sendAtOnce(try await greeting())
+            try link.sendAtOnce(try await greeting())
         } catch {
             let error = call.failure(error)
             if error.kind == .httpStatus, let status = error.response?.status {

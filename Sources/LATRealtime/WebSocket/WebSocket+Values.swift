@@ -9,6 +9,13 @@ extension WebSocket {
         /// Bytes.
         case data(Data)
 
+        var taped: TapedMessage {
+            switch self {
+            case .text(let text): .text(text)
+            case .data(let data): .data(data)
+            }
+        }
+
         /// The text; `nil` for bytes.
         public var text: String? { if case .text(let text) = self { text } else { nil } }
 

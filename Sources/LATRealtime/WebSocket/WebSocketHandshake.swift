@@ -56,7 +56,7 @@ struct WebSocketHandshake: Sendable {
         guard connection.contains("upgrade") else {
             throw Refusal("its Connection is \(Self.quoted(headers["Connection"])), which does not name Upgrade")
         }
-        guard headers[values: "Sec-WebSocket-Accept"] == [Self.accept(key)] else {
+        guard headers[values: "Sec-WebSocket-Accept"] == [MessageDigest.webSocketAccept(key)] else {
             throw Refusal(
                 "its Sec-WebSocket-Accept is \(Self.quoted(headers["Sec-WebSocket-Accept"])), which does not belong to "
                     + "the key that was sent")
@@ -112,11 +112,5 @@ struct WebSocketHandshake: Sendable {
 
     private static func quoted(_ text: String?) -> String {
         text.map { "\"\(URLText.visible(String($0.prefix(60))))\"" } ?? "missing"
-    }
-
-    /// `Sec-WebSocket-Accept` of a key (RFC 6455 §4.2.2).
-    static func accept(_ key: String) -> String {
-        let bytes = try? MessageDigest.of(Data((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8), .sha1)
-        return Data(bytes ?? []).base64EncodedString()
     }
 }

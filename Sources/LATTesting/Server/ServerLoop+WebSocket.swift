@@ -8,9 +8,8 @@ extension ServerLoop {
     /// The reply with the fields of the handshake that depend on the request.
     static func upgrading(_ reply: MockReply, _ head: RequestHead) -> MockReply {
         guard reply.socket != nil, !reply.headers.contains("Sec-WebSocket-Accept") else { return reply }
-        let key = (head.headers["Sec-WebSocket-Key"] ?? "") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-        let digest = try? MessageDigest.of(Data(key.utf8), .sha1)
-        return reply.header("Sec-WebSocket-Accept", Data(digest ?? []).base64EncodedString())
+        let key = head.headers["Sec-WebSocket-Key"] ?? ""
+        return reply.header("Sec-WebSocket-Accept", MessageDigest.webSocketAccept(key))
     }
 
     /// Reads what the client sends.

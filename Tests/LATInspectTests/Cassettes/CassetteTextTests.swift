@@ -92,7 +92,7 @@ struct CassetteTextTests {
         ),
         (
             "version: 1\n---\nrequset:\n  a: b\n...\n",
-            "4: unknown name \"requset\" in an entry; known are request, response, failure"
+            "4: unknown name \"requset\" in an entry; known are request, response, messages, failure"
         ),
         ("version: 1\n---\nrequest:\n  url: \"x\n...\n", "4: the closing quote is missing: \"x"),
         ("version: 1\n---\nrequest: x\n...\n", "3: request is a text; expected names with values"),

@@ -124,6 +124,20 @@ import Testing
         #expect(await command.result.exitCode == 130)
     }
 
+    @Test func listOfAPageLeftOpenIsBounded() async throws {
+        let inspected = try InspectedManager()
+        inspected.server.fallback { _ in .text("x") }
+        _ = try await inspected.manager.startRequest("GET", inspected.server.url())
+        let result = try await PageBrowser.run("bounded", inspected.address, folder: folder)
+        let limit = try #require(result["limit"].int)
+        #expect(limit == 20_000)
+        #expect(result["kept"] == [20_000, 20_000])
+        #expect(result["held"].int == limit)
+        #expect(result["after"] == [20_000, 20_000, 0])
+        #expect(result["pinned"].int == 7)
+        #expect(result["last"].int == 99_999)
+    }
+
     @Test func pageWithoutItsKeyShowsNothing() async throws {
         let inspected = try InspectedManager()
         inspected.server.enqueue(.text("secret"))

@@ -61,6 +61,13 @@ extension DomainTable {
         public var parameters: [String: JSONValue] = [:]
 
         var headerOrigins = OriginMap<String?>()
+        /// What set each header, by its name in lower case.
+        var originOfHeaders: [String: SettingOrigin] {
+            headers.fields.reduce(into: [:]) { origins, field in
+                let name = field.name.lowercased()
+                origins[name] = field.value == nil ? nil : headerOrigins[name, field.value]
+            }
+        }
         var parameterOrigins = OriginMap<JSONValue>()
 
         /// Creates settings in which nothing is set.

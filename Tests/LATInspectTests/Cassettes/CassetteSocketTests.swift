@@ -1,0 +1,116 @@
+import FoundationEssentials
+import LATInspect
+import LATRealtime
+import LATTesting
+import Testing
+
+/// Live connections that are recorded and replayed.
+@Suite(.timeLimit(.minutes(2)))
+struct CassetteSocketTests {
+    private let directory: TemporaryDirectory
+    private let server: MockServer
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        server = try MockServer()
+    }
+
+    private func manager(_ mode: Cassette.Mode) throws -> (CentralRequestManager, Cassette) {
+        let cassette = try Cassette("live", in: directory.path, mode: mode)
+        return (try CentralRequestManager.make { $0.transport = cassette }, cassette)
+    }
+
+    private func text() -> String { String(decoding: directory.read("live.yaml") ?? Data(), as: UTF8.self) }
+
+    /// Sends a subscription, reads two messages, answers the second, and closes.
+    private func talk(
+        _ mode: Cassette.Mode, _ subscription: String = #"{"subscribe": "prices", "token": "CANARY-one"}"#
+    ) async throws -> ([WebSocket.Message], WebSocket.Closing?) {
+        let (manager, cassette) = try manager(mode)
+        let socket = try await manager.webSocket(server.url("/live"))
+        try await socket.send(subscription)
+        var messages: [WebSocket.Message] = []
+        for try await message in socket.messages {
+            messages.append(message)
+            if messages.count == 2 { try await socket.send(Data([0, 255])) }
+            if messages.count == 3 { break }
+        }
+        _ = try await socket.ping()
+        let closing = try await socket.close(code: 4001, reason: "done")
+        try cassette.eject()
+        return (messages, closing)
+    }
+
+    @Test func webSocketIsReplayedWithoutAServer() async throws {
+        server.route("GET", "/live") { _ in
+            .webSocket([.text("hello\nyou")]) { message in
+                message.kind == .text ? [.text(#"{"price": 7, "token": "CANARY-two"}"#)] : [.data(message.data)]
+            }
+        }
+        let first = try await talk(.once)
+        #expect(first.0.count == 3 && first.0[0] == .text("hello\nyou") && first.0[2] == .data(Data([0, 255])))
+        #expect(!text().contains("CANARY") && !text().contains("Sec-WebSocket-Key"))
+        #expect(
+            text().contains(#"- receivedBytes: "AP8=""#) && text().contains(#"- sentClose: "4001 done""#), "\(text())")
+        let count = server.requestCount
+        // Another token is the same message, and JSON is compared by its values.
+        let second = try await talk(.none, #"{"token":"CANARY-three","subscribe":"prices"}"#)
+        #expect(second.0 == [first.0[0], .text(#"{"price":7,"token":"***"}"#), first.0[2]])
+        #expect(second.1 == first.1 && server.requestCount == count)
+    }
+
+    @Test func messageThatDiffersIsNamed() async throws {
+        server.route("GET", "/live") { _ in .webSocket([.text("hello")]) { _ in [.text("yes"), .text("and")] } }
+        _ = try await talk(.once, #"{"subscribe": "prices"}"#)
+        let (manager, _) = try manager(.none)
+        let socket = try await manager.webSocket(server.url("/live"))
+        let error = await #expect(throws: NetworkError.self) { try await socket.send(#"{"subscribe": "news"}"#) }
+        #expect(error?.kind == .simulation)
+        let message = error?.message ?? ""
+        #expect(message.contains("message 1 to ") && message.contains("is not as recorded in line "), "\(message)")
+        #expect(message.contains(#"(body at subscribe: asked ""news"", recorded ""prices"")"#), "\(message)")
+        // The connection has ended with the same error.
+        let end = await #expect(throws: NetworkError.self) { for try await _ in socket.messages {} }
+        #expect(end?.kind == .simulation)
+    }
+
+    @Test func endOfTheServerIsReplayed() async throws {
+        server.enqueue(.webSocket(.text("a"), .cut), .webSocket(.text("b"), .close(1001, "away")))
+        func run(_ mode: Cassette.Mode) async throws -> [String] {
+            let (manager, cassette) = try manager(mode)
+            var ends: [String] = []
+            for path in ["/cut", "/closed"] {
+                let socket = try await manager.webSocket(server.url(path))
+                do {
+                    for try await message in socket.messages { ends.append("\(message)") }
+                } catch let error as NetworkError {
+                    ends.append(error.kind.description)
+                }
+                ends.append("\(socket.closing?.code.rawValue ?? 0) \(socket.closing?.reason ?? "")")
+            }
+            try cassette.eject()
+            return ends
+        }
+        let first = try await run(.once)
+        #expect(first.contains("connectionLost") && first.last == "1001 away")
+        #expect(try await run(.none) == first)
+        #expect(server.requestCount == 2)
+    }
+
+    @Test func eventsAreReplayed() async throws {
+        server.enqueue(.events(.event("one", id: "1"), .event(#"{"token": "CANARY"}"#, type: "note")))
+        func run(_ mode: Cassette.Mode) async throws -> [String] {
+            let (manager, cassette) = try manager(mode)
+            var events: [String] = []
+            for try await event in manager.events("GET", server.url("/events")) {
+                events.append("\(event.type) \(event.data)")
+            }
+            try cassette.eject()
+            return events
+        }
+        let first = try await run(.once)
+        #expect(first == ["message one", #"note {"token": "CANARY"}"#])
+        #expect(try await run(.none) == ["message one", #"note {"token": "***"}"#])
+        #expect(server.requestCount == 1 && !text().contains("CANARY"))
+    }
+}
