@@ -165,7 +165,7 @@ let package = Package(
             name: "FuzzTests",
             dependencies: [
                 "HTTPCore", "DomainTableFormat", "CurlTransport", "ResponseCache", "Cryptography", "LATNetworking",
-                "LATTesting",
+                "LATRealtime", "LATTesting",
             ],
             exclude: ["Corpus"]),
     ]

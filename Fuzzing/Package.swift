@@ -12,6 +12,7 @@ let package = Package(
             name: "fuzz",
             dependencies: [
                 .product(name: "LATNetworking", package: "LATNetworking"),
+                .product(name: "LATRealtime", package: "LATNetworking"),
                 .product(name: "LATTesting", package: "LATNetworking"),
             ])
     ]

@@ -95,6 +95,35 @@ import Testing
         #expect(server.socketMessages.last?.text == "done")
     }
 
+    @Test func terminalTellsWhoClosed() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket(.receive(1), .close(4000, "enough")))
+        let process = try LatProcess(["ws", server.url()], columns: 80, isTyped: true)
+        await process.waitForOutput("connected")
+        process.type("hello\n")
+        let result = await process.result
+        #expect(result.exitCode == 0)
+        #expect(result.text.contains("the server closed the socket with 4000 (enough)"))
+    }
+
+    @Test func longLinesAreCutAtTheLastColumn() {
+        let plain = Style.plain
+        let sent = MessageLine(.text("a"), at: Date(timeIntervalSince1970: 0), isSent: true)
+        #expect(sent.line(plain).hasSuffix("> a"))
+        #expect(LiveText.content("abcdef", plain, room: 6) == "abcdef")
+        #expect(LiveText.content("abcdefg", plain, room: 6) == "abcde…")
+        // Wide characters take two columns.
+        #expect(LiveText.content("日本語", plain, room: 6) == "日本語")
+        #expect(LiveText.content("日本語a", plain, room: 6) == "日本…")
+        #expect(LiveText.content("e\u{301}😀😀😀", plain, room: 6) == "e\u{301}😀😀…")
+        #expect("日本語abc".suffix(columns: 6) == "語abc" && "ab".suffix(columns: 6) == "ab")
+        // The colours of JSON take none, and end with it.
+        let cut = LiveText.content(
+            #"{"name": "value"}"#, Style(isColoured: true, isUnicode: true), room: 10)
+        #expect(cut.hasSuffix("\u{1B}[0m…"))
+        #expect(cut.replacing(#/\u{1B}\[[0-9;]*m/#, with: "") == #"{ "name":…"#)
+    }
+
     @Test func typedBytesBecomeLines() {
         var editor = LineEditor()
         func type(_ text: String) -> [LineEditor.Event] { text.utf8.compactMap { editor.type($0) } }

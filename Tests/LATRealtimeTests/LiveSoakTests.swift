@@ -18,6 +18,7 @@ import Testing
 
     @Test func everySocketAndStreamEndsOnce() async throws {
         let count = Self.seconds == nil ? 30 : 200
+        let descriptors = ProcessFacts.descriptors.count
         let server = try MockServer()
         server.recordsRequests = false
         server.fallback { request in request.path == "/socket" ? Self.socket() : Self.stream() }
@@ -59,9 +60,13 @@ import Testing
         let growth = ProcessFacts.residentBytes - baseline.value
         if Self.seconds != nil {
             #expect(growth < 48 << 20)
+            // No other test runs meanwhile.
+            server.stop()
+            try await eventually("the end of the descriptors") { ProcessFacts.descriptors.count <= descriptors + 2 }
             print(
                 "live soak: \(result.started) sockets and streams, \(result.failed) ended with an error, "
-                    + "\(result.messages) messages and events, memory \(growth >> 20) MiB")
+                    + "\(result.messages) messages and events, memory \(growth >> 20) MiB, descriptors "
+                    + "\(descriptors) before and \(ProcessFacts.descriptors.count) after")
         }
     }
 

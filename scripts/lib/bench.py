@@ -21,7 +21,7 @@ import urllib.parse
 import bench_page
 
 ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "post", "fresh", "burst", "http2", "download", "segments", "upload", "waiting", "events",
-        "store", "cache", "fleet")
+        "live", "store", "cache", "fleet")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
@@ -375,6 +375,25 @@ def run_waiting(turn):
         server.wait()
 
 
+def run_live(turn):
+    server = subprocess.Popen([os.path.join(options.programs, "echoserver")],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        url = f"http://127.0.0.1:{int(server.stdout.readline())}/"
+        for size, counts in ((1 << 10, (20000, 64, 2000) if options.quick else (100000, 64, 5000)), (64 << 10, (1600, 1, 200))):
+            in_turn(turn, [
+                (f"lat echo executor, {size}", lambda: program("lat-bench", "sockets-executor", url, *counts, size)),
+                (f"c echo, {size}", lambda: program("socketbench", "echo", url, *counts, size)),
+                (f"lat echo, {size}", lambda: program("lat-bench", "sockets", url, *counts, size)),
+            ])
+        in_turn(turn, [("lat open sockets", lambda: program("lat-bench", "sockets-open", url, 1000, 1000, 0))])
+    finally:
+        server.stdin.close()
+        server.wait()
+    if "events" not in rows:
+        run_events(turn)
+
+
 def run_events(turn):
     in_turn(turn, [
         ("lat events", lambda: program("lat-bench", "events", options.nginx + "/events.txt", 100000, 1, 0)),
@@ -664,7 +683,14 @@ if "waiting" in rows:
             median("lat waiting", "kb_per_request"), "KB", 40)
     share = statistics.median(r["cpu_seconds"] / r["seconds"] * 100 for r in results["lat waiting"])
     at_most("waiting", "processor time while they wait", share, "%", 1)
-if "events" in rows:
+for size, what in ((1 << 10, "echo of 1 KiB on 64 WebSockets"), (64 << 10, "100 MiB in messages of 64 KiB on a WebSocket, and back")):
+    compare("live", f"{what}, CPU per message", "C", f"lat echo, {size}", f"c echo, {size}", "cpu_us_per_request", 1.5)
+    compare("live", f"{what}, on manager.executor", "C", f"lat echo executor, {size}", f"c echo, {size}", "cpu_us_per_request", None)
+if "live" in rows:
+    at_most("live", "1,000 open WebSockets, resident memory each", median("lat open sockets", "kb_per_request"), "KB", 40)
+    share = statistics.median(r["cpu_seconds"] / r["seconds"] * 100 for r in results["lat open sockets"])
+    at_most("live", "processor time while nothing is sent", share, "%", 1)
+if "lat events" in results:
     at_most("events", "CPU per event of a stream of 100,000 small events", median("lat events", "cpu_us_per_request"), "µs", 3)
 for mode, limit in (("insert", 3), ("fetch", 3), ("scan", 4)):
     what = {"insert": "insert many", "fetch": "fetch by id", "scan": "scan of all"}[mode]

@@ -8,12 +8,14 @@
 //   urls          central, to 10,000 URLs that differ in their query
 //   post          IN_FLIGHT tasks, each: a POST of 1 KiB of JSON, encoded in advance
 //   post-encoded  the same, body: .json(order)
-//   …-executor    central, latency, entity and entity-text under withTaskExecutorPreference(manager.executor)
+//   …-executor    central, latency, entity, entity-text and sockets under withTaskExecutorPreference(manager.executor)
 //   download      try await manager.download(url, to: FILE, segments: IN_FLIGHT).value, with its journal
 //   upload        FILE sent as a part of a multipart body
 //   waiting       REQUESTS requests that get no response: memory and processor time of each while they wait
 //   feature-…     central with one more feature: see Features.swift
 //   events        the REQUESTS events of an event stream, one after the other
+//   sockets       REQUESTS messages of SIZE bytes (in the place of FILE) over IN_FLIGHT WebSockets, and back
+//   sockets-open  IN_FLIGHT open WebSockets: memory and processor time of each while nothing is sent
 //   cache-…       the cache of a manager in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
 //   fleet-…       the same in a fleet on the Redis URL: see Fleet.swift
 //
@@ -28,7 +30,7 @@ let arguments = Arguments(
     modes: [
         "central", "latency", "entity", "entity-text", "central-executor", "latency-executor", "entity-executor",
         "entity-text-executor", "closure", "urls", "post", "post-encoded", "download", "upload", "waiting",
-        "events",
+        "events", "sockets", "sockets-executor", "sockets-open",
         "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream",
         "fleet-remote", "fleet-memory",
     ] + Feature.modes)
@@ -82,6 +84,8 @@ func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async thr
     case "fleet-remote", "fleet-memory": try await fleet(arguments)
     case "waiting": try await wait(manager, arguments)
     case "events": try await events(manager, arguments)
+    case "sockets", "sockets-executor": try await echo(manager, arguments)
+    case "sockets-open": try await keepOpen(manager, arguments)
     default:
         if let feature = Feature(arguments) { return try await feature.run(manager, arguments) }
         try await request(manager, arguments)

@@ -28,9 +28,10 @@ struct WebSocketRun {
         let result = await live.result(of: Task { try await talk(socket, prompt) })
         let isInterrupted = Task.isCancelled
         if !isInterrupted { await leave(socket) }
+        prompt?.close()
         switch result {
         case .success:
-            if command.request.isVerbose, let closing = socket.closing { note(closing) }
+            if command.request.isVerbose || prompt != nil, let closing = socket.closing { note(closing) }
             return .success
         case .failure(let error as NetworkError): return live.report(error)
         case .failure(let error):
@@ -102,7 +103,9 @@ struct WebSocketRun {
             } else if line.hasPrefix("/"), !line.hasPrefix("//") {
                 try prompt.show(style.dim("/ping, /close CODE REASON; // sends a message that begins with /"))
             } else if !line.isEmpty {
-                try await socket.send(line.hasPrefix("//") ? String(line.dropFirst()) : line)
+                let text = line.hasPrefix("//") ? String(line.dropFirst()) : line
+                try await socket.send(text)
+                try prompt.show(MessageLine(.text(text), at: Date(), isSent: true).text(of: command, console))
             }
         }
         try await socket.close()
@@ -131,10 +134,13 @@ struct WebSocketRun {
 struct MessageLine {
     let message: WebSocket.Message
     let date: Date
+    /// Whether it was typed here.
+    let isSent: Bool
 
-    init(_ message: WebSocket.Message, at date: Date) {
+    init(_ message: WebSocket.Message, at date: Date, isSent: Bool = false) {
         self.message = message
         self.date = date
+        self.isSent = isSent
     }
 
     func text(of command: WebSocketCommand, _ console: Console) -> String {
@@ -147,7 +153,7 @@ struct MessageLine {
     /// Time and text in one line. Of bytes there is the number, and the first ones.
     func line(_ style: Style, columns: Int? = nil) -> String {
         let clock = LiveText.clock(date)
-        let head = style.dim(clock) + "  "
+        let head = style.dim(clock) + (isSent ? style.bold(">") + " " : "  ")
         let room = columns.map { max(10, $0 - clock.count - 2) } ?? .max
         switch message {
         case .text(let text): return head + LiveText.content(text, style, room: room)

@@ -79,7 +79,7 @@ final class LinePrompt: @unchecked Sendable {
     /// The prompt with the end of what is typed, in one row.
     private static func text(_ editor: LineEditor, _ console: Console) -> String {
         let room = max(10, Terminal.width(of: console.out.descriptor) - 4)
-        return console.outStyle.bold(">") + " " + SafeText.line(String(editor.line.suffix(room)))
+        return console.outStyle.bold(">") + " " + SafeText.line(editor.line).suffix(columns: room)
     }
 
     private func read() {

@@ -23,18 +23,62 @@ enum LiveText {
         .string(Date.ISO8601FormatStyle(includingFractionalSeconds: true).format(date))
     }
 
-    /// A text in one line, which is cut at `room` characters. JSON is coloured.
+    /// A text in one line, which is cut to `room` columns. JSON is coloured.
     static func content(_ text: String, _ style: Style, room: Int) -> String {
-        let bytes = Data(text.utf8)
-        let folded = JSONLayout.text(of: bytes, style: .plain).map(folded)
-        let plain = folded ?? SafeText.line(text)
-        guard plain.count <= room else { return plain.prefix(room - 1) + style.sign("…", ".") }
-        guard folded != nil, let coloured = JSONLayout.text(of: bytes, style: style) else { return plain }
-        return Self.folded(coloured)
+        let line = JSONLayout.text(of: Data(text.utf8), style: style).map(folded) ?? SafeText.line(text)
+        guard room < .max else { return line }
+        return line.prefix(columns: room, ending: style.sign("…", "."))
     }
 
     /// The lines of a JSON document as one. A line end inside a string is written as `\n` there.
     private static func folded(_ document: String) -> String {
         document.split(separator: "\n").map { $0.drop { $0 == " " } }.joined(separator: " ")
+    }
+}
+
+// Texts in the columns of a terminal, where East Asian characters and emoji take two.
+extension String {
+    /// The text if it has room, or else its begin with a sign of one column. Sequences that set colours take no room, and
+    /// end with the text.
+    func prefix(columns: Int, ending sign: String) -> String {
+        var (begin, used) = (startIndex, 0)
+        var (isSequence, hasColour) = (false, false)
+        for index in indices {
+            let character = self[index]
+            if isSequence {
+                isSequence = !character.isLetter
+            } else if character == "\u{1B}" {
+                (isSequence, hasColour) = (true, true)
+            } else {
+                used += character.columns
+                if used > columns { return String(self[..<begin]) + (hasColour ? "\u{1B}[0m" : "") + sign }
+                // Where it is cut to have room for the sign.
+                if used < columns { begin = self.index(after: index) }
+            }
+        }
+        return self
+    }
+
+    /// The end of the text that has room.
+    func suffix(columns: Int) -> Substring {
+        var used = 0
+        let end = indices.reversed().first { index in
+            used += self[index].columns
+            return used > columns
+        }
+        return self[(end.map { index(after: $0) } ?? startIndex)...]
+    }
+}
+
+extension Character {
+    /// How many columns of a terminal it takes (Unicode Standard Annex 11).
+    fileprivate var columns: Int {
+        guard let first = unicodeScalars.first, first.value >= 0x1100 else { return 1 }
+        switch first.value {
+        case 0x1100...0x115F, 0x2E80...0x303E, 0x3041...0xA4CF, 0xA960...0xA97C, 0xAC00...0xD7A3, 0xF900...0xFAFF,
+            0xFE30...0xFE6F, 0xFF01...0xFF60, 0xFFE0...0xFFE6, 0x2_0000...0x3_FFFD:
+            return 2
+        default: return first.properties.isEmojiPresentation || unicodeScalars.contains("\u{FE0F}") ? 2 : 1
+        }
     }
 }

@@ -14,6 +14,7 @@ struct FuzzTarget: Sendable, CustomStringConvertible {
         FuzzTarget(name: "cookies", run: fuzzCookies),
         FuzzTarget(name: "disposition", run: fuzzDisposition),
         FuzzTarget(name: "fields", run: fuzzFields),
+        FuzzTarget(name: "frames", run: fuzzFrames),
         FuzzTarget(name: "head", run: fuzzHead),
         FuzzTarget(name: "journal", run: fuzzJournal),
         FuzzTarget(name: "json", run: fuzzJSON),

@@ -34,6 +34,12 @@ final class WebSocketPeer: Sendable {
         }
     }
 
+    /// Random sequences of frames, and what `websockets` reads in them: `scripts/lib/websocket_frames.py`.
+    static func frames(count: Int, seed: UInt32) throws -> String {
+        let script = root.appending(path: "scripts/lib/websocket_frames.py").path
+        return try ChildProcess.run("env", [python, script, "\(count)", "\(seed)"], in: "/")
+    }
+
     func url(_ scheme: String = "ws", _ path: String = "/") -> String { "\(scheme)://127.0.0.1:\(port)\(path)" }
 
     /// Ends the server without a word to its clients.

@@ -22,7 +22,9 @@ struct FrameWriter {
         isCompressed: Bool = false, mask: UInt32, to frames: inout [UInt8]
     ) {
         let count = payload.count
-        frames.reserveCapacity(frames.count + count + 14)
+        // Twice the size, so that many small messages are not copied for each that follows them.
+        let size = frames.count + count + 14
+        if size > frames.capacity { frames.reserveCapacity(max(size, 2 * frames.capacity)) }
         frames.append(opcode.rawValue | (isFinal ? 0x80 : 0) | (isCompressed ? 0x40 : 0))
         switch count {
         case ..<126:

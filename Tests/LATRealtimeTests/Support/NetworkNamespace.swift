@@ -1,0 +1,1 @@
+../../CurlTransportTests/Support/NetworkNamespace.swift
