@@ -3,14 +3,14 @@ import LATInspect
 import LATTesting
 import Testing
 
-/// A secret in every place of a call is in none of the outputs. Each exit of the module is a line of ``Exit/all``.
+/// A secret in any place of a call is in no output. Each output of the module is a line of ``Exit/all``.
 @Suite(.timeLimit(.minutes(2))) struct CanaryTests {
     static let canary = "CANARY4711secret"
 
     /// A way for a call to leave the process as text.
     struct Exit: Sendable, CustomTestStringConvertible {
         let testDescription: String
-        /// Makes the observers, and what gives all that they have let out.
+        /// Makes the observers, and a closure that returns all of their output.
         let make:
             @Sendable () throws -> (observers: [any RequestAccessory], output: @Sendable () async throws -> String)
 
