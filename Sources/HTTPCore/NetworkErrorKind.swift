@@ -110,7 +110,7 @@ extension NetworkError {
         /// The libcurl or libcrypto that is loaded does not have what a setting asks for, or libcurl is older
         /// than 7.88.
         ///
-        /// Next step: update the library, or leave the setting out; `lat doctor` tells what is there.
+        /// Next step: update the library, or leave the setting out; `lat doctor` shows what is there.
         case unsupported
         /// The token could not be renewed, or not within `refreshTimeout`. ``NetworkError/underlying`` is the
         /// reason.
