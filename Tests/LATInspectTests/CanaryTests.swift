@@ -10,7 +10,7 @@ import Testing
     /// A way for a call to leave the process as text.
     struct Exit: Sendable, CustomTestStringConvertible {
         let testDescription: String
-        /// Makes the observers, and a closure that returns all of their output.
+        /// Makes the observers, and what gives all that they have let out.
         let make:
             @Sendable () throws -> (observers: [any RequestAccessory], output: @Sendable () async throws -> String)
 

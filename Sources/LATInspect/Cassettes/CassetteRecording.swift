@@ -76,7 +76,7 @@ final class CassetteRecording: Sendable {
                 state.byteCount <= limit ? RecordedBody(state.body) : .omitted(byteCount: state.byteCount)
             let shown = redaction.body(body, state.type)
             entry.response?.body = shown
-            // The sizes of the pieces do not fit a body that was redacted.
+            // The pieces of a body that was changed would cut it elsewhere.
             if shown != body || (entry.response?.pieces.count ?? 0) > 100_000 { entry.response?.pieces = [] }
             if let error {
                 let error = error as? NetworkError ?? NetworkError(.cancelled, message: "the request was cancelled")
