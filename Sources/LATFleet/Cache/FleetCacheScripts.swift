@@ -3,8 +3,8 @@
 /// The head of an entry is words: format, version (two), begin of the fetch by Redis' clock, time of the origin in milliseconds, end in milliseconds, ID of the
 /// body, its chunks, its bytes, the generation of everything and the number of removals then, and a digest and a
 /// generation for each tag, URL, server, domain and partition. An entry counts only while all its generations are those of now; a
-/// generation that was evicted is another one. Which generations an entry has is known only from its head, so that these keys are no
-/// `KEYS` of the look-up.
+/// generation that was evicted gets another value. Which generations an entry has is known only from its head, so these keys are not in
+/// the `KEYS` of the look-up.
 enum FleetCacheScripts {
     private static let common = """
         local function words(head)

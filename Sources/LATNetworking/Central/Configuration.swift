@@ -24,8 +24,8 @@ extension CentralRequestManager {
         /// The URL that paths are joined to, with exactly one slash between; its own path and query are kept. Default
         /// `nil`: calls use absolute URLs. ``CentralRequestManager/baseURL`` changes it later.
         public var baseURL: String?
-        /// The table in which entities look up their domains and servers. Default `nil`. A table that was read from a
-        /// file follows that file: a change applies from the next request on.
+        /// The table in which entities look up their domains and servers. Default `nil`. A table that was read from a file
+        /// or a source follows it: a change applies from the next request on.
         public var domains: DomainTable?
         /// Called when a change of the table's file or source was adopted, or rejected. Default `nil`: a rejected
         /// change is reported on standard error.
@@ -186,7 +186,7 @@ package protocol ManagerCompanion: Sendable {
     /// A store with a tier below the manager's own; `nil` when it adds none.
     func store(above local: any CacheStore) throws -> (any CacheStore)?
 
-    /// The limits that a manager keeps together with others; asked once for each manager.
+    /// The limits that a manager shares with others; called once for each manager.
     func sharedLimits() -> (any SharedLimits)?
 }
 
