@@ -89,10 +89,16 @@ let package = Package(
         .executableTarget(
             name: "FleetDemo", dependencies: ["LATFleet", "LATNetworking", "LATTesting", "Cryptography"]),
 
+        // What several test targets use: programs they start, certificates, waiting.
+        .target(
+            name: "TestSupport",
+            dependencies: ["CLibcurl", "CurlTransport", "HTTPCore", "LATTesting", "Platform"],
+            path: "Tests/TestSupport"),
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore"]),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"]),
         .testTarget(
-            name: "ResponseCacheTests", dependencies: ["ResponseCache", "LATTesting", "CacheWriterProcess", "SQLite"],
+            name: "ResponseCacheTests",
+            dependencies: ["ResponseCache", "LATTesting", "CacheWriterProcess", "SQLite", "TestSupport"],
             exclude: ["CacheWriterProcess"]),
         // A process that the tests of the cache kill while it writes.
         .executableTarget(
@@ -100,11 +106,12 @@ let package = Package(
             path: "Tests/ResponseCacheTests/CacheWriterProcess"),
         .testTarget(
             name: "LATRealtimeTests",
-            dependencies: ["LATRealtime", "LATNetworking", "LATTesting", "CurlTransport", "Platform"]),
+            dependencies: ["LATRealtime", "LATNetworking", "LATTesting", "CurlTransport", "Platform", "TestSupport"]),
         .testTarget(
             name: "LATInspectTests",
             dependencies: [
                 "LATInspect", "CassetteTesting", "LATNetworking", "LATTesting", "HTTPCore", "Platform", "lat",
+                "TestSupport",
             ],
             exclude: ["Cassettes/Cassettes"]),
         .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),
@@ -112,7 +119,7 @@ let package = Package(
             name: "LATFleetTests",
             dependencies: [
                 "LATFleet", "LATNetworking", "LATTesting", "ResponseCache", "CurlTransport", "HTTPCore", "Cryptography",
-                "Platform", "FleetProcess",
+                "Platform", "FleetProcess", "TestSupport",
             ],
             exclude: ["FleetProcess"]),
         // A process of a fleet that the tests kill.
@@ -120,12 +127,13 @@ let package = Package(
             name: "FleetProcess", dependencies: ["LATFleet", "LATNetworking", "ResponseCache", "HTTPCore", "Platform"],
             path: "Tests/LATFleetTests/FleetProcess"),
         .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),
-        .testTarget(name: "CurlTransportTests", dependencies: ["CurlTransport", "LATTesting", "Platform"]),
+        .testTarget(
+            name: "CurlTransportTests", dependencies: ["CurlTransport", "LATTesting", "Platform", "TestSupport"]),
         .testTarget(
             name: "LATNetworkingTests",
             dependencies: [
                 "LATNetworking", "CurlTransport", "DomainTableFormat", "ResponseCache", "Cryptography", "LATTesting",
-                "Platform",
+                "Platform", "TestSupport",
             ]),
         .testTarget(
             name: "DomainTableTests",
@@ -133,7 +141,8 @@ let package = Package(
                 "LATNetworking", "DomainTableFormat", "DomainTableGenerator", "LATTesting", "Cryptography",
             ]),
         .testTarget(
-            name: "LATCommandTests", dependencies: ["LATTesting", "LATFleet", "CurlTransport", "Platform", "lat"]),
+            name: "LATCommandTests",
+            dependencies: ["LATTesting", "LATFleet", "CurlTransport", "Platform", "lat", "TestSupport"]),
         // What Documentation/Coming-from.md shows, compiled and run.
         .testTarget(name: "ComingFromTests", dependencies: ["LATNetworking", "LATStorage", "LATTesting"]),
         // The samples of all pages of documentation, compiled; those of Recipes.md are run, too.

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import CurlTransport

@@ -2,6 +2,7 @@
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.enabled(if: TestCertificates.shared != nil)) struct AltSvcTests {

@@ -3,6 +3,7 @@ import FoundationEssentials
 import HTTPCore
 import LATTesting
 import Platform
+import TestSupport
 import Testing
 
 /// These tests assert minimum durations only, never maximum ones.

@@ -1,6 +1,7 @@
 import Dispatch
 import Glibc
 import Platform
+import TestSupport
 import Testing
 
 /// What starts the programs of the tests.

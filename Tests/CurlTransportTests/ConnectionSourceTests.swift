@@ -4,6 +4,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite struct ConnectionSourceTests {

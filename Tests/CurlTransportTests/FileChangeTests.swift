@@ -4,6 +4,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// A file that changes after its size was announced fails the request.

@@ -2,6 +2,7 @@ import Dispatch
 import Glibc
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import CurlTransport

@@ -3,6 +3,7 @@ import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// A server with the Python library h2 that misbehaves in one chosen way (`scripts/lib/http2_faults.py`).

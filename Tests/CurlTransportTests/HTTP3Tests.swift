@@ -3,6 +3,7 @@ import FoundationEssentials
 import HTTPCore
 import LATTesting
 import Platform
+import TestSupport
 import Testing
 
 @testable import CurlTransport

@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// The number of descriptors that libdispatch opens at first use and never closes (epoll, eventfd, timerfd). If engines

@@ -5,6 +5,7 @@ import Glibc
 import HTTPCore
 import LATTesting
 import Platform
+import TestSupport
 import Testing
 
 @testable import CurlTransport

@@ -1,5 +1,6 @@
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import CurlTransport

@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite struct RequestBodyTests {

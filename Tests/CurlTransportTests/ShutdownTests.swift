@@ -2,6 +2,7 @@ import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite struct ShutdownTests {

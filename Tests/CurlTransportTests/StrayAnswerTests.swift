@@ -4,6 +4,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// Bytes that follow a complete response on a kept connection do not answer the next request (RFC 9112 §9.2).

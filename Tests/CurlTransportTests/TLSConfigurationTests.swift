@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// Unusable TLS settings fail when the engine is made, with a message that says what is wrong.

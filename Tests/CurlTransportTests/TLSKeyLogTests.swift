@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// TLS secrets are written only to the file that the app chooses.

@@ -2,6 +2,7 @@ import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// Handshakes resume the sessions of many hosts.

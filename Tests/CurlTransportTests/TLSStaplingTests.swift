@@ -2,6 +2,7 @@ import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// `tls.requiresOCSPStapling`, against `openssl s_server` with stapled OCSP responses.

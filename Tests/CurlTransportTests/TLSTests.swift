@@ -2,6 +2,7 @@ import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// Generated certificates and servers of `openssl s_server`: each fault has its own error.

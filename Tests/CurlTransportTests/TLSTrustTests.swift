@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// Trusted certificates are parsed once, and a changed file is read again.

@@ -1,5 +1,6 @@
 import CLibcurl
 import HTTPCore
+import TestSupport
 import Testing
 
 @testable import CurlTransport

@@ -1,6 +1,7 @@
 import CLibcurl
 import HTTPCore
 import Platform
+import TestSupport
 import Testing
 
 @testable import CurlTransport

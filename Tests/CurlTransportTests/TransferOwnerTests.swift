@@ -2,6 +2,7 @@ import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// An owner cancels its transfers and raises their priority, whatever their state.

@@ -241,6 +241,35 @@ struct URLTableTests {
         #expect(manager.domains?.revision?.contains("\"") == false)
     }
 
+    private static let nginx = ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTP"]
+    /// Where nginx logs the path and the status of each request below `/transfers/`.
+    private static let log = ProcessInfo.processInfo.environment["LAT_TEST_NGINX_TRANSFERS"]
+
+    @Test(.enabled(if: nginx != nil && log != nil, "needs the nginx of scripts/test"))
+    func fileOfNginxIsFollowed() async throws {
+        let (nginx, log) = (try #require(Self.nginx), try #require(Self.log))
+        let name = "table-\(UInt64.random(in: 0 ... .max)).json5"
+        let publisher = try CentralRequestManager()
+        func put(_ port: Int) async throws {
+            _ = try await publisher.startRequest("PUT", "\(nginx)/dav/\(name)", body: .text(text(port)))
+        }
+        try await put(1)
+        let source = DomainTable.Source.url("\(nginx)/transfers/\(name)", every: .milliseconds(100), copy: copy)
+        let (manager, events) = try follow(try await DomainTable(from: source, environment: nil))
+        let first = try #require(manager.domains)
+        #expect(try port(first) == 1 && first.revision?.hasPrefix("\"") == true)
+        // A look costs no more than a 304.
+        while try !String(contentsOfFile: log, encoding: .utf8).contains("/transfers/\(name) 304 0 ") {
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        // nginx' entity tag is the second and the size, so the size differs.
+        try await put(20)
+        var iterator = events.makeAsyncIterator()
+        try await expect(20, &iterator)
+        #expect(manager.domains?.revision != first.revision)
+        _ = try await publisher.startRequest("DELETE", "\(nginx)/dav/\(name)")
+    }
+
     @Test func invalidChangeIsRejectedAndTheOldStays() async throws {
         let (manager, events) = try follow(try await DomainTable(from: source(), environment: nil))
         var iterator = events.makeAsyncIterator()

@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPCore
 import LATTesting
 import ResponseCache
+import TestSupport
 import Testing
 
 @testable import lat

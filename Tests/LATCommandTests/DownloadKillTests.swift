@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// Kills `lat download` with SIGKILL at random times: the resulting file is always right, and no byte that the journal

@@ -3,6 +3,7 @@ import Glibc
 import LATNetworking
 import LATRealtime
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import lat

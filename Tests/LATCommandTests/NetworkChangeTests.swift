@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// Changes of the network, made with two namespaces and a cable between them.

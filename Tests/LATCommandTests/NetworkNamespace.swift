@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Synchronization
+import TestSupport
 
 /// Two network namespaces with a cable between them (ip-netns(8), veth(4)): one for a client, one for a server. They do
 /// not change the machine's own network, and are removed when this object is released.

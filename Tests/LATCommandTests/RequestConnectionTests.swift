@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LATTesting
+import TestSupport
 import Testing
 
 /// The options of `lat request` on connections, speed and the coding of bodies.

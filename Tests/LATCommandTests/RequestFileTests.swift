@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import LATTesting
+import TestSupport
 import Testing
 
 /// `lat request -o FILE`: the file appears complete, or not at all.

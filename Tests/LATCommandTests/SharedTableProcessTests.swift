@@ -2,6 +2,7 @@ import FoundationEssentials
 import LATFleet
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 extension Trait where Self == ConditionTrait {
@@ -264,18 +265,6 @@ extension RedisServer {
         let changed = try await LatProcess.run(
             ["domains", "pull", server.url("/t"), "--public-key", "t.pub"], in: folder.path)
         #expect(changed.exitCode == 3 && changed.out.isEmpty && changed.err.contains("does not fit the public key"))
-    }
-
-    @Test(.enabled(if: !Fleet.isAvailable, "needs a build without the trait Fleet"))
-    func buildWithoutRedisSaysHowToGetOne() async throws {
-        for words in [["fleet", "status"], ["domains", "pull"], ["domains", "list"]] {
-            let result = try await LatProcess.run(words + ["--fleet", "redis://127.0.0.1"])
-            #expect(result.exitCode == 2)
-            #expect(
-                result.err
-                    == "lat: this lat was built without Redis; build it with swift build --traits Fleet --product lat\n"
-            )
-        }
     }
 
     @Test(arguments: [

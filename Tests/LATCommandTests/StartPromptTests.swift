@@ -1,4 +1,5 @@
 import LATTesting
+import TestSupport
 import Testing
 
 /// `lat start` with parameters of the path missing.

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// `lat upload` as a process.

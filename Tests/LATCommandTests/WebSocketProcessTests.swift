@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import lat

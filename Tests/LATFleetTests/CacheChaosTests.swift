@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATTesting
 import Platform
+import TestSupport
 import Testing
 
 @testable import LATFleet

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATTesting
 import ResponseCache
+import TestSupport
 import Testing
 
 @testable import LATFleet

@@ -3,6 +3,7 @@ import HTTPCore
 import LATNetworking
 import LATTesting
 import ResponseCache
+import TestSupport
 import Testing
 
 @testable import LATFleet
@@ -78,9 +79,13 @@ struct CacheFaultTests {
     }
 
     @Test func evictedGenerationIsAMiss() async throws {
+        // From the next removal on, whatever it removes: until then nothing can have been removed.
         try await expectMiss("a tag's generation") { server, _ in
             for key in try server.cli("--scan", "--pattern", "*:g:*").split(separator: "\n") {
                 try server.cli("DEL", String(key))
+            }
+            try await withFleet(server.patient()) { fleet in
+                _ = try await fleet.cacheTier(FleetCacheOptions()).remove(.tag("other"))
             }
         }
         try await expectMiss("the generation of everything") { server, _ in

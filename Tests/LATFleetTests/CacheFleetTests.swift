@@ -3,6 +3,7 @@ import HTTPCore
 import LATNetworking
 import LATTesting
 import ResponseCache
+import TestSupport
 import Testing
 
 @testable import LATFleet
@@ -137,6 +138,50 @@ struct CacheFleetTests {
                 processes[1].manager.cache.partition = "ada"
                 return try await processes[1].get(origin.url("/a")).text == "/a 4"
             }
+        }
+    }
+
+    @Test func fleetMakesTheCacheShared() async throws {
+        let server = try await RedisServer()
+        let origin = try Origin()
+        origin.headers.change { $0 = [("Cache-Control", "max-age=0, s-maxage=600")] }
+        try await withManagers(2, server) { configuration, _ in
+            configuration.proxy = .none
+            configuration.cachePolicy = .http
+            configuration.cacheStorage = .memory
+            configuration.cacheLookUpTimeout = .seconds(10)
+        } _: { managers in
+            @Sendable func source(_ index: Int, _ path: String) async throws -> HTTPResponse.Source {
+                let source = try await managers[index].startRequest("GET", origin.url(path)).source
+                try await managers[index].cache.flush()
+                return source
+            }
+            var sources = [try await source(0, "/a"), try await source(1, "/a")]
+            #expect(sources == [.network, .remoteCache])
+            // A private answer is stored nowhere, unless it belongs to a partition.
+            origin.headers.change { $0 = [("Cache-Control", "private, max-age=600, s-maxage=600")] }
+            sources = [try await source(0, "/b"), try await source(0, "/b")]
+            #expect(sources == [.network, .network])
+            for manager in managers.managers { manager.cache.partition = "ada" }
+            sources = [try await source(0, "/b"), try await source(0, "/b"), try await source(1, "/b")]
+            #expect(sources == [.network, .memoryCache, .remoteCache])
+            managers[1].cache.partition = nil
+            sources = [try await source(1, "/b")]
+            #expect(sources == [.network])
+        }
+    }
+
+    @Test func chosenModeStaysInAFleet() async throws {
+        let server = try await RedisServer(isAwaited: false)
+        try await withFleet(server.configuration(), isConnected: false) { fleet in
+            var configuration = CentralRequestManager.Configuration()
+            #expect(configuration.cacheMode == .private)
+            configuration.join(fleet, sharing: .limits)
+            #expect(configuration.cacheMode == .private)
+            configuration.fleet = fleet
+            #expect(configuration.cacheMode == .shared)
+            configuration.cacheMode = .private
+            #expect(configuration.cacheMode == .private)
         }
     }
 

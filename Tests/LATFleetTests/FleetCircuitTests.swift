@@ -1,6 +1,7 @@
 import LATNetworking
 import LATTesting
 import Platform
+import TestSupport
 import Testing
 
 @testable import LATFleet

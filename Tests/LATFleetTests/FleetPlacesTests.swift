@@ -2,6 +2,7 @@ import FoundationEssentials
 import LATNetworking
 import LATTesting
 import Platform
+import TestSupport
 import Testing
 
 @testable import LATFleet

@@ -4,6 +4,7 @@ import HTTPCore
 import LATNetworking
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LATFleet

@@ -2,6 +2,7 @@ import FoundationEssentials
 import LATNetworking
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LATFleet

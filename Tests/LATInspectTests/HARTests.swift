@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATInspect
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct HARTests {

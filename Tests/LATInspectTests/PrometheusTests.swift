@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATInspect
 import LATTesting
+import TestSupport
 import Testing
 
 /// The real Prometheus reads what ``Metrics`` writes.

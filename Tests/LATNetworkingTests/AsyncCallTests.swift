@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 // AddressSanitizer makes everything several times slower.
@@ -22,8 +23,8 @@ import Testing
         server.fallback { _ in .pattern(byteCount: 1_000_000).stalling(.afterBodyBytes(100_000)) }
         let manager = try CentralRequestManager.make()
         let url = server.url("/")
-        let begun = Signal()
-        let call = Task { try await manager.startRequest("GET", url, progress: { _ in begun.raise() }) }
+        let begun = Event()
+        let call = Task { try await manager.startRequest("GET", url, progress: { _ in begun.happen() }) }
         await begun.wait()
         call.cancel()
         await #expect(throws: CancellationError.self) { try await call.value }
@@ -50,11 +51,11 @@ import Testing
         server.fallback { _ in .text("ok") }
         let manager = try CentralRequestManager.make { $0.maxConnectionsPerHost = 16 }
         let url = server.url("/")
-        let isDone = Signal()
+        let isDone = Event()
         let ended = try await withThrowingTaskGroup(of: Int.self) { group in
             // Keeps the engine's thread awake, so that it takes each command as soon as it is posted.
             group.addTask {
-                while !isDone.isRaised { _ = try await manager.startRequest("GET", url) }
+                while !isDone.hasHappened { _ = try await manager.startRequest("GET", url) }
                 return 0
             }
             group.addTask {
@@ -66,7 +67,7 @@ import Testing
                     }
                     do { try await call.value } catch is CancellationError { ended += 1 }
                 }
-                isDone.raise()
+                isDone.happen()
                 return ended
             }
             return try await group.reduce(0, +)

@@ -3,6 +3,7 @@ import FoundationEssentials
 import HTTPCore
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// The app's progress closures run on the callback executor, never on the engine's thread.
@@ -12,10 +13,10 @@ import Testing
         let server = try MockServer()
         server.fallback { $0.path == "/small" ? .text("x") : .pattern(byteCount: 1 << 20) }
         let manager = try CentralRequestManager.make()
-        let blocks = Signal()
+        let blocks = Event()
         let mayTryNext = DispatchSemaphore(value: 0)
         let progress: ProgressHandler = { _ in
-            blocks.raise()
+            blocks.happen()
             mayTryNext.wait()
             mayTryNext.signal()
         }

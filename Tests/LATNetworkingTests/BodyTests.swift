@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct BodyTests {
@@ -194,9 +195,9 @@ import Testing
         for request in server.requests { #expect(MockPattern.firstMismatch(in: request.body, at: 0) == nil) }
     }
 
-    @Test(.enabled(if: TestServers.httpbin != nil, "LAT_TEST_HTTPBIN is not set"))
+    @Test(.enabled(if: Servers.httpbin != nil, "LAT_TEST_HTTPBIN is not set"))
     func httpbinReadsAMultipartUpload() async throws {
-        let base = try #require(TestServers.httpbin)
+        let base = try #require(Servers.httpbin)
         let manager = try CentralRequestManager.make { $0.baseURL = base }
         let response = try await manager.startRequest(
             "POST", "post", parameters: ["title": "Über"],
@@ -205,9 +206,9 @@ import Testing
         #expect(try response.json()["files"]["doc"].string == "inside")
     }
 
-    @Test(.enabled(if: TestServers.httpbin != nil, "LAT_TEST_HTTPBIN is not set"))
+    @Test(.enabled(if: Servers.httpbin != nil, "LAT_TEST_HTTPBIN is not set"))
     func httpbinAcceptsCredentials() async throws {
-        let base = try #require(TestServers.httpbin)
+        let base = try #require(Servers.httpbin)
         let manager = try CentralRequestManager.make { $0.baseURL = base }
         for (path, authentication) in [
             ("basic-auth/u/p", Authentication.basic(user: "u", password: "p")),

@@ -3,6 +3,7 @@ import FoundationEssentials
 import LATNetworking
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct ClosureCallTests {
@@ -57,16 +58,16 @@ import Testing
         let manager = try CentralRequestManager.make { $0.callbackExecutor = .queue(markedQueue("mine")) }
         let places = Log<String?>()
         for path in ["/ok", "/no"] {
-            let done = Signal()
+            let done = Event()
             manager.startRequest(
                 "GET", server.url(path), progress: { _ in places.append(DispatchQueue.getSpecific(key: Self.mark)) },
                 success: { _, _ in
                     places.append(DispatchQueue.getSpecific(key: Self.mark))
-                    done.raise()
+                    done.happen()
                 },
                 failure: { _, _ in
                     places.append(DispatchQueue.getSpecific(key: Self.mark))
-                    done.raise()
+                    done.happen()
                 })
             await done.wait()
         }
@@ -82,7 +83,7 @@ import Testing
         let inside = Atomic<Int>(0)
         let overlaps = Log<Int>()
         let places = Log<String?>()
-        let recorders = (0..<50).map { _ in Signal() }
+        let recorders = (0..<50).map { _ in Event() }
         for done in recorders {
             manager.startRequest(
                 "GET", server.url(),
@@ -91,7 +92,7 @@ import Testing
                     if count > 1 { overlaps.append(count) }
                     places.append(DispatchQueue.getSpecific(key: Self.mark))
                     inside.subtract(1, ordering: .relaxed)
-                    done.raise()
+                    done.happen()
                 }, failure: { _, error in Issue.record(error) })
         }
         for done in recorders { await done.wait() }
@@ -180,9 +181,9 @@ import Testing
         server.fallback { _ in .text("ok") }
         let manager = try CentralRequestManager.make()
         let url = server.url()
-        let done = Signal()
+        let done = Event()
         @Sendable func step(_ left: Int) {
-            guard left > 0 else { return done.raise() }
+            guard left > 0 else { return done.happen() }
             manager.startRequest(
                 "GET", url, success: { _, _ in step(left - 1) }, failure: { _, error in Issue.record(error) })
         }

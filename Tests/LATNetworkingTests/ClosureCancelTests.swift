@@ -2,6 +2,7 @@ import Dispatch
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct ClosureCancelTests {
@@ -48,9 +49,9 @@ import Testing
         server.fallback { _ in .pattern(byteCount: 1 << 30).throttled(bytesPerSecond: 4 << 20) }
         let manager = try CentralRequestManager.make()
         let recorder = CallRecorder()
-        let begun = Signal()
+        let begun = Event()
         let task = manager.startRequest(
-            "GET", server.url(), progress: { _ in begun.raise() }, success: recorder.onSuccess,
+            "GET", server.url(), progress: { _ in begun.happen() }, success: recorder.onSuccess,
             failure: recorder.onFailure)
         await begun.wait()
         task.cancel()
@@ -85,15 +86,15 @@ import Testing
         let manager = try CentralRequestManager.make { $0.callbackExecutor = .queue(queue) }
         let recorder = CallRecorder()
         let tasks = Log<RequestTask>()
-        let isSet = Signal()
+        let isSet = Event()
         tasks.append(
             manager.startRequest(
                 "GET", server.url("/big"),
                 progress: { _ in
-                    guard isSet.isRaised else { return }
+                    guard isSet.hasHappened else { return }
                     tasks.elements.first?.cancel()
                 }, success: recorder.onSuccess, failure: recorder.onFailure))
-        isSet.raise()
+        isSet.happen()
         await recorder.end()
         let other = CallRecorder()
         manager.startRequest(
@@ -171,7 +172,7 @@ import Testing
     @Test func callSuspendedEarlyStartsWhenResumed() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("ok") }
-        let gate = Signal()
+        let gate = Event()
         let manager = try CentralRequestManager.make {
             $0.maxConnectionsPerHost = 1
             // Delays the call until it has been suspended.
@@ -183,7 +184,7 @@ import Testing
         let held = CallRecorder()
         let task = manager.startRequest("GET", server.url("/held"), timeout: .seconds(2), into: held)
         task.suspend()
-        gate.raise()
+        gate.happen()
         // The suspended call blocks no other call, and its timeout does not run.
         for _ in 0..<3 { #expect(try await manager.startRequest("GET", server.url("/other")).text == "ok") }
         try await Task.sleep(for: .milliseconds(2_700))
@@ -201,18 +202,18 @@ import Testing
         let manager = try CentralRequestManager.make { $0.idleTimeout = .seconds(2) }
         let recorder = CallRecorder()
         let tasks = Log<RequestTask>()
-        let isSuspended = Signal()
-        let isSet = Signal()
+        let isSuspended = Event()
+        let isSet = Event()
         let task = manager.startRequest(
             "GET", server.url(),
             progress: { progress in
                 recorder.onProgress(progress)
-                guard isSet.isRaised, !isSuspended.isRaised else { return }
+                guard isSet.hasHappened, !isSuspended.hasHappened else { return }
                 tasks.elements.first?.suspend()
-                isSuspended.raise()
+                isSuspended.happen()
             }, success: recorder.onSuccess, failure: recorder.onFailure)
         tasks.append(task)
-        isSet.raise()
+        isSet.happen()
         await isSuspended.wait()
         // Both sleeps together exceed the idle timeout, which does not run while the transfer is suspended.
         try await Task.sleep(for: .milliseconds(150))
@@ -240,9 +241,9 @@ import Testing
         #expect(early.error?.kind == .cancelled)
 
         let late = CallRecorder()
-        let begun = Signal()
+        let begun = Event()
         let lateTask = manager.startRequest(
-            "GET", server.url(), progress: { _ in begun.raise() }, success: late.onSuccess, failure: late.onFailure)
+            "GET", server.url(), progress: { _ in begun.happen() }, success: late.onSuccess, failure: late.onFailure)
         await begun.wait()
         lateTask.suspend()
         lateTask.cancel()

@@ -2,6 +2,7 @@ import FoundationEssentials
 import LATNetworking
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 /// The call sites of the central interface, spelled as in its contract, compiled and run.
@@ -60,7 +61,7 @@ import Testing
         let server = try echoServer()
         let url = server.url("/post")
         let central = try CentralRequestManager.make()
-        let done = Signal()
+        let done = Event()
         let answers = Log<String?>()
         let keys = Log<String>()
 
@@ -70,11 +71,11 @@ import Testing
             success: { task, response in
                 answers.append(try? response.json()["json"]["name"].string)
                 keys.append(task.key)
-                done.raise()
+                done.happen()
             },
             failure: { task, error in
                 Issue.record("\(task.key): \(error)")
-                done.raise()
+                done.happen()
             })
         task.suspend()
         task.resume()
@@ -93,7 +94,7 @@ import Testing
         let path = try directory.write(Data("%PDF".utf8), to: "report.pdf")
         let png = Data([0x89, 0x50, 0x4E, 0x47])
         let central = try CentralRequestManager.make()
-        let done = Signal()
+        let done = Event()
 
         central.startRequest(
             "PUT", url, parameters: [:],
@@ -101,10 +102,10 @@ import Testing
                 UploadFile(name: "img", fileName: "a.png", data: png), UploadFile(name: "doc", path: path),
             ],
             body: nil, cache: .networkOnly, timeout: .milliseconds(900), headers: ["X-Trace": "1"],
-            progress: { _ in }, success: { _, _ in done.raise() },
+            progress: { _ in }, success: { _, _ in done.happen() },
             failure: { _, error in
                 Issue.record(error)
-                done.raise()
+                done.happen()
             })
         await done.wait()
 
@@ -277,12 +278,12 @@ private struct Signing: Interceptor {
 /// The call sites that need TLS, against nginx.
 @Suite(
     .timeLimit(.minutes(1)),
-    .enabled(if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil, "nginx is not running"))
+    .enabled(if: Servers.nginxTLS != nil && Servers.authority != nil, "nginx is not running"))
 struct TLSContractTests {
     @Test func configuredAuthorityIsTrusted() async throws {
-        let base = try #require(TestServers.nginxHTTPS)
+        let base = try #require(Servers.nginxTLS)
         var c = CentralRequestManager.Configuration()
-        c.tls.caFile = TestServers.certificateAuthority
+        c.tls.caFile = Servers.authority
         c.baseURL = base
         let central = try CentralRequestManager(configuration: c)
         let response = try await central.startRequest("GET", "1k.bin")
@@ -296,7 +297,7 @@ struct TLSContractTests {
     }
 
     @Test func unknownAuthorityIsRefused() async throws {
-        let base = try #require(TestServers.nginxHTTPS)
+        let base = try #require(Servers.nginxTLS)
         let central = try CentralRequestManager.make()
         let error = await failure { try await central.startRequest("GET", base + "/1k.bin") }
         guard case .tls(let reason) = error?.kind else {
@@ -307,9 +308,9 @@ struct TLSContractTests {
     }
 
     @Test func hundredCallsShareOneConnection() async throws {
-        let base = try #require(TestServers.nginxHTTPS)
+        let base = try #require(Servers.nginxTLS)
         let central = try CentralRequestManager.make {
-            $0.tls.caFile = TestServers.certificateAuthority
+            $0.tls.caFile = Servers.authority
             $0.baseURL = base
         }
         let counts = try await withThrowingTaskGroup(of: Int.self) { group in

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct HeaderProviderTests {
@@ -111,7 +112,7 @@ import Testing
 
     @Test func slowProviderDelaysNoOtherCall() async throws {
         let server = try server()
-        let gate = Signal()
+        let gate = Event()
         let manager = try CentralRequestManager.make {
             $0.headerProvider = { request in
                 if request.url.hasSuffix("slow") { await gate.wait() }
@@ -121,17 +122,17 @@ import Testing
         let url = server.url("/slow")
         let slow = Task { try await manager.startRequest("GET", url).status }
         #expect(try await manager.startRequest("GET", server.url("/fast")).status == 200)
-        gate.raise()
+        gate.happen()
         #expect(try await slow.value == 200)
         #expect(server.requests.map(\.path) == ["/fast", "/slow"])
     }
 
     @Test func cancellingDuringTheProviderEndsTheCall() async throws {
         let server = try server()
-        let isAsked = Signal()
+        let isAsked = Event()
         let manager = try CentralRequestManager.make {
             $0.headerProvider = { _ in
-                isAsked.raise()
+                isAsked.happen()
                 try await Task.sleep(for: .seconds(60))
                 return [:]
             }

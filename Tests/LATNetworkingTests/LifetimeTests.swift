@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct LifetimeTests {
@@ -8,9 +9,9 @@ import Testing
         let server = try MockServer()
         server.fallback { _ in .text("late").delayed(by: .milliseconds(50)) }
         let recorder = CallRecorder()
-        let isReleased = Signal()
+        let isReleased = Event()
         do {
-            let sentinel = Sentinel { isReleased.raise() }
+            let sentinel = Sentinel { isReleased.happen() }
             let manager = try CentralRequestManager.make {
                 $0.headerProvider = { _ in
                     _ = sentinel; return [:]
@@ -40,10 +41,10 @@ import Testing
         server.route("GET", "/no") { _ in .status(500) }
         server.route("GET", "/stall") { _ in .text("").stalling(.start) }
         let manager = try CentralRequestManager.make { $0.cacheStorage = .memory }
-        let releases = (0..<3).map { _ in Signal() }
+        let releases = (0..<3).map { _ in Event() }
         weak var leftTask: RequestTask?
         do {
-            let sentinels = releases.map { signal in Sentinel { signal.raise() } }
+            let sentinels = releases.map { signal in Sentinel { signal.happen() } }
             let tasks = Log<RequestTask>()
             // The closures retain the task, too: a retain cycle until the call ends.
             let task = manager.startRequest(
@@ -76,9 +77,9 @@ import Testing
         let server = try MockServer()
         server.route("GET", "/ok") { _ in .text("ok") }
         server.route("GET", "/stall") { _ in .text("").stalling(.start) }
-        let isReleased = Signal()
+        let isReleased = Event()
         do {
-            let sentinel = Sentinel { isReleased.raise() }
+            let sentinel = Sentinel { isReleased.happen() }
             let manager = try CentralRequestManager.make {
                 $0.headerProvider = { _ in
                     _ = sentinel; return [:]

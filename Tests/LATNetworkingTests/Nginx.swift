@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LATTesting
+import TestSupport
 
 /// An nginx on a loopback port that responds to every request with one JSON document. It ends with this value.
 final class Nginx: Sendable {

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct ParameterTests {
@@ -147,9 +148,9 @@ import Testing
         #expect(request.target == "/x?filter%5Bkind%5D=book&filter%5Byear%5D=2025")
     }
 
-    @Test(.enabled(if: TestServers.httpbin != nil, "LAT_TEST_HTTPBIN is not set"))
+    @Test(.enabled(if: Servers.httpbin != nil, "LAT_TEST_HTTPBIN is not set"))
     func httpbinDecodesTheParameters() async throws {
-        let base = try #require(TestServers.httpbin)
+        let base = try #require(Servers.httpbin)
         let manager = try CentralRequestManager.make { $0.baseURL = base }
         let get = try await manager.startRequest("GET", "/get", parameters: ["q": "a b+c", "tags": ["x", "y"]])
         #expect(try get.json()["args"]["q"].string == "a b+c")

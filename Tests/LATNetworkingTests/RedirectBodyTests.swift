@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -151,13 +152,13 @@ import Testing
     }
 
     /// `stalledBeforeItsFirstByte` is left out, since nginx holds back a head until the body begins.
-    @Test(.enabled(if: TestServers.nginxHTTPS != nil), arguments: [Body.endless, .stalled, .huge])
+    @Test(.enabled(if: Servers.nginxTLS != nil), arguments: [Body.endless, .stalled, .huge])
     func http2KeepsTheConnection(_ body: Body) async throws {
         let server = try MockServer()
-        let base = "\(try #require(TestServers.nginxHTTPS))/to/\(server.port)"
+        let base = "\(try #require(Servers.nginxTLS))/to/\(server.port)"
         server.route("GET", "/a") { _ in body.reply(to: "\(base)/b") }
         server.route("GET", "/b") { _ in .text("end") }
-        let manager = try CentralRequestManager.make { $0.tls.caFile = TestServers.certificateAuthority }
+        let manager = try CentralRequestManager.make { $0.tls.caFile = Servers.authority }
         let response = try await manager.startRequest("GET", "\(base)/a", timeout: .seconds(30))
         #expect(response.text == "end")
         #expect(response.version == .http2)

@@ -3,6 +3,7 @@ import FoundationEssentials
 import LATNetworking
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 private struct User: Codable, Hashable, Sendable {
@@ -134,8 +135,8 @@ private func table(_ server: MockServer) throws -> DomainTable {
 
     @Test func closureIsCalledBeforeTheDelegate() async throws {
         let log = Log<String>()
-        let isNotified = Signal()
-        let listener = Listener(log) { isNotified.raise() }
+        let isNotified = Event()
+        let listener = Listener(log) { isNotified.happen() }
         FetchUser(id: 7, delegate: listener).start(on: manager) { call, outcome in
             guard case .success(let reply) = outcome else { return }
             #expect(DispatchQueue.getSpecific(key: Self.mark) == true && call.task.isFinished)
@@ -203,17 +204,17 @@ private func table(_ server: MockServer) throws -> DomainTable {
         server.enqueue(.status(503), .status(503))
         let log = Log<String>()
         let keys = Log<String>()
-        let done = Signal()
+        let done = Event()
         FetchUser(id: 1).start(on: manager) { call, outcome in
             keys.append(call.task.key)
             switch outcome {
             case .networkError(let error):
                 log.append("\(error.response?.status ?? 0)")
-                if keys.count < 5 { call.restart() } else { done.raise() }
+                if keys.count < 5 { call.restart() } else { done.happen() }
             case .failure: log.append("failure")
             case .success(let reply):
                 log.append(reply.model.name)
-                done.raise()
+                done.happen()
             }
         }
         await done.wait()
@@ -282,10 +283,10 @@ private func table(_ server: MockServer) throws -> DomainTable {
     }
 
     @Test func closureIsReleasedAfterTheCall() async throws {
-        let isReleased = Signal()
+        let isReleased = Event()
         var model: FetchUser? = FetchUser(id: 1)
         do {
-            let sentinel = Sentinel { isReleased.raise() }
+            let sentinel = Sentinel { isReleased.happen() }
             model?.start(on: manager) { _, _ in withExtendedLifetime(sentinel) {} }
         }
         await isReleased.wait()

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATTesting
 import Platform
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -95,10 +96,10 @@ import Testing
     @Test func cancellingDuringTheWaitEndsTheCall() async throws {
         let room = RetryRoom(
             policy: RetryPolicy(retries: 5, firstWait: .seconds(600), longestWait: .seconds(600)))
-        let hasFailed = Signal()
+        let hasFailed = Event()
         let call = Task {
             try await room.intercept(HTTPRequest("GET", "http://h/")) { _ in
-                hasFailed.raise()
+                hasFailed.happen()
                 throw NetworkError(.connect, message: "refused")
             }
         }

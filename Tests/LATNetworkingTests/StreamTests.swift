@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct StreamTests {
@@ -115,9 +116,9 @@ import Testing
         server.fallback { _ in .pattern(byteCount: 1_000).stalling(.afterBodyBytes(500)) }
         let manager = try CentralRequestManager.make()
         let url = server.url()
-        let begun = Signal()
+        let begun = Event()
         let reader = Task {
-            for try await _ in try await manager.stream("GET", url).body { begun.raise() }
+            for try await _ in try await manager.stream("GET", url).body { begun.happen() }
         }
         await begun.wait()
         reader.cancel()

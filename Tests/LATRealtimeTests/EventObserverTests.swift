@@ -1,5 +1,6 @@
 import LATRealtime
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct EventObserverTests {

@@ -2,6 +2,7 @@ import FoundationEssentials
 import LATRealtime
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct EventReconnectionTests {

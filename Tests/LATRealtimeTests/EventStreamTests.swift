@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATRealtime
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct EventStreamTests {

@@ -2,6 +2,7 @@ import Dispatch
 import LATRealtime
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct EventTaskTests {

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATRealtime
 import LATTesting
+import TestSupport
 import Testing
 
 /// Live connections beside ordinary ones.
@@ -46,7 +47,7 @@ import Testing
     /// on one connection.
     @Test(
         .enabled(
-            if: TestServers.nginxHTTP != nil && TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil
+            if: Servers.nginx != nil && Servers.nginxTLS != nil && Servers.authority != nil
         ))
     func streamsPassAReverseProxy() async throws {
         let server = try MockServer()
@@ -55,8 +56,8 @@ import Testing
                 ? .events(.event("a", id: "1"), .wait(.milliseconds(30)), .event("b", id: "2"))
                 : .events(.event("a"), .stall)
         }
-        let manager = try CentralRequestManager.make { $0.tls.caFile = TestServers.certificateAuthority }
-        for base in [TestServers.nginxHTTP ?? "", TestServers.nginxHTTPS ?? ""] {
+        let manager = try CentralRequestManager.make { $0.tls.caFile = Servers.authority }
+        for base in [Servers.nginx ?? "", Servers.nginxTLS ?? ""] {
             let url = "\(base)/to/\(server.port)"
             #expect(try await manager.events(url + "/short").all().map(\.data) == ["a", "b"])
             // Events arrive while the stream is open.
@@ -72,12 +73,12 @@ import Testing
         server.stop()
     }
 
-    @Test(.enabled(if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil))
+    @Test(.enabled(if: Servers.nginxTLS != nil && Servers.authority != nil))
     func floodPassesHTTP2() async throws {
         let server = try MockServer()
         server.fallback { _ in .events(.repeated([.event(String(repeating: "x", count: 500))], count: 20_000)) }
-        let manager = try CentralRequestManager.make { $0.tls.caFile = TestServers.certificateAuthority }
-        let stream = manager.events("\(TestServers.nginxHTTPS ?? "")/to/\(server.port)/flood")
+        let manager = try CentralRequestManager.make { $0.tls.caFile = Servers.authority }
+        let stream = manager.events("\(Servers.nginxTLS ?? "")/to/\(server.port)/flood")
         var count = 0
         for try await event in stream {
             #expect(event.data.utf8.count == 500)

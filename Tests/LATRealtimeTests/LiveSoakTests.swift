@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATRealtime
 import LATTesting
+import TestSupport
 import Testing
 
 /// Sockets and streams against a server that cuts, stalls, floods and breaks the protocol. A few seconds as an ordinary

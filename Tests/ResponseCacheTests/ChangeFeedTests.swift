@@ -3,6 +3,7 @@ import HTTPCore
 import LATTesting
 import SQLite
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import ResponseCache

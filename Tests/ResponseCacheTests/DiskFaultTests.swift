@@ -3,6 +3,7 @@ import Glibc
 import HTTPCore
 import LATTesting
 import SQLite
+import TestSupport
 import Testing
 
 @testable import ResponseCache

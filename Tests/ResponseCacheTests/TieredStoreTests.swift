@@ -1,6 +1,7 @@
 import Foundation
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import ResponseCache

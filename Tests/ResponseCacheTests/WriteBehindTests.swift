@@ -2,6 +2,7 @@ import Foundation
 import HTTPCore
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import ResponseCache

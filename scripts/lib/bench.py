@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import urllib.parse
 import bench_page
 
 ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "post", "fresh", "burst", "http2", "download", "segments", "upload", "waiting", "events",
-        "store", "cache")
+        "store", "cache", "fleet")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
 parser.add_argument("--rounds", type=int)
@@ -414,6 +415,52 @@ def run_cache(turn):
         ])
 
 
+class Redis:
+    """A Redis on a free port of the loopback address, which saves nothing."""
+
+    def __enter__(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.server = subprocess.Popen(
+            ["redis-server", "--bind", "127.0.0.1", "--port", self.address.rpartition(":")[2], "--save", "",
+             "--appendonly", "no"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        log = ""
+        for line in self.server.stdout:
+            log += line
+            if "eady to accept connections" in line:
+                return self
+        stop(f"redis-server did not start:\n{log}")
+
+    def __exit__(self, *_):
+        self.server.kill()
+        self.server.communicate()
+
+
+def run_fleet(turn):
+    missing = None
+    if shutil.which("redis-server") is None:
+        missing = "redis-server"
+    elif not os.path.exists(os.path.join(options.programs, "redisbench")):
+        missing = "hiredis"
+    if missing:
+        if turn == 0:
+            say(f"the row fleet is skipped, because {missing} is not installed; scripts/setup --bench installs it")
+        return
+    count = 2000 if options.quick else 20000
+    with Redis() as redis, tempfile.TemporaryDirectory(prefix="lat-bench.", dir=options.scratch) as folder:
+        url = f"redis://{redis.address}"
+        in_turn(turn, [
+            ("lat redis hit", lambda: program("lat-bench", "fleet-remote", url, count, 1000, 1000)),
+            ("c hiredis", lambda: program("redisbench", "get", redis.address, count, 1000, 1000)),
+            ("lat memory hit in a fleet", lambda: program(
+                "lat-bench", "fleet-memory", url, count, 1000, 1000, os.path.join(folder, "fleet"))),
+            ("lat memory hit alone", lambda: program(
+                "lat-bench", "cache-memory", os.path.join(folder, "alone"), count, 1000, 1000)),
+        ])
+
+
 def run_build():
     folder = os.path.join(options.programs, "clean-build")
     shutil.rmtree(folder, ignore_errors=True)
@@ -633,6 +680,10 @@ if "cache" in rows:
             median("lat disk hit of many", "p50_us") / median("lat disk hit", "p50_us"), "", 1.3)
     at_most("cache", "100 MiB into the cache and out, peak resident memory",
             median("lat stored stream", "rss_peak_kb") / 1024, "MB", 40)
+compare("fleet", "hit in a fleet's Redis, 4 KiB, one at a time, median", "a GET by hiredis", "lat redis hit", "c hiredis",
+        "p50_us", 1.5)
+compare("fleet", "hit in memory in a fleet, 4 KiB, median", "one without a fleet", "lat memory hit in a fleet",
+        "lat memory hit alone", "p50_us", 1.1)
 if options.build:
     at_most("build", "clean release build of the library", results["build"][0]["seconds"], "s", 90)
 

@@ -45,7 +45,11 @@ private struct InstantTransport: Transport {
     }
 }
 
-private func manager(_ folder: String?, _ store: (any CacheStore)? = nil) throws -> CentralRequestManager {
+/// A manager with a cache in a folder, or in a store.
+func manager(
+    _ folder: String?, _ store: (any CacheStore)? = nil,
+    _ change: (inout CentralRequestManager.Configuration) -> Void = { _ in }
+) throws -> CentralRequestManager {
     var configuration = CentralRequestManager.Configuration()
     configuration.transport = InstantTransport()
     configuration.cachePolicy = .http
@@ -53,12 +57,14 @@ private func manager(_ folder: String?, _ store: (any CacheStore)? = nil) throws
     configuration.cacheStore = store
     // The time of look-ups is measured, so they must not time out.
     configuration.cacheLookUpTimeout = .seconds(10)
+    change(&configuration)
     return try CentralRequestManager(configuration: configuration)
 }
 
 private func url(_ number: Int) -> String { "http://127.0.0.1/\(number % 1_000)/\(number)" }
 
-private func hits(
+/// Measures hits, one at a time, of IN_FLIGHT entries that are stored before.
+func hits(
     _ manager: CentralRequestManager, _ source: HTTPResponse.Source, _ arguments: Arguments
 ) async throws {
     for number in 0..<arguments.inFlight {

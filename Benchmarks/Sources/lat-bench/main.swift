@@ -15,6 +15,7 @@
 //   feature-…     central with one more feature: see Features.swift
 //   events        the REQUESTS events of an event stream, one after the other
 //   cache-…       the cache of a manager in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
+//   fleet-…       the same in a fleet on the Redis URL: see Fleet.swift
 //
 // LAT_BENCH_CA in the environment names the trusted certificates for https URLs.
 
@@ -29,6 +30,7 @@ let arguments = Arguments(
         "entity-text-executor", "closure", "urls", "post", "post-encoded", "download", "upload", "waiting",
         "events",
         "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream",
+        "fleet-remote", "fleet-memory",
     ] + Feature.modes)
 
 // The main thread only waits. With `await` it would sleep in libdispatch's sigsuspend(), which crashes valgrind 3.19:
@@ -77,6 +79,7 @@ func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async thr
     case "upload": try await upload(manager, arguments, try file(arguments))
     case "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream":
         try await cache(arguments)
+    case "fleet-remote", "fleet-memory": try await fleet(arguments)
     case "waiting": try await wait(manager, arguments)
     case "events": try await events(manager, arguments)
     default:

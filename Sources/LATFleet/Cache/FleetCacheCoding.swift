@@ -9,7 +9,7 @@ internal import ResponseCache
 /// PREFIX:c1:KEY:e:DIGEST              an entry of each variant: a hash with h… (head), m… (record), b… (small body), t… (last use)
 /// PREFIX:c1:KEY:e:DIGEST:ID:N         chunk N of a larger body
 /// PREFIX:c1:KEY:g:DIGEST              the generation of a tag, URL, server, domain or partition
-/// PREFIX:c1:KEY:r                     the generation of everything, and the removals that no generation covers
+/// PREFIX:c1:KEY:r                     the generation of everything, the mark of the others, and the removals that none covers
 /// PREFIX:c1:KEY:l:DIGEST              a lease
 /// ```
 ///

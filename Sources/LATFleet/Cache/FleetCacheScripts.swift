@@ -1,10 +1,13 @@
 /// The scripts of the cache tier. Redis runs each as one step.
 ///
 /// The head of an entry is words: format, version (two), begin of the fetch by Redis' clock, time of the origin in milliseconds, end in milliseconds, ID of the
-/// body, its chunks, its bytes, the generation of everything and the number of removals then, and a digest and a
-/// generation for each tag, URL, server, domain and partition. An entry counts only while all its generations are those of now; a
-/// generation that was evicted gets another value. Which generations an entry has is known only from its head, so these keys are not in
-/// the `KEYS` of the look-up.
+/// body, its chunks, its bytes, the generation of everything and the number of removals then, the mark of the generations then,
+/// and a digest and a generation for each tag, URL, server, domain and partition. An entry counts only while all its generations are
+/// those of now; a generation that was evicted gets another value. Which generations an entry has is known only from its head, so
+/// these keys are not in the `KEYS` of the look-up.
+///
+/// A removal of any generation removes the mark too, and the next commit makes a new one. So an entry with the current mark has all
+/// of its generations, and is found without a script.
 enum FleetCacheScripts {
     private static let common = """
         local function words(head)
@@ -14,12 +17,12 @@ enum FleetCacheScripts {
         end
         local function alive(head, now, epoch, prefix)
           local f = words(head)
-          if f[1] ~= '1' or #f < 11 or #f % 2 == 0 or f[10] ~= epoch or tonumber(f[6]) <= now then return nil end
-          if #f > 11 then
+          if f[1] ~= '1' or #f < 12 or #f % 2 == 1 or f[10] ~= epoch or tonumber(f[6]) <= now then return nil end
+          if #f > 12 then
             local keys = {}
-            for i = 12, #f, 2 do keys[#keys + 1] = prefix .. f[i] end
+            for i = 13, #f, 2 do keys[#keys + 1] = prefix .. f[i] end
             local values = redis.call('MGET', unpack(keys))
-            for i = 1, #keys do if values[i] ~= f[11 + 2 * i] then return nil end end
+            for i = 1, #keys do if values[i] ~= f[12 + 2 * i] then return nil end end
           end
           return f
         end
@@ -33,9 +36,9 @@ enum FleetCacheScripts {
           return t[1] * 1000000 + t[2]
         end
         local function rules(key)
-          local r = redis.pcall('HMGET', key, 'e', 'n')
+          local r = redis.pcall('HMGET', key, 'e', 'n', 'g')
           if r.err or not r[1] or not tonumber(r[2]) then return nil, 0 end
-          return r[1], r[2]
+          return r[1], r[2], r[3]
         end
         local function field(key, name)
           local value = redis.pcall('HGET', key, name)
@@ -126,7 +129,7 @@ enum FleetCacheScripts {
             if began > us or began < us - 60000000 then began = 0 end
             local kind = redis.call('TYPE', key).ok
             if kind ~= 'hash' and kind ~= 'none' then redis.call('UNLINK', key) end
-            local epoch, count = rules(KEYS[2])
+            local epoch, count, mark = rules(KEYS[2])
             local head = field(key, 'h' .. v)
             local f = living(head, now, epoch, prefix)
             local function refused()
@@ -158,12 +161,13 @@ enum FleetCacheScripts {
             local version = string.format('%.0f', us)
             local fresh = version .. ARGV[2]
             -- The first change needs memory: a server that has none refuses it before anything else is changed.
+            mark = epoch and mark or fresh
             if epoch then
-              redis.call('HSET', KEYS[2], 'n', count)
+              redis.call('HSET', KEYS[2], 'n', count, 'g', mark)
             else
               epoch, count = fresh, '0'
               if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('UNLINK', KEYS[2]) end
-              redis.call('HSET', KEYS[2], 'e', epoch, 'n', count, 'r', run())
+              redis.call('HSET', KEYS[2], 'e', epoch, 'n', count, 'g', mark, 'r', run())
             end
             for i = 0, tonumber(ARGV[7]) - 1 do
               if redis.call('PEXPIRE', key .. ':' .. ARGV[6] .. ':' .. i, ttl) == 0 then return { -1 } end
@@ -172,7 +176,7 @@ enum FleetCacheScripts {
             local gens = generations(4, prefix, fresh, ARGV[15])
             drop(key, v)
             local words = { '1', version, ARGV[2], string.format('%.0f', began), ARGV[4], string.format('%.0f', now + ttl), ARGV[6], ARGV[7], ARGV[8],
-              epoch, count }
+              epoch, count, mark }
             redis.call('HSET', key, 'h' .. v, table.concat(words, ' ') .. gens, 'm' .. v, ARGV[9])
             if ARGV[10] == '1' then redis.call('HSET', key, 'b' .. v, ARGV[11]) end
             if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
@@ -205,15 +209,16 @@ enum FleetCacheScripts {
             local key, v, ttl = KEYS[1], ARGV[1], tonumber(ARGV[4])
             local us = clock()
             local now = math.floor(us / 1000)
-            local epoch, count = rules(KEYS[2])
+            local epoch, count, mark = rules(KEYS[2])
             local f = living(field(key, 'h' .. v), now, epoch, ARGV[9])
             if not f or (ARGV[2] ~= '' and ARGV[2] ~= f[2] .. ' ' .. f[3]) then return 0 end
             redis.call('HSET', KEYS[2], 'n', count)
             for i = 0, tonumber(f[8]) - 1 do redis.call('PEXPIRE', key .. ':' .. f[7] .. ':' .. i, ttl) end
             local gens = generations(3, ARGV[9], string.format('%.0f', us) .. ARGV[3], ARGV[8])
             f[6] = string.format('%.0f', now + ttl)
+            f[12] = mark or f[12]
             redis.call('PEXPIRE', KEYS[2], ARGV[8])
-            redis.call('HSET', key, 'h' .. v, table.concat(f, ' ', 1, 11) .. gens, 'm' .. v, ARGV[5])
+            redis.call('HSET', key, 'h' .. v, table.concat(f, ' ', 1, 12) .. gens, 'm' .. v, ARGV[5])
             redis.call('HDEL', key, 't' .. v)
             if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
             tell(ARGV[6], ARGV[7])
@@ -228,7 +233,8 @@ enum FleetCacheScripts {
         return 1
         """)
 
-    /// Removes an entry, all of a key, or a generation. KEYS: the key. ARGV: channel, message, and the variant of an entry.
+    /// Removes an entry, all of a key, or a generation and with it the mark of all of them. KEYS: the key, and rules for a
+    /// generation. ARGV: channel, message, and the variant of an entry.
     static let remove = RedisScript(
         "the cache's removal",
         common + """
@@ -243,6 +249,7 @@ enum FleetCacheScripts {
                 redis.call('UNLINK', key)
               end
             else
+              if KEYS[2] then redis.pcall('HDEL', KEYS[2], 'g') end
               redis.call('UNLINK', key)
             end
             tell(ARGV[1], ARGV[2])

@@ -6,14 +6,19 @@ struct FleetEntryHead: Sendable {
     let id: String
     let chunkCount: Int
     let byteCount: Int64
+    /// Until when it counts, in milliseconds of Redis' clock.
+    let end: Int64
     /// The generation of everything, and how many removals had been made then.
     let epoch: String
     let ruleCount: Int
+    /// The mark of the generations then.
+    let mark: String
 
     /// - Returns: `nil` unless the text is a head of this format.
     init?(_ text: String) {
         let words = text.split(separator: " ")
-        guard words.count >= 11, words[0] == "1", let number = UInt64(words[1]), let second = UInt64(words[2]),
+        guard words.count >= 12, words[0] == "1", let end = Int64(words[5]), let number = UInt64(words[1]),
+            let second = UInt64(words[2]),
             let chunkCount = Int(words[7]), (0...4_096).contains(chunkCount), let byteCount = Int64(words[8]),
             byteCount >= 0, let ruleCount = Int(words[10])
         else { return nil }
@@ -21,7 +26,9 @@ struct FleetEntryHead: Sendable {
         id = String(words[6])
         self.chunkCount = chunkCount
         self.byteCount = byteCount
+        self.end = end
         epoch = String(words[9])
+        mark = String(words[11])
         self.ruleCount = ruleCount
     }
 

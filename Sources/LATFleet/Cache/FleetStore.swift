@@ -79,33 +79,93 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
             counts.misses.add()
             return []
         }
-        let key = coding.entryKey(primaryKey)
-        let start = MonotonicTime.now
-        let reply = await ask(
-            FleetCacheScripts.lookUp, [key, coding.rulesKey], [.text(coding.generationPrefix)])
-        if let time = reply?.array?.first?.integer { clock.withLock { $0 = RemoteClock(time, since: start, $0) } }
-        guard let fields = reply?.array, fields.count >= 2, let count = fields[1].integer else {
+        guard let looked = await lookUp(primaryKey) else {
             counts.misses.add()
             return []
         }
-        var found: [(entry: CacheEntry, head: FleetEntryHead)] = []
-        for start in stride(from: 2, to: fields.count - 4, by: 5) {
-            if let entry = entry(fields[start..<start + 5], primaryKey) { found.append(entry) }
-        }
-        found = await withoutRemoved(found, count: Int(count))
+        let found = await withoutRemoved(looked.variants.compactMap { entry($0, primaryKey) }, count: looked.ruleCount)
         if found.isEmpty { counts.misses.add() } else { counts.hits.add() }
         return found.sorted { $0.head.version.number > $1.head.version.number }.map(\.entry)
     }
 
-    /// The entry of the fields of a variant; `nil` when it is damaged, of another format or sealed with another key.
-    private func entry(_ fields: ArraySlice<RedisValue>, _ primaryKey: String) -> (CacheEntry, FleetEntryHead)? {
-        let at = fields.startIndex
-        guard let field = fields[at].text, let head = fields[at + 1].text.flatMap({ FleetEntryHead($0) }),
-            let record = fields[at + 2].data,
+    /// A variant as it is in Redis.
+    private struct Variant {
+        let field: String
+        let head: FleetEntryHead
+        let record, body, lastUse: RedisValue?
+    }
+
+    private typealias Looked = (variants: [Variant], ruleCount: Int)
+
+    /// The variants under a primary key that are not removed; `nil` without any, or when Redis fails.
+    private func lookUp(_ primaryKey: String) async -> Looked? {
+        let keys = [coding.entryKey(primaryKey), coding.rulesKey]
+        let start = MonotonicTime.now
+        // The entry first: what it depends on is read later, and so is not older.
+        let commands = [
+            RedisCommand("HGETALL", [.text(keys[0])]), RedisCommand("HMGET", [.text(keys[1]), "e", "n", "g"]),
+            RedisCommand("TIME"),
+        ]
+        let replies = await asked { () throws(FleetError) in
+            let replies = try await fleet.redis.pipeline(commands, .lookUp)
+            // Something else than an entry is none.
+            for reply in replies.dropFirst() { _ = try reply.checked(FleetCacheScripts.lookUp.name) }
+            return replies
+        }
+        guard let replies, replies.count == 3, let time = replies[2].array, time.count == 2,
+            let seconds = time[0].integer, let microseconds = time[1].integer
+        else { return nil }
+        let now = seconds * 1_000_000 + microseconds
+        clock.withLock { $0 = RemoteClock(now, since: start, $0) }
+        guard let fields = replies[0].array, !fields.isEmpty, let rules = replies[1].array, rules.count == 3,
+            let epoch = rules[0].text, let ruleCount = rules[1].integer
+        else { return nil }
+        let variants = Self.variants(fields).filter { $0.head.epoch == epoch && $0.head.end > now / 1_000 }
+        let mark = rules[2].text
+        if variants.allSatisfy({ $0.head.mark == mark ?? "" }) { return (variants, Int(ruleCount)) }
+        // A generation was removed since one of them was stored. Which one, the script finds out.
+        let left = fleet.configuration.lookUpBudget - .nanoseconds(MonotonicTime.now.nanoseconds - start.nanoseconds)
+        let reply = await asked { () throws(FleetError) in
+            try await fleet.redis.run(
+                FleetCacheScripts.lookUp, keys: keys, [.text(coding.generationPrefix)],
+                .time(max(left, .milliseconds(1))))
+        }
+        guard let fields = reply?.array, fields.count >= 2, let count = fields[1].integer else { return nil }
+        let living = stride(from: 2, to: fields.count - 4, by: 5).compactMap { at in
+            Self.variant(fields[at].text, fields[at + 1], fields[at + 2], fields[at + 3], fields[at + 4])
+        }
+        return (living, Int(count))
+    }
+
+    /// The variants of all fields of an entry.
+    private static func variants(_ fields: [RedisValue]) -> [Variant] {
+        var values: [String: RedisValue] = [:]
+        for index in stride(from: 0, to: fields.count - 1, by: 2) {
+            if let name = fields[index].text { values[name] = fields[index + 1] }
+        }
+        return values.compactMap { name, head in
+            guard name.first == "h" else { return nil }
+            let field = String(name.dropFirst())
+            return variant(field, head, values["m" + field], values["b" + field], values["t" + field])
+        }
+    }
+
+    /// - Returns: `nil` when it is of another format.
+    private static func variant(
+        _ field: String?, _ head: RedisValue, _ record: RedisValue?, _ body: RedisValue?, _ lastUse: RedisValue?
+    ) -> Variant? {
+        guard let field, let head = head.text.flatMap({ FleetEntryHead($0) }) else { return nil }
+        return Variant(field: field, head: head, record: record, body: body, lastUse: lastUse)
+    }
+
+    /// The entry of a variant; `nil` when it is damaged, or sealed with another key.
+    private func entry(_ variant: Variant, _ primaryKey: String) -> (entry: CacheEntry, head: FleetEntryHead)? {
+        let (field, head) = (variant.field, variant.head)
+        guard let record = variant.record?.data,
             var entry = coding.entry(of: record, primaryKey: primaryKey, variantField: field, id: head.id),
             entry.isCredible(for: primaryKey), coding.variantField(entry.key.variant) == field
         else { return nil }
-        if let body = fields[at + 3].data {
+        if let body = variant.body?.data {
             guard let body = coding.open(body, number: 0, isLast: true, id: head.id),
                 Int64(body.count) == head.byteCount
             else { return nil }
@@ -113,7 +173,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
         } else if head.chunkCount == 0 {
             return nil
         }
-        if let time = fields[at + 4].data.flatMap({ FleetCacheCoding.date($0) }) { entry.lastUse = time }
+        if let time = variant.lastUse?.data.flatMap({ FleetCacheCoding.date($0) }) { entry.lastUse = time }
         entry.bodyByteCount = head.byteCount
         entry.version = head.version
         entry.tier = .remote
@@ -250,21 +310,22 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     package func remove(_ selection: CacheSelection) async throws -> CacheUsage {
         let message = RedisArgument.data(try coding.message(.changed(selection), from: hub.sender))
         let channel = RedisArgument.text(coding.channel)
-        var (script, key, arguments) = (FleetCacheScripts.remove, coding.rulesKey, [channel, message])
+        var (script, keys, arguments) = (FleetCacheScripts.remove, [coding.rulesKey], [channel, message])
         switch selection {
         case .all: break
-        case .primaryKey(let primary): key = coding.entryKey(primary)
+        case .primaryKey(let primary): keys = [coding.entryKey(primary)]
         case .key(let one):
-            key = coding.entryKey(one.primary)
+            keys = [coding.entryKey(one.primary)]
             arguments.append(.text(coding.variantField(one.variant)))
         case .urlPrefix, .storedBefore:
             script = FleetCacheScripts.removeByRule
             arguments.insert(.data(try coding.rule(selection)), at: 0)
-        case .tag, .url, .server, .domain, .partition: key = coding.generationKey(selection) ?? key
+        case .tag, .url, .server, .domain, .partition:
+            if let key = coding.generationKey(selection) { keys.insert(key, at: 0) }
         }
         counts.removals.add()
-        _ = try await write { [script, key, arguments] () throws(FleetError) in
-            try await fleet.redis.run(script, keys: [key], arguments, .write)
+        _ = try await write { [script, keys, arguments] () throws(FleetError) in
+            try await fleet.redis.run(script, keys: keys, arguments, .write)
         }
         return CacheUsage()
     }

@@ -143,7 +143,11 @@ final class RedisCommands: RedisLineUser {
         let before = breaker.state
         breaker.failed(now)
         lastError = error
-        if breaker.state != before { owner?.commandsHaveChanged(self) }
+        guard breaker.state != before else { return }
+        owner?.commandsHaveChanged(self)
+        // Who still waits would most likely wait in vain.
+        guard let refusal else { return }
+        for exchange in waiting.all + inFlight.all where exchange.purpose == .request { exchange.fail(refusal) }
     }
 
     private func succeeded() {

@@ -153,7 +153,8 @@ struct LaneQueue: Sendable {
             hasNews = false
             return .ask(demand)
         }
-        let times = [ready.first, wanting > 0 && !isAsking ? askAt : nil, renewsAt].compactMap { $0 }
+        // While a question is on its way, its answer is the next change.
+        let times = [ready.first, wanting > 0 && !isAsking ? askAt : nil, isAsking ? nil : renewsAt].compactMap { $0 }
         return times.min().map { .sleep(until: $0) } ?? .rest
     }
 

@@ -10,6 +10,9 @@ extension CentralRequestManager.Configuration {
     /// configuration.limits.rate = RequestLimits.RateLimit(perSecond: 50, burst: 10)    // of all processes together
     /// ```
     ///
+    /// With it the default of `cacheMode` is `shared`: `s-maxage` goes before `max-age`, and an answer that says `private` is
+    /// stored only in a partition. A mode that the app sets stays.
+    ///
     /// Setting it is short for ``join(_:sharing:as:)`` with all parts. ``Fleet/authenticator(_:sharing:key:)`` shares tokens.
     public var fleet: Fleet? {
         get { (companion as? FleetMember)?.fleet }
@@ -60,6 +63,9 @@ struct FleetMember: ManagerCompanion {
         guard let tiers = store as? TieredStore else { return store is FleetStore }
         return isInFleet(tiers.upper) || isInFleet(tiers.lower)
     }
+
+    /// Redis gives one user's answer to others, so the rules of a shared cache hold (RFC 9111 §3.5, §5.2.2.10).
+    var cacheMode: CacheMode? { parts.contains(.cache) ? .shared : nil }
 
     func sharedLimits() -> (any SharedLimits)? {
         parts.isDisjoint(with: [.limits, .circuits]) ? nil : FleetLimits(fleet, name: name, parts)

@@ -124,8 +124,13 @@ extension CentralRequestManager {
         public var accessories: [any RequestAccessory] = []
         /// How the cache is used. Default ``CachePolicy/networkOnly``.
         public var cachePolicy = CachePolicy.networkOnly
-        /// Whether the cache is private or shared, for ``CachePolicy/http``. Default `private`.
-        public var cacheMode = CacheMode.private
+        /// Whether the cache is private or shared, for ``CachePolicy/http``. Default `private`; `shared` in a fleet that shares
+        /// its answers.
+        public var cacheMode: CacheMode {
+            get { chosenCacheMode ?? companion?.cacheMode ?? .private }
+            set { chosenCacheMode = newValue }
+        }
+        private var chosenCacheMode: CacheMode?
         /// The store of the responses. Default `nil`: a store of the SDK according to ``cacheStorage`` and
         /// ``cacheDirectory``, created when a request first needs it.
         public var cacheStore: (any CacheStore)?
@@ -185,6 +190,9 @@ package protocol ManagerCompanion: Sendable {
 
     /// A store with a tier below the manager's own; `nil` when it adds none.
     func store(above local: any CacheStore) throws -> (any CacheStore)?
+
+    /// The cache mode where the app has chosen none; `nil` for that of a manager alone.
+    var cacheMode: CacheMode? { get }
 
     /// The limits that a manager shares with others; called once for each manager.
     func sharedLimits() -> (any SharedLimits)?

@@ -163,15 +163,17 @@ struct DomainsCommand: Command {
     /// The table of the file, or of the Redis.
     private func read() async throws -> DomainTable {
         guard let fleet else { return try table.read() }
-        let text = try await TablePlace.fleet(fleet).read(try sharing.publicKey(), sharing.authority)
-        let connection = try fleet.made()
-        let source = DomainTable.Source.redis(connection, key: fleet.key, copy: .none, files: ".")
-        do throws(NetworkError) {
-            var table = try DomainTable(text.version, from: source.feed)
-            table.environment = self.table.environment ?? DomainTable.environmentOfProcess
-            return table
-        } catch {
-            throw TableProblem(text.name, error)
+        let publicKey = try sharing.publicKey()
+        return try await fleet.using { connection in
+            let source = fleet.source(on: connection, publicKey)
+            let text = try await TablePlace.text(of: source)
+            do throws(NetworkError) {
+                var table = try DomainTable(text.version, from: source.feed)
+                table.environment = self.table.environment ?? DomainTable.environmentOfProcess
+                return table
+            } catch {
+                throw TableProblem(text.name, error)
+            }
         }
     }
 

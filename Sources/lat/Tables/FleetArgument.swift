@@ -83,6 +83,11 @@ struct FleetArgument: Sendable {
         }
     }
 
+    /// The table on the Redis.
+    func source(on fleet: Fleet, _ publicKey: String?) -> DomainTable.Source {
+        .redis(fleet, key: key, publicKey: publicKey, copy: .none, files: ".")
+    }
+
     func made() throws(UsageError) -> Fleet {
         let configuration = try configuration()
         guard Fleet.isAvailable else {

@@ -34,13 +34,13 @@ enum TablePlace: Sendable {
             return try await Self.text(of: .url(url, publicKey: publicKey, tls: tls, copy: .none, files: "."))
         case .fleet(let argument):
             return try await argument.using { fleet in
-                try await Self.text(
-                    of: .redis(fleet, key: argument.key, publicKey: publicKey, copy: .none, files: "."))
+                try await Self.text(of: argument.source(on: fleet, publicKey))
             }
         }
     }
 
-    private static func text(of source: DomainTable.Source) async throws -> TableText {
+    /// Reads the text of a source.
+    static func text(of source: DomainTable.Source) async throws -> TableText {
         switch try await source.feed.news(after: nil, within: .seconds(30)) {
         case .version(let version):
             try DomainTable.checkSignature(of: version, from: source.feed)

@@ -1,6 +1,7 @@
 import CLibcurl
 import FoundationEssentials
 import HTTPCore
+import TestSupport
 import Testing
 
 @testable import CurlTransport

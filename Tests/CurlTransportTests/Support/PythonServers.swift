@@ -1,4 +1,5 @@
 import FoundationEssentials
+import TestSupport
 
 /// Starts a script of `scripts/lib` that serves on a port of 127.0.0.1 and prints a line for each event.
 private func start(_ script: String, _ certificate: String, _ arguments: [String]) async throws -> (ChildProcess, Int) {

@@ -1,6 +1,7 @@
 import CurlTransport
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 /// Returns settings for tests: they ignore the environment and limit every wait.

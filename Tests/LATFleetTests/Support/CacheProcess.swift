@@ -3,6 +3,7 @@ import HTTPCore
 import LATNetworking
 import LATTesting
 import ResponseCache
+import TestSupport
 import Testing
 
 @testable import LATFleet

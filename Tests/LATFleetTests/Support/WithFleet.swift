@@ -1,4 +1,5 @@
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import LATFleet

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATInspect
 import LATTesting
+import TestSupport
 import Testing
 
 extension Trait where Self == ConditionTrait {

@@ -2,6 +2,7 @@ import FoundationEssentials
 import LATInspect
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 /// The page as a person uses it. Each test fails when the console shows an error, or when the page asks for anything from

@@ -4,6 +4,7 @@ import LATNetworking
 import LATTesting
 import ResponseCache
 import Synchronization
+import TestSupport
 import Testing
 
 /// An app's store that blocks, throws or returns wrong data: requests continue and get the right response.
@@ -220,14 +221,14 @@ final class AwkwardStore: CacheStore {
 
     private let way: Way
     private let store: any CacheStore
-    private let end = Signal()
+    private let end = Event()
 
     init(_ way: Way, over store: any CacheStore = MemoryStore()) {
         self.way = way
         self.store = store
     }
 
-    func release() { end.raise() }
+    func release() { end.happen() }
 
     private func act() async {
         if way == .hangs { await end.wait() }

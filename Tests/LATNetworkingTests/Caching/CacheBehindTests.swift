@@ -3,6 +3,7 @@ import HTTPCore
 import LATTesting
 import ResponseCache
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LATNetworking

@@ -3,6 +3,7 @@ import HTTPCore
 import LATNetworking
 import LATTesting
 import ResponseCache
+import TestSupport
 import Testing
 
 /// The operations of `manager.cache`, and requests with a failing store.

@@ -2,6 +2,7 @@ import FoundationEssentials
 import LATNetworking
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 /// Concurrent equal requests.
@@ -59,7 +60,7 @@ import Testing
         let follower = Task { try await manager.startRequest("GET", "http://a.example/").text }
         follower.cancel()
         #expect(await follower.result.isCancelled)
-        transport.mayEnd.raise()
+        transport.mayEnd.happen()
         #expect(try await leader.value == "shared")
         #expect(transport.requests.count == 1)
     }
@@ -80,13 +81,13 @@ import Testing
 
 /// A transport that responds when the test allows it.
 private struct HeldTransport: Transport {
-    let hasBegun = Signal()
-    let mayEnd = Signal()
+    let hasBegun = Event()
+    let mayEnd = Event()
     let requests = Log<String>()
 
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         requests.append(request.url)
-        hasBegun.raise()
+        hasBegun.happen()
         await mayEnd.wait()
         return HTTPResponse(
             status: 200, headers: ["Cache-Control": "max-age=60"], body: ResponseBody(Data("shared".utf8)),

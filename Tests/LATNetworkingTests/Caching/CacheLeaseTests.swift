@@ -2,6 +2,7 @@ import FoundationEssentials
 import LATTesting
 import ResponseCache
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -12,7 +13,7 @@ import Testing
     private let directory: TemporaryDirectory
     private let transport = HeldAnswers()
     /// Raised when a lease is refused because another manager holds it.
-    private let refused = Signal()
+    private let refused = Event()
 
     init() throws { directory = try TemporaryDirectory() }
 
@@ -41,11 +42,11 @@ import Testing
         await transport.begun[0].wait()
         let other = Task { try await second.startRequest("GET", "http://h/") }
         await refused.wait()
-        transport.mayEnd[0].raise()
+        transport.mayEnd[0].happen()
         #expect(try await one.value.source == .network)
         let response = try await other.value
         #expect(response.text == "0" && response.source == .diskCache)
-        #expect(!transport.begun[1].isRaised)
+        #expect(!transport.begun[1].hasHappened)
     }
 
     @Test(arguments: policies) func slowLeaseHolderIsNotWaitedFor(_ policy: CachePolicy) async throws {
@@ -56,8 +57,8 @@ import Testing
         let other = Task { try await second.startRequest("GET", "http://h/") }
         // The second request is sent before the first has a response.
         await transport.begun[1].wait()
-        transport.mayEnd[0].raise()
-        transport.mayEnd[1].raise()
+        transport.mayEnd[0].happen()
+        transport.mayEnd[1].happen()
         #expect(try await one.value.source == .network)
         #expect(try await other.value.source == .network)
     }
@@ -66,22 +67,22 @@ import Testing
         let (first, second) = (try await manager(policy), try await manager(policy))
         transport.status.withLock { $0 = 500 }
         for (number, manager) in [first, second].enumerated() {
-            transport.mayEnd[number].raise()
+            transport.mayEnd[number].happen()
             #expect(await failure { try await manager.startRequest("GET", "http://h/") }?.kind == .httpStatus)
         }
         let cancelled = Task { try await first.startRequest("GET", "http://h/") }
         await transport.begun[2].wait()
         cancelled.cancel()
-        transport.mayEnd[2].raise()
+        transport.mayEnd[2].happen()
         _ = await cancelled.result
-        transport.mayEnd[3].raise()
+        transport.mayEnd[3].happen()
         #expect(await failure { try await second.startRequest("GET", "http://h/") }?.kind == .httpStatus)
     }
 
     @Test func onlyOneManagerRefreshes() async throws {
         let clock = TestClock()
         let (first, second) = (try await manager(.http, clock), try await manager(.http, clock))
-        transport.mayEnd[0].raise()
+        transport.mayEnd[0].happen()
         _ = try await first.startRequest("GET", "http://h/")
         try await first.cache.flush()
         clock.advance(by: 70)
@@ -89,21 +90,21 @@ import Testing
         // The first manager is refreshing and holds the lease until it has a response.
         await transport.begun[1].wait()
         for _ in 0..<3 { #expect(try await second.startRequest("GET", "http://h/").source == .stale) }
-        transport.mayEnd[1].raise()
+        transport.mayEnd[1].happen()
         var text: String?
         repeat {
             try await first.cache.flush()
             text = try await second.startRequest("GET", "http://h/").text
         } while text == "0"
         #expect(text == "1")
-        #expect(!transport.begun[2].isRaised)
+        #expect(!transport.begun[2].hasHappened)
     }
 }
 
 /// A transport that responds when the test allows it. Each body is the number of its request.
 private final class HeldAnswers: Transport {
-    let begun = (0..<5).map { _ in Signal() }
-    let mayEnd = (0..<5).map { _ in Signal() }
+    let begun = (0..<5).map { _ in Event() }
+    let mayEnd = (0..<5).map { _ in Event() }
     let status = Mutex(200)
     private let count = Mutex(0)
 
@@ -112,7 +113,7 @@ private final class HeldAnswers: Transport {
             defer { count += 1 }
             return count
         }
-        begun[number].raise()
+        begun[number].happen()
         await mayEnd[number].wait()
         let status = status.withLock { $0 }
         return HTTPResponse(
@@ -128,16 +129,16 @@ private final class HeldAnswers: Transport {
 /// A store that raises a signal when a lease is refused.
 private final class WatchedLeases: ForwardingStore, CacheLeasing {
     let store: any CacheStore
-    private let refused: Signal
+    private let refused: Event
 
-    init(_ store: TieredStore, _ refused: Signal) {
+    init(_ store: TieredStore, _ refused: Event) {
         self.store = store
         self.refused = refused
     }
 
     func lease(_ name: String, for duration: Duration) async throws -> CacheLease? {
         let lease = try await store.leasing?.lease(name, for: duration)
-        if lease == nil { refused.raise() }
+        if lease == nil { refused.happen() }
         return lease
     }
 }

@@ -3,6 +3,7 @@ import LATNetworking
 import LATTesting
 import ResponseCache
 import Synchronization
+import TestSupport
 import Testing
 
 /// An entry whose body is gone when it is read, because it was replaced or lost after the look-up.

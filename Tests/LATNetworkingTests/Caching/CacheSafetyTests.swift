@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// No user gets another user's response, and no wrong response replaces a right one.
@@ -101,7 +102,7 @@ import Testing
         let call = Task { try await manager.startRequest("GET", server.url()) }
         await held.isThere.wait()
         manager.cache.partition = "bob"
-        held.mayGo.raise()
+        held.mayGo.happen()
         #expect(try await call.value.text == "nobody")
         #expect(try await manager.cache.entries().map(\.partition) == ["ada"])
         #expect(
@@ -297,13 +298,13 @@ import Testing
     }
 
     private struct Holding: Interceptor {
-        let isThere = Signal()
-        let mayGo = Signal()
+        let isThere = Event()
+        let mayGo = Event()
 
         func intercept(
             _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
         ) async throws -> HTTPResponse {
-            isThere.raise()
+            isThere.happen()
             await mayGo.wait()
             return try await next(request)
         }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// `.cacheThenNetwork` delivers the cached reply first, flagged as such, and then the network's.
@@ -27,12 +28,12 @@ import Testing
         await first.end()
         #expect(first.terminalEvents.count == 1)
         let sources = Log<String>()
-        let isOver = Signal()
+        let isOver = Event()
         let task = manager.startRequest(
             "GET", url,
             success: { task, response in
                 sources.append("\(response.source) \(task.isFinished) \(response.text ?? "")")
-                if task.isFinished { isOver.raise() }
+                if task.isFinished { isOver.happen() }
             }, failure: { _, error in Issue.record("\(error)") })
         await isOver.wait()
         #expect(sources.elements == ["memoryCache false 1", "network true 2"])
@@ -47,12 +48,12 @@ import Testing
         server.stop()
         let events = Log<String>()
         for target in [url, url + "other"] {
-            let isOver = Signal()
+            let isOver = Event()
             manager.startRequest(
                 "GET", target, success: { _, response in events.append("\(response.source)") },
                 failure: { task, _ in
                     events.append("failure \(task.hasDeliveredCachedReply)")
-                    isOver.raise()
+                    isOver.happen()
                 })
             await isOver.wait()
         }
@@ -85,10 +86,10 @@ import Testing
         let manager = try CentralRequestManager.make(try .make(server.baseURL)) { $0.cacheStorage = .memory }
         _ = try await Fetch().cache(.writeOnly).startRequest(on: manager)
         let counts = Log<Int>()
-        let isOver = Signal()
+        let isOver = Event()
         Fetch().cache(.cacheThenNetwork).startRequest(on: manager) { _, model, _ in
             counts.append(model?.count ?? -1)
-            if counts.count == 2 { isOver.raise() }
+            if counts.count == 2 { isOver.happen() }
         }
         await isOver.wait()
         #expect(counts.elements == [1, 2])

@@ -4,6 +4,7 @@ import LATNetworking
 import LATTesting
 import ResponseCache
 import Synchronization
+import TestSupport
 import Testing
 
 /// A manager with a store of the app: what the manager passes to it, and what a store without listing can do.

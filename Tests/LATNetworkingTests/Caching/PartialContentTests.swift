@@ -4,6 +4,7 @@ import LATNetworking
 import LATTesting
 import ResponseCache
 import Synchronization
+import TestSupport
 import Testing
 
 /// Partial responses over real sockets: stored, joined, served and completed, collected and as streams.
@@ -172,9 +173,9 @@ import Testing
     }
 
     /// nginx sends no freshness fields; the stored part is completed all the same.
-    @Test(.enabled(if: TestServers.nginxHTTP != nil), arguments: ["/1m.bin", "/gzip/1m.bin"])
+    @Test(.enabled(if: Servers.nginx != nil), arguments: ["/1m.bin", "/gzip/1m.bin"])
     func nginxFileIsJoinedFromRanges(path: String) async throws {
-        let url = try #require(TestServers.nginxHTTP) + path
+        let url = try #require(Servers.nginx) + path
         let whole = try await CentralRequestManager.caching(.networkOnly).startRequest("GET", url).data
         let manager = try CentralRequestManager.caching(.http) { $0.cacheClock = { Date() } }
         for range in [0..<100_000, 50_000..<200_000, 900_000..<1_000_000] {

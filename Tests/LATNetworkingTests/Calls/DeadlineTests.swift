@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -37,7 +38,7 @@ import Testing
     }
 
     private struct Hanging: Interceptor {
-        let mayGo: Signal
+        let mayGo: Event
 
         func intercept(
             _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
@@ -49,7 +50,7 @@ import Testing
 
     @Test(arguments: [true, false]) func hangingInterceptorIsAbandoned(_ isNextToNetwork: Bool) async throws {
         let server = try MockServer()
-        let mayGo = Signal()
+        let mayGo = Event()
         let manager = try CentralRequestManager.make {
             if isNextToNetwork {
                 $0.networkInterceptors = [Hanging(mayGo: mayGo)]
@@ -62,7 +63,7 @@ import Testing
         #expect(error?.kind == .timeout(.deadline))
         #expect(error?.request?.url == server.url("/x"))
         #expect(manager.runningRequests() == 0)
-        mayGo.raise()
+        mayGo.happen()
         // The abandoned interceptor continues, but its call is over, so nothing is sent.
         await manager.shutdown()
         #expect(server.requestCount == 0)

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// Every form of a call on both faces, with the same settings and the same expectations: a table made from one list.

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import LATNetworking

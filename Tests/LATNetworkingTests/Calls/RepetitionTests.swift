@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LATNetworking

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -97,10 +98,10 @@ private struct Save: RequestEntity, Encodable {
         server.fallback { _ in MockReply.text("never").stalling(.start) }
         let manager = try manager()
         let errors = Log<NetworkError?>()
-        let isOver = Signal()
+        let isOver = Event()
         let task = Search().startRequest(on: manager) { _, _, error in
             errors.append(error)
-            isOver.raise()
+            isOver.happen()
         }
         try await server.waitForRequests(1)
         task.cancel()
@@ -190,9 +191,9 @@ private struct Save: RequestEntity, Encodable {
 
     @Test(
         .enabled(
-            if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil, "nginx is not running"))
+            if: Servers.nginxTLS != nil && Servers.authority != nil, "nginx is not running"))
     func requestOfAFailedHandshakeCanBeResent() async throws {
-        let base = try #require(TestServers.nginxHTTPS)
+        let base = try #require(Servers.nginxTLS)
         let wary = try CentralRequestManager.make()
         let error = await failure { try await wary.startRequest("GET", base + "/1k.bin", parameters: ["q": 1]) }
         guard case .tls = error?.kind else {
@@ -200,7 +201,7 @@ private struct Save: RequestEntity, Encodable {
             return
         }
         let request = try #require(error?.request)
-        let trusting = try CentralRequestManager.make { $0.tls.caFile = TestServers.certificateAuthority }
+        let trusting = try CentralRequestManager.make { $0.tls.caFile = Servers.authority }
         let response = try await trusting.send(request)
         #expect(response.data.count == 1_024 && response.url == base + "/1k.bin?q=1")
     }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -59,7 +60,7 @@ private struct SaveItem: RequestEntity, Encodable {
     /// Counts how often each call ended.
     private final class Ends: Sendable {
         private let counts: Mutex<[Int]>
-        private let isOver = Signal()
+        private let isOver = Event()
         private let endings = Mutex<[String: Int]>([:])
 
         init(_ count: Int) { counts = Mutex(Array(repeating: 0, count: count)) }
@@ -70,7 +71,7 @@ private struct SaveItem: RequestEntity, Encodable {
                 counts[index] += 1
                 return !counts.contains(0)
             }
-            if isLast { isOver.raise() }
+            if isLast { isOver.happen() }
         }
 
         var numbers: Set<Int> { counts.withLock { Set($0) } }

@@ -1,6 +1,7 @@
 import Foundation
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// What `RequestTask`, `UploadTask` and `Download` share.
@@ -44,7 +45,7 @@ extension Download: SharedTask {
     }
 
     /// A manager whose requests are sent once the signal is raised.
-    private func manager(sendsAfter gate: Signal) throws -> CentralRequestManager {
+    private func manager(sendsAfter gate: Event) throws -> CentralRequestManager {
         server.fallback { _ in .data(Data(count: Self.size)) }
         return try CentralRequestManager.make {
             $0.headerProvider = { _ in
@@ -56,12 +57,12 @@ extension Download: SharedTask {
 
     @Test(arguments: Kind.allCases)
     func stateFollowsTheCall(_ kind: Kind) async throws {
-        let gate = Signal()
+        let gate = Event()
         let task = start(kind, try manager(sendsAfter: gate))
         #expect(task.state == .running)
         task.pause()
         #expect(task.state == .paused)
-        gate.raise()
+        gate.happen()
         task.resume()
         #expect(task.state != .paused)
         _ = try await task.value
@@ -75,35 +76,35 @@ extension Download: SharedTask {
         let failing = start(kind, manager)
         #expect(await failure { _ = try await failing.value }?.kind == .httpStatus)
         #expect(failing.state == .failed)
-        let gate = Signal()
+        let gate = Event()
         let cancelled = start(kind, try self.manager(sendsAfter: gate))
         cancelled.cancel()
         #expect(await failure { _ = try await cancelled.value }?.kind == .cancelled)
         #expect(cancelled.state == .cancelled)
-        gate.raise()
+        gate.happen()
     }
 
     @Test(arguments: Kind.allCases)
     func cancelledWaiterLeavesTheTaskRunning(_ kind: Kind) async throws {
-        let gate = Signal()
+        let gate = Event()
         let task = start(kind, try manager(sendsAfter: gate))
         let waiter = Task { try await wait(for: task) }
         waiter.cancel()
         await #expect(throws: CancellationError.self) { try await waiter.value }
         #expect(task.state == .running)
-        gate.raise()
+        gate.happen()
         _ = try await task.value
         #expect(task.state == .finished)
     }
 
     @Test(arguments: Kind.allCases)
     func progressEndsWithTheWhole(_ kind: Kind) async throws {
-        let gate = Signal()
+        let gate = Event()
         let task = start(kind, try manager(sendsAfter: gate))
         // Asked for after the start, by two readers.
         async let first = values(of: task)
         async let second = values(of: task)
-        gate.raise()
+        gate.happen()
         _ = try await task.value
         for values in await [first, second] {
             let last = try #require(values.last)
@@ -115,13 +116,13 @@ extension Download: SharedTask {
     }
 
     @Test func progressIsASequenceAlsoBesideAClosure() async throws {
-        let gate = Signal()
+        let gate = Event()
         let manager = try manager(sendsAfter: gate)
         let closure = Log<TransferProgress>()
         let task = manager.startRequest(
             "GET", server.url("/x"), progress: { closure.append($0) }, success: { _, _ in }, failure: { _, _ in })
         async let values = values(of: task)
-        gate.raise()
+        gate.happen()
         _ = try await task.value
         #expect(await values.last?.fraction == 1)
         try await eventually { closure.elements.last?.fraction == 1 }

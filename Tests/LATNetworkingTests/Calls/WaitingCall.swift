@@ -1,4 +1,5 @@
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -57,7 +58,7 @@ final class WaitingCall: Sendable {
     /// The Swift task of the other forms.
     let work: Task<Void, Never>?
     private let log = Log<CallEnding>()
-    private let isOver = Signal()
+    private let isOver = Event()
 
     init(
         _ form: CallForm, _ manager: CentralRequestManager, _ progress: ProgressHandler?,
@@ -67,7 +68,7 @@ final class WaitingCall: Sendable {
         let (log, isOver) = (log, isOver)
         let end = { @Sendable (ending: CallEnding) in
             log.append(ending)
-            isOver.raise()
+            isOver.happen()
         }
         func run(_ call: @escaping @Sendable () async throws -> Void) -> Task<Void, Never> {
             Task {
@@ -113,16 +114,16 @@ final class WaitingCall: Sendable {
     /// Returns the first ending. After 20 seconds without one, releases the scene and returns `nil`.
     func ending(in fixture: WaitingFixture) async -> CallEnding? {
         let isOver = isOver
-        let isLate = Signal()
+        let isLate = Event()
         let guardian = Task {
             try await Task.sleep(for: .seconds(20))
-            isLate.raise()
+            isLate.happen()
             fixture.release()
-            isOver.raise()
+            isOver.happen()
         }
         await isOver.wait()
         guardian.cancel()
         await work?.value
-        return isLate.isRaised ? nil : endings.first
+        return isLate.hasHappened ? nil : endings.first
     }
 }

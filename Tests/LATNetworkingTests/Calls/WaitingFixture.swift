@@ -2,6 +2,7 @@ import Dispatch
 import FoundationEssentials
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -24,15 +25,15 @@ final class WaitingFixture: Sendable {
     /// Reserves its port while the scene lives, as `closed` does.
     private let full: FullBacklogListener?
     private let closed: ClosedPort?
-    private let hasArrived: Signal
-    private let mayGo: Signal
+    private let hasArrived: Event
+    private let mayGo: Event
     private let held: HeldExecutor
     private let blocker: Task<Void, Never>?
 
     init(_ place: WaitingPlace, _ options: Options = Options()) async throws {
         self.place = place
         let server = try MockServer()
-        let (hasArrived, mayGo) = (Signal(), Signal())
+        let (hasArrived, mayGo) = (Event(), Event())
         let held = HeldExecutor()
         let isBrief = options.isBrief
         let full = place == .connect ? try FullBacklogListener() : nil
@@ -53,7 +54,7 @@ final class WaitingFixture: Sendable {
             case .connectionQueue: configuration.maxConnectionsPerHost = 1
             case .redirectHandler:
                 configuration.redirectHandler = { hop in
-                    hasArrived.raise()
+                    hasArrived.happen()
                     await mayGo.wait()
                     return .follow(hop.next)
                 }
@@ -66,27 +67,27 @@ final class WaitingFixture: Sendable {
             case .cachePolicy, .cacheHTTP:
                 configuration.cachePolicy = place == .cacheHTTP ? .http : .cacheElseNetwork(.forever)
                 configuration.headerProvider = { _ in
-                    if providerCalls.add(1, ordering: .relaxed).newValue == 2 { hasArrived.raise() }
+                    if providerCalls.add(1, ordering: .relaxed).newValue == 2 { hasArrived.happen() }
                     return [:]
                 }
             case .sharedRequest: configuration.duplicates = .coalesce
             case .limits: configuration.limits.maxConcurrentRequests = 1
             case .headerProvider:
                 configuration.headerProvider = { _ in
-                    hasArrived.raise()
+                    hasArrived.happen()
                     await mayGo.wait()
                     return [:]
                 }
             case .parameterProvider:
                 configuration.parameterProvider = { _ in
-                    hasArrived.raise()
+                    hasArrived.happen()
                     await mayGo.wait()
                     return [:]
                 }
             case .resolver: configuration.resolver = HangingResolver(hasArrived: hasArrived, mayGo: mayGo)
             case .callbacks:
                 configuration.callbackExecutor = held.executor
-                configuration.outcomeObservers = [{ _, _ in hasArrived.raise() }]
+                configuration.outcomeObservers = [{ _, _ in hasArrived.happen() }]
             case .connect, .head, .body, .redirectBody, .barrier: break
             }
         }
@@ -153,7 +154,7 @@ final class WaitingFixture: Sendable {
     /// Signals the call's arrival at the places that send an event.
     private struct ArrivalWatch: RequestAccessory {
         let place: WaitingPlace
-        let hasArrived: Signal
+        let hasArrived: Event
 
         func handle(_ event: CallEvent) {
             guard event.call.tag == WaitingFixture.tag else { return }
@@ -161,7 +162,7 @@ final class WaitingFixture: Sendable {
             case (.connectionQueue, .sending), (.retryPause, .retrying), (.network, .waiting(.connectivity)),
                 (.tokenRenewal, .waiting(.token)), (.sharedRequest, .waiting(.sharedRequest)),
                 (.limits, .waiting(.limits)), (.barrier, .waiting(.barrier)):
-                hasArrived.raise()
+                hasArrived.happen()
             default: break
             }
         }
@@ -171,7 +172,7 @@ final class WaitingFixture: Sendable {
 
     /// Starts a call that will wait.
     func start(_ form: CallForm, beforehand: Bool = false) -> WaitingCall {
-        let beganBody: @Sendable () -> Void = { [hasArrived, place] in if place == .body { hasArrived.raise() } }
+        let beganBody: @Sendable () -> Void = { [hasArrived, place] in if place == .body { hasArrived.happen() } }
         // With a progress closure, an asynchronous call waits for its callbacks, too.
         let hasProgress = place == .body || place == .callbacks
         let progress: ProgressHandler = { if $0.completed > 0 { beganBody() } }
@@ -195,7 +196,7 @@ final class WaitingFixture: Sendable {
 
     /// Releases everything that makes calls wait.
     func release() {
-        mayGo.raise()
+        mayGo.happen()
         held.release()
         blocker?.cancel()
     }
@@ -248,19 +249,19 @@ final class HeldExecutor: Sendable {
 /// An authenticator that hangs at the given place and ignores cancellation.
 private struct HangingSession: Authenticator {
     let place: WaitingPlace
-    let hasArrived: Signal
-    let mayGo: Signal
+    let hasArrived: Event
+    let mayGo: Event
 
     func apply(to request: inout HTTPRequest) async throws {
         request.headers["Authorization"] = "t"
         guard place == .tokenFields else { return }
-        hasArrived.raise()
+        hasArrived.happen()
         await mayGo.wait()
     }
 
     func isRejected(_ response: HTTPResponse, to request: HTTPRequest) async -> Bool {
         if place == .tokenVerdict {
-            hasArrived.raise()
+            hasArrived.happen()
             await mayGo.wait()
         }
         return response.status == 401
@@ -270,11 +271,11 @@ private struct HangingSession: Authenticator {
 }
 
 private struct HangingResolver: FailureResolver {
-    let hasArrived: Signal
-    let mayGo: Signal
+    let hasArrived: Event
+    let mayGo: Event
 
     func resolve(_ error: NetworkError, of request: HTTPRequest) async throws -> Resolution {
-        hasArrived.raise()
+        hasArrived.happen()
         await mayGo.wait()
         return .replay
     }

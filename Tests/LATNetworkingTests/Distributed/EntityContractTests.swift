@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 private struct User: Codable, Equatable, Sendable {
@@ -177,10 +178,10 @@ private struct Signing: Interceptor {
     @Test func closureGetsDataAndModel() async throws {
         let (server, manager) = try start()
         let ends = Log<String>()
-        let done = Signal()
+        let done = Event()
         let handle = FetchUser(id: 42).startRequest(on: manager) { data, model, error in
             ends.append("\(data?.isEmpty ?? true) \(model?.name ?? "-") \(error == nil)")
-            done.raise()
+            done.happen()
         }
         #expect(!handle.key.isEmpty)
         await done.wait()
@@ -194,11 +195,11 @@ private struct Signing: Interceptor {
         server.enqueue(.text("no such user", status: 404), .json(#"{"id": "x"}"#))
         let ends = Log<(String?, Bool, NetworkError.Kind?, String?)>()
         for count in 1...2 {
-            let done = Signal()
+            let done = Event()
             FetchUser(id: 42).startRequest(on: manager) { data, model, error in
                 ends.append(
                     (data.map { String(decoding: $0, as: UTF8.self) }, model == nil, error?.kind, error?.request?.url))
-                done.raise()
+                done.happen()
             }
             await done.wait()
             #expect(ends.count == count)
@@ -215,12 +216,12 @@ private struct Signing: Interceptor {
         let (server, manager) = try start()
         server.enqueue(.json("{}").stalling(.beforeHead))
         let kinds = Log<NetworkError.Kind?>()
-        let done = Signal()
+        let done = Event()
         let handle = FetchUser(id: 42).startRequest(on: manager) { data, model, error in
             #expect(data == nil)
             #expect(model == nil)
             kinds.append(error?.kind)
-            done.raise()
+            done.happen()
         }
         try await server.waitForRequests(1)
         handle.cancel()

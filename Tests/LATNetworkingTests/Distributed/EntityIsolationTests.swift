@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 private struct Echo: RequestEntity, Encodable {
@@ -28,8 +29,8 @@ private final class Draft: RequestEntity, Encodable {
         async let third = call.startRequest(on: manager)
         async let fourth = call.startRequest(on: manager)
         _ = try await (third, fourth)
-        let done = [Signal(), Signal()]
-        let keys = done.map { signal in entity.startRequest(on: manager) { _, _, _ in signal.raise() }.key }
+        let done = [Event(), Event()]
+        let keys = done.map { signal in entity.startRequest(on: manager) { _, _, _ in signal.happen() }.key }
         for signal in done { await signal.wait() }
         #expect(Set(keys).count == 2)
         #expect(server.requestCount == 6)
@@ -41,11 +42,11 @@ private final class Draft: RequestEntity, Encodable {
         let manager = try CentralRequestManager.make(.make(server.url()))
         let entity = Echo(id: 1, text: "same")
         let ends = Log<NetworkError.Kind?>()
-        let done = [Signal(), Signal()]
+        let done = [Event(), Event()]
         let handles = done.map { signal in
             entity.startRequest(on: manager) { _, _, error in
                 ends.append(error?.kind)
-                signal.raise()
+                signal.happen()
             }
         }
         handles[0].cancel()
@@ -58,12 +59,12 @@ private final class Draft: RequestEntity, Encodable {
         server.enqueue(.status(500))
         let manager = try CentralRequestManager.make(.make(server.url()))
         let entity = Echo(id: 1, text: "again")
-        let done = Signal()
+        let done = Event()
         entity.startRequest(on: manager) { _, _, error in
             #expect(error?.kind == .httpStatus)
             entity.startRequest(on: manager) { _, _, error in
                 #expect(error == nil)
-                done.raise()
+                done.happen()
             }
         }
         await done.wait()
@@ -88,7 +89,7 @@ private final class Draft: RequestEntity, Encodable {
     @Test func changingTheEntityKeepsTheCallInFlight() async throws {
         let server = try MockServer.answering()
         server.enqueue(.noReply)
-        let gate = Signal()
+        let gate = Event()
         let manager = try CentralRequestManager.make(.make(server.url())) {
             $0.headerProvider = { _ in
                 await gate.wait()
@@ -96,13 +97,13 @@ private final class Draft: RequestEntity, Encodable {
             }
         }
         let draft = Draft()
-        let done = Signal()
+        let done = Event()
         let call = draft.retries(2)
         draft.retries(2).call(on: manager, done)
         draft.id = 2
         draft.text = "changed"
         draft.tags = []
-        gate.raise()
+        gate.happen()
         await done.wait()
         // The second attempt follows the change and still sends the same request.
         #expect(server.requests.map(\.path).allSatisfy { $0 == "/drafts/1" })
@@ -167,13 +168,13 @@ private final class Draft: RequestEntity, Encodable {
     @Test func callOutlivesEntityHandleAndManager() async throws {
         let server = try MockServer()
         server.fallback { _ in .json(#"{"a": 1}"#).delayed(by: .milliseconds(100)) }
-        let done = Signal()
+        let done = Event()
         let answers = Log<Int?>()
         do {
             let manager = try CentralRequestManager.make(.make(server.url()))
             Draft().startRequest(on: manager) { _, model, _ in
                 answers.append(model?["a"].int)
-                done.raise()
+                done.happen()
             }
         }
         await done.wait()
@@ -182,7 +183,7 @@ private final class Draft: RequestEntity, Encodable {
 }
 
 extension EntityCall {
-    fileprivate func call(on manager: CentralRequestManager, _ done: Signal) {
-        startRequest(on: manager) { _, _, _ in done.raise() }
+    fileprivate func call(on manager: CentralRequestManager, _ done: Event) {
+        startRequest(on: manager) { _, _, _ in done.happen() }
     }
 }

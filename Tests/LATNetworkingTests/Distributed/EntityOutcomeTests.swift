@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 private struct User: Decodable, Sendable { var name: String }
@@ -80,10 +81,10 @@ private final class Fixer: FailureResolver {
             $0.outcomeObservers = [{ outcome, _ in events.append(name(outcome)) }]
         }
         for _ in 1...2 {
-            let done = Signal()
+            let done = Event()
             Get<User>().startRequest(on: manager) { _, model, _ in
                 events.append(model?.name ?? "-")
-                done.raise()
+                done.happen()
             }
             await done.wait()
         }
@@ -117,8 +118,8 @@ private final class Fixer: FailureResolver {
         let (server, manager) = try start(Self.good.stalling(.beforeHead), Self.good.stalling(.beforeHead)) {
             $0.outcomeObservers = [{ outcome, _ in events.append(name(outcome)) }]
         }
-        let done = Signal()
-        let handle = Get<User>().startRequest(on: manager) { _, _, _ in done.raise() }
+        let done = Event()
+        let handle = Get<User>().startRequest(on: manager) { _, _, _ in done.happen() }
         try await server.waitForRequests(1)
         handle.cancel()
         await done.wait()
@@ -217,11 +218,11 @@ private final class Fixer: FailureResolver {
         }
         let error = await failure { try await Get<User>().startRequest(on: manager) }
         #expect(error?.underlying is Refusal)
-        let done = Signal()
+        let done = Event()
         let errors = Log<NetworkError?>()
         Get<User>().startRequest(on: manager) { _, _, error in
             errors.append(error)
-            done.raise()
+            done.happen()
         }
         await done.wait()
         #expect(errors.elements.first??.underlying is Refusal)
@@ -280,8 +281,8 @@ private final class Fixer: FailureResolver {
     @Test func cancelledCallIsNotResolved() async throws {
         let fixer = Fixer()
         let (server, manager) = try start(Self.good.stalling(.beforeHead)) { $0.resolver = fixer }
-        let done = Signal()
-        let handle = Get<User>().startRequest(on: manager) { _, _, _ in done.raise() }
+        let done = Event()
+        let handle = Get<User>().startRequest(on: manager) { _, _, _ in done.happen() }
         try await server.waitForRequests(1)
         handle.cancel()
         await done.wait()

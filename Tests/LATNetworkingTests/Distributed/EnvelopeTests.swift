@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 private struct User: Decodable, Equatable, Sendable { var name: String }
@@ -200,13 +201,13 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         let body = #"{"status": 10001, "message": "m"}"#
         let server = try MockServer.answering(body)
         let manager = try CentralRequestManager.make(.make(server.url(), domain: "envelope: { \(Self.plain) }"))
-        let done = Signal()
+        let done = Event()
         Get<User>().startRequest(on: manager) { data, model, error in
             #expect(data == Data(body.utf8))
             #expect(model == nil)
             #expect(error?.kind == .business(code: "10001"))
             #expect(error?.businessFailure?.message == "m")
-            done.raise()
+            done.happen()
         }
         await done.wait()
     }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 private struct Echoed: Decodable, Sendable {
@@ -54,12 +55,12 @@ private struct Compressed: RequestEntity {
     static let route = Route("GET", server: "gzip")
 }
 
-@Suite(.timeLimit(.minutes(1)), .enabled(if: TestServers.httpbin != nil, "httpbin is not running"))
+@Suite(.timeLimit(.minutes(1)), .enabled(if: Servers.httpbin != nil, "httpbin is not running"))
 struct HTTPBinEntityTests {
     private func manager() throws -> CentralRequestManager {
         try .make(
             .make(
-                TestServers.httpbin ?? "", domain: #"headers: { "X-App": "demo" }"#,
+                Servers.httpbin ?? "", domain: #"headers: { "X-App": "demo" }"#,
                 servers: """
                     get: { domain: "d", path: "get" }, post: { domain: "d", path: "post" },
                     put: { domain: "d", path: "put" }, status: { domain: "d", path: "status/{code}" },

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// Path and header come from one row, so a half-updated row would show.

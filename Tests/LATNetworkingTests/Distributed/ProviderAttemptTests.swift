@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 private struct NoToken: Error {}
@@ -146,19 +147,19 @@ private struct Replay: FailureResolver {
 
     @Test func cancellingDuringAProviderEndsTheCall() async throws {
         let server = try MockServer.answering()
-        let isAsked = Signal()
+        let isAsked = Event()
         let manager = try CentralRequestManager.make(.make(server.url())) {
             $0.parameterProvider = { _ in
-                isAsked.raise()
+                isAsked.happen()
                 try await Task.sleep(for: .seconds(60))
                 return [:]
             }
         }
         let kinds = Log<NetworkError.Kind?>()
-        let done = Signal()
+        let done = Event()
         let handle = Fetch().startRequest(on: manager) { _, _, error in
             kinds.append(error?.kind)
-            done.raise()
+            done.happen()
         }
         await isAsked.wait()
         handle.cancel()

@@ -1,6 +1,7 @@
 import Foundation
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// Timeouts, connections, proxies, redirects and pins from the rows of a table, on the wire.
@@ -134,20 +135,20 @@ import Testing
         return "sha256//" + String(decoding: data, as: UTF8.self).filter { !$0.isWhitespace }
     }
 
-    private static let hasNginx = TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil
+    private static let hasNginx = Servers.nginxTLS != nil && Servers.authority != nil
     private static let wrongPin = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
     private func pinned(_ pins: String...) throws -> CentralRequestManager {
         let list = pins.map { "\"\($0)\"" }.joined(separator: ", ")
         let table = try DomainTable.make(
-            TestServers.nginxHTTPS ?? "", domain: "pins: [\(list)]",
+            Servers.nginxTLS ?? "", domain: "pins: [\(list)]",
             servers: #"s: { domain: "d", path: "empty.bin", method: "GET" }"#)
-        return try CentralRequestManager.make(table) { $0.tls.caFile = TestServers.certificateAuthority }
+        return try CentralRequestManager.make(table) { $0.tls.caFile = Servers.authority }
     }
 
     @Test(.enabled(if: Self.hasNginx, "nginx is not running"))
     func domainPinsAreEnforced() async throws {
-        let authority = try #require(TestServers.certificateAuthority)
+        let authority = try #require(Servers.authority)
         let right = try pin(of: authority.replacing("ca.pem", with: "server.pem"))
         #expect(right.count == Self.wrongPin.count)
         #expect(try await Row().reply(on: pinned(right)).response.status == 200)
@@ -158,18 +159,18 @@ import Testing
         #expect(error?.kind == .tls(.pinMismatch))
         #expect(error?.response == nil)
         // The pins apply to the domain's calls, not to the manager's others.
-        let url = try #require(TestServers.nginxHTTPS)
+        let url = try #require(Servers.nginxTLS)
         #expect(try await manager.startRequest("GET", url + "/empty.bin").status == 200)
         #expect(await failure { try await Row().startRequest(on: manager) }?.kind == .tls(.pinMismatch))
     }
 
     @Test(.enabled(if: Self.hasNginx, "nginx is not running"))
     func domainPinsDoNotApplyToAnotherOrigin() async throws {
-        let url = try #require(TestServers.nginxHTTPS)
+        let url = try #require(Servers.nginxTLS)
         let server = try MockServer()
         server.fallback { _ in .redirect(to: url + "/empty.bin") }
         let manager = try CentralRequestManager.make(table(server, domain: #"pins: ["\#(Self.wrongPin)"]"#)) {
-            $0.tls.caFile = TestServers.certificateAuthority
+            $0.tls.caFile = Servers.authority
         }
         #expect(try await Row().reply(on: manager).response.status == 200)
     }

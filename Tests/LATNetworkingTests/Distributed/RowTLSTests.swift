@@ -2,11 +2,12 @@ import Foundation
 import LATNetworking
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 /// `tls` of rows against a real server, and rows that change under load.
 @Suite(
-    .enabled(if: TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil, "nginx is not running"),
+    .enabled(if: Servers.nginxTLS != nil && Servers.authority != nil, "nginx is not running"),
     .timeLimit(.minutes(2)))
 struct RowTLSTests {
     private let directory: TemporaryDirectory
@@ -15,8 +16,8 @@ struct RowTLSTests {
 
     init() throws {
         directory = try TemporaryDirectory()
-        nginx = try #require(TestServers.nginxHTTPS)
-        authority = try #require(TestServers.certificateAuthority)
+        nginx = try #require(Servers.nginxTLS)
+        authority = try #require(Servers.authority)
     }
 
     /// Makes an authority that has signed nothing.
@@ -204,18 +205,18 @@ struct RowTLSTests {
             $0.networkInterceptors = [watching]
             $0.maxConnectionsPerHost = 64
         }
-        let (done, ended) = (Signal(), Counter())
+        let (done, ended) = (Event(), Counter())
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<64 {
                 group.addTask {
-                    while !done.isRaised {
+                    while !done.hasHappened {
                         _ = try await Order().startRequest(on: manager)
                         ended.next()
                     }
                 }
             }
             group.addTask {
-                defer { done.raise() }
+                defer { done.happen() }
                 for change in 1...50 {
                     let goal = ended.value + 64
                     try manager.updateDomains { $0 = tables[change % 2] }

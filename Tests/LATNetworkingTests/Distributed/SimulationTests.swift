@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 private struct User: Decodable, Equatable, Sendable { var name: String }
@@ -145,11 +146,11 @@ private struct SaveUser: RequestEntity, Encodable {
 
     @Test func cancellingEndsTheDelay() async throws {
         let manager = try manager(.reply(after: .seconds(60)))
-        let done = Signal()
+        let done = Event()
         let kinds = Log<NetworkError.Kind?>()
         let handle = FetchUser(id: "1").startRequest(on: manager) { _, _, error in
             kinds.append(error?.kind)
-            done.raise()
+            done.happen()
         }
         handle.cancel()
         await done.wait()

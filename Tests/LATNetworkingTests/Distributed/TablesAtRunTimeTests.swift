@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 private struct UnknownServer: RequestEntity { static let route = Route("GET", server: "user.detial") }
@@ -38,12 +39,12 @@ private struct TwoInPath: RequestEntity {
         let domain = await failure { try await UnknownDomain().startRequest(on: manager) }
         #expect(domain?.kind == .unknownName)
         #expect(domain?.message == #"unknown domain "daxian" in Config/domains.json5; did you mean "daxiang"?"#)
-        let done = Signal()
+        let done = Event()
         UnknownServer().startRequest(on: manager) { data, model, error in
             #expect(data == nil)
             #expect(model == nil)
             #expect(error?.kind == .unknownName)
-            done.raise()
+            done.happen()
         }
         await done.wait()
     }

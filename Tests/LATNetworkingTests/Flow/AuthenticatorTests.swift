@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 import Platform
@@ -102,9 +103,9 @@ import Platform
 
     @Test func newRequestsWaitForTheRenewal() async throws {
         let tokens = try TokenServer()
-        let (hasBegun, mayEnd) = (Signal(), Signal())
+        let (hasBegun, mayEnd) = (Event(), Event())
         let session = Session { _ in
-            hasBegun.raise()
+            hasBegun.happen()
             await mayEnd.wait()
             return "token-1"
         }
@@ -118,7 +119,7 @@ import Platform
             if case .waiting(.token) = event.kind { waits += 1 }
         }
         #expect(tokens.server.requestCount == 1)
-        mayEnd.raise()
+        mayEnd.happen()
         #expect(try await first.value == 200)
         #expect(try await second.value == 200)
         #expect(tokens.server.requests.count { $0.path == "/2" } == 1)
@@ -156,7 +157,7 @@ import Platform
 
     @Test func hangingRenewalEndsWithItsTimeout() async throws {
         let clock = VirtualClock()
-        let isOver = Signal()
+        let isOver = Event()
         let session = Session(timeout: .seconds(30)) { _ in
             await isOver.wait()  // ignores cancellation
             return "late"
@@ -179,14 +180,14 @@ import Platform
             #expect(error?.message.contains("30") == true)
         }
         #expect(session.refreshes == 1)
-        isOver.raise()
+        isOver.happen()
     }
 
     @Test func cancelledWaiterDoesNotCancelTheRenewal() async throws {
         let tokens = try TokenServer()
-        let (hasBegun, mayEnd) = (Signal(), Signal())
+        let (hasBegun, mayEnd) = (Event(), Event())
         let session = Session { _ in
-            hasBegun.raise()
+            hasBegun.happen()
             await mayEnd.wait()
             try Task.checkCancellation()
             return "token-1"
@@ -208,7 +209,7 @@ import Platform
         await #expect(throws: CancellationError.self) { try await leaving.value }
         #expect(manager.cancelRequests(.tag("told")) == 1)
         #expect(await caller.value?.kind == .cancelled)
-        mayEnd.raise()
+        mayEnd.happen()
         #expect(try await staying.value == 200)
         #expect(session.refreshes == 1)
     }

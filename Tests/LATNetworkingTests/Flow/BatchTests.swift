@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -191,10 +192,10 @@ import Testing
     }
 
     @Test func cancellingTheChainStartsNoOtherStep() async throws {
-        let hasBegun = Signal()
+        let hasBegun = Event()
         let log = Log<Int>()
         let chain = RequestChain<Int> {
-            hasBegun.raise()
+            hasBegun.happen()
             while !Task.isCancelled { await Task.yield() }
             return 1
         }.then { value in

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -95,10 +96,10 @@ import Testing
         let server = try stallingServer()
         let manager = try CentralRequestManager.make { $0.baseURL = server.url() }
         let recorder = Log<NetworkError.Kind?>()
-        let isOver = Signal()
+        let isOver = Event()
         FetchUser(id: 1).startRequest(on: manager) { _, _, error in
             recorder.append(error?.kind)
-            isOver.raise()
+            isOver.happen()
         }
         let second = Task { await ending { try await FetchUser(id: 2).startRequest(on: manager) } }
         let feed = Task { await ending { try await FetchFeed().startRequest(on: manager) } }
@@ -119,11 +120,11 @@ import Testing
         let manager = try CentralRequestManager.make { $0.baseURL = server.url() }
         for _ in 0..<200 {
             let (central, entity) = (CallRecorder(), Log<NetworkError.Kind?>())
-            let isOver = Signal()
+            let isOver = Event()
             manager.startRequest("GET", "/a", into: central)
             FetchUser(id: 7).startRequest(on: manager) { _, _, error in
                 entity.append(error?.kind)
-                isOver.raise()
+                isOver.happen()
             }
             #expect(manager.cancelRequests(.url("/a")) == 1)
             #expect(manager.cancelRequests(.url("/users/7")) == 1)
@@ -253,15 +254,15 @@ import Testing
 
     @Test func customTransportIsInterrupted() async throws {
         struct Hanging: Transport {
-            let isCalled: Signal
+            let isCalled: Event
 
             func send(_ request: HTTPRequest) async throws -> HTTPResponse {
-                isCalled.raise()
+                isCalled.happen()
                 try await Task.sleep(for: .seconds(600))
                 throw NetworkError(.other, message: "slept")
             }
         }
-        let isCalled = Signal()
+        let isCalled = Event()
         let manager = try CentralRequestManager.make { $0.transport = Hanging(isCalled: isCalled) }
         let call = Task { await ending { try await manager.startRequest("GET", "http://h/") } }
         await isCalled.wait()

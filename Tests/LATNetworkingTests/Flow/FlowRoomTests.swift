@@ -2,6 +2,7 @@ import CurlTransport
 import FoundationEssentials
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -82,18 +83,18 @@ import Testing
     }
 
     @Test func deadlineEndsAHangingInterceptor() async throws {
-        let isOver = Signal()
+        let isOver = Event()
         let manager = try CentralRequestManager.make {
             $0.interceptors = [Hanging(isOver: isOver)]
         }
         var request = HTTPRequest("GET", "http://127.0.0.1/")
         request.deadline = .milliseconds(50)
         #expect(await failure { try await manager.send(request) }?.kind == .timeout(.deadline))
-        isOver.raise()
+        isOver.happen()
     }
 
     private struct Hanging: Interceptor {
-        let isOver: Signal
+        let isOver: Event
 
         func intercept(
             _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import HTTPCore
@@ -30,7 +31,7 @@ import Testing
 
     private final class Presenter: ActivityIndicator.Presenter {
         private let shown = Log<String>()
-        let isDismissed = Signal()
+        let isDismissed = Event()
 
         var entries: [String] { shown.elements }
 
@@ -38,7 +39,7 @@ import Testing
 
         func dismiss() {
             shown.append("dismiss")
-            isDismissed.raise()
+            isDismissed.happen()
         }
     }
 
@@ -107,15 +108,15 @@ import Testing
         let server = try MockServer()
         server.fallback { _ in .text("1") }
         let log = Log<String>()
-        let isOver = Signal()
+        let isOver = Event()
         struct Teller: RequestAccessory {
             let log: Log<String>
-            let isOver: Signal
+            let isOver: Event
 
             func willFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) { log.append("will") }
             func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
                 log.append("did")
-                isOver.raise()
+                isOver.happen()
             }
         }
         let manager = try CentralRequestManager.make { $0.accessories = [Teller(log: log, isOver: isOver)] }

@@ -1,5 +1,6 @@
 import Platform
 import Synchronization
+import TestSupport
 
 @testable import LATNetworking
 

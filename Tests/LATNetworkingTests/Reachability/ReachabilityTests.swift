@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -120,10 +121,10 @@ import Testing
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
         let heard = Log<Reachability.Status>()
-        let reached = Signal()
+        let reached = Event()
         let observation = manager.reachability.observe(server.url()) { status in
             heard.append(status)
-            if status.isReachable { reached.raise() }
+            if status.isReachable { reached.happen() }
         }
         await reached.wait()
         #expect(heard.elements.last?.isReachable == true)

@@ -1,9 +1,10 @@
 import FoundationEssentials
 import LATNetworking
+import TestSupport
 import Testing
 
 /// Sealed and signed requests against a Python server written from `Documentation/SealedMessages.md`.
-@Suite(.enabled(if: TestServers.forms != nil, "needs the Python server of scripts/test"), .timeLimit(.minutes(1)))
+@Suite(.enabled(if: Servers.forms != nil, "needs the Python server of scripts/test"), .timeLimit(.minutes(1)))
 struct PythonPeerTests {
     private static let key = Data((0..<32).map { UInt8($0) })
 
@@ -14,7 +15,7 @@ struct PythonPeerTests {
 
     @Test(arguments: ["AES", "ChaCha"], ["GET", "POST", "PUT", "DELETE"])
     func pythonPeerOpensAndReplies(cipher: String, method: String) async throws {
-        let base = try #require(TestServers.forms)
+        let base = try #require(Servers.forms)
         let sealer = try sealer(cipher)
         let signer = try HMACSigner(keyID: "a", key: Data("0123456789abcdef0123456789abcdef".utf8))
         let manager = try CentralRequestManager.make {
@@ -31,7 +32,7 @@ struct PythonPeerTests {
     }
 
     @Test func pythonPeerRefusesAnotherKey() async throws {
-        let base = try #require(TestServers.forms)
+        let base = try #require(Servers.forms)
         let sealer = try AESGCMSealer(keys: ["k1": Data(count: 32)], current: "k1")
         let manager = try CentralRequestManager.make { $0.sealer = sealer }
         let error = await failure(of: { try await manager.startRequest("GET", base + "/sealed/x") })

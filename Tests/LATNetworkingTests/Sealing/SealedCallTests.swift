@@ -2,6 +2,7 @@ import FoundationEssentials
 import LATNetworking
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 /// Sealed calls against a server that opens requests and seals replies.

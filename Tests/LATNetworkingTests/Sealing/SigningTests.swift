@@ -1,6 +1,7 @@
 import Cryptography
 import FoundationEssentials
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import LATNetworking

@@ -1,6 +1,7 @@
 import Dispatch
 import LATNetworking
 import Synchronization
+import TestSupport
 
 /// Records the events of one call with closures, and lets a test wait for its end.
 final class CallRecorder: Sendable {

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// `central.download` against servers that send wrong ranges, change the content or break the connection.
@@ -45,10 +46,10 @@ import Testing
 
     /// After the resolver's repair, the download continues with the missing bytes.
     @Test(arguments: [1, 3]) func resolverRepairsADownload(segments: Int) async throws {
-        let isRepaired = Signal()
+        let isRepaired = Event()
         let server = try RangeServer(bytes) { _, number, honest in
             if number == 1 { return honest.resetting(afterBytes: 1 << 20) }
-            return isRepaired.isRaised ? honest : .status(419)
+            return isRepaired.hasHappened ? honest : .status(419)
         }
         let asked = Log<NetworkError>()
         let manager = try CentralRequestManager.make {
@@ -57,7 +58,7 @@ import Testing
                 asked.append(error)
                 #expect(request.url == server.url)
                 guard error.response?.status == 419 else { return .deliver }
-                isRepaired.raise()
+                isRepaired.happen()
                 return .replay
             }
         }

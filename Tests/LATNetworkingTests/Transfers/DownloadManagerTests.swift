@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// Many downloads: limit, order, pauses, and their continuation in a later process.
@@ -57,8 +58,8 @@ import Testing
     }
 
     @Test func laterManagerContinuesEarlierDownloads() async throws {
-        let mayEnd = Signal()
-        let server = try slowServer { !mayEnd.isRaised }
+        let mayEnd = Event()
+        let server = try slowServer { !mayEnd.hasHappened }
         let manager = try DownloadManager(central, folder: folder, limit: 2)
         let slow = try manager.add(server.url + "?slow", to: directory.path(of: "slow"), priority: .high)
         let held = try manager.add(server.url + "?held", to: directory.path(of: "held"))
@@ -71,7 +72,7 @@ import Testing
         #expect(await waiting?.kind == .shutDown)
         #expect(throws: NetworkError.self) { try manager.add(server.url, to: directory.path(of: "late")) }
 
-        mayEnd.raise()
+        mayEnd.happen()
         let later = try DownloadManager(central, folder: folder, limit: 2)
         #expect(later.unreadableFiles.isEmpty && later.item(held)?.state == .paused)
         #expect(later.item(slow)?.priority == .high)

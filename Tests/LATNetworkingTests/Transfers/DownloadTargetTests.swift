@@ -2,6 +2,7 @@ import Dispatch
 import FoundationEssentials
 import Glibc
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import LATNetworking

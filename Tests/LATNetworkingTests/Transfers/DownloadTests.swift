@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// `central.download` against a conforming server.
@@ -56,10 +57,10 @@ import Testing
 
     @Test func segmentsMayExceedTheConnectionLimit() async throws {
         let bytes = content(8 << 20)
-        let held = Signal()
+        let held = Event()
         let server = try RangeServer(bytes) { _, number, honest in
             // The first four responses are slow, so they still run when the sixth request arrives.
-            if number >= 6 { held.raise() }
+            if number >= 6 { held.happen() }
             return number <= 4 ? honest.throttled(bytesPerSecond: 2 << 20) : honest
         }
         let manager = try CentralRequestManager.make { $0.maxConnectionsPerHost = 2 }

@@ -2,10 +2,11 @@ import Cryptography
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// Uploads as read by independent parsers: Werkzeug (Flask) and python-multipart (FastAPI).
-@Suite(.enabled(if: TestServers.forms != nil, "needs the parsers of scripts/test"), .timeLimit(.minutes(5)))
+@Suite(.enabled(if: Servers.forms != nil, "needs the parsers of scripts/test"), .timeLimit(.minutes(5)))
 struct FormParserTests {
     enum Parser: String, CaseIterable, Sendable {
         case werkzeug
@@ -36,7 +37,7 @@ struct FormParserTests {
     private func form(
         _ parser: Parser, _ files: [UploadFile], parameters: Parameters? = nil, method: String = "POST"
     ) async throws -> Form {
-        let base = try #require(TestServers.forms)
+        let base = try #require(Servers.forms)
         let upload = manager.upload("\(base)/\(parser.rawValue)", method: method, files: files, parameters: parameters)
         return try await upload.value.decode(Form.self)
     }
@@ -112,7 +113,7 @@ struct FormParserTests {
             digest.update(piece)
             offset += Int64(piece.count)
         }
-        let base = try #require(TestServers.forms)
+        let base = try #require(Servers.forms)
         let upload = manager.upload("\(base)/werkzeug", files: [UploadFile(name: "iso", path: path)])
         var last: TransferProgress?
         for await progress in upload.progress { last = progress }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// Files that cannot be sent fail before a connection is opened.

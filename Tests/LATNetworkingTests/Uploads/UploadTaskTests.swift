@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct UploadTaskTests {
@@ -13,7 +14,7 @@ import Testing
     }
 
     /// Returns a stream of `count` chunks of 1 KiB that then stalls until the signal is raised.
-    private func stalling(after count: Int, until signal: Signal) -> AsyncStream<Data> {
+    private func stalling(after count: Int, until signal: Event) -> AsyncStream<Data> {
         AsyncStream { continuation in
             for _ in 0..<count { continuation.yield(Data(count: 1024)) }
             let work = Task {
@@ -48,7 +49,7 @@ import Testing
         server.fallback { _ in .text("thanks") }
         let manager = try CentralRequestManager.make()
         let path = try directory.writePattern(byteCount: 300_000, to: "a.bin")
-        let gate = Signal()
+        let gate = Event()
         let upload = manager.upload(
             server.url("/photos"),
             files: [
@@ -61,10 +62,10 @@ import Testing
         for await progress in upload.progress {
             events.append(progress)
             #expect(progress.total == 304_101 && progress.files.count == 4)
-            if progress.files[2].completed > 0, !gate.isRaised {
+            if progress.files[2].completed > 0, !gate.hasHappened {
                 #expect(progress.files.map(\.state) == [.done, .done, .uploading, .waiting])
                 #expect(upload.state == .running)
-                gate.raise()
+                gate.happen()
             }
         }
         Self.expectMonotonic(events)
@@ -169,8 +170,8 @@ import Testing
 
     @Test func cancellingClosesTheConnection() async throws {
         let manager = try CentralRequestManager.make()
-        let never = Signal()
-        defer { never.raise() }
+        let never = Event()
+        defer { never.happen() }
         let upload = manager.upload(
             server.url(),
             files: [
@@ -191,7 +192,7 @@ import Testing
     @Test func cancelledReaderLeavesTheUploadRunning() async throws {
         server.fallback { _ in .text("ok") }
         let manager = try CentralRequestManager.make()
-        let gate = Signal()
+        let gate = Event()
         let upload = manager.upload(
             server.url(), files: [UploadFile(name: "b", fileName: "b", stream: stalling(after: 1, until: gate))])
         let reader = Task { await Array(upload.progress) }
@@ -200,7 +201,7 @@ import Testing
         reader.cancel()
         waiter.cancel()
         #expect(await reader.value.last?.fraction != 1)
-        gate.raise()
+        gate.happen()
         #expect(try await upload.value.text == "ok")
     }
 

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATRealtime
 import LATTesting
+import TestSupport
 import Testing
 
 /// `scripts/lib/websocket_peer.py`: a server of `websockets` or `aiohttp` that echoes messages.

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATRealtime
 import LATTesting
+import TestSupport
 import Testing
 
 /// Features of calls that also apply to a WebSocket.

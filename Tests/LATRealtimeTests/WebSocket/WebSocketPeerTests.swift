@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATRealtime
 import LATTesting
+import TestSupport
 import Testing
 
 /// WebSockets of other libraries: `websockets` and `aiohttp`, and proxies between.
@@ -108,12 +109,12 @@ struct WebSocketPeerTests {
 
     @Test(
         .enabled(
-            if: TestServers.nginxHTTP != nil && TestServers.nginxHTTPS != nil && TestServers.certificateAuthority != nil
+            if: Servers.nginx != nil && Servers.nginxTLS != nil && Servers.authority != nil
         ))
     func socketsPassAReverseProxy() async throws {
         let peer = try await WebSocketPeer("websockets", "{\"deflate\": {}}")
-        let manager = try CentralRequestManager.make { $0.tls.caFile = TestServers.certificateAuthority }
-        for base in [TestServers.nginxHTTP ?? "", TestServers.nginxHTTPS ?? ""] {
+        let manager = try CentralRequestManager.make { $0.tls.caFile = Servers.authority }
+        for base in [Servers.nginx ?? "", Servers.nginxTLS ?? ""] {
             // An ordinary call first: the pool has a connection of HTTP/2 then.
             #expect(try await manager.startRequest("GET", base + "/1k.bin").data.count == 1_024)
             let socket = try await manager.webSocket("\(base)/sockets/\(peer.port)/")

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATRealtime
 import LATTesting
+import TestSupport
 import Testing
 
 /// WebSockets over the server of LATTesting.

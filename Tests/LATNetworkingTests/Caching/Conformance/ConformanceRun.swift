@@ -3,6 +3,7 @@ import LATNetworking
 import LATTesting
 import ResponseCache
 import Synchronization
+import TestSupport
 import Testing
 
 /// Where responses are stored while a suite runs.

@@ -1,1 +1,0 @@
-../../LATFleetTests/Support/RedisServer.swift

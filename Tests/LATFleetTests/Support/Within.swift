@@ -1,1 +1,0 @@
-../../CurlTransportTests/Support/Within.swift

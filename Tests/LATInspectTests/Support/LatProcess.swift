@@ -1,1 +1,0 @@
-../../LATCommandTests/LatProcess.swift

@@ -1,1 +1,0 @@
-../../CurlTransportTests/Support/Eventually.swift

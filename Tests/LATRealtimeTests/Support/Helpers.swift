@@ -1,1 +1,0 @@
-../../LATNetworkingTests/Support/Helpers.swift
