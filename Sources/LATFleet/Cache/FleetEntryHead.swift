@@ -16,11 +16,11 @@ struct FleetEntryHead: Sendable {
 
     /// - Returns: `nil` unless the text is a head of this format.
     init?(_ text: String) {
-        let words = text.split(separator: " ")
+        // Bytes, because it is read at each look-up. The generations, which follow, are for the scripts.
+        let words = text.utf8.split(separator: UInt8(ascii: " "), maxSplits: 12).map { Substring($0) }
         guard words.count >= 12, words[0] == "1", let end = Int64(words[5]), let number = UInt64(words[1]),
-            let second = UInt64(words[2]),
-            let chunkCount = Int(words[7]), (0...4_096).contains(chunkCount), let byteCount = Int64(words[8]),
-            byteCount >= 0, let ruleCount = Int(words[10])
+            let second = UInt64(words[2]), let chunkCount = Int(words[7]), (0...4_096).contains(chunkCount),
+            let byteCount = Int64(words[8]), byteCount >= 0, let ruleCount = Int(words[10])
         else { return nil }
         version = StoredVersion(number, second)
         id = String(words[6])
@@ -28,8 +28,8 @@ struct FleetEntryHead: Sendable {
         self.byteCount = byteCount
         self.end = end
         epoch = String(words[9])
-        mark = String(words[11])
         self.ruleCount = ruleCount
+        mark = String(words[11])
     }
 
     /// A version as in a head.

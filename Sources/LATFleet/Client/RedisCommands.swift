@@ -113,11 +113,12 @@ final class RedisCommands: RedisLineUser {
             }
             let error = FleetError(
                 .timeout, "\(configuration): no answer to \(exchange.name) within \(exchange.budget)")
-            if exchange.fail(line.isReady ? error : lastError ?? error) {
-                count += 1
-                failed(error, now)
-            }
+            // Who is told of it finds the breaker as it is then.
+            let answer = line.isReady ? error : lastError ?? error
+            note(error, now)
+            if exchange.fail(answer) { count += 1 }
         }
+        if count > 0 { refuseWhatWaits() }
         while let first = waiting.first, first.isOver { waiting.removeFirst() }
         if count > 0 { owner?.timedOut(count) }
     }
@@ -140,13 +141,20 @@ final class RedisCommands: RedisLineUser {
     // MARK: The breaker
 
     private func failed(_ error: FleetError, _ now: MonotonicTime) {
+        note(error, now)
+        refuseWhatWaits()
+    }
+
+    private func note(_ error: FleetError, _ now: MonotonicTime) {
         let before = breaker.state
         breaker.failed(now)
         lastError = error
-        guard breaker.state != before else { return }
-        owner?.commandsHaveChanged(self)
-        // Who still waits would most likely wait in vain.
-        guard let refusal else { return }
+        if breaker.state != before { owner?.commandsHaveChanged(self) }
+    }
+
+    /// Ends the requests on their way once the breaker is open: most likely they would wait in vain.
+    private func refuseWhatWaits() {
+        guard !breaker.isClosed, let refusal else { return }
         for exchange in waiting.all + inFlight.all where exchange.purpose == .request { exchange.fail(refusal) }
     }
 
