@@ -21,7 +21,7 @@ final class DeferredCoding {
         let content: Content
     }
 
-    /// A key of a path. Arrays have keys too, whose names tell their index.
+    /// A key of a path. Arrays have keys too, whose names are the indexes.
     struct Step: Hashable, Sendable {
         let name: String
         let index: Int?

@@ -19,7 +19,7 @@ public import FoundationEssentials
 /// no ``int``, the number `1` no ``string`` and no ``bool``.
 ///
 /// Numbers keep their exact value. JSON has one number type, so the three
-/// cases only tell how a number is *stored*. Numbers compare and hash by
+/// cases only say how a number is *stored*. Numbers compare and hash by
 /// value (`.int(1) == .double(1)`), and each number accessor returns the value
 /// whenever it fits.
 public enum JSONValue: Sendable {

@@ -103,14 +103,14 @@ extension NetworkError {
         ///
         /// Next step: look at ``NetworkError/underlying``, which is what it threw.
         case provider
-        /// The call is simulated, and there is no fixture for it.
+        /// The call is simulated or replayed, and there is no fixture or recording of it.
         ///
-        /// Next step: create one of the files that the message names.
+        /// Next step: create one of the files that the message names, or record the call as it says.
         case simulation
         /// The libcurl or libcrypto that is loaded does not have what a setting asks for, or libcurl is older
         /// than 7.88.
         ///
-        /// Next step: update the library, or leave the setting out; `lat doctor` tells what is there.
+        /// Next step: update the library, or leave the setting out; `lat doctor` shows what is there.
         case unsupported
         /// The token could not be renewed, or not within `refreshTimeout`. ``NetworkError/underlying`` is the
         /// reason.

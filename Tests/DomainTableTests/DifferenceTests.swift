@@ -67,7 +67,7 @@ import Testing
         #expect(reading.errors.count == 3)
         #expect(
             reading.errors.first?.summary
-                == "t:1:56: error: \"caFile\" names the file \"ca.pem\", which a table from elsewhere may not; leave it out, or "
+                == "t:1:56: error: \"caFile\" names the file \"ca.pem\", which a table from a source may not; leave it out, or "
                 + "name the folder of such files in the program: DomainTable(from: …, files:)")
         #expect(DomainTableFile.read(Array(naming.utf8), name: "t").errors.isEmpty)
     }

@@ -114,7 +114,7 @@ struct HeartbeatTests {
         #expect(step == expected)
     }
 
-    @Test func asksThenGivesUp() {
+    @Test func silentServerIsPingedThenLost() {
         var heartbeat = Heartbeat(.seconds(1), start)
         step(&heartbeat, start + 999, .nothing)
         step(&heartbeat, start + 1000, .ask)
@@ -122,7 +122,7 @@ struct HeartbeatTests {
         step(&heartbeat, start + 2000, .isDead)
     }
 
-    @Test func anySignOfLifeCounts() {
+    @Test func anyBytesRestartTheHeartbeat() {
         var heartbeat = Heartbeat(.seconds(1), start)
         _ = heartbeat.step(start + 1000)
         heartbeat.received(start + 1500)

@@ -33,7 +33,7 @@ struct CacheFaultTests {
                 try await processes[1].get(origin.url("/a")).source == .network, "\(what)",
                 sourceLocation: sourceLocation)
             try await processes[1].settle()
-            // It is repaired by the next answer.
+            // The next answer repairs it.
             let tier = try processes[0].fleet.cacheTier(FleetCacheOptions())
             let found = try await tier.entries(for: origin.key("/a"))
             #expect(found.count == 1, "\(what) is not repaired", sourceLocation: sourceLocation)
@@ -164,7 +164,7 @@ struct CacheFaultTests {
     }
 
     /// A stopped server: at most a budget for each rest, and nothing once the breaker is open.
-    @Test func stoppedServerCostsTheBudgetUntilTheBreakerOpens() async throws {
+    @Test func stoppedServerCostsBudgetUntilBreakerOpens() async throws {
         let server = try await RedisServer()
         let origin = try Origin()
         let process = try CacheProcess(
@@ -195,7 +195,7 @@ struct CacheFaultTests {
         await process.end()
     }
 
-    @Test func failedRemovalIsMadeUpFor() async throws {
+    @Test func failedRemovalIsRepeated() async throws {
         let server = try await RedisServer()
         let origin = try Origin()
         try await withProcesses(2, server) { processes in

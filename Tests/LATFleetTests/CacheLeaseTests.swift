@@ -135,7 +135,7 @@ struct CacheLeaseTests {
         }
     }
 
-    @Test func staleAnswerIsReturnedWhileAnotherProcessRefreshes() async throws {
+    @Test func staleAnswerIsReturnedDuringARefresh() async throws {
         let server = try await RedisServer()
         let origin = try Origin()
         origin.headers.change { $0 = [("Cache-Control", "max-age=0, stale-while-revalidate=600")] }

@@ -31,7 +31,7 @@ struct FleetTableTests {
         .redis(fleet, every: every, publicKey: publicKey, copy: .file(directory.path(of: copy)))
     }
 
-    /// A manager that follows a table, and the errors that its observer hears.
+    /// A manager that follows a table, and the errors that its observer gets.
     private final class Follower: Sendable {
         let manager: CentralRequestManager
         let rejected = Box<[NetworkError]>([])
@@ -124,7 +124,7 @@ struct FleetTableTests {
             let message = follower.rejected.value[0].message
             #expect(message.contains("lat:table:domains@3:1:") && message.contains("did you mean \"baseURL\"?"))
             #expect(try port(follower.manager.domains) == 2 && follower.manager.domains?.revision == "2")
-            // The next good one counts.
+            // The next valid one is used.
             try await push(fleet, 4, as: 4)
             try await follower.awaitRevision("4")
             #expect(follower.rejected.value.count == 1)
@@ -164,7 +164,7 @@ struct FleetTableTests {
             let old = try await DomainTable(from: source(fleet), environment: nil)
             #expect(try port(old) == 7)
             #expect(old.revision == "7" && old.isCopy)
-            // A process without a copy knows no better.
+            // A process without a copy cannot know that the revision is older.
             #expect(try await DomainTable(from: source(fleet, "other"), environment: nil).revision == "1")
         }
     }
@@ -215,7 +215,7 @@ struct FleetTableTests {
         }
     }
 
-    @Test func firstStartWithoutAnythingSaysWhatToDo() async throws {
+    @Test func firstStartWithoutATableNamesTheNextStep() async throws {
         let server = try await RedisServer()
         try await withFleet(server.configuration()) { fleet in
             do throws(NetworkError) {
@@ -240,7 +240,7 @@ struct FleetTableTests {
             let follower = try Follower(try await DomainTable(from: source(fleet), environment: nil))
             try await push(fleet, 2, as: 2)
             try await follower.awaitRevision("2")
-            // All connections are cut, and a version comes meanwhile without a message that anybody hears.
+            // All connections are cut, and a version is pushed meanwhile without a message that arrives.
             let commands = """
                 CONFIG SET maxclients 1
                 CLIENT KILL TYPE pubsub

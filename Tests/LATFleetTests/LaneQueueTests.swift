@@ -108,7 +108,7 @@ struct LaneQueueTests {
         expectStep(&queue, .seconds(100), .rest)
     }
 
-    /// Whatever happens, no call starts twice or is lost, and the number of places told is that of calls that run.
+    /// Whatever happens, no call starts twice or is lost, and the reported number of places is that of the running calls.
     @Test(arguments: 0..<40)
     func everyCallStartsOnce(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)

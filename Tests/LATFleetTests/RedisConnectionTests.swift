@@ -29,7 +29,7 @@ struct RedisConnectionTests {
         }
     }
 
-    @Test func wrongPasswordIsSaidOnce() async throws {
+    @Test func wrongPasswordIsReportedOnce() async throws {
         let server = try await RedisServer()
         let warnings = Box<[FleetError]>([])
         let wrong = server.configuration {
@@ -101,7 +101,7 @@ struct RedisConnectionTests {
         #expect(error.kind == .unsupported && error.message.contains("Cluster"))
     }
 
-    @Test func nothingListensIsSaid() async throws {
+    @Test func missingServerIsReported() async throws {
         let reserved = try ReservedPort()
         let fleet = try Fleet(url: "redis://127.0.0.1:\(reserved.port)")
         let error = try await fleetError { try await fleet.connect(within: .seconds(2)) }

@@ -5,14 +5,14 @@ import Testing
 
 @testable import LATFleet
 
-/// What happens to a Redis, and what a caller notices of it.
+/// Faults of a Redis, and their effect on callers.
 @Suite(.needsRedis, .timeLimit(.minutes(2)))
 struct RedisFailureTests {
     private func get(_ fleet: Fleet, _ budget: RedisBudget = .lookUp) async throws -> FleetError {
         try await fleetError { try await fleet.redis.call(RedisCommand("GET", ["k"]), budget) }
     }
 
-    @Test func pausedServerCostsItsBudgetUntilTheBreakerOpens() async throws {
+    @Test func pausedServerCostsBudgetUntilBreakerOpens() async throws {
         let server = try await RedisServer()
         try await withFleet(server.configuration { $0.breakerPause = .seconds(60) }) { fleet in
             server.pause()
@@ -151,7 +151,7 @@ struct RedisFailureTests {
         }
     }
 
-    @Test func replicaIsReadAndSaid() async throws {
+    @Test func replicaIsReadAndReported() async throws {
         let primary = try await RedisServer(.port)
         let replica = try await RedisServer(
             .port, ["--replicaof", "127.0.0.1 \(primary.port)", "--masterauth", RedisServer.password])

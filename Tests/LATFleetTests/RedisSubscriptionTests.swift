@@ -34,7 +34,7 @@ struct RedisSubscriptionTests {
         }
     }
 
-    @Test func lossTellsThatMessagesMayBeMissed() async throws {
+    @Test func lossReportsThatMessagesMayBeMissed() async throws {
         let server = try await RedisServer()
         try await withFleet(server.configuration()) { fleet in
             let heard = Box<[RedisMessage]>([])
@@ -52,7 +52,7 @@ struct RedisSubscriptionTests {
         }
     }
 
-    @Test func silentServerInterrupts() async throws {
+    @Test func silentServerInterruptsSubscriptions() async throws {
         let server = try await RedisServer()
         try await withFleet(server.configuration { $0.heartbeat = .milliseconds(50) }) { fleet in
             let heard = Box<[RedisMessage]>([])

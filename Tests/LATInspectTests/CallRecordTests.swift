@@ -4,7 +4,7 @@ import LATTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct CallRecordTests {
-    @Test func recordTellsAttemptsHopsAndSources() async throws {
+    @Test func recordHasAttemptsHopsAndSources() async throws {
         let server = try MockServer()
         server.enqueue(.status(503), .redirect(to: "/end"), .json(#"{"a":1}"#))
         let records = Records()

@@ -3,7 +3,7 @@ import LATInspect
 import LATTesting
 import Testing
 
-/// A secret in every place of a call is in none of the outputs. Each exit of the module is a line of ``Exit/all``.
+/// A secret in any place of a call is in no output. Each output of the module is a line of ``Exit/all``.
 @Suite(.timeLimit(.minutes(2))) struct CanaryTests {
     static let canary = "CANARY4711secret"
 

@@ -20,7 +20,7 @@ import Testing
         return (metrics, manager, server)
     }
 
-    @Test(.needs("promtool")) func promtoolFindsNothingToSay() async throws {
+    @Test(.needs("promtool")) func promtoolFindsNoMistake() async throws {
         let (metrics, _, _) = try await scene()
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "metrics.txt")

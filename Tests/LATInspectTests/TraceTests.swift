@@ -4,7 +4,7 @@ import LATTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct TraceTests {
-    /// A collector that answers as it is told, and what came to it.
+    /// A collector that gives the answers of a test, and records its requests.
     private struct Scene {
         let collector: MockServer
         let server: MockServer
@@ -71,7 +71,7 @@ import Testing
         #expect(value(clients[0], "network.protocol.version")?["stringValue"].string == "1.1")
         #expect(value(clients[0], "url.full")?["stringValue"].string?.contains("hidden") == false)
         #expect(spans.filter { $0["name"].string == "connect" }.count == 1)
-        // What the servers were told is what is exported.
+        // The exported spans have the identifiers that were sent to the servers.
         let sent = scene.server.requests.map { $0.headers["traceparent"] ?? "" }
         #expect(sent == clients.map { "00-\($0["traceId"].string ?? "")-\($0["spanId"].string ?? "")-01" })
         #expect(scene.collector.requests[0].target == "/v1/traces")
@@ -108,7 +108,7 @@ import Testing
         #expect(try await all.spans().isEmpty)
     }
 
-    @Test func cancellationIsNoError() async throws {
+    @Test func cancellationIsNotAnError() async throws {
         let scene = try Scene()
         scene.server.enqueue(MockReply.text("x").stalling(.beforeHead))
         let task = scene.manager.startRequest("GET", scene.server.url(), success: { _, _ in }, failure: { _, _ in })
@@ -230,7 +230,7 @@ import Testing
         #expect(scene.collector.requestCount == count + 1)
     }
 
-    @Test func endpointThatIsNoneIsRefused() {
+    @Test func invalidEndpointIsRefused() {
         #expect(throws: NetworkError.self) { try TraceExporter("collector", service: "x") }
     }
 }

@@ -136,7 +136,7 @@ import Testing
     @Test func retryOfTheServerIsTheWait() async throws {
         let server = try MockServer()
         server.enqueue(.events(.retry(milliseconds: 0), .event("a")), .events(.event("b")), .status(204))
-        // Without the server's word the wait would be minutes.
+        // Without the server's `retry` the wait would be minutes.
         let options = EventOptions(reconnection: Reconnection(firstWait: .seconds(600), longestWait: .seconds(3_600)))
         let stream = try CentralRequestManager.make().events(server.url(), options: options)
         // The second connection says nothing, so the wait of the first holds.
@@ -233,7 +233,7 @@ import Testing
 
     // MARK: Cancelling
 
-    @Test func cancelRequestsReachesStreamsThatAreOpenAndThatWait() async throws {
+    @Test func cancelRequestsEndsOpenAndWaitingStreams() async throws {
         let server = try MockServer()
         server.route("GET", "/open") { _ in .events(.event("a"), .stall) }
         server.route("GET", "/lost") { _ in .events(.event("a")) }

@@ -223,7 +223,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func commentsCountAsLife() async throws {
+    @Test func commentsRestartTheIdleTimeout() async throws {
         let server = try MockServer()
         let alive = (0..<6).flatMap { _ in [MockReply.EventStep.wait(.milliseconds(500)), .comment()] }
         server.enqueue(.events(alive + [.event("x"), .stall]))
@@ -320,7 +320,7 @@ import Testing
         #expect(stream.state == .closed)
     }
 
-    @Test func brokenConnectionIsAnErrorAndItsUnfinishedEventIsDropped() async throws {
+    @Test func lostConnectionDropsTheUnfinishedEvent() async throws {
         let server = try MockServer()
         for end in [MockReply.EventStep.cut, .reset] {
             server.enqueue(.events(.event("a", id: "1"), .text("id: 2\ndata: half"), end))

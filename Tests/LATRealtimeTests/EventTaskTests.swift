@@ -74,7 +74,7 @@ import Testing
         #expect(other.ends.elements[0]?.kind == .cancelled)
     }
 
-    @Test func closuresRunOnTheCallbackExecutorAndHoldTheStreamBack() async throws {
+    @Test func slowClosuresDelayTheNextEvent() async throws {
         let server = try MockServer()
         server.fallback { _ in .events(.event("a"), .event("b"), .event("c")) }
         let key = DispatchSpecificKey<Bool>()

@@ -6,7 +6,7 @@ import Platform
 /// the limit is exceeded. The limit is therefore the number of idle connections
 /// to keep plus the number of running requests. With a lower limit, each of many
 /// running requests would close the connection that the next one could use. A
-/// pure value: the engine tells it how many requests run and passes the limit to
+/// pure value: the engine gives it the number of running requests and passes the limit to
 /// libcurl.
 struct ConnectionCapacity {
     /// How many idle connections to keep: the manager's setting, or the largest limit of a host if that is higher.

@@ -164,7 +164,7 @@ final class Engine: @unchecked Sendable {
             if services.isDue(now) { services.turn(now) }
             finishTransfers()
             if idleWatch.isDue(now) {
-                // What has arrived while this thread waited for a processor is no silence.
+                // Bytes that arrived while this thread waited for a processor reset the idle timeout.
                 handleReadyEvents()
                 checkIdleTransfers()
             }

@@ -44,7 +44,7 @@ final class NetworkWatch {
     }
 }
 
-/// Tells changes from repetitions in rtnetlink's messages. The kernel also reports unchanged state: an address whose
+/// Distinguishes changes from repetitions in rtnetlink's messages. The kernel also reports unchanged state: an address whose
 /// lifetime a router advertisement renews, or a wireless link's state.
 struct NetworkChanges {
     /// The relevant flags of each link, by its index.

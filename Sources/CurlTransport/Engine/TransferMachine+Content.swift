@@ -142,7 +142,7 @@ extension TransferMachine {
     mutating func sendingPaused() { waitsForUpgrade = rules.upgrades && status == 0 }
 
     /// Records that the other side has ended the connection of an upgrade, also before it has answered. Returns whether
-    /// libcurl has to be told, which before 8.12 goes on while sending is paused.
+    /// libcurl has to be informed, which before 8.12 goes on while sending is paused.
     mutating func inputEnded() -> Bool {
         guard phase == .running, isUpgraded || waitsForUpgrade, pause == .none, !stopsSending else { return false }
         stopsSending = true

@@ -16,7 +16,7 @@ package protocol TransferOwner: AnyObject, Sendable {
     /// observes it.
     var bodyHandler: BodyHandler? { get }
 
-    /// Whether somebody looks at the owner, so that responses describe their connection.
+    /// Whether the owner has observers, so that responses describe their connection.
     var isObserved: Bool { get }
 
     /// Notifies a transfer of every change of ``transferState`` from now on.

@@ -21,7 +21,7 @@ final class BodyPipe: ResponseBody.Source {
         var isAbandoned = false
     }
 
-    /// What the reader tells the engine to do.
+    /// What the reader asks the engine to do.
     enum Demand: Sendable {
         case goOn
         case cancel

@@ -2,7 +2,7 @@
 package enum FilesOfRows: Sendable {
     /// Any, as in a file that belongs to the app.
     case any
-    /// None, as in a table from elsewhere.
+    /// None, as in a table from a source.
     case none
     /// Those below a folder that the program chose: relative paths without `..`.
     case below
@@ -20,7 +20,7 @@ package enum FilesOfRows: Sendable {
                 }
             return TableDiagnostic(
                 .error, at: file.range, of: source,
-                "\(QuotedText.of(file.key)) names the file \(QuotedText.of(file.path)), which a table from elsewhere may not; "
+                "\(QuotedText.of(file.key)) names the file \(QuotedText.of(file.path)), which a table from a source may not; "
                     + advice, found: QuotedText.of(file.path))
         }
     }

@@ -14,7 +14,7 @@ public struct FleetCacheOptions: Sendable {
     public var bodyLimit: Int64 = 8 << 20
     /// How long Redis keeps an answer at most. Default 7 days.
     public var maxLifetime = Duration.seconds(7 * 86_400)
-    /// How long a process may fetch for the others at most, which is also how long a crash holds them up. Default 10 s.
+    /// How long a process may fetch for the others at most. The lease of a process that crashes ends after this time. Default 10 s.
     public var maxLease = Duration.seconds(10)
     /// How long a request waits for the answer that another process fetches, before it fetches it itself. A stale answer that may
     /// be used (`stale-while-revalidate`) is returned at once. Default 2 s.

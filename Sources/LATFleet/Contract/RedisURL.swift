@@ -40,7 +40,7 @@ extension FleetConfiguration {
             if scheme.contains("sentinel") { throw Self.unsupported("Sentinel") }
             if scheme.contains("cluster") { throw Self.unsupported("Cluster") }
             throw .configuration(
-                "\"\(URLText.visible(scheme))\" is no scheme of Redis; write redis://, rediss:// or unix://")
+                "\"\(URLText.visible(scheme))\" is not a scheme of Redis; write redis://, rediss:// or unix://")
         }
         try readParameters(query)
         try validate()

@@ -150,7 +150,7 @@ struct LaneQueue: Sendable {
             let demand = Demand(want: isDue ? min(wanting, Self.batch) : 0, used: used, returned: returned)
             isAsking = true
             returned = 0
-            hasNews = false
+            hasFreedPlaces = false
             return .ask(demand)
         }
         // While a question is on its way, its answer is the next change.

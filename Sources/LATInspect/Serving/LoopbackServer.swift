@@ -72,7 +72,7 @@ final class LoopbackServer: Sendable {
     /// - Throws: ``NetworkError`` when the port is in use.
     init(port: Int, handler: @escaping Handler) throws {
         guard (0...65_535).contains(port) else {
-            throw NetworkError(.invalidRequest, message: "\(port) is no port; give one from 0, a free one, to 65535")
+            throw NetworkError(.invalidRequest, message: "\(port) is not a port; give 1 to 65535, or 0 for a free one")
         }
         let type = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
         let listener = socket(AF_INET, Int32(type), 0)

@@ -115,7 +115,7 @@ final class CacheStorage: Sendable {
     func report(_ error: any Error, _ operation: String) {
         // An entry that is too large for the store is not a failure.
         if (error as? NetworkError)?.underlying is CacheEntryTooLarge { return }
-        // The store itself has told of it.
+        // The store itself has reported it.
         if (error as? NetworkError)?.underlying is CacheServerUnavailable { return }
         guard !(error is CancellationError), state.withLock({ $0.reported.insert(operation).inserted }) else { return }
         let fault =

@@ -3,7 +3,7 @@ import HTTPCore
 import ResponseCache
 
 extension HTTPCacheRoom {
-    /// Tells the call's observers what the cache decided.
+    /// Reports the cache's decision to the call's observers.
     func note(_ verdict: @autoclosure () -> CacheExplanation.Verdict, _ chain: Chain) {
         chain.call.watch?.record(.cache(verdict()), hop: chain.hop)
     }

@@ -78,7 +78,7 @@ public final class RequestTask: Sendable, Hashable {
     public var isFinished: Bool { call.isFinished }
 
     /// Whether a cached response was delivered before the terminal event, as ``CachePolicy/cacheThenNetwork`` does.
-    /// After a failure it tells whether there is a response to show.
+    /// After a failure it shows whether there is a response to use.
     public var hasDeliveredCachedReply: Bool { call.hasDeliveredCachedReply }
 
     /// Whether both are handles of the same call.

@@ -97,7 +97,7 @@ struct EntityContent: Sendable {
     }
 }
 
-/// Tells about entities with stored properties that are not sent, because the type is not `Encodable`.
+/// Warns about entities with stored properties that are not sent, because the type is not `Encodable`.
 private enum UnreadProperties {
     private static let noted = Mutex<[ObjectIdentifier: Bool]>([:])
 

@@ -249,7 +249,7 @@ extension WebSocketHandshake {
         head.output = nil
         return NetworkError(
             .protocolViolation,
-            message: "the server's answer is no WebSocket handshake: \(reason); is the address that of a WebSocket?",
+            message: "the server's answer is not a WebSocket handshake: \(reason); is the address that of a WebSocket?",
             response: head)
     }
 }

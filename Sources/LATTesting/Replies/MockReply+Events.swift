@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Replies that are event streams (`text/event-stream`), told as a script.
+/// Replies that are event streams (`text/event-stream`), written as a script.
 extension MockReply {
     /// A step of an event stream.
     public enum EventStep: Sendable {

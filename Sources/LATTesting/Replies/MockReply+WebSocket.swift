@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Replies that are WebSockets (RFC 6455), told as a script.
+/// Replies that are WebSockets (RFC 6455), written as a script.
 extension MockReply {
     /// A step of a WebSocket.
     public indirect enum SocketStep: Sendable {

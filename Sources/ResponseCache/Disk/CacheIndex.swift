@@ -5,7 +5,7 @@ import SQLite
 
 /// The index of a store on disk, an SQLite database. Used from one queue at a time.
 ///
-/// Each row is one version of an entry. Its `id` is never reused, so it tells whether that version still exists.
+/// Each row is one version of an entry. Its `id` is never reused, so it shows whether that version still exists.
 /// Triggers count entries and bytes, so that the counts are right whichever process writes.
 final class CacheIndex {
     /// `PRAGMA user_version`, also part of the file's name.

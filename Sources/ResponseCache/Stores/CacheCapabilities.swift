@@ -56,7 +56,7 @@ public final class CacheLease: Sendable {
 
     /// Creates a lease whose store remembers that nobody needs to wait for a response of this name.
     ///
-    /// - Parameter release: Like that of ``init(number:release:)``; told whether the response cannot be stored.
+    /// - Parameter release: Like that of ``init(number:release:)``; gets whether the response cannot be stored.
     package init(number: UInt64, name: String, release: @escaping @Sendable (_ isPassed: Bool) -> Void) {
         self.number = number
         self.name = name
@@ -81,7 +81,7 @@ public final class CacheLease: Sendable {
 }
 
 /// The `NetworkError.underlying` error of a change that a store could not make because its server cannot be reached or refuses
-/// changes. The store tells of that itself, once, so that a manager does not repeat it.
+/// changes. The store reports that itself, once, so that a manager does not repeat it.
 package struct CacheServerUnavailable: Error, Hashable {
     package init() {}
 }

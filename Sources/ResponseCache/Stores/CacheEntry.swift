@@ -140,10 +140,10 @@ extension CacheEntry {
         return entry
     }
 
-    /// When the origin made the response, by the origin's clock (`Date`); `nil` if it does not tell.
+    /// When the origin made the response, by the origin's clock (`Date`); `nil` without that field.
     package var originTime: Date? { headers["Date"].flatMap(HTTPDate.parse) }
 
-    /// Whether the response was made after another one. The origin's clock decides if both tell it, since the clocks of the
+    /// Whether the response was made after another one. The origin's clock decides if both have its time, since the clocks of the
     /// machines that received them may differ; else the time at which they were received.
     func isNewer(than other: CacheEntry) -> Bool {
         if let time = originTime, let otherTime = other.originTime, time != otherTime { return time > otherTime }

@@ -3,7 +3,7 @@ enum URLArgument {
     /// Completes a URL: `:8080/x` is `http://localhost:8080/x`, and `example.org/x` is `http://example.org/x`. With
     /// port 443 the scheme is `https`.
     ///
-    /// - Throws: ``UsageError`` for a text that is no URL, and for another scheme than http and https.
+    /// - Throws: ``UsageError`` for a text that is not a URL, and for another scheme than http and https.
     static func checked(_ text: String) throws(UsageError) -> String {
         let shown = SafeText.line(text)
         guard !text.isEmpty, !text.unicodeScalars.contains(where: { $0 == " " || SafeText.isControl($0) }) else {

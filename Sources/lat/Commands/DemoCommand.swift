@@ -101,7 +101,7 @@ enum DemoServer {
 
     /// - Parameter isUnhurried: whether transfers are slowed to about 1.5 s, so that their progress can be seen.
     static func setUp(_ server: MockServer, isUnhurried: Bool) {
-        // Of several routes the last is taken. Where no other is, the answer tells what was sent.
+        // Of several routes the last is taken. Where no other matches, the answer shows what was sent.
         server.echo(path: "/")
         server.route("POST", "/orders") { request in
             let order = try JSONValue(parsing: request.body)

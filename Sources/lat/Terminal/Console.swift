@@ -99,7 +99,7 @@ struct Output: Sendable {
 
 /// The abilities of the terminal behind a descriptor.
 struct Terminal: Hashable, Sendable {
-    /// The columns when the output is no terminal.
+    /// The columns when the output is not a terminal.
     static let standardWidth = 80
 
     /// Whether the descriptor is a terminal.

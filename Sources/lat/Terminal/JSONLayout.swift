@@ -25,7 +25,7 @@ struct JSONLayout {
         self.style = style
     }
 
-    /// The document is valid JSON, so the first byte of each token is enough to tell its kind.
+    /// The document is valid JSON, so the first byte of each token identifies its kind.
     private mutating func run() {
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
         while index < bytes.count {

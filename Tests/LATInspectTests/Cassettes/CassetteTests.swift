@@ -286,7 +286,7 @@ struct CassetteTests {
         #expect(server.requests.count == 1)
     }
 
-    @Test func unwritableFileIsSaid() async throws {
+    @Test func unwritableFileIsReported() async throws {
         let server = try MockServer()
         server.route("GET", "/a") { _ in .text("x") }
         try Data().write(to: URL(filePath: directory.path(of: "folder")))

@@ -18,7 +18,7 @@ enum PageBrowser {
         ["chromium", "chromium-browser", "google-chrome"].contains { access("/usr/bin/\($0)", X_OK) == 0 }
     }
 
-    /// - Returns: What the scenario tells at its end.
+    /// - Returns: What the scenario prints at its end.
     static func run(_ scenario: String, _ arguments: String..., folder: TemporaryDirectory) async throws -> JSONValue {
         let script = URL(filePath: #filePath).appending(path: "../../../../scripts/lib/inspector_page.py").standardized
         let process = try LatProcess(
@@ -86,7 +86,7 @@ struct PageReader: Sendable {
                 body: body.map { .text($0) }))
     }
 
-    /// The first events of the stream, until it has told of so many calls.
+    /// The first events of the stream, until it has sent so many calls.
     func stream(calls count: Int) async throws -> [JSONValue] {
         let central = try CentralRequestManager(configuration: CentralRequestManager.Configuration())
         let response = try await central.stream("GET", url("/stream"), headers: ["Authorization": "Bearer \(token)"])

@@ -6,7 +6,7 @@ import Testing
 @testable import LATInspect
 
 @Suite(.timeLimit(.minutes(2))) struct PageServerTests {
-    // MARK: Who may ask
+    // MARK: Access
 
     @Test(
         arguments: [
@@ -86,9 +86,9 @@ import Testing
         #expect(again != address)
     }
 
-    // MARK: What it tells
+    // MARK: The stream
 
-    @Test func streamTellsCallsAsTheyEnd() async throws {
+    @Test func streamSendsCallsAsTheyEnd() async throws {
         let inspected = try InspectedManager {
             $0.retryPolicy = RetryPolicy(retries: 1, statuses: [503], firstWait: .zero)
         }

@@ -1,7 +1,7 @@
 @testable import LATRealtime
 
-/// The parser of the HTML standard, told as it is written there (§9.2.5 and §9.2.6): over a whole text, character by
-/// character, and without a thought of speed. It shares no code with the parser of the library.
+/// The parser of the HTML standard, in the steps of its text (§9.2.5 and §9.2.6): over a whole text, character by
+/// character, and not optimized. It shares no code with the parser of the library.
 struct ReferenceParser {
     private(set) var events: [ServerSentEvent] = []
     private(set) var lastEventID = ""

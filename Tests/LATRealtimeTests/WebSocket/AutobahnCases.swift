@@ -4,7 +4,7 @@ import Testing
 
 @testable import LATRealtime
 
-/// A case of the public list of Autobahn's test suite: what the server sends, and what the client makes of it.
+/// A case of the public list of Autobahn's test suite: what the server sends, and what the client must do.
 struct AutobahnCase: Sendable, CustomTestStringConvertible {
     enum Event: Sendable, Equatable {
         /// A message, which the client echoes.

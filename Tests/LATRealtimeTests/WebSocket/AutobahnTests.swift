@@ -4,7 +4,7 @@ import Testing
 
 @testable import LATRealtime
 
-/// The public list of Autobahn's cases, told again: as bytes for the reader, in any split, and over a connection, where
+/// The public list of Autobahn's cases, repeated here: as bytes for the reader, in any split, and over a connection, where
 /// the client echoes messages as Autobahn wants it.
 @Suite(.timeLimit(.minutes(5))) struct AutobahnTests {
     @Test(arguments: AutobahnCase.frames + AutobahnCase.texts) func readerFindsTheEvents(_ item: AutobahnCase) {
@@ -58,7 +58,7 @@ import Testing
         do {
             for try await message in socket.messages {
                 received.append(message)
-                // Once the connection has failed, an echo comes too late.
+                // An echo cannot be sent once the connection has failed.
                 if case .open = item.end { try await socket.send(message) }
             }
         } catch let failure as NetworkError {

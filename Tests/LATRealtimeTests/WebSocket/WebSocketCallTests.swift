@@ -4,7 +4,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-/// What a WebSocket has of any call.
+/// Features of calls that also apply to a WebSocket.
 @Suite(.timeLimit(.minutes(2))) struct WebSocketCallTests {
     private let server: MockServer
 

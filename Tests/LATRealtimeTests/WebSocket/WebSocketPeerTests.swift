@@ -4,7 +4,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-/// WebSockets of other libraries: `websockets` and `aiohttp`, and what stands between.
+/// WebSockets of other libraries: `websockets` and `aiohttp`, and proxies between.
 @Suite(
     .enabled(if: WebSocketPeer.isThere, "needs websockets and aiohttp in .venv; scripts/setup --tests has both"),
     .timeLimit(.minutes(5)))

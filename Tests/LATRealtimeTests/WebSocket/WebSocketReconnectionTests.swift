@@ -32,7 +32,7 @@ import Testing
         #expect(Set(server.requests.map { $0.headers["Sec-WebSocket-Key"] }).count == 4)
     }
 
-    @Test(arguments: [1000, 1003, 1008, 4000]) func thatIsNotForEveryCode(_ code: Int) async throws {
+    @Test(arguments: [1000, 1003, 1008, 4000]) func onlySomeCloseCodesReconnect(_ code: Int) async throws {
         server.enqueue(.webSocket(.text("a"), .close(code)), .webSocket(.text("never")))
         let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: .quick))
         #expect(try await socket.all() == [.text("a")])
@@ -85,7 +85,7 @@ import Testing
         try await socket.close()
     }
 
-    @Test func withoutThatPolicySendFails() async throws {
+    @Test func sendFailsWithoutResend() async throws {
         server.enqueue(.webSocket(.text("a"), .cut))
         let wait = Reconnection(firstWait: .seconds(60), longestWait: .seconds(60))
         let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: wait))

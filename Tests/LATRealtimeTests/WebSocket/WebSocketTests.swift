@@ -71,7 +71,7 @@ import Testing
         try await socket.close(reason: String(long.dropLast()))
     }
 
-    @Test func pingMeasuresTheWay() async throws {
+    @Test func pingMeasuresTheRoundTrip() async throws {
         server.enqueue(.webSocket { [.text($0.text)] })
         let socket = try await manager.webSocket(server.url("/"))
         #expect(try await socket.ping() > .zero)
@@ -169,7 +169,7 @@ import Testing
         #expect(error?.message.contains("a message is not Price") == true)
     }
 
-    @Test func releasedSocketSaysGoodBye() async throws {
+    @Test func releasedSocketSendsACloseFrame() async throws {
         server.enqueue(.webSocket { _ in [] })
         _ = try await manager.webSocket(server.url("/"))
         try await server.waitForSocketMessages(1)

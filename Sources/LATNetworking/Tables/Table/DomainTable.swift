@@ -79,11 +79,11 @@ public struct DomainTable: Sendable {
     /// The file that the table was read from; `nil` for any other table.
     public var path: String? { contents.path }
 
-    /// Where a table from elsewhere came from, such as `redis://redis.example.org:6379 lat:table:domains`; `nil` for any
+    /// The source of a table, such as `redis://redis.example.org:6379 lat:table:domains`; `nil` for any
     /// other table.
     public var source: String? { contents.origin?.feed.name }
 
-    /// The revision of a table from elsewhere: a number that grows on a Redis, the entity tag of a URL, or a digest where
+    /// The revision of a table from a source: a number that grows on a Redis, the entity tag of a URL, or a digest where
     /// the server has no entity tag. `nil` for any other table.
     public var revision: String? { contents.origin?.version.revision }
 
@@ -200,7 +200,7 @@ public struct DomainTable: Sendable {
         snapshot = TableSnapshot(contents)
     }
 
-    /// Takes over the rows of a newly read table; what was set in code is kept.
+    /// Adopts the rows of a newly read table; what was set in code is kept.
     ///
     /// - Throws: ``NetworkError/Kind/unknownName`` when the file no longer has the environment; nothing changes then.
     mutating func replaceFile(by other: DomainTable) throws(NetworkError) {

@@ -14,15 +14,15 @@ package protocol TableFeed: Sendable {
     var publicKey: String? { get }
     /// The folder of the files that rows may name; `nil` when they may name none.
     var filesFolder: String? { get }
-    /// The pause between two looks, without jitter.
+    /// The pause between two reads, without jitter.
     var interval: Duration { get }
-    /// What a signature covers beside the bytes.
+    /// What a signature covers besides the bytes.
     func signedHead(of revision: String) -> [UInt8]
-    /// Looks for another version than the one of a revision, for a limited time.
+    /// Reads the version, unless it still has the known revision, for a limited time.
     func news(after known: String?, within limit: Duration) async throws(NetworkError) -> TableNews
-    /// Calls back when there may be a new version, until the returned value is released; `nil` without such a sign.
+    /// Calls back when there may be a new version, until the returned value is released; `nil` for a feed that reports no changes.
     func subscribe(_ onSign: @escaping @Sendable () -> Void) -> (any Sendable)?
-    /// Says which revision a manager uses, where people can look at that. Called after each look.
+    /// Reports which revision a manager uses, for display. Called after each read.
     func report(_ use: TableUse) async
 }
 
@@ -32,7 +32,7 @@ extension TableFeed {
 
 /// The revision that a manager uses.
 package struct TableUse: Sendable {
-    /// A number that tells the managers of a process apart.
+    /// A number that distinguishes the managers of a process.
     package var follower: Int
     package var revision: String
     /// Why the newest version is not used; `nil` when it is.
@@ -41,7 +41,7 @@ package struct TableUse: Sendable {
     package var isFirst: Bool
 }
 
-/// The result of a look at a feed.
+/// The result of reading a feed.
 package enum TableNews: Sendable {
     case unchanged
     case version(TableVersion)
@@ -81,7 +81,7 @@ struct TableOrigin: Sendable, CustomStringConvertible {
 }
 
 extension DomainTable {
-    /// Checks a version of a table from elsewhere: its signature, then the whole of its text.
+    /// Checks a version of a table from a source: its signature, then the whole of its text.
     ///
     /// - Throws: ``NetworkError/Kind/integrity`` for the signature, ``NetworkError/Kind/invalidRequest`` for the text.
     package init(_ version: TableVersion, from feed: any TableFeed) throws(NetworkError) {
@@ -124,11 +124,11 @@ extension DomainTable {
     }
 }
 
-/// The copy on disk of the last good version of a table from elsewhere: some lines of comment, then the table as it was.
+/// The copy on disk of the last valid version of a table from a source: some lines of comment, then the table as it was.
 struct TableCopy: Hashable, Sendable {
     let path: String
 
-    private static let title = "// The last good copy of a table from elsewhere. It is written anew with each change."
+    private static let title = "// The last valid copy of a table from a source. Each change replaces it."
     private static let end = "// ----"
 
     /// Returns the version in the file; `nil` when there is none of this feed, or it is not whole.

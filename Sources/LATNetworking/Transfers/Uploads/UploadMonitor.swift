@@ -5,7 +5,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// Records the progress of an upload while the engine's thread reads its body, and tells the readers of the progress.
+/// Records the progress of an upload while the engine's thread reads its body, and notifies the readers of the progress.
 final class UploadMonitor: Sendable {
     private struct State {
         var ledger: UploadLedger
