@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import LATRealtime

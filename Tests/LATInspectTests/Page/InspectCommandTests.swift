@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATNetworking
 import LATTesting
+import TestSupport
 import Testing
 
 /// `lat inspect -- COMMAND`, with programs that allow it and one that does not.

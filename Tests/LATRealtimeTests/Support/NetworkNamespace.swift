@@ -1,1 +1,0 @@
-../../CurlTransportTests/Support/NetworkNamespace.swift
