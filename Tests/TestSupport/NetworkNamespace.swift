@@ -9,6 +9,8 @@ import Glibc
 package enum NetworkNamespace {
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
+
+        package init(description: String) { self.description = description }
     }
 
     /// Whether this process may create one (root, or CAP_SYS_ADMIN) and has `ip` to configure it.

@@ -66,7 +66,7 @@ package final class RedisServer: Sendable {
         return try ChildProcess(command[0], Array(command.dropFirst()))
     }
 
-    func awaitReady() async throws {
+    package func awaitReady() async throws {
         try await process.value.awaitOutput("a server") { output in
             output.contains("eady to accept connections") ? () : nil
         }

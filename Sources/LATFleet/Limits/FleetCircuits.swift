@@ -67,6 +67,8 @@ final class FleetCircuits: Sendable {
         // Without an answer, the circuit is that of this process alone.
         guard let pause = value?.integer else { return nil }
         if pause == 0 { probes.add() }
+        // The message comes later than the answer.
+        if pause == -2 { tell(circuit, .closed) }
         return pause == 0 ? nil : pause < 0 ? Self.probePause : .microseconds(pause)
     }
 
@@ -118,7 +120,8 @@ final class FleetCircuits: Sendable {
             redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f ', now + pause) .. ARGV[2])
         end
         redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), math.ceil(pause / 1000) + 60000))
-        if redis.call('GET', KEYS[2]) == ARGV[2] then redis.call('DEL', KEYS[2]) end
+        local holder = redis.call('GET', KEYS[2])
+        if holder == ARGV[2] or holder == 'closed' then redis.call('DEL', KEYS[2]) end
         redis.call('PUBLISH', ARGV[3], ARGV[2] .. ' opened ' .. ARGV[4] .. ' ' .. ARGV[1])
         return 1
         """)
@@ -129,15 +132,18 @@ final class FleetCircuits: Sendable {
         if redis.call('GET', KEYS[2]) == ARGV[2] then redis.call('DEL', KEYS[2]) end
         if ARGV[4] == 'closed' then
             redis.call('HDEL', KEYS[1], ARGV[1])
+            redis.call('SET', KEYS[2], 'closed', 'PX', 10000)
             redis.call('PUBLISH', ARGV[3], ARGV[2] .. ' closed 0 ' .. ARGV[1])
         end
         return 1
         """)
 
-    /// 0: this process probes; above: the circuit is open for so many µs more; -1: another process probes.
+    /// 0: this process probes; above: the circuit is open for so many µs more; -1: another process probes; -2: the probe of another
+    /// process has closed it.
     private static let probeScript = RedisScript(
         "a probe",
         """
+        if redis.call('GET', KEYS[2]) == 'closed' then return -2 end
         local clock = redis.call('TIME')
         local now = clock[1] * 1000000 + clock[2]
         local till, owner = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%d+) (.*)$')

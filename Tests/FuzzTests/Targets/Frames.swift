@@ -1,3 +1,4 @@
+import Cryptography
 import FoundationEssentials
 
 @testable import LATNetworking
@@ -71,7 +72,7 @@ private func fuzzAnswer(_ bytes: [UInt8]) throws {
     var headers = HTTPHeaders(wireHead: bytes)
     headers["Upgrade"] = "websocket"
     headers["Connection"] = "Upgrade"
-    headers["Sec-WebSocket-Accept"] = WebSocketHandshake.accept(handshake.key)
+    headers["Sec-WebSocket-Accept"] = MessageDigest.webSocketAccept(handshake.key)
     guard let agreement = try? handshake.agreement(headers) else { return }
     try expect(agreement.subprotocol.map { ["v1", "v2"].contains($0) } ?? true, "\(agreement)")
     try expect(agreement.compression.map { (8...15).contains($0.clientWindow) } ?? true, "\(agreement)")
