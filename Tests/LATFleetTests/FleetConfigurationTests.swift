@@ -20,7 +20,7 @@ struct FleetConfigurationTests {
     }
 
     @Test(arguments: [
-        ("localhost:6379", "no scheme"), ("http://localhost", "\"http\" is no scheme"), ("redis://", "no host"),
+        ("localhost:6379", "no scheme"), ("http://localhost", "\"http\" is not a scheme"), ("redis://", "no host"),
         ("redis://host:no", "port of the Redis is not a number"), ("redis://host:0", "0 is not a port"),
         ("redis://host:70000", "70000 is not a port"), ("redis://host/x", "\"x\" is not a number"),
         ("redis://host?timeout=3", "unknown parameter \"timeout\""), ("redis://me@host", "a user but no password"),

@@ -35,9 +35,10 @@ def frame(opcode, payload, final=True, reserved=0, masked=False):
 
 
 def control():
+    # A close frame has at most one fault, because either may be told first.
     if chance.random() < 0.12:
         code = chance.choice([999, 1000, 1001, 1003, 1004, 1005, 1006, 1007, 1014, 1015, 1016, 2999, 3000, 4999, 5000])
-        payloads = [b"", b"\x03", struct.pack("!H", code) + b"bye", struct.pack("!H", code) + chance.choice(BAD)]
+        payloads = [b"", b"\x03", struct.pack("!H", code) + b"bye", struct.pack("!H", 1000) + chance.choice(BAD)]
         return frame(8, chance.choices(payloads, (2, 1, 5, 1))[0])
     return frame(chance.choice([9, 10]), chance.randbytes(chance.choice([0, 1, 8, 125])))
 
@@ -64,7 +65,7 @@ def message():
         elif fault < 0.015:
             opcode = chance.choice([0, 1, 2])
         elif fault < 0.02:
-            opcode = chance.choice([8, 9, 10])
+            opcode = chance.choice([9, 10])
         out.append(frame(opcode, piece, final, reserved=chance.choice([1, 2, 4]) if 0.02 <= fault < 0.025 else 0,
                          masked=0.025 <= fault < 0.03))
         if chance.random() < 0.3:

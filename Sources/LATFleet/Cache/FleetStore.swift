@@ -20,7 +20,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     /// Redis' clock minus that of this process, in microseconds.
     private let clock = Mutex<RemoteClock?>(nil)
     /// The entries in Redis that are older than what this process has, because it could not replace them, with the begin of the
-    /// fetch of what it has; -1 where that is for this process only.
+    /// fetch of what it has; -1 where that is not for Redis.
     private let outdated = Mutex<[CacheKey: Int64]>([:])
     /// The number of the connection on which the server was asked whether it was restarted.
     private let checkedConnection = Atomic(-1)
@@ -240,9 +240,11 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     // MARK: Writing
 
     /// Removes the entry in Redis that this process could not replace with a newer one. Until that succeeds, it is not looked up.
-    func drop(_ newer: CacheEntry) async {
+    ///
+    /// - Parameter isLost: Whether Redis failed to store the newer one, so that older ones may still come.
+    func drop(_ newer: CacheEntry, isLost: Bool) async {
         let key = newer.key
-        let began = FleetWriter.isForMany(newer) ? begin(of: newer) : -1
+        let began = isLost ? begin(of: newer) : -1
         let isNew = outdated.withLock { $0.updateValue(began, forKey: key) == nil }
         // When there are too many to remember, everything in Redis is removed.
         if isNew, outdated.withLock({ $0.count > Self.outdatedLimit }) { try? await dropAll() }

@@ -13,6 +13,8 @@ final class FleetWriter: CacheWriter {
         var chunkCount = 0
         /// Whether the entry stays in the tier above.
         var isLocal = false
+        /// Whether it does so because Redis failed.
+        var isLost = false
         var isOver = false
     }
 
@@ -89,7 +91,7 @@ final class FleetWriter: CacheWriter {
                 .write)
         } catch {
             store.counts.failed.add()
-            state.withLock { $0.isLocal = true }
+            state.withLock { ($0.isLocal, $0.isLost) = (true, true) }
         }
     }
 
@@ -110,6 +112,7 @@ final class FleetWriter: CacheWriter {
             reply = try await send(isInline ? rest : nil, chunkCount)
         } catch {
             store.counts.failed.add()
+            state.withLock { $0.isLost = true }
             return await kept(removing: chunkCount)
         }
         switch reply.array?.first?.integer {
@@ -164,7 +167,7 @@ final class FleetWriter: CacheWriter {
     /// The outcome for an entry that only the tier above keeps.
     private func kept(removing chunkCount: Int) async -> CacheCommit {
         store.counts.skipped.add()
-        await store.drop(entry)
+        await store.drop(entry, isLost: state.withLock(\.isLost))
         Self.remove(chunkCount, key, id, store)
         var entry = entry
         entry.version = nil

@@ -40,7 +40,10 @@ struct FrameReferenceTests {
                 let (events, end) = Self.read(wire, inPiecesOf: max(1, size))
                 #expect(
                     events == expected.events && end == expected.end,
-                    "seed \(seed), sequence \(number) in pieces of \(size): \(expected.wire.prefix(200))")
+                    """
+                    seed \(seed), sequence \(number) in pieces of \(size) ends with \(String(describing: end)), not \
+                    \(String(describing: expected.end)): \(expected.wire.prefix(200))
+                    """)
             }
             ends.insert(expected.end?.side ?? "open")
         }
