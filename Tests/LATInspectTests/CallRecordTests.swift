@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATInspect
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct CallRecordTests {
@@ -140,6 +141,17 @@ import Testing
             try await CentralRequestManager.make { _ in }.startRequest("GET", server.url())
         }
         #expect(plain?.connection == nil)
+    }
+
+    @Test func refusedConnectionWaitedForNoAnswer() async throws {
+        let reserved = try ReservedPort()
+        let records = Records()
+        let manager = try CentralRequestManager.make { $0.accessories = [records.recorder()] }
+        _ = try? await manager.startRequest("GET", "http://localhost:\(reserved.port)/")
+        let exchange = try #require(records.all.first?.exchanges.first)
+        #expect(exchange.failure != nil)
+        #expect(exchange.stages?.connect != nil && exchange.stages?.wait == .zero)
+        #expect(exchange.stages?.total == exchange.duration)
     }
 
     @Test func failureIsRecorded() async throws {

@@ -72,7 +72,9 @@ extension CallRecord {
                 return next - mark
             }
             nameLookup = stage(timings.nameLookup)
-            connect = stage(timings.connect)
+            // A transfer that failed after the look-up failed to connect.
+            let isUnconnected = timings.firstByte == nil && timings.connect == nil && timings.nameLookup != nil
+            connect = stage(isUnconnected ? first : timings.connect)
             tls = stage(timings.tls)
             wait = stage(first) ?? .zero
             receive = end - mark + streaming
