@@ -1,4 +1,5 @@
 import Dispatch
+import FoundationEssentials
 import Glibc
 import Platform
 import TestSupport
@@ -27,5 +28,19 @@ struct ChildProcessTests {
         try await program.awaitOutput("a sign of life") { $0.contains("on") ? () : nil }
         program.killAndWait()
         #expect(program.hasEnded)
+    }
+
+    /// Alone, this test is the first to start a program.
+    @Test(
+        .enabled(
+            if: NetworkNamespace.isPermitted,
+            "needs the right to make network namespaces (root or CAP_SYS_ADMIN) and ip(8)"))
+    func programsAreInTheNetworkOfTheProcess() async throws {
+        let program = try NetworkNamespace.run {
+            try #require(NetworkNamespace.isEntered)
+            return try ChildProcess("readlink", ["/proc/self/ns/net"])
+        }
+        let network = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/ns/net")
+        try await program.awaitOutput("the network of the process") { $0.contains(network) ? () : nil }
     }
 }

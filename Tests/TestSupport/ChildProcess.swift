@@ -172,13 +172,15 @@ package final class ChildProcess: Sendable {
 }
 
 /// The thread that starts all programs, and never ends. The kernel kills a program with a parent-death signal when the thread
-/// that started it ends, and the threads that run tasks end when they are idle.
+/// that started it ends, and the threads that run tasks end when they are idle. Its network is that of the process, even if the
+/// first to need it is a thread in a ``NetworkNamespace``, whose new threads are in that namespace.
 private enum StartingThread {
     typealias Started = (pid_t, CInt)
 
     private static let jobs = Mutex<[@Sendable () -> Void]>([])
     private static let hasJobs = DispatchSemaphore(value: 0)
     private static let isRunning = BackgroundThread.start("test-programs") {
+        NetworkNamespace.leave()
         while true {
             hasJobs.wait()
             let job = jobs.withLock { $0.removeFirst() }

@@ -1,5 +1,6 @@
 import CLibcurl
 import Dispatch
+import FoundationEssentials
 import Glibc
 
 /// A network namespace without a route out, in which every address is local. Sockets and threads created on its thread
@@ -44,6 +45,27 @@ package enum NetworkNamespace {
         let run: @Sendable () -> Void
 
         init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+    }
+
+    /// Returns this thread to the namespace of the process.
+    package static func leave() {
+        guard isEntered else { return }
+        typealias Enter = @convention(c) (CInt, CInt) -> CInt
+        let descriptor = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)
+        defer { close(descriptor) }
+        // CLONE_NEWNET
+        guard let symbol = dlsym(nil, "setns"), unsafeBitCast(symbol, to: Enter.self)(descriptor, 0x4000_0000) == 0
+        else {
+            preconditionFailure("a thread cannot leave a network namespace: \(String(cString: strerror(errno)))")
+        }
+    }
+
+    /// Whether this thread is in another namespace than the process, which is that of its main thread.
+    package static var isEntered: Bool {
+        func name(_ process: String) -> String? {
+            try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/ns/net")
+        }
+        return name("thread-self") != name("self")
     }
 
     private static func enter() throws {

@@ -47,9 +47,11 @@ def message():
     """The frames of a message, with control frames between them."""
     is_text = chance.random() < 0.6
     payload = chance.choice(TEXTS).encode() if is_text else chance.randbytes(chance.choices(SIZES, (40, 40, 40, 40, 4, 1, 1))[0])
+    # Bad bytes are in one frame: after a part of them, either reader may wait for the rest.
+    good = len(payload)
     if is_text and chance.random() < 0.06:
         payload += chance.choice(BAD)
-    cuts = sorted(chance.randrange(len(payload) + 1) for _ in range(chance.choice([0, 0, 1, 2, 5])))
+    cuts = sorted(chance.randrange(good + 1) for _ in range(chance.choice([0, 0, 1, 2, 5])))
     pieces = [payload[a:b] for a, b in zip([0] + cuts, cuts + [len(payload)])]
     frames = []
     for index, piece in enumerate(pieces):
