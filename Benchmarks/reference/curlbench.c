@@ -20,9 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "measure.h"
 
 struct transfer {
     CURL *easy;
@@ -44,18 +44,6 @@ static double *latencies;
 static void die(const char *what, const char *why) {
     fprintf(stderr, "curlbench: %s: %s\n", what, why);
     exit(1);
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec + time.tv_nsec / 1e9;
-}
-
-static double cpu(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_utime.tv_sec + usage.ru_utime.tv_usec / 1e6 + usage.ru_stime.tv_sec + usage.ru_stime.tv_usec / 1e6;
 }
 
 // The peak memory of this program. ru_maxrss is not used, because it includes the memory of the parent before exec.

@@ -4,7 +4,6 @@
 
 #define _GNU_SOURCE  // accept4, memmem
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,6 +28,8 @@ static void die(const char *what) {
     fprintf(stderr, "echoserver: %s: %s\n", what, strerror(errno));
     exit(1);
 }
+
+#include "listener.h"
 
 static void watch(int events, int descriptor, void *data) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = data};
@@ -133,19 +133,8 @@ static int serve(struct connection *connection) {
 }
 
 int main(void) {
-    struct rlimit limit;
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0) die("bind");
-    if (listen(listener, 4096) != 0) die("listen");
-    if (getsockname(listener, (struct sockaddr *)&address, &length) != 0) die("getsockname");
-    printf("%d\n", ntohs(address.sin_port));
-    fflush(stdout);
+    raise_descriptor_limit();
+    int listener = listen_on_loopback(SOCK_NONBLOCK, 4096);
 
     static struct connection input = {.descriptor = STDIN_FILENO}, listening;
     listening.descriptor = listener;

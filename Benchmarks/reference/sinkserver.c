@@ -4,7 +4,6 @@
 
 #define _GNU_SOURCE  // accept4, strcasestr, memmem
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -20,6 +19,8 @@ static void die(const char *what) {
     fprintf(stderr, "sinkserver: %s: %s\n", what, strerror(errno));
     exit(1);
 }
+
+#include "listener.h"
 
 // Reads one request and answers it. Returns 0 at the end of the connection.
 static int serve(int connection) {
@@ -50,14 +51,7 @@ static int serve(int connection) {
 }
 
 int main(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0) die("bind");
-    if (listen(listener, 16) != 0) die("listen");
-    if (getsockname(listener, (struct sockaddr *)&address, &length) != 0) die("getsockname");
-    printf("%d\n", ntohs(address.sin_port));
-    fflush(stdout);
+    int listener = listen_on_loopback(0, 16);
     struct pollfd ready[2] = {{.fd = listener, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
     for (;;) {
         if (poll(ready, 2, -1) < 0 && errno != EINTR) die("poll");

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 #include <wslay/wslay.h>
+
+#include "measure.h"
 
 struct client {
     CURL *easy;
@@ -36,18 +36,6 @@ static unsigned char *payload;
 static void die(const char *what, const char *why) {
     fprintf(stderr, "socketbench: %s: %s\n", what, why);
     exit(1);
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec + time.tv_nsec / 1e9;
-}
-
-static double cpu(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_utime.tv_sec + usage.ru_utime.tv_usec / 1e6 + usage.ru_stime.tv_sec + usage.ru_stime.tv_usec / 1e6;
 }
 
 static ssize_t receive_bytes(

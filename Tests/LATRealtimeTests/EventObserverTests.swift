@@ -4,24 +4,11 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct EventObserverTests {
-    private final class Accessory: RequestAccessory {
-        let events = Log<String>()
-
-        func willStart(_ call: ObservedCall) { events.append("willStart") }
-        func didStart(_ call: ObservedCall) { events.append("didStart") }
-        func willFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
-            events.append("willFinish")
-        }
-        func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
-            events.append("didFinish")
-        }
-    }
-
     /// Two connections are one call to an observer, and two outcomes.
     @Test func streamIsOneCall() async throws {
         let server = try MockServer()
         server.enqueue(.events(.event("a"), .cut), .status(500))
-        let accessory = Accessory()
+        let accessory = StepRecorder()
         let outcomes = Log<Bool>()
         let manager = try CentralRequestManager.make {
             $0.accessories = [accessory]

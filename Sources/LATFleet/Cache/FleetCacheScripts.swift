@@ -132,7 +132,7 @@ enum FleetCacheScripts {
             local lease, date, ttl, prefix = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[16]
             local us = clock()
             local now = math.floor(us / 1000)
-            local began = lease > 0 and lease or tonumber(ARGV[17])
+            local began = tonumber(ARGV[17])
             if began > us or began < us - 60000000 then began = 0 end
             local kind = redis.call('TYPE', key).ok
             if kind ~= 'hash' and kind ~= 'none' then redis.call('UNLINK', key) end

@@ -143,18 +143,19 @@ struct LaneQueue: Sendable {
             waiting.removeFirst(startable)
             return .start(started)
         }
+        // The answer on its way is the next change.
+        guard !isAsking else { return ready.first.map { .sleep(until: $0) } ?? .rest }
         let wanting = waiting.count - ready.count
         let isDue = wanting > 0 && askAt <= now
         let renewsAt = keepsPlaces && used > 0 ? toldAt + renewal : nil
-        if !isAsking, isDue || returned > 0 || hasFreedPlaces && keepsPlaces || renewsAt.map({ $0 <= now }) == true {
+        if isDue || returned > 0 || hasFreedPlaces && keepsPlaces || renewsAt.map({ $0 <= now }) == true {
             let demand = Demand(want: isDue ? min(wanting, Self.batch) : 0, used: used, returned: returned)
             isAsking = true
             returned = 0
             hasFreedPlaces = false
             return .ask(demand)
         }
-        // While a question is on its way, its answer is the next change.
-        let times = [ready.first, wanting > 0 && !isAsking ? askAt : nil, isAsking ? nil : renewsAt].compactMap { $0 }
+        let times = [ready.first, wanting > 0 ? askAt : nil, renewsAt].compactMap { $0 }
         return times.min().map { .sleep(until: $0) } ?? .rest
     }
 

@@ -26,19 +26,8 @@ public struct ServerSentEvent: Sendable {
     ///
     /// - Throws: `NetworkError` of kind `decoding(path:)`, whose path is the place that did not match.
     public func decode<Model: Decodable>(_ model: Model.Type = Model.self) throws -> Model {
-        var response = HTTPResponse(status: 200, body: ResponseBody(Data(data.utf8)), url: "")
-        response.coding = coding
-        do {
-            return try response.decode(model)
-        } catch let error as NetworkError {
-            let reason = error.underlying.map { DecodingPath($0).reason } ?? error.message
-            var place = ""
-            if case .decoding(let path) = error.kind, !path.isEmpty { place = " at \(path)" }
-            throw NetworkError(
-                error.kind,
-                message: "the data of the event \"\(URLText.visible(type))\" is not \(model)\(place): \(reason)",
-                underlying: error.underlying)
-        }
+        try LiveValue.decode(
+            model, of: Data(data.utf8), coding, "the data of the event \"\(URLText.visible(type))\"")
     }
 }
 

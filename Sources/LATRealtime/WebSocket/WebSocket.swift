@@ -130,16 +130,6 @@ public final class WebSocket: Sendable {
 extension WebSocket.Message {
     /// Decodes the JSON of the message.
     func decode<Model: Decodable>(_ model: Model.Type, _ coding: CodingRules?) throws -> Model {
-        var response = HTTPResponse(status: 200, body: ResponseBody(data), url: "")
-        response.coding = coding
-        do {
-            return try response.decode(model)
-        } catch let error as NetworkError {
-            let reason = error.underlying.map { DecodingPath($0).reason } ?? error.message
-            var place = ""
-            if case .decoding(let path) = error.kind, !path.isEmpty { place = " at \(path)" }
-            throw NetworkError(
-                error.kind, message: "a message is not \(model)\(place): \(reason)", underlying: error.underlying)
-        }
+        try LiveValue.decode(model, of: data, coding, "a message")
     }
 }

@@ -129,9 +129,7 @@ struct EventLine {
 
     func text(of command: EventsCommand, _ console: Console) -> String {
         guard command.request.format == .text else { return json.description }
-        let columns =
-            console.outTerminal.isTerminal && !command.showsAll ? Terminal.width(of: console.out.descriptor) - 1 : nil
-        return line(console.outStyle, columns: columns)
+        return line(console.outStyle, columns: LiveText.columns(console, showsAll: command.showsAll))
     }
 
     /// Time, type, id and data in one line. JSON is coloured.

@@ -145,9 +145,7 @@ struct MessageLine {
 
     func text(of command: WebSocketCommand, _ console: Console) -> String {
         guard command.request.format == .text else { return json.description }
-        let columns =
-            console.outTerminal.isTerminal && !command.showsAll ? Terminal.width(of: console.out.descriptor) - 1 : nil
-        return line(console.outStyle, columns: columns)
+        return line(console.outStyle, columns: LiveText.columns(console, showsAll: command.showsAll))
     }
 
     /// Time and text in one line. Of bytes there is the number, and the first ones.

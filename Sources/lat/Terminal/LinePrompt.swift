@@ -7,9 +7,7 @@ import Synchronization
 ///
 /// The terminal delivers each key at once and echoes none, so that the typed text can be drawn again below a new line. Ctrl-C
 /// stays a signal.
-final class LinePrompt: @unchecked Sendable {
-    // Sendable: a dispatch source may be used on any thread; all else is constant or guarded by `state`.
-
+final class LinePrompt: Sendable {
     private struct State {
         var editor = LineEditor()
         var isClosed = false

@@ -23,6 +23,11 @@ enum LiveText {
         .string(Date.ISO8601FormatStyle(includingFractionalSeconds: true).format(date))
     }
 
+    /// The width that lines keep to; `nil` for lines that are whole: where the caller asked for it, and where no person reads.
+    static func columns(_ console: Console, showsAll: Bool) -> Int? {
+        console.outTerminal.isTerminal && !showsAll ? Terminal.width(of: console.out.descriptor) - 1 : nil
+    }
+
     /// A text in one line, which is cut to `room` columns. JSON is coloured.
     static func content(_ text: String, _ style: Style, room: Int) -> String {
         let line = JSONLayout.text(of: Data(text.utf8), style: style).map(folded) ?? SafeText.line(text)

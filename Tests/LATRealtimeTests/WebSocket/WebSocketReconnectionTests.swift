@@ -99,25 +99,12 @@ import Testing
     }
 
     @Test func socketIsOneCallForObservers() async throws {
-        let accessory = CountingAccessory()
+        let accessory = StepRecorder()
         let manager = try CentralRequestManager.make { $0.accessories = [accessory] }
         server.enqueue(.webSocket(.text("a"), .cut), .webSocket(.text("b"), .close(1000)))
         let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: .quick))
         _ = try await socket.all()
         try await eventually { accessory.events.count == 4 }
         #expect(accessory.events.elements == ["willStart", "didStart", "willFinish", "didFinish"])
-    }
-
-    private final class CountingAccessory: RequestAccessory {
-        let events = Log<String>()
-
-        func willStart(_ call: ObservedCall) { events.append("willStart") }
-        func didStart(_ call: ObservedCall) { events.append("didStart") }
-        func willFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
-            events.append("willFinish")
-        }
-        func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
-            events.append("didFinish")
-        }
     }
 }
