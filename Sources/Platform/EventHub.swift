@@ -1,41 +1,42 @@
 import Synchronization
 
-/// The readers of a hub, protected by the hub's lock.
-private struct Readers<Element: Sendable> {
-    private var streams: [Int: AsyncStream<Element>.Continuation] = [:]
-    private var next = 0
-    private(set) var isOver = false
-
-    var count: Int { streams.count }
-
-    /// - Returns: the reader's number; `nil` when the hub has finished.
-    mutating func add(_ stream: AsyncStream<Element>.Continuation) -> Int? {
-        guard !isOver else { return nil }
-        next += 1
-        streams[next] = stream
-        return next
-    }
-
-    /// - Returns: the reader, which the caller releases outside the lock.
-    mutating func remove(_ number: Int) -> AsyncStream<Element>.Continuation? { streams.removeValue(forKey: number) }
-
-    /// Called under the lock, so that all readers get the elements in the same order.
-    func send(_ element: Element) {
-        for stream in streams.values { stream.yield(element) }
-    }
-
-    /// - Returns: the readers, which the caller finishes outside the lock.
-    mutating func end() -> [AsyncStream<Element>.Continuation] {
-        isOver = true
-        defer { streams = [:] }
-        return Array(streams.values)
-    }
-}
+// Streams are called outside of the locks here: while a task is cancelled, its own lock is held, and the end of its streams takes
+// a lock of these types; and to give an element to a stream whose task waits takes the lock of the task.
 
 /// Sends events to any number of readers. Each gets all events since it started, in order.
 package final class EventHub<Event: Sendable>: Sendable {
+    private struct State {
+        var readers: [Int: AsyncStream<Event>.Continuation] = [:]
+        var lastReader = 0
+        /// What was sent and not passed on, each with the last reader that it is for; `nil` is the end.
+        var waiting: [(event: Event?, lastReader: Int)] = []
+        /// Whether a thread passes on what waits.
+        var isPassingOn = false
+        var isOver = false
+
+        /// Adds an event, or the end. Returns whether the caller must pass on what waits.
+        mutating func add(_ event: Event?) -> Bool {
+            guard !isOver, event == nil || !readers.isEmpty else { return false }
+            isOver = event == nil
+            waiting.append((event, lastReader))
+            defer { isPassingOn = true }
+            return !isPassingOn
+        }
+
+        /// The next event, or the end, with its readers; `nil` when nothing waits.
+        mutating func next() -> (event: Event?, readers: [AsyncStream<Event>.Continuation])? {
+            guard !waiting.isEmpty else {
+                isPassingOn = false
+                return nil
+            }
+            let (event, last) = waiting.removeFirst()
+            defer { if event == nil { readers = [:] } }
+            return (event, readers.filter { $0.key <= last }.map(\.value))
+        }
+    }
+
     private let limit: Int?
-    private let readers = Mutex(Readers<Event>())
+    private let state = Mutex(State())
     @usableFromInline let readerCount = Atomic(0)
 
     /// - Parameter limit: the largest number of events buffered for a reader; beyond it the oldest are dropped. Default
@@ -48,26 +49,38 @@ package final class EventHub<Event: Sendable>: Sendable {
     package func events() -> AsyncStream<Event> {
         let (stream, reader) = AsyncStream<Event>.makeStream(
             bufferingPolicy: limit.map { .bufferingNewest($0) } ?? .unbounded)
-        let number = change { $0.add(reader) }
+        let number = change { state -> Int? in
+            guard !state.isOver else { return nil }
+            state.lastReader += 1
+            state.readers[state.lastReader] = reader
+            return state.lastReader
+        }
         if let number {
-            reader.onTermination = { [weak self] _ in _ = self?.change { $0.remove(number) } }
+            // The reader is released outside the lock.
+            reader.onTermination = { [weak self] _ in _ = self?.change { $0.readers.removeValue(forKey: number) } }
         } else {
             reader.finish()
         }
         return stream
     }
 
-    package func send(_ event: Event) { readers.withLock { $0.send(event) } }
+    package func send(_ event: Event) { if change({ $0.add(event) }) { passOn() } }
 
     /// Ends the readers' streams after the events sent so far.
-    package func finish() {
-        for reader in change({ $0.end() }) { reader.finish() }
+    package func finish() { if change({ $0.add(nil) }) { passOn() } }
+
+    private func passOn() {
+        while let (event, readers) = change({ $0.next() }) {
+            for reader in readers {
+                if let event { reader.yield(event) } else { reader.finish() }
+            }
+        }
     }
 
-    private func change<Result: Sendable>(_ body: (inout Readers<Event>) -> Result) -> Result {
-        readers.withLock { readers in
-            defer { readerCount.store(readers.count, ordering: .relaxed) }
-            return body(&readers)
+    private func change<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
+        state.withLock { state in
+            defer { readerCount.store(state.readers.count, ordering: .relaxed) }
+            return body(&state)
         }
     }
 
@@ -79,9 +92,48 @@ package final class EventHub<Event: Sendable>: Sendable {
 ///
 /// A reader that is slower than the changes misses intermediate values, but never the last one.
 package final class LatestValue<Value: Sendable>: Sendable {
+    private struct Reader {
+        let stream: AsyncStream<Value>.Continuation
+        /// The number of the last change that was passed on to it.
+        var change: UInt64
+    }
+
     private struct State {
         var current: Value
-        var readers = Readers<Value>()
+        var change: UInt64 = 0
+        var readers: [Int: Reader] = [:]
+        var lastReader = 0
+        /// Whether a thread passes on changes.
+        var isPassingOn = false
+        var isOver = false
+
+        /// Changes the value, and ends the streams after it. Returns whether the caller must pass that on.
+        mutating func set(_ value: Value?, isLast: Bool) -> Bool {
+            guard !isOver else { return false }
+            if let value {
+                current = value
+                change += 1
+            }
+            isOver = isLast
+            guard !readers.isEmpty else { return false }
+            defer { isPassingOn = true }
+            return !isPassingOn
+        }
+
+        /// The value and the readers that do not have it; no value for the end; `nil` when nothing is left to pass on.
+        mutating func next() -> (value: Value?, readers: [AsyncStream<Value>.Continuation])? {
+            let late = readers.filter { $0.value.change < change }
+            if !late.isEmpty {
+                for number in late.keys { readers[number]?.change = change }
+                return (current, late.values.map(\.stream))
+            }
+            if isOver, !readers.isEmpty {
+                defer { readers = [:] }
+                return (nil, readers.values.map(\.stream))
+            }
+            isPassingOn = false
+            return nil
+        }
     }
 
     private let state: Mutex<State>
@@ -93,31 +145,34 @@ package final class LatestValue<Value: Sendable>: Sendable {
         self.idle = idle
     }
 
-    package var hasReaders: Bool { state.withLock { $0.readers.count > 0 } }
+    package var hasReaders: Bool { state.withLock { !$0.readers.isEmpty } }
 
     package var current: Value { state.withLock(\.current) }
 
     /// Changes the value. Does nothing after ``finish(_:)``.
-    package func send(_ value: Value) {
-        state.withLock { state in
-            guard !state.readers.isOver else { return }
-            state.current = value
-            state.readers.send(value)
-        }
-    }
+    package func send(_ value: Value) { if state.withLock({ $0.set(value, isLast: false) }) { passOn() } }
 
     /// Ends the readers' streams, after a last value if one is given.
-    package func finish(_ value: Value? = nil) {
-        if let value { send(value) }
-        for reader in state.withLock({ $0.readers.end() }) { reader.finish() }
+    package func finish(_ value: Value? = nil) { if state.withLock({ $0.set(value, isLast: true) }) { passOn() } }
+
+    private func passOn() {
+        while let (value, readers) = state.withLock({ $0.next() }) {
+            for reader in readers {
+                if let value { reader.yield(value) } else { reader.finish() }
+            }
+        }
     }
 
     /// Returns a stream of the current value and the later ones.
     package func values() -> AsyncStream<Value> {
         let (stream, reader) = AsyncStream<Value>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        let number = state.withLock { state in
+        let number = state.withLock { state -> Int? in
+            // Nobody waits for the new stream yet.
             reader.yield(state.current)
-            return state.readers.add(reader)
+            guard !state.isOver else { return nil }
+            state.lastReader += 1
+            state.readers[state.lastReader] = Reader(stream: reader, change: state.change)
+            return state.lastReader
         }
         if let number {
             reader.onTermination = { [weak self] _ in self?.forget(number) }
@@ -129,8 +184,8 @@ package final class LatestValue<Value: Sendable>: Sendable {
 
     private func forget(_ number: Int) {
         let (reader, isLast) = state.withLock { state in
-            let reader = state.readers.remove(number)
-            return (reader, reader != nil && state.readers.count == 0)
+            let reader = state.readers.removeValue(forKey: number)
+            return (reader, reader != nil && state.readers.isEmpty)
         }
         _ = reader  // Released outside the lock.
         if isLast { idle?() }
