@@ -28,7 +28,7 @@ extension DownloadJob {
         while true {
             try? await Task.sleep(for: .milliseconds(500))
             if Task.isCancelled { return false }
-            tell(0)
+            report(0)
         }
     }
 
@@ -183,7 +183,7 @@ extension DownloadJob {
         if isTooMuch { throw StartsOver(reason: .changed) }
         try checkSpace(total, done)
         control.setInterruptible(isResumable)
-        tell(0)
+        report(0)
     }
 
     private func checkSpace(_ total: Int64?, _ done: Int64) throws {
@@ -222,7 +222,7 @@ extension DownloadJob {
                 if fresh >= 1 << 20 { failures = 0 }
                 try await checkpoints?.note(Int64(claim.count), total: total)
             }
-            tell(chunk.count)
+            report(chunk.count)
             if claim.isLast { break }
         }
         try Task.checkCancellation()

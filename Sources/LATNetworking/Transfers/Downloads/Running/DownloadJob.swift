@@ -55,7 +55,7 @@ final class DownloadJob: Sendable {
         checkpointing.withLock {
             $0 = Checkpoints(file: file, path: target.journal) { [weak self] in self?.claimable }
         }
-        tell(0)
+        report(0)
     }
 
     /// The journal of an earlier run, if it belongs to this download and is valid.
@@ -87,20 +87,23 @@ final class DownloadJob: Sendable {
     // MARK: Progress
 
     /// Reports the progress after a number of new bytes.
-    func tell(_ received: Int) {
+    func report(_ received: Int) {
         let (completed, total) = state.withLock { state in
             state.received += Int64(received)
             return (state.plan.done.count, state.plan.total)
         }
-        // Sent under the lock, so that the values arrive in order.
         meter.withLock { meter in
             let event = meter.note(
                 completed: completed, total: total, received: Int64(received), at: ContinuousClock.now - clock)
-            if let event { progress.send(event) }
+            if let event { progress.stage(event) }
         }
+        progress.deliver()
     }
 
-    private func tellPause() { meter.withLock { progress.send($0.pause()) } }
+    private func reportPause() {
+        meter.withLock { progress.stage($0.pause()) }
+        progress.deliver()
+    }
 
     /// The final progress.
     var finalProgress: TransferProgress {
@@ -152,7 +155,7 @@ final class DownloadJob: Sendable {
     }
 
     private func rest() async throws {
-        tellPause()
+        reportPause()
         try await checkpoints?.flush()
     }
 
