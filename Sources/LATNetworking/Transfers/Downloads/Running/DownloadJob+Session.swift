@@ -90,7 +90,7 @@ extension DownloadJob {
             switch verdict {
             case .content(let answer):
                 if !answer.isPart, !isFirst, state.withLock({ $0.plan.hasOthers(than: worker) }) {
-                    throw answer.invalidatesReceived ? StartsOver(reason: .changed) : GoesOnAlone() as any Error
+                    throw answer.invalidatesReceived ? StartsOver(reason: .changed) : UsesOneConnection() as any Error
                 }
                 try await accept(worker, answer, response)
                 return Opened(response: response)
@@ -216,7 +216,7 @@ extension DownloadJob {
             }
             if claim.count > 0 {
                 let total = try write(chunk, claim)
-                links.prove()
+                links.noteReceivedBytes()
                 fresh += Int64(claim.count)
                 // After this many bytes, earlier failures no longer count.
                 if fresh >= 1 << 20 { failures = 0 }
