@@ -1,4 +1,4 @@
-// The kernel's word about changes of the network (rtnetlink(7)), with the macros that Swift cannot call.
+// Notifications of network changes (rtnetlink(7)), which need macros that Swift cannot import.
 #ifndef LAT_NETLINK_H
 #define LAT_NETLINK_H
 
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// A socket that hears of links, addresses and routes; -1 with errno where the system gives none.
+// Opens a socket that receives changes of links, addresses and routes. Returns -1 and sets errno on failure.
 static inline int lat_netlink_open(void) {
     int descriptor = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
     if (descriptor < 0) return -1;
@@ -21,8 +21,8 @@ static inline int lat_netlink_open(void) {
     return descriptor;
 }
 
-// What of a link's flags matters: whether it is switched on, and whether it has a carrier.
+// The flags that show whether a link is enabled and has a carrier.
 static const unsigned int lat_link_flags =
-    IFF_UP | IFF_RUNNING | 0x10000 /* IFF_LOWER_UP of linux/if.h, which cannot stand beside net/if.h */;
+    IFF_UP | IFF_RUNNING | 0x10000 /* IFF_LOWER_UP; linux/if.h conflicts with net/if.h */;
 
 #endif

@@ -1,5 +1,4 @@
-// The kernel's calls that Swift's Glibc module leaves out, with what Swift cannot call by itself: variadic functions, unions,
-// macros of numbers.
+// System calls that Swift's Glibc module lacks, and wrappers of what Swift cannot import: variadic functions, unions, macros.
 #ifndef LAT_CLINUX_SHIMS_H
 #define LAT_CLINUX_SHIMS_H
 
@@ -12,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// What an epoll event was registered with: a union in a packed struct in C.
+// Returns the number that an epoll event was registered with. In C it is a union in a packed struct.
 static inline int64_t lat_epoll_token(const struct epoll_event *event) { return (int64_t)event->data.u64; }
 
 static inline int lat_epoll_ctl(int epoll, int operation, int fd, uint32_t events, int64_t token) {
@@ -22,39 +21,39 @@ static inline int lat_epoll_ctl(int epoll, int operation, int fd, uint32_t event
     return epoll_ctl(epoll, operation, fd, &event);
 }
 
-// Declared here, because sys/socket.h has it with _GNU_SOURCE only.
+// sys/socket.h declares it only with _GNU_SOURCE.
 extern int accept4(int, struct sockaddr *, socklen_t *, int);
 
-// Accepts a connection, non-blocking; it never slips into a child process that is started at the same moment.
+// Accepts a connection. The socket is non-blocking, and no child process inherits it.
 static inline int lat_accept(int listener) { return accept4(listener, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK); }
 
-// What came on a socket and was not read (FIONREAD).
+// The number of received bytes that have not been read (FIONREAD).
 static inline int lat_unread_bytes(int socket) {
     int count = 0;
     return ioctl(socket, FIONREAD, &count) == 0 ? count : 0;
 }
 
-// What the kernel has still to send or to hear confirmed (SIOCOUTQ).
+// The number of bytes that the peer has not acknowledged yet (SIOCOUTQ).
 static inline int lat_unsent_bytes(int socket) {
     int count = 0;
     return ioctl(socket, TIOCOUTQ, &count) == 0 ? count : 0;
 }
 
-// Whether the other side has closed its half of a connection, even when there is still something to read.
+// Whether the peer has closed its half of a connection, even if unread bytes are left.
 static inline int lat_is_closed_by_peer(int socket) {
-    const short half_closed = EPOLLRDHUP; // POLLRDHUP, which poll.h has with _GNU_SOURCE only.
+    const short half_closed = EPOLLRDHUP; // POLLRDHUP, which poll.h defines only with _GNU_SOURCE.
     struct pollfd state = {.fd = socket, .events = half_closed};
     return poll(&state, 1, 0) == 1 && (state.revents & (half_closed | POLLHUP | POLLERR)) != 0;
 }
 
-// syncfs(2), which unistd.h has with _GNU_SOURCE only.
+// syncfs(2); unistd.h declares it only with _GNU_SOURCE.
 extern int syncfs(int descriptor);
 
-// F_OFD_SETLK, which fcntl.h has with _GNU_SOURCE only.
+// F_OFD_SETLK; fcntl.h defines it only with _GNU_SOURCE.
 #define LAT_OFD_SETLK 37
 
-// Locks a byte of a file, or lets go of it, without waiting. The lock belongs to what open(2) gave (fcntl(2), "Open file
-// description locks"), and goes with it. -1 and EAGAIN while somebody else has it.
+// Locks or unlocks a byte of a file without waiting. The lock belongs to the open file description (fcntl(2), "Open file
+// description locks") and ends with it. Returns -1 and sets EAGAIN while another description holds it.
 static inline int lat_lock_byte(int descriptor, int64_t offset, int isLocked) {
     struct flock lock = {.l_type = isLocked ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = offset, .l_len = 1};
     return fcntl(descriptor, LAT_OFD_SETLK, &lock);

@@ -43,7 +43,7 @@ package struct SealedMessage: Equatable {
         self.requestNonce = requestNonce
     }
 
-    private static let mark = Array("LATS".utf8)
+    private static let magic = Array("LATS".utf8)
     private static let version: UInt8 = 1
 
     /// The parts of the exchange that a message is bound to, in addition to its head.
@@ -64,7 +64,7 @@ package struct SealedMessage: Equatable {
 
     /// The bytes of the head. The caller rejects names longer than 255 bytes.
     package var head: [UInt8] {
-        var bytes = Self.mark + [Self.version, cipher.number, kind.rawValue]
+        var bytes = Self.magic + [Self.version, cipher.number, kind.rawValue]
         bytes.append(UInt8(truncatingIfNeeded: keyID.utf8.count))
         bytes += keyID.utf8
         bytes.append(UInt8(truncatingIfNeeded: contentType.utf8.count))
@@ -85,8 +85,8 @@ package struct SealedMessage: Equatable {
             defer { rest = rest.dropFirst(count) }
             return Array(rest.prefix(count))
         }
-        guard rest.starts(with: mark) else { throw .notSealed }
-        rest = rest.dropFirst(mark.count)
+        guard rest.starts(with: magic) else { throw .notSealed }
+        rest = rest.dropFirst(magic.count)
         let fixed = try take(3)
         guard fixed[0] == version else { throw .version(fixed[0]) }
         guard let cipher = AuthenticatedCipher(number: fixed[1]), let kind = Kind(rawValue: fixed[2]) else {

@@ -19,9 +19,6 @@ package final class CurlTransport: Transport {
     /// The version of this package, as in the default `User-Agent`.
     public static let version = "1.1"
 
-    /// The settings of an engine.
-    /// Counts of an engine's libcurl handles and sockets.
-
     /// The plan of a request without settings of its own, computed once.
     let standardPlan: TransferPlan
     private let headerLines: HeaderLines
@@ -45,7 +42,7 @@ package final class CurlTransport: Transport {
     let targets = TargetCache(capacity: 512)
     private let finalReport: FinalReport
 
-    /// What the thread reports when it ends.
+    /// The gauges at the end of the thread.
     private final class FinalReport: Sendable {
         let gauges = Mutex(EngineGauges(easyHandles: 0, sockets: 0, isRunning: false))
     }
@@ -131,7 +128,7 @@ package final class CurlTransport: Transport {
             if transfer.plan.version.isRace { versions.note(error, of: transfer.target) }
             guard let origins, origins.note(error, of: transfer) else { throw error.attaching(request) }
         }
-        // The alternative service failed and is set aside, so the next attempt goes elsewhere.
+        // The alternative service failed and is skipped for a while, so the next attempt goes elsewhere.
         return try await send(request, for: owner)
     }
 

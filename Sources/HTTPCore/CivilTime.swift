@@ -15,7 +15,7 @@ struct CivilTime {
 
     init() {}
 
-    /// The time in UTC, rounded down to whole units of a second. The fraction is kept where it is at least that unit.
+    /// The time in UTC, rounded down to whole seconds, or to the nearest of the given units of a second.
     init(_ date: Date, unitsPerSecond: Double = 1) {
         // Rounded to the nearest unit first where there is a fraction: 0.25 s is not exact in a `Date` far from 2001.
         let units =
@@ -126,10 +126,10 @@ struct DigitScanner {
         return true
     }
 
-    /// A number of exactly so many digits.
+    /// A number with exactly this many digits.
     mutating func number(_ digits: Int) -> Int? { number(digits...digits) }
 
-    /// A number of some digits, as many as there are.
+    /// A number with as many digits as there are, within a range.
     mutating func number(_ digits: ClosedRange<Int>) -> Int? {
         let word = rest.prefix(digits.upperBound).prefix { (0x30...0x39).contains($0) }
         guard word.count >= digits.lowerBound else { return nil }

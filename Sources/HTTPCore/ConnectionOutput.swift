@@ -1,43 +1,43 @@
 package import FoundationEssentials
 import Synchronization
 
-/// The bytes that go out on a connection after its upgrade (101), between those who send and the engine.
+/// A buffer of the bytes to send on a connection after its upgrade (101). Senders fill it, and the engine drains it.
 package final class ConnectionOutput: Sendable {
     private struct State {
         var bytes: [UInt8] = []
-        /// Up to where the engine has taken the bytes.
+        /// The index of the first byte that the engine has not taken.
         var start = 0
-        /// How many bytes the engine has taken in all.
+        /// The number of all bytes that the engine has taken.
         var taken: Int64 = 0
         var isOpen = false
         var isOver = false
-        /// Whether the engine has paused until there are bytes.
+        /// Whether the engine pauses until there are bytes.
         var engineWaits = false
         var wake: (@Sendable () -> Void)?
         var drained: (@Sendable () -> Void)?
-        /// ``drained`` is called when no more bytes than this wait; `nil` when nobody waits for that.
-        var drainMark: Int?
+        /// ``drained`` is called once at most this many bytes wait; `nil` when no sender waits for that.
+        var drainLimit: Int?
         var tape: (any MessageTape)?
     }
 
-    /// What the engine gets from ``read(into:)``.
+    /// The result of ``read(into:)``.
     package enum Piece: Sendable {
         case bytes(Int)
-        /// Nothing now.
+        /// There are no bytes now.
         case wait
-        /// Nothing more.
+        /// There will be no more bytes.
         case end
     }
 
     private let state = Mutex(State())
-    /// Memory that a burst has taken is given back above this size.
+    /// The capacity that is kept. Memory beyond it, which a burst needed, is freed.
     private static let keptCapacity = 16 << 10
 
     package init() {}
 
-    // MARK: Those who send
+    // MARK: For senders
 
-    /// Follows the messages of the connection; `nil` for nobody.
+    /// Records or replays the messages of the connection; `nil` for neither.
     package var tape: (any MessageTape)? {
         get { state.withLock(\.tape) }
         set { state.withLock { $0.tape = newValue } }
@@ -49,7 +49,7 @@ package final class ConnectionOutput: Sendable {
     /// How many bytes the engine has taken since the beginning.
     package var takenCount: Int64 { state.withLock(\.taken) }
 
-    /// Adds bytes, which are sent in order, whatever waits already. Returns `false` when the connection is over.
+    /// Appends bytes, even if others wait already. Returns `false` when the connection is over.
     @discardableResult
     package func write(_ write: (inout [UInt8]) -> Void) -> Bool {
         let (isOpen, wake) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
@@ -64,22 +64,22 @@ package final class ConnectionOutput: Sendable {
     /// Calls `body` on the engine's thread after each ``awaitDrain(to:)``, and when the connection is over.
     package func onDrain(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.drained = body } }
 
-    /// Asks for one call of the closure of ``onDrain(_:)`` when no more than `mark` bytes wait. Returns `false` when that
-    /// is so already.
-    package func awaitDrain(to mark: Int) -> Bool {
+    /// Requests one call of the closure of ``onDrain(_:)`` once at most `limit` bytes wait. Returns `false` when that is so
+    /// already.
+    package func awaitDrain(to limit: Int) -> Bool {
         state.withLock { state in
-            guard !state.isOver, state.bytes.count - state.start > mark else { return false }
-            state.drainMark = mark
+            guard !state.isOver, state.bytes.count - state.start > limit else { return false }
+            state.drainLimit = limit
             return true
         }
     }
 
-    // MARK: The engine
+    // MARK: For the engine
 
-    /// Begins: `wake` is called from any thread when there are bytes after a ``Piece/wait``.
+    /// Sets the closure that is called, from any thread, when there are bytes after a ``Piece/wait``.
     package func start(wake: @escaping @Sendable () -> Void) { state.withLock { $0.wake = wake } }
 
-    /// Lets bytes go out, after the server has agreed.
+    /// Releases the bytes for sending, after the server has accepted the upgrade.
     package func open() {
         let wake = state.withLock { state in
             state.isOpen = true
@@ -110,8 +110,8 @@ package final class ConnectionOutput: Sendable {
                 state.bytes.removeFirst(state.start)
                 state.start = 0
             }
-            guard let mark = state.drainMark, left <= mark else { return (.bytes(count), nil) }
-            state.drainMark = nil
+            guard let limit = state.drainLimit, left <= limit else { return (.bytes(count), nil) }
+            state.drainLimit = nil
             return (.bytes(count), state.drained)
         }
         drained?()
@@ -138,8 +138,8 @@ package final class ConnectionOutput: Sendable {
     }
 }
 
-/// Follows the messages of a WebSocket, as they are before they become frames: a recording notes them, and a replay compares
-/// those that are sent and makes those that arrive.
+/// Records or replays the messages of a WebSocket, before they become frames. A replay compares the sent messages and
+/// makes the received ones.
 package protocol MessageTape: Sendable {
     /// Called before each message that is sent, in the order of the wire.
     ///

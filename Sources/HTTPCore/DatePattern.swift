@@ -59,7 +59,7 @@ package struct DatePattern: Sendable {
         }
     }
 
-    /// Text in quotes; two quotes are one.
+    /// Reads quoted text. Two quotes in a row stand for one.
     private static func quoted(_ rest: inout Substring, in text: String) throws(Problem) -> String {
         rest.removeFirst()
         guard let end = rest.firstIndex(of: "'") else {

@@ -74,8 +74,8 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.redirects = newValue } }
     }
 
-    /// Whether the request asks for gzip, br, zstd and deflate, and the body is decoded. Default `true`. The body stays
-    /// as received when this is `false` or the request sets its own `Accept-Encoding` or `Range`.
+    /// Whether the request asks for the codings that libcurl decodes (gzip, br, zstd), and the body is decoded. Default
+    /// `true`. The body stays as received when this is `false` or the request sets its own `Accept-Encoding` or `Range`.
     public var decompresses: Bool {
         get { options.value.decompresses }
         set { options.modifyTransfer { $0.decompresses = newValue } }
@@ -172,7 +172,7 @@ public struct HTTPRequest: Sendable, Hashable {
     }
 
     /// The accepted public keys of the server, each as `sha256//` and the Base64 of the SHA-256 of its
-    /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`). Default empty: any key is accepted.
+    /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`). Default empty: those of the manager (`tls.pins`), if it has any.
     public var pinnedPublicKeys: [String] {
         get { options.value.pinnedPublicKeys }
         set { options.modifyTransfer { $0.pinnedPublicKeys = newValue } }
@@ -213,7 +213,7 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.streamsBody = newValue } }
     }
 
-    /// Whether the connection stays open, as that of an event stream does. It counts for no limit of connections.
+    /// Whether the connection stays open, as that of an event stream does. No limit of connections counts it.
     package var isLive: Bool {
         get { options.value.isLive }
         set { options.modifyTransfer { $0.isLive = newValue } }

@@ -15,7 +15,7 @@ public enum CachePolicy: Hashable, Sendable {
     case cacheThenNetwork
     /// Uses the network. If that fails, returns the stored response of any age.
     case networkElseCache
-    /// A private cache by RFC 9111.
+    /// A cache by RFC 9111: private, unless the manager's `cacheMode` is shared.
     case http
 
     /// How long a stored response may be used.

@@ -26,17 +26,18 @@ package enum AtomicFile {
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw SystemError() }
         let code =
-            bytes.withContiguousStorageIfAvailable { fill(descriptor, UnsafeRawBufferPointer($0), mode) }
-            ?? Array(bytes).withUnsafeBytes { fill(descriptor, $0, mode) }
+            bytes.withContiguousStorageIfAvailable { writeAndSynchronize(descriptor, UnsafeRawBufferPointer($0), mode) }
+            ?? Array(bytes).withUnsafeBytes { writeAndSynchronize(descriptor, $0, mode) }
         close(descriptor)
-        guard code == 0, give(temporary, path, replaces: replaces) else {
+        guard code == 0, move(temporary, path, replaces: replaces) else {
             let failure = SystemError(code: code == 0 ? errno : code)
             unlink(temporary)
             throw failure
         }
     }
 
-    /// Writes a file in pieces, so that it need not be in memory as a whole; otherwise like ``write(_:to:mode:isShared:replaces:)``.
+    /// Writes a file in pieces, so that it need not be in memory as a whole. Several processes may write it at the same
+    /// time. A symbolic link at the path is replaced itself, not its target.
     ///
     /// - Parameter pieces: Calls its argument with each piece in order.
     /// - Throws: ``SystemError``, or what `pieces` throws. The file is unchanged then, and the temporary file is removed.
@@ -49,10 +50,10 @@ package enum AtomicFile {
         defer { close(descriptor) }
         do {
             try pieces { piece in
-                let code = piece.withUnsafeBytes { put(descriptor, $0) }
+                let code = piece.withUnsafeBytes { writeAll(descriptor, $0) }
                 guard code == 0 else { throw SystemError(code: code) }
             }
-            let code = keep(descriptor, mode)
+            let code = synchronize(descriptor, mode)
             guard code == 0, rename(temporary, path) == 0 else { throw SystemError(code: code == 0 ? errno : code) }
         } catch {
             unlink(temporary)
@@ -60,8 +61,8 @@ package enum AtomicFile {
         }
     }
 
-    /// Renames the temporary file.
-    private static func give(_ temporary: String, _ path: String, replaces: Bool) -> Bool {
+    /// Renames the temporary file to the path. Returns `false` and sets `errno` on failure.
+    private static func move(_ temporary: String, _ path: String, replaces: Bool) -> Bool {
         guard !replaces else { return rename(temporary, path) == 0 }
         if link(temporary, path) == 0 {
             unlink(temporary)
@@ -71,12 +72,14 @@ package enum AtomicFile {
         return errno != EEXIST && access(path, F_OK) != 0 && rename(temporary, path) == 0
     }
 
-    private static func fill(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, _ mode: mode_t) -> Int32 {
-        let code = put(descriptor, bytes)
-        return code == 0 ? keep(descriptor, mode) : code
+    private static func writeAndSynchronize(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, _ mode: mode_t)
+        -> Int32
+    {
+        let code = writeAll(descriptor, bytes)
+        return code == 0 ? synchronize(descriptor, mode) : code
     }
 
-    private static func put(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int32 {
+    private static func writeAll(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int32 {
         var written = 0
         while written < bytes.count, let base = bytes.baseAddress {
             let count = Glibc.write(descriptor, base + written, bytes.count - written)
@@ -87,7 +90,7 @@ package enum AtomicFile {
         return 0
     }
 
-    private static func keep(_ descriptor: Int32, _ mode: mode_t) -> Int32 {
+    private static func synchronize(_ descriptor: Int32, _ mode: mode_t) -> Int32 {
         guard fchmod(descriptor, mode) == 0 else { return errno }
         // EINVAL: this kind of file cannot be synchronized.
         return fdatasync(descriptor) == 0 || errno == EINVAL ? 0 : errno

@@ -1,20 +1,21 @@
 import Synchronization
 
-// Streams are called outside of the locks here: while a task is cancelled, its own lock is held, and the end of its streams takes
-// a lock of these types; and to give an element to a stream whose task waits takes the lock of the task.
+// Both types call streams without holding a lock. The runtime holds the lock of a task while it cancels the task, and
+// the end of the task's streams then takes a lock of these types. In the other direction, passing an element to a stream
+// takes the lock of the task that waits for it.
 
 /// Sends events to any number of readers. Each gets all events since it started, in order.
 package final class EventHub<Event: Sendable>: Sendable {
     private struct State {
         var readers: [Int: AsyncStream<Event>.Continuation] = [:]
         var lastReader = 0
-        /// What was sent and not passed on, each with the last reader that it is for; `nil` is the end.
+        /// The events that are not yet passed on, each with the newest reader that gets it. A `nil` event is the end.
         var waiting: [(event: Event?, lastReader: Int)] = []
-        /// Whether a thread passes on what waits.
+        /// Whether a thread is passing on the waiting events.
         var isPassingOn = false
         var isOver = false
 
-        /// Adds an event, or the end. Returns whether the caller must pass on what waits.
+        /// Adds an event, or the end. Returns whether the caller must pass on the waiting events.
         mutating func add(_ event: Event?) -> Bool {
             guard !isOver, event == nil || !readers.isEmpty else { return false }
             isOver = event == nil
@@ -23,7 +24,7 @@ package final class EventHub<Event: Sendable>: Sendable {
             return !isPassingOn
         }
 
-        /// The next event, or the end, with its readers; `nil` when nothing waits.
+        /// The next event, or the end, with its readers; `nil` if there is none.
         mutating func next() -> (event: Event?, readers: [AsyncStream<Event>.Continuation])? {
             guard !waiting.isEmpty else {
                 isPassingOn = false
@@ -91,10 +92,14 @@ package final class EventHub<Event: Sendable>: Sendable {
 /// whenever it asks.
 ///
 /// A reader that is slower than the changes misses intermediate values, but never the last one.
+///
+/// A caller that decides under its own lock which value comes next calls ``stage(_:)`` under the lock, which keeps the values
+/// in order, and ``deliver()`` after it. Delivering under the lock can deadlock: the cancellation handler of a reader's
+/// task may wait for the same lock.
 package final class LatestValue<Value: Sendable>: Sendable {
     private struct Reader {
         let stream: AsyncStream<Value>.Continuation
-        /// The number of the last change that was passed on to it.
+        /// The number of the last change that it has received.
         var change: UInt64
     }
 
@@ -103,24 +108,28 @@ package final class LatestValue<Value: Sendable>: Sendable {
         var change: UInt64 = 0
         var readers: [Int: Reader] = [:]
         var lastReader = 0
-        /// Whether a thread passes on changes.
-        var isPassingOn = false
+        /// Whether a thread is delivering changes.
+        var isDelivering = false
         var isOver = false
 
-        /// Changes the value, and ends the streams after it. Returns whether the caller must pass that on.
-        mutating func set(_ value: Value?, isLast: Bool) -> Bool {
-            guard !isOver else { return false }
+        mutating func set(_ value: Value?, isLast: Bool) {
+            guard !isOver else { return }
             if let value {
                 current = value
                 change += 1
             }
             isOver = isLast
-            guard !readers.isEmpty else { return false }
-            defer { isPassingOn = true }
-            return !isPassingOn
         }
 
-        /// The value and the readers that do not have it; no value for the end; `nil` when nothing is left to pass on.
+        /// Returns whether the caller must deliver the changes.
+        mutating func beginDelivery() -> Bool {
+            guard !readers.isEmpty, !isDelivering else { return false }
+            isDelivering = true
+            return true
+        }
+
+        /// The value, with the readers that have not received it. The value is `nil` for the end. The result is `nil` when
+        /// everything is delivered.
         mutating func next() -> (value: Value?, readers: [AsyncStream<Value>.Continuation])? {
             let late = readers.filter { $0.value.change < change }
             if !late.isEmpty {
@@ -131,7 +140,7 @@ package final class LatestValue<Value: Sendable>: Sendable {
                 defer { readers = [:] }
                 return (nil, readers.values.map(\.stream))
             }
-            isPassingOn = false
+            isDelivering = false
             return nil
         }
     }
@@ -150,12 +159,23 @@ package final class LatestValue<Value: Sendable>: Sendable {
     package var current: Value { state.withLock(\.current) }
 
     /// Changes the value. Does nothing after ``finish(_:)``.
-    package func send(_ value: Value) { if state.withLock({ $0.set(value, isLast: false) }) { passOn() } }
+    package func send(_ value: Value) {
+        stage(value)
+        deliver()
+    }
 
     /// Ends the readers' streams, after a last value if one is given.
-    package func finish(_ value: Value? = nil) { if state.withLock({ $0.set(value, isLast: true) }) { passOn() } }
+    package func finish(_ value: Value? = nil) {
+        state.withLock { $0.set(value, isLast: true) }
+        deliver()
+    }
 
-    private func passOn() {
+    /// Changes the value. The readers get it with the next ``deliver()``. May be called under a lock.
+    package func stage(_ value: Value) { state.withLock { $0.set(value, isLast: false) } }
+
+    /// Passes staged changes on to the readers, unless another thread is already doing so.
+    package func deliver() {
+        guard state.withLock({ $0.beginDelivery() }) else { return }
         while let (value, readers) = state.withLock({ $0.next() }) {
             for reader in readers {
                 if let value { reader.yield(value) } else { reader.finish() }
@@ -167,7 +187,7 @@ package final class LatestValue<Value: Sendable>: Sendable {
     package func values() -> AsyncStream<Value> {
         let (stream, reader) = AsyncStream<Value>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let number = state.withLock { state -> Int? in
-            // Nobody waits for the new stream yet.
+            // Safe under the lock, because no task waits for the new stream yet.
             reader.yield(state.current)
             guard !state.isOver else { return nil }
             state.lastReader += 1
@@ -187,7 +207,7 @@ package final class LatestValue<Value: Sendable>: Sendable {
             let reader = state.readers.removeValue(forKey: number)
             return (reader, reader != nil && state.readers.isEmpty)
         }
-        _ = reader  // Released outside the lock.
+        _ = reader  // Is released outside the lock.
         if isLast { idle?() }
     }
 }

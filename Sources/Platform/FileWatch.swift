@@ -60,9 +60,8 @@ package struct FileWatch {
     package mutating func arm() {
         // A link may change before its folder is watched, so this repeats until the folders stay the same.
         for _ in 0..<8 {
-            let way = way()
             var watched: [Int32: Set<String>] = [:]
-            for (folder, name) in way {
+            for (folder, name) in watchedNames() {
                 if let watch = inotify.add(folder, Self.events) { watched[watch, default: []].insert(name) }
             }
             for watch in names.keys where watched[watch] == nil { inotify.remove(watch) }
@@ -92,7 +91,7 @@ package struct FileWatch {
 
     /// Whether a name in the path is a regular file. A link or a folder is complete once it exists, a file is not.
     private func isRegularFile(_ name: String) -> Bool {
-        way().contains { folder, other in
+        watchedNames().contains { folder, other in
             var status = stat()
             return other == name && lstat(folder + "/" + name, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
         }
@@ -100,8 +99,8 @@ package struct FileWatch {
 
     /// The folders and names that determine where the path leads: those of links, of the file, and of the first missing
     /// component.
-    private func way() -> [(folder: String, name: String)] {
-        var way: [(String, String)] = []
+    private func watchedNames() -> [(folder: String, name: String)] {
+        var result: [(String, String)] = []
         var folder = ""
         var rest = path.split(separator: "/").map(String.init)[...]
         var links = 0
@@ -115,18 +114,18 @@ package struct FileWatch {
             var status = stat()
             let isThere = lstat(full, &status) == 0
             let isLink = isThere && status.st_mode & S_IFMT == S_IFLNK
-            if !isThere || isLink || rest.isEmpty { way.append((folder.isEmpty ? "/" : folder, name)) }
-            guard isThere else { return way }
+            if !isThere || isLink || rest.isEmpty { result.append((folder.isEmpty ? "/" : folder, name)) }
+            guard isThere else { return result }
             guard isLink else {
                 folder = full
                 continue
             }
             links += 1
-            guard links <= Self.linkLimit, let target = Self.target(of: full) else { return way }
+            guard links <= Self.linkLimit, let target = Self.target(of: full) else { return result }
             if target.hasPrefix("/") { folder = "" }
             rest = (target.split(separator: "/").map(String.init) + rest)[...]
         }
-        return way
+        return result
     }
 
     private static func target(of link: String) -> String? {

@@ -7,8 +7,8 @@ package final class FolderWatch: Sendable {
     /// - Returns: the milliseconds after which to call it again even without changes; `nil` for never.
     package typealias Handler = @Sendable (_ names: Set<String>) -> Int32?
 
-    /// Signalled when the thread is to end.
-    private let over: WakeUp
+    /// Signalled to end the thread.
+    private let stop: WakeUp
 
     private static let events =
         UInt32(IN_CREATE) | UInt32(IN_DELETE) | UInt32(IN_MOVED_FROM) | UInt32(IN_MOVED_TO) | UInt32(IN_MODIFY)
@@ -16,20 +16,20 @@ package final class FolderWatch: Sendable {
 
     /// Returns `nil` when the folder cannot be watched or the process has no descriptor left.
     package init?(folder: String, names: Set<String>, handler: @escaping Handler) {
-        guard let inotify = Inotify(), inotify.add(folder, Self.events) != nil, let over = WakeUp(),
-            BackgroundThread.start("lat-watch", { Self.run(inotify, over, names, handler) })
+        guard let inotify = Inotify(), inotify.add(folder, Self.events) != nil, let stop = WakeUp(),
+            BackgroundThread.start("lat-watch", { Self.run(inotify, stop, names, handler) })
         else { return nil }
-        self.over = over
+        self.stop = stop
     }
 
     deinit { end() }
 
     /// Stops calling the handler. A running call is not interrupted.
-    package func end() { over.signal() }
+    package func end() { stop.signal() }
 
-    private static func run(_ inotify: Inotify, _ over: WakeUp, _ names: Set<String>, _ handler: Handler) {
+    private static func run(_ inotify: Inotify, _ stop: WakeUp, _ names: Set<String>, _ handler: Handler) {
         var milliseconds: Int32 = -1
-        while inotify.wait(until: over, milliseconds: milliseconds) {
+        while inotify.wait(until: stop, milliseconds: milliseconds) {
             let changed = take(inotify, names)
             if !changed.isEmpty || milliseconds >= 0 { milliseconds = handler(changed) ?? -1 }
         }

@@ -36,10 +36,10 @@ package struct RateMeter: Sendable {
         pending = 0
     }
 
-    /// Resets the meter when the transfer is paused.
+    /// Resets the meter, because the transfer pauses, ends or changes its direction.
     package mutating func stop() { self = RateMeter() }
 
-    /// The estimated time for this many bytes; `nil` when it is more than a year, which means a standstill.
+    /// The estimated time for this many bytes; `nil` when it is more than a year, which means that the transfer is stuck.
     package func time(for count: Int64) -> Duration? {
         guard let bytesPerSecond, bytesPerSecond > 0 else { return nil }
         let seconds = Double(count) / bytesPerSecond

@@ -8,7 +8,7 @@ package final class TimeLimits: Sendable {
     }
 
     private struct State {
-        var alarms: [UInt64: (time: Duration, ring: @Sendable () -> Void)] = [:]
+        var timers: [UInt64: (time: Duration, action: @Sendable () -> Void)] = [:]
         var count: UInt64 = 0
         /// The time at which the sleeping task wakes; `nil` when there is no such task.
         var wakeUp: Duration?
@@ -19,11 +19,11 @@ package final class TimeLimits: Sendable {
 
     package init(_ clock: CallClock = .continuous) { self.clock = clock }
 
-    /// Runs a closure at a time, on any thread, unless it is cancelled before.
-    package func schedule(at time: Duration, _ ring: @escaping @Sendable () -> Void) -> Ticket {
+    /// Runs a closure at the given time, on any thread, unless it is cancelled before.
+    package func schedule(at time: Duration, _ action: @escaping @Sendable () -> Void) -> Ticket {
         let (number, isFirst) = state.withLock { state in
             state.count += 1
-            state.alarms[state.count] = (time, ring)
+            state.timers[state.count] = (time, action)
             let isFirst = state.wakeUp.map { time < $0 } ?? true
             if isFirst { state.wakeUp = time }
             return (state.count, isFirst)
@@ -34,11 +34,11 @@ package final class TimeLimits: Sendable {
 
     /// Cancels a closure of ``schedule(at:_:)``.
     package func cancel(_ ticket: Ticket) {
-        let alarm = state.withLock { $0.alarms.removeValue(forKey: ticket.number) }
-        _ = alarm  // Released outside the lock.
+        let timer = state.withLock { $0.timers.removeValue(forKey: ticket.number) }
+        _ = timer  // Is released outside the lock.
     }
 
-    /// Waits for the value of a waiter, which gets the late result when the time is over.
+    /// Waits for the value of a waiter. When the time is over, the waiter ends with the `late` result.
     ///
     /// - Throws: the error of the result; `CancellationError` when the task is cancelled.
     package func value<Value>(
@@ -64,12 +64,12 @@ package final class TimeLimits: Sendable {
         let now = max(clock.now(), time)
         let (due, following) = state.withLock { state in
             guard state.wakeUp == time else { return ([@Sendable () -> Void](), Duration?.none) }
-            let due = state.alarms.filter { $0.value.time <= now }
-            for number in due.keys { state.alarms[number] = nil }
-            state.wakeUp = state.alarms.values.map(\.time).min()
-            return (due.values.map(\.ring), state.wakeUp)
+            let due = state.timers.filter { $0.value.time <= now }
+            for number in due.keys { state.timers[number] = nil }
+            state.wakeUp = state.timers.values.map(\.time).min()
+            return (due.values.map(\.action), state.wakeUp)
         }
-        for ring in due { ring() }
+        for action in due { action() }
         if let following { sleep(until: following) }
     }
 }

@@ -1,11 +1,11 @@
 /// The folders of a user in which a program keeps files of its own (XDG Base Directory Specification).
 package enum UserFolder: Sendable {
-    /// What may be lost: `$XDG_CACHE_HOME`, else `~/.cache`.
+    /// For files that may be lost: `$XDG_CACHE_HOME`, else `~/.cache`.
     case cache
-    /// What is to survive a restart: `$XDG_STATE_HOME`, else `~/.local/state`.
+    /// For files that must survive a restart: `$XDG_STATE_HOME`, else `~/.local/state`.
     case state
 
-    /// The program's part of the folder; `nil` for a process without a home.
+    /// The program's part of the folder; `nil` for a process without a home directory.
     package func path(environment: [String: String], program: String) -> String? {
         let (variable, standard) =
             switch self {

@@ -1,4 +1,5 @@
 import Platform
+import Synchronization
 import TestSupport
 import Testing
 
@@ -68,5 +69,32 @@ import Testing
         for await next in value.values() { late.append(next) }
         #expect(late == [-1])
         #expect(!value.hasReaders)
+    }
+
+    @Test func stagedValuesArriveInOrder() async throws {
+        let value = LatestValue(0)
+        let counter = Counter()
+        let stream = value.values()
+        async let received = stream.reduce(into: [Int]()) { $0.append($1) }
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    for _ in 0..<5_000 {
+                        counter.last.withLock { last in
+                            last += 1
+                            value.stage(last)
+                        }
+                        value.deliver()
+                    }
+                }
+            }
+        }
+        value.finish()
+        let all = await received
+        #expect(all == all.sorted() && all.last == 20_000)
+    }
+
+    private final class Counter: Sendable {
+        let last = Mutex(0)
     }
 }

@@ -203,7 +203,7 @@ private final class Life {
         }
         check(!isOver, "it connected after its end")
         check(!mayHaveHadEffect || rules.isIdempotent || hasHead, "a processed request was sent again")
-        check((readiness == .goPaused) == isSuspended, "readiness \(readiness)")
+        check((readiness == .sendPaused) == isSuspended, "readiness \(readiness)")
         isConnected = true
         hasHead = false
         if chance(80) {

@@ -94,9 +94,9 @@ final class Target: @unchecked Sendable {
     /// - Parameter rest: Path and query that passed `isUnchangedByParsing`.
     fileprivate init?(_ base: TargetBase, rest: UnsafeBufferPointer<UInt8>) {
         guard let handle = curl_url_dup(base.target.handle) else { return nil }
-        let mark = rest.firstIndex(of: UInt8(ascii: "?")) ?? rest.count
-        let path = String(decoding: rest[..<mark], as: UTF8.self)
-        let query = mark < rest.count ? String(decoding: rest[(mark + 1)...], as: UTF8.self) : nil
+        let pathEnd = rest.firstIndex(of: UInt8(ascii: "?")) ?? rest.count
+        let path = String(decoding: rest[..<pathEnd], as: UTF8.self)
+        let query = pathEnd < rest.count ? String(decoding: rest[(pathEnd + 1)...], as: UTF8.self) : nil
         guard curl_url_set(handle, CURLUPART_PATH, path, 0) == CURLUE_OK,
             curl_url_set(handle, CURLUPART_QUERY, query, 0) == CURLUE_OK
         else {

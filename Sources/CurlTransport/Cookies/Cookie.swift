@@ -74,15 +74,15 @@ extension Cookie {
 /// Netscape's cookie file, which curl also uses: seven fields separated by tabs. A comment on the line before a cookie
 /// holds its `SameSite`, for which the format has no field.
 enum NetscapeCookie {
-    private static let httpOnlyMark = "#HttpOnly_"
-    private static let sameSiteMark = "# SameSite="
+    private static let httpOnlyPrefix = "#HttpOnly_"
+    private static let sameSitePrefix = "# SameSite="
 
     /// Returns the cookies in the text of a file.
     static func cookies(_ text: String) -> [Cookie] {
         var sameSite: Cookie.SameSite?
         return text.split(whereSeparator: \.isNewline).compactMap { line in
-            if line.hasPrefix(sameSiteMark) {
-                sameSite = Cookie.SameSite(field: String(line.dropFirst(sameSiteMark.count)))
+            if line.hasPrefix(sameSitePrefix) {
+                sameSite = Cookie.SameSite(field: String(line.dropFirst(sameSitePrefix.count)))
                 return nil
             }
             defer { sameSite = nil }
@@ -97,12 +97,12 @@ enum NetscapeCookie {
     /// - Parameter withSessions: Whether cookies without an expiry date are written too.
     static func file(_ cookies: [Cookie], withSessions: Bool = false) -> String? {
         let kept = cookies.filter { withSessions || $0.expires != nil }
-        let entries = kept.compactMap { cookie -> (line: String, mark: String)? in
+        let entries = kept.compactMap { cookie -> (line: String, comment: String)? in
             guard let line = try? line(cookie) else { return nil }
-            return (line, cookie.sameSite.map { "\(sameSiteMark)\($0.rawValue)\n" } ?? "")
+            return (line, cookie.sameSite.map { "\(sameSitePrefix)\($0.rawValue)\n" } ?? "")
         }
         guard !entries.isEmpty else { return nil }
-        return entries.sorted { $0.line < $1.line }.reduce(into: emptyFile) { $0 += "\($1.mark)\($1.line)\n" }
+        return entries.sorted { $0.line < $1.line }.reduce(into: emptyFile) { $0 += "\($1.comment)\($1.line)\n" }
     }
 
     /// The text of a file without cookies.
@@ -111,8 +111,8 @@ enum NetscapeCookie {
     /// Parses a line of the file; `nil` for a comment or a malformed line.
     static func cookie(_ line: some StringProtocol) -> Cookie? {
         var text = String(line)
-        let isHTTPOnly = text.hasPrefix(httpOnlyMark)
-        if isHTTPOnly { text.removeFirst(httpOnlyMark.count) }
+        let isHTTPOnly = text.hasPrefix(httpOnlyPrefix)
+        if isHTTPOnly { text.removeFirst(httpOnlyPrefix.count) }
         guard !text.hasPrefix("#") else { return nil }
         let fields = text.split(separator: "\t", omittingEmptySubsequences: false)
         guard fields.count == 7, let expires = Int64(fields[4]) else { return nil }
@@ -149,6 +149,6 @@ enum NetscapeCookie {
             domain, cookie.includesSubdomains ? "TRUE" : "FALSE", cookie.path, cookie.isSecure ? "TRUE" : "FALSE",
             "\(expires ?? 0)", cookie.name, cookie.value,
         ]
-        return (cookie.isHTTPOnly ? httpOnlyMark : "") + fields.joined(separator: "\t")
+        return (cookie.isHTTPOnly ? httpOnlyPrefix : "") + fields.joined(separator: "\t")
     }
 }

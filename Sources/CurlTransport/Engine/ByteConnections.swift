@@ -8,9 +8,9 @@ package protocol EngineTenant: AnyObject, Sendable {
     var due: MonotonicTime { get }
     /// Begins the work. The connections live as long as the engine.
     func start(_ connections: ByteConnections)
-    /// Called at ``due``, and after ``CurlTransport/wake(_:)``.
+    /// Called at ``due``, and after a call of ``CurlTransport/waker(of:)``'s function.
     func turn(_ now: MonotonicTime)
-    /// The engine ends. Connections are still open.
+    /// Called when the engine ends. Connections are still open.
     func end()
 }
 

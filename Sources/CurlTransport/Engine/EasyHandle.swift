@@ -25,7 +25,7 @@ final class EasyHandle {
     @exclusivity(unchecked) private var timeout: Int64 = 0
     @exclusivity(unchecked) private var connectTimeout: Int64 = 0
     @exclusivity(unchecked) private var decompresses = false
-    @exclusivity(unchecked) private var tellsStreamFate = false
+    @exclusivity(unchecked) private var logsStreamRefusal = false
     @exclusivity(unchecked) var version = VersionChoice.automatic.value
     @exclusivity(unchecked) private var proxy: ProxySettings.Proxy?
     @exclusivity(unchecked) private var pins: String?
@@ -100,7 +100,7 @@ final class EasyHandle {
     /// request; bytes received while paused, which libcurl delivers with the next body; a buffer of another size.
     @exclusivity(unchecked) var isSpent = false
 
-    /// libcurl's text about the last failure.
+    /// libcurl's description of the last failure.
     var errorText: String { String(cString: errorBuffer) }
 
     // MARK: Settings
@@ -150,9 +150,9 @@ final class EasyHandle {
             decompresses = plan.decompresses
             set(CURLOPT_ACCEPT_ENCODING, decompresses ? "" : nil)
         }
-        if tellsStreamFate != transfer.mayNeedStreamFate {
-            tellsStreamFate = transfer.mayNeedStreamFate
-            set(CURLOPT_VERBOSE, tellsStreamFate ? 1 : 0)
+        if logsStreamRefusal != transfer.mayNeedStreamRefusal {
+            logsStreamRefusal = transfer.mayNeedStreamRefusal
+            set(CURLOPT_VERBOSE, logsStreamRefusal ? 1 : 0)
         }
         if version != plan.version.value {
             version = plan.version.value
@@ -352,7 +352,7 @@ final class EasyHandle {
         timeout = 0
         connectTimeout = 0
         decompresses = false
-        tellsStreamFate = false
+        logsStreamRefusal = false
         version = VersionChoice.automatic.value
         proxy = nil
         pins = nil

@@ -76,17 +76,17 @@ extension Engine {
         }
         let readiness = transfer.machine.connectionIsReady(
             now, opened: handle.long(CURLINFO_NUM_CONNECTS), sent: handle.long(CURLINFO_REQUEST_SIZE),
-            isRefused: transfer.streamFate.isRefused,
+            isRefused: transfer.streamRefusal.isRefused,
             // A host that has not answered yet may already have refused streams.
             isMultiplexed: isMultiplexed(transfer) || OpenSSL.choseHTTP2(handle.curl))
-        transfer.streamFate = StreamRefusal()
+        transfer.streamRefusal = StreamRefusal()
         transfer.plan.warmUp?.noteConnection(handle)
         switch readiness {
         case .refuse:
             transfer.fail(EngineFailure.staleConnection(transfer))
             return false
-        case .go: break
-        case .goPaused: mailbox.post(.update(transfer))
+        case .send: break
+        case .sendPaused: mailbox.post(.update(transfer))
         }
         return !isUnusable(handle, transfer)
     }
@@ -196,7 +196,7 @@ extension Engine {
         }
     }
 
-    /// Notes that libcurl watches a live connection no longer, which is the end of an upgraded one.
+    /// Handles a live connection that libcurl no longer watches. For an upgraded connection this means that it is closed.
     func inputEnded(_ curl: UnsafeMutableRawPointer) {
         guard let transfer = EasyHandle.of(curl)?.transfer, transfer.machine.inputEnded() else { return }
         mailbox.post(.update(transfer))

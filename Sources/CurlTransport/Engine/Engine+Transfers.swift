@@ -116,14 +116,14 @@ extension Engine {
         guard transfer.machine.mayRepeat else { return false }
         let loss = Attempts.Loss(
             sent: handle.long(CURLINFO_REQUEST_SIZE),
-            isRefused: transfer.streamFate.isRefused(
+            isRefused: transfer.streamRefusal.isRefused(
                 after: result, handle.errorText, isIdempotent: transfer.machine.rules.isIdempotent),
             isReused: handle.long(CURLINFO_NUM_CONNECTS) == 0, isMultiplexed: isMultiplexed(transfer))
         guard let timeLeft = transfer.machine.timeToRepeat(after: result, loss, now),
             transfer.machine.sourceBytes == 0 || transfer.plan.body?.sources.allSatisfy({ $0.rewind() }) ?? true
         else { return false }
         transfer.machine.repeated(now)
-        transfer.streamFate = StreamRefusal()
+        transfer.streamRefusal = StreamRefusal()
         curl_multi_remove_handle(handle.multi, handle.curl)
         handle.finish()
         do throws(NetworkError) {
@@ -205,7 +205,7 @@ extension Engine {
         return response
     }
 
-    /// Reports the progress from now on, if the owner has come to observe it.
+    /// Reports the progress from now on if the owner observes it.
     private func observeProgress(of transfer: Transfer) {
         guard transfer.progress == nil, let handler = transfer.owner?.progressHandler else { return }
         transfer.progress = handler

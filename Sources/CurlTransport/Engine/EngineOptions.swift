@@ -92,7 +92,7 @@ struct EngineOptions: Sendable {
         return IPAddress(String(host)) != nil && port.map { (UInt16($0) ?? 0) > 0 } ?? true
     }
 
-    // MARK: This machine's side
+    // MARK: Local addresses
 
     private mutating func addSource(_ configuration: EngineConfiguration) throws(NetworkError) {
         switch configuration.connectionSource {

@@ -19,9 +19,9 @@ final class EngineServices {
     private var schedule = ChangeSchedule()
     /// Returns the connections that no longer work; tests replace it. Called on a thread of its own.
     var findDead: @Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds> = ConnectionRoute.gone(among:)
-    private var isLooking = false
+    private var isCheckingConnections = false
     /// Whether the network has changed again since the check of the connections began.
-    private var looksAgain = false
+    private var checksAgain = false
     private var hasProbeEvents = false
     private var hasLiveEvents = false
     private var hasNetworkEvents = false
@@ -88,22 +88,22 @@ final class EngineServices {
     /// Drops the idle connections that no longer work, then calls the observers. Connections are checked on a separate
     /// thread, which the engine's thread starts so that both are in the same network namespace.
     func networkHasChanged() {
-        guard !isLooking else { return looksAgain = true }
-        isLooking = true
+        guard !isCheckingConnections else { return checksAgain = true }
+        isCheckingConnections = true
         let ends = engine.idleEnds
-        guard !ends.isEmpty else { return finishLook([]) }
+        guard !ends.isEmpty else { return finishCheck([]) }
         let isStarted = BackgroundThread.start("lat-routes") { [findDead, mailbox = engine.mailbox] in
             let gone = findDead(ends)
-            mailbox.post(.services { $0?.finishLook(gone) })
+            mailbox.post(.services { $0?.finishCheck(gone) })
         }
-        if !isStarted { finishLook([]) }
+        if !isStarted { finishCheck([]) }
     }
 
-    private func finishLook(_ gone: Set<ConnectionEnds>) {
-        isLooking = false
+    private func finishCheck(_ gone: Set<ConnectionEnds>) {
+        isCheckingConnections = false
         engine.shutDownIdle(gone)
-        guard !looksAgain else {
-            looksAgain = false
+        guard !checksAgain else {
+            checksAgain = false
             return networkHasChanged()
         }
         for observer in networkObservers { observer() }

@@ -20,7 +20,7 @@ struct HandlePool {
         return handle
     }
 
-    /// Takes back a handle that has left the multi handle.
+    /// Returns a handle to the pool after it has left the multi handle.
     mutating func giveBack(_ handle: EasyHandle, isLast: Bool) {
         handle.finish()
         var handle = handle

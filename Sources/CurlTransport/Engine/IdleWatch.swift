@@ -3,19 +3,19 @@ import Platform
 
 /// Decides when to check for transfers that have been silent for too long.
 ///
-/// Each transfer records only its first deadline. At that time one check looks
-/// at all running transfers and sets the time of the next check. So thousands
-/// of waiting transfers cost only an occasional check.
+/// Each transfer records only its first deadline. At that time one check goes
+/// through all running transfers and sets the time of the next check. So
+/// thousands of waiting transfers cost only an occasional check.
 struct IdleWatch {
     /// The time of the next check.
     private(set) var next = MonotonicTime.distantFuture
     private var earliest = MonotonicTime.distantFuture
     private var soonest = MonotonicTime(nanoseconds: 0)
-    private var isLooking = false
+    private var isChecking = false
 
     /// Records a time at which a transfer may have been silent for too long.
     mutating func note(_ deadline: MonotonicTime) {
-        if isLooking {
+        if isChecking {
             earliest = min(earliest, deadline)
         } else {
             next = min(next, deadline)
@@ -27,14 +27,14 @@ struct IdleWatch {
     /// Begins a check, in which every transfer that continues records its next deadline. To stay cheap, checks are at
     /// least 1 ms apart for every 50 running transfers.
     mutating func begin(_ now: MonotonicTime, runningCount: Int) {
-        isLooking = true
+        isChecking = true
         earliest = .distantFuture
         soonest = now + Int64(max(1, runningCount / 50))
     }
 
     /// Ends a check.
     mutating func commit() {
-        isLooking = false
+        isChecking = false
         next = earliest == .distantFuture ? .distantFuture : max(earliest, soonest)
     }
 }

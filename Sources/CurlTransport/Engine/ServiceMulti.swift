@@ -5,8 +5,8 @@ import Platform
 /// A multi handle beside that of the ordinary transfers, on the engine's thread: for connections without a request
 /// (`CURLOPT_CONNECT_ONLY`), and for live ones, such as event streams.
 ///
-/// In the transfers' handle they would count towards a host's connections for as long as they are open, push an idle
-/// one out of the pool, or wait for a free one. The engine's epoll watches the epoll descriptor of this one, so that
+/// In the transfers' handle they would count towards a host's connections for as long as they are open, evict an idle
+/// connection from the pool, or wait for a free one. The engine's epoll watches the epoll descriptor of this one, so that
 /// they cost the transfers nothing.
 final class ServiceMulti {
     /// The epoll descriptor, readable when a socket has an event; -1 when there is none.
@@ -16,7 +16,7 @@ final class ServiceMulti {
 
     /// `nil` when the system had no descriptor left, or after ``end()``.
     private var events: EventQueue?
-    /// Called when libcurl watches a socket no longer, with the handle that used it.
+    /// Called when libcurl stops watching a socket, with the handle that used it.
     var unwatched: ((UnsafeMutableRawPointer) -> Void)?
     private var multi: UnsafeMutableRawPointer?
     private var watched: Set<CInt> = []
@@ -75,7 +75,7 @@ final class ServiceMulti {
 
     // MARK: libcurl's callbacks
 
-    /// The multi handle, made when it is needed first; `nil` when there is no memory or descriptor for it.
+    /// The multi handle, made on first use; `nil` when there is no memory or descriptor for it.
     var handle: UnsafeMutableRawPointer? {
         if let multi { return multi }
         guard events != nil, let multi = curl_multi_init() else { return nil }

@@ -62,6 +62,6 @@ struct StreamRefusal {
 
 let debugCallback: curl_debug_callback = { _, kind, bytes, count, context in
     guard kind == CURLINFO_TEXT, let bytes, let context else { return 0 }
-    EasyHandle.from(context).transfer?.streamFate.note(UnsafeRawBufferPointer(start: bytes, count: count))
+    EasyHandle.from(context).transfer?.streamRefusal.note(UnsafeRawBufferPointer(start: bytes, count: count))
     return 0
 }

@@ -2,7 +2,7 @@ import CLibcurl
 internal import HTTPCore
 
 /// Finds the reason for a TLS failure. libcurl has one code for most of them; OpenSSL's verification result
-/// (`CURLINFO_SSL_VERIFYRESULT`) and the recorded handshake tell them apart.
+/// (`CURLINFO_SSL_VERIFYRESULT`) and the recorded handshake distinguish them.
 enum TLSFault {
     /// Returns the reason; `nil` when the failure is not a failure of TLS.
     static func reason(of code: CURLcode, detail: String, handle: EasyHandle) -> NetworkError.TLSFailure? {

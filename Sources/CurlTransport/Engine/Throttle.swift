@@ -155,7 +155,7 @@ extension Engine {
     func resumeThrottled() {
         while let transfer = throttle?.next(now) {
             transfer.isThrottled = false
-            transfer.machine.goesOn(now)
+            transfer.machine.throttleEnded(now)
             // This call delivers the bytes that libcurl kept.
             apply(transfer.machine.pause, to: transfer)
         }

@@ -46,8 +46,8 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var body = Data()
     /// How many bytes the caller has reserved for the body.
     @exclusivity(unchecked) private(set) var reservedBodySize = 0
-    /// What libcurl's log says about the stream on the current connection; recorded if ``mayNeedStreamFate``.
-    @exclusivity(unchecked) var streamFate = StreamRefusal()
+    /// What libcurl's log says about the stream on the current connection; recorded if ``mayNeedStreamRefusal``.
+    @exclusivity(unchecked) var streamRefusal = StreamRefusal()
     /// An object that must live while the body is read.
     @exclusivity(unchecked) var keepAlive: (any AnyObject & Sendable)?
     /// Receives the progress; `nil` while nobody observes it.
@@ -91,7 +91,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         pipe.connect { [mailbox, weak self] demand in
             guard let self else { return }
             switch demand {
-            case .goOn: mailbox.post(.update(self))
+            case .resume: mailbox.post(.update(self))
             case .cancel: mailbox.post(.cancel(self))
             }
         }
@@ -108,7 +108,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     }
 
     /// Whether the engine may need to know if the stream was refused.
-    var mayNeedStreamFate: Bool {
+    var mayNeedStreamRefusal: Bool {
         (target.isSecure || request.version == .http2PriorKnowledge) && !request.method.isIdempotent
     }
 

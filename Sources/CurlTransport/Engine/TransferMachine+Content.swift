@@ -43,7 +43,7 @@ extension TransferMachine {
         guard !mayBeRetriedByLibcurl else { return .wait }
         if status >= 300 && rules.readsBody || rules.upgrades && status != 101 { stopsSending = true }
         if head.isFollowed {
-            if let announcedBodySize, announcedBodySize > Self.drainBytes { return goOnAtHead() }
+            if let announcedBodySize, announcedBodySize > Self.drainBytes { return answerAtHead() }
             // The body is collected at first, and becomes a stream when it is too large or takes too long.
             isStream = false
             let end = now + Self.drainTime
@@ -65,7 +65,7 @@ extension TransferMachine {
     /// Answers the caller at the head of a redirect whose body is too large or takes too long. A caller that drops the
     /// body closes the connection, or in HTTP/2 the stream.
     @discardableResult
-    mutating func goOnAtHead() -> HeadAction {
+    mutating func answerAtHead() -> HeadAction {
         drainsUntil = nil
         isStream = true
         return .answer
@@ -122,7 +122,7 @@ extension TransferMachine {
         }
         if drainsUntil != nil {
             guard bodyByteCount > Self.drainBytes else { return .keep }
-            goOnAtHead()
+            answerAtHead()
         }
         return isStream && !hasAnswered ? .answerAndKeep : .keep
     }
@@ -141,8 +141,8 @@ extension TransferMachine {
     /// Records that nothing is sent until the server agrees to an upgrade.
     mutating func sendingPaused() { waitsForUpgrade = rules.upgrades && status == 0 }
 
-    /// Records that the other side has ended the connection of an upgrade, also before it has answered. Returns whether
-    /// libcurl has to be informed, which before 8.12 goes on while sending is paused.
+    /// Records that the peer has closed the connection of an upgrade, possibly before it answered. Returns whether the
+    /// engine must inform libcurl: before 8.12, libcurl does not end the transfer while sending is paused.
     mutating func inputEnded() -> Bool {
         guard phase == .running, isUpgraded || waitsForUpgrade, pause == .none, !stopsSending else { return false }
         stopsSending = true

@@ -88,8 +88,8 @@ struct TransferMachine: Sendable {
     var bodyByteCount: Int64 = 0
     /// Until when the body of a followed redirect is read; `nil` for any other body.
     var drainsUntil: MonotonicTime?
-    /// Whether the rest of the request body is not sent: the status is 300 or above, or not the one of an upgrade, or the
-    /// other side has ended an upgraded connection.
+    /// Whether the rest of the request body is not sent: the status is 300 or above, the server refused an upgrade, or
+    /// the peer has closed an upgraded connection.
     var stopsSending = false
     /// Whether the request for an upgrade was sent and has no answer yet.
     var waitsForUpgrade = false
@@ -236,14 +236,14 @@ struct TransferMachine: Sendable {
     }
 
     /// Records that a rate limit lets the transfer continue.
-    mutating func goesOn(_ now: MonotonicTime) { if lastActivity != nil { lastActivity = now } }
+    mutating func throttleEnded(_ now: MonotonicTime) { if lastActivity != nil { lastActivity = now } }
 
     // MARK: The connection
 
     enum Readiness: Sendable {
-        case go
-        /// Like ``go``, but the transfer is suspended, and libcurl accepts the pause only now.
-        case goPaused
+        case send
+        /// Like ``send``, but the transfer is suspended, and libcurl accepts the pause only now.
+        case sendPaused
         /// The request may have been processed on the previous connection.
         case refuse
     }
@@ -262,7 +262,7 @@ struct TransferMachine: Sendable {
             isStopped = true
             return .refuse
         }
-        return isSuspended ? .goPaused : .go
+        return isSuspended ? .sendPaused : .send
     }
 
     /// Whether the request may be sent again after a failure: no response has begun.
@@ -303,14 +303,14 @@ struct TransferMachine: Sendable {
     ///
     /// - Parameter isThrottled: Whether it waits for a rate limit.
     mutating func checkSilence(_ now: MonotonicTime, isThrottled: Bool = false) -> SilenceCheck {
-        // After an upgrade, silence is the business of the other protocol.
+        // After an upgrade, the other protocol has its own rules for silence.
         guard phase == .running, !isUpgraded else { return .never }
         let isStill = pause != .none || isThrottled
         if let end = drainsUntil {
             if isStill {
                 drainsUntil = now + Self.drainTime
             } else if end <= now {
-                goOnAtHead()
+                answerAtHead()
                 return .answer
             }
         }
@@ -323,8 +323,8 @@ struct TransferMachine: Sendable {
         return .again(min(next, drainsUntil ?? next))
     }
 
-    /// Checks whether bytes of a transfer that seems silent have left the kernel's send buffer since the last check, the
-    /// last ones of them too. Returns when to check again; `nil` when nothing moves there either.
+    /// Checks whether bytes of a transfer that seems silent have left the kernel's send buffer since the last check.
+    /// Returns when to check again; `nil` when nothing has moved there either.
     ///
     /// - Parameter unsent: The bytes in the buffer; `nil` when the kernel sends nothing of this transfer any more.
     mutating func checkedBuffer(unsent: Int?, _ now: MonotonicTime) -> MonotonicTime? {

@@ -20,7 +20,7 @@ final class FileSource: BodySource {
         var offset: Int64 = 0
         var isReading = false
         var failure: NetworkError?
-        /// Whether libcurl has been told to pause.
+        /// Whether libcurl pauses until there are bytes.
         var engineWaits = false
         /// The number of restarts. Reads of an earlier round are discarded.
         var round = 0

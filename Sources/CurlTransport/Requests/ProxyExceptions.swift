@@ -3,7 +3,7 @@ internal import HTTPCore
 /// The hosts that are reached without a proxy: `NO_PROXY`, in libcurl's notation (`CURLOPT_NOPROXY`).
 ///
 /// The engine applies these exceptions itself instead of passing them to libcurl, because the guard against private
-/// addresses must know whether an address is the server's or the proxy's, and libcurl before 8.7 does not tell.
+/// addresses must know whether an address is the server's or the proxy's, and libcurl before 8.7 does not say.
 ///
 /// Names and addresses are separated by commas or spaces. A name also matches all names below it, with or without a
 /// leading dot. An address may be a range (`10.0.0.0/8`). `*` alone matches everything.

@@ -12,7 +12,7 @@ final class StreamSource: BodySource {
         /// Whether the last announced byte is held back until the stream has ended. libcurl reads no further than the
         /// announced length, so surplus bytes would otherwise go unnoticed.
         var holdsLastByte = false
-        /// Whether libcurl has been told to pause.
+        /// Whether libcurl pauses until there are bytes.
         var engineWaits = false
         /// The continuation of the pump, which waits until libcurl has taken all of the current chunk.
         var pump: CheckedContinuation<Void, Never>?

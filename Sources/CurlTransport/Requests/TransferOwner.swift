@@ -9,7 +9,7 @@ package protocol TransferOwner: AnyObject, Sendable {
     var transferState: TransferState { get }
 
     /// Receives a transfer's progress, on the engine's thread; `nil` while nobody observes it. It is read again after each
-    /// notification until it is there.
+    /// notification until it is not `nil`.
     var progressHandler: (@Sendable (TransferProgress) -> Void)? { get }
 
     /// Receives an event for every read of the body, on the engine's thread, so it must be quick; `nil` when nobody

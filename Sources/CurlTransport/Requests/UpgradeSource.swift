@@ -7,7 +7,7 @@ final class UpgradeSource: BodySource {
 
     var length: Int64? { nil }
 
-    /// The fields that libcurl adds to a body, left out.
+    /// Lines that keep libcurl from adding its fields for a body.
     static let headerLines = ["Transfer-Encoding:", "Content-Length:", "Expect:"]
 
     func start(wake: @escaping @Sendable () -> Void) { output.start(wake: wake) }
@@ -20,7 +20,7 @@ final class UpgradeSource: BodySource {
         }
     }
 
-    /// Nothing goes out before the last response of the handshake.
+    /// Possible as long as nothing has been sent, which is so until the handshake is complete.
     func rewind() -> Bool { output.takenCount == 0 }
 
     func stop() { output.end() }

@@ -4,11 +4,11 @@ import Synchronization
 
 /// A bounded buffer that carries a streamed body from the engine to one reader.
 ///
-/// The engine appends bytes and pauses the transfer when the buffer reaches ``highMark``. The reader takes the
+/// The engine appends bytes and pauses the transfer when the buffer reaches ``highWaterMark``. The reader takes the
 /// whole buffer as one chunk, so a slow reader costs few wake-ups, and thereby resumes the transfer.
 final class BodyPipe: ResponseBody.Source {
     /// The number of unread bytes at which a transfer is paused.
-    static let highMark = 256 << 10
+    static let highWaterMark = 256 << 10
 
     private struct State {
         var buffer = Data()
@@ -23,7 +23,7 @@ final class BodyPipe: ResponseBody.Source {
 
     /// What the reader asks the engine to do.
     enum Demand: Sendable {
-        case goOn
+        case resume
         case cancel
     }
 
@@ -48,7 +48,7 @@ final class BodyPipe: ResponseBody.Source {
     /// Marks the pipe as paused when it is full. Returns whether the transfer has to pause; the reader resumes it later.
     func pauseIfFull() -> Bool {
         state.withLock { state in
-            if state.buffer.count >= Self.highMark { state.isPaused = true }
+            if state.buffer.count >= Self.highWaterMark { state.isPaused = true }
             return state.isPaused
         }
     }
@@ -69,7 +69,7 @@ final class BodyPipe: ResponseBody.Source {
         }
         guard let (reader, chunk, resumes) = delivery else { return }
         reader.resume(returning: chunk)
-        if resumes { send(.goOn) }
+        if resumes { send(.resume) }
     }
 
     /// Ends the body, complete or failed. The reader still receives the buffered bytes first.
@@ -132,7 +132,7 @@ final class BodyPipe: ResponseBody.Source {
         switch step {
         case .chunk(let chunk, let resumes):
             reader.resume(returning: chunk)
-            if resumes { send(.goOn) }
+            if resumes { send(.resume) }
         case .end(.success): reader.resume(returning: nil)
         case .end(.failure(let error)): reader.resume(throwing: error)
         case .misuse:

@@ -1,7 +1,7 @@
 import CLibcurl
 internal import HTTPCore
 
-/// Makes a `NetworkError` from what libcurl and the engine report of a failure. This file has the errors without a transfer.
+/// Makes errors from what libcurl and the engine report. This file has those that belong to no transfer.
 enum EngineFailure {
     static let cancelled = NetworkError(.cancelled, message: "the request was cancelled")
 
@@ -9,7 +9,7 @@ enum EngineFailure {
         .shutDown, message: "the manager was shut down; make a new one, or shut it down after its last request")
 
     static func noResources(_ what: String) -> NetworkError {
-        NetworkError(.other, message: "the system has no \(what) left; look at ulimit -n and free memory")
+        NetworkError(.other, message: "the system has no \(what) left; check ulimit -n and the free memory")
     }
 
     static func refusedOption(_ option: CURLoption, _ code: CURLcode) -> NetworkError {

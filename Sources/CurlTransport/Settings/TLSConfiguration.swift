@@ -32,8 +32,8 @@ public struct TLSConfiguration: Hashable, Sendable {
     public var pins: [String: [String]] = [:]
     /// The certificate that the client sends to a server that requests one. Default `nil`.
     ///
-    /// When its files have changed, requests made afterwards open new connections with the new certificate; transfers that
-    /// run go on. If a file has become unusable, ``EngineConfiguration/warningHandler`` is called, and the certificate read
+    /// When its files have changed, requests made afterwards open new connections with the new certificate; running transfers
+    /// continue. If a file has become unusable, ``EngineConfiguration/warningHandler`` is called, and the certificate read
     /// before remains in use.
     public var clientCertificate: ClientCertificate?
     /// The oldest version that is offered (`CURLOPT_SSLVERSION`). Default ``TLSVersion/v1_2``; older ones are

@@ -24,7 +24,7 @@ final class TrustStore: Sendable {
     private let folder: String?
     private let warn: @Sendable (String) -> Void
     private let state = Mutex(State())
-    /// The largest changed file that is read before the connection goes on. Larger ones are read in the background.
+    /// The largest changed file that is read before the connection continues. Larger ones are read in the background.
     private static let sizeReadAtOnce: Int64 = 64 << 10
 
     /// Reads the configuration's authorities. If it has none, ``prepare()`` reads the system's later.

@@ -8,7 +8,7 @@ internal import Synchronization
 /// A process that may have missed messages reads the hash.
 final class FleetCircuits: Sendable {
     private struct State {
-        var receive: (@Sendable (String, CircuitNews) -> Void)?
+        var receive: (@Sendable (String, CircuitReport) -> Void)?
         var subscription: RedisSubscription?
     }
 
@@ -36,7 +36,7 @@ final class FleetCircuits: Sendable {
         probes = fleet.counters.counter("circuits.probes")
     }
 
-    func observe(_ receive: @escaping @Sendable (String, CircuitNews) -> Void) {
+    func observe(_ receive: @escaping @Sendable (String, CircuitReport) -> Void) {
         let subscription = fleet.redis.subscribe(channel) { [weak self] message in
             switch message {
             case .subscribed: Task { [weak self] in await self?.readOpen() }
@@ -103,7 +103,7 @@ final class FleetCircuits: Sendable {
         }
     }
 
-    private func tell(_ circuit: String, _ news: CircuitNews) {
+    private func tell(_ circuit: String, _ news: CircuitReport) {
         heard.add()
         state.withLock(\.receive)?(circuit, news)
     }

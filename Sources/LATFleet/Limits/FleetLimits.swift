@@ -90,7 +90,7 @@ final class FleetLimits: SharedLimits {
 
     // MARK: Circuits
 
-    func observeCircuits(_ receive: @escaping @Sendable (_ circuit: String, CircuitNews) -> Void) {
+    func observeCircuits(_ receive: @escaping @Sendable (_ circuit: String, CircuitReport) -> Void) {
         circuits?.observe(receive)
     }
 

@@ -54,17 +54,17 @@ struct RedisFeed: TableFeed {
         FleetTable.signedHead(name: table.name, revision: Int64(revision) ?? 0)
     }
 
-    func subscribe(_ onSign: @escaping @Sendable () -> Void) -> (any Sendable)? {
+    func subscribe(_ onChange: @escaping @Sendable () -> Void) -> (any Sendable)? {
         fleet.redis.subscribe(table.channel) { message in
             switch message {
             // Messages that were published before may have been missed.
-            case .subscribed, .message: onSign()
+            case .subscribed, .message: onChange()
             case .interrupted: break
             }
         }
     }
 
-    func news(after known: String?, within limit: Duration) async throws(NetworkError) -> TableNews {
+    func read(after known: String?, within limit: Duration) async throws(NetworkError) -> TableReading {
         if let problem = FleetTable.problem(ofName: table.name) { throw .invalidRequest(problem) }
         let found: FleetTable.Found
         do throws(FleetError) {

@@ -165,7 +165,7 @@ struct RoomSet: OptionSet, Sendable {
     mutating func set(_ place: Place, _ isIn: Bool) { if isIn { insert(place) } else { remove(place) } }
 }
 
-/// What the current task is doing, so that the requests it makes for that work do not wait for the work to end.
+/// What the current task is doing. The requests that it makes for that purpose must not wait for its end.
 enum CallScope {
     /// The authentication rooms whose token this task is renewing.
     @TaskLocal static var renewing: Set<ObjectIdentifier> = []
@@ -196,20 +196,20 @@ final class CallBody: ResponseBody.Source {
         var chunks = body.makeAsyncIterator()
         do {
             guard let chunk = try await chunks.next() else {
-                tell(nil)
+                reportEnd(nil)
                 return nil
             }
             if reportsBytes { call.watch?.didRead(chunk) }
             return chunk
         } catch {
             let failure = call.failure(error)
-            tell(failure)
+            reportEnd(failure)
             if error is CancellationError, !call.isCancelled { throw error }
             throw failure
         }
     }
 
-    private func tell(_ failure: NetworkError?) {
+    private func reportEnd(_ failure: NetworkError?) {
         let end = end.withLock { end in
             defer { end = nil }
             return end
@@ -217,5 +217,7 @@ final class CallBody: ResponseBody.Source {
         end?(failure)
     }
 
-    deinit { tell(NetworkError(.cancelled, message: "the body was released before its end", request: call.request)) }
+    deinit {
+        reportEnd(NetworkError(.cancelled, message: "the body was released before its end", request: call.request))
+    }
 }

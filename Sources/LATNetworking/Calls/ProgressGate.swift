@@ -47,10 +47,10 @@ final class ProgressBoard: Sendable {
     var updates: ProgressUpdates { ProgressUpdates(latest) }
 
     func note(_ event: TransferProgress) {
-        // Sent under the lock, so that the values arrive in order.
         meter.withLock { meter in
-            if let progress = meter.note(event) { latest.send(progress) }
+            if let progress = meter.note(event) { latest.stage(progress) }
         }
+        latest.deliver()
     }
 
     /// Ends with the last value. For a call whose progress nobody observed in time, that is its whole body.
@@ -71,7 +71,7 @@ struct ProgressUpdates: AsyncSequence, Sendable {
     typealias Element = TransferProgress
     typealias Failure = Never
 
-    private let latest: LatestValue<TransferProgress>
+    let latest: LatestValue<TransferProgress>
     private let refresh: @Sendable () -> Void
 
     static let interval = Duration.milliseconds(50)

@@ -120,7 +120,7 @@ extension CentralRequestManager {
         do throws(NetworkError) {
             return try make()
         } catch {
-            await tell(error, error.request ?? HTTPRequest("GET", ""))
+            await notifyOutcomeObservers(error, error.request ?? HTTPRequest("GET", ""))
             throw error
         }
     }

@@ -16,8 +16,8 @@ extension CentralRequestManager {
         _ call: Call, _ gate: ProgressGate? = nil, observed: Bool = true,
         _ conclude: (HTTPResponse, Call) throws -> Value
     ) async throws -> Value {
-        let alarm = enter(call)
-        defer { leave(call, alarm) }
+        let timer = enter(call)
+        defer { leave(call, timer) }
         do {
             let (value, response) = try await outcome(of: call, observed, conclude)
             if let gate { try await gate.close(for: call) }
@@ -36,9 +36,9 @@ extension CentralRequestManager {
     ///   - observed: as in ``run(_:_:observed:_:)``, and whether the status has to be a success. The outcome is that of
     ///     the response's head; the error for another status has the beginning of the body.
     func runStream(_ call: Call, observed: Bool) async throws -> HTTPResponse {
-        let alarm = enter(call)
+        let timer = enter(call)
         let end = { @Sendable [self] (result: Result<HTTPResponse, NetworkError>) in
-            leave(call, alarm)
+            leave(call, timer)
             finish(call, result)
         }
         do {
@@ -84,7 +84,7 @@ extension CentralRequestManager {
             let call = Call(request)
             calls.enter(call)
             call.run { [self] in
-                await tell(error, request)
+                await notifyOutcomeObservers(error, request)
                 executor.run { [self] in
                     let ending = call.finish() ? call.cancellation : error
                     calls.leave(call)
@@ -103,7 +103,7 @@ extension CentralRequestManager {
         deliver: @escaping @Sendable (Result<Value, NetworkError>) -> Void
     ) {
         // Registered before it starts, so that a cancellation right after this finds it.
-        let alarm = enter(call)
+        let timer = enter(call)
         call.run { [self] in
             let result: Result<(Value, HTTPResponse), NetworkError>
             do {
@@ -112,7 +112,7 @@ extension CentralRequestManager {
             } catch {
                 result = .failure(call.failure(error))
             }
-            alarm.map(corridor.limits.cancel)
+            timer.map(corridor.limits.cancel)
             executor.run { [self] in
                 // A call that waits for the executor can still be cancelled.
                 let ending = call.finish() ? .failure(call.cancellation) : result
@@ -168,9 +168,9 @@ extension CentralRequestManager {
         return call.deadline.map { deadline in corridor.limits.schedule(at: deadline) { call.endAtDeadline() } }
     }
 
-    func leave(_ call: Call, _ alarm: TimeLimits.Ticket?) {
+    func leave(_ call: Call, _ timer: TimeLimits.Ticket?) {
         calls.leave(call)
-        alarm.map(corridor.limits.cancel)
+        timer.map(corridor.limits.cancel)
     }
 
     /// Ends a call whose caller receives the result as the return value of the running method.
@@ -196,11 +196,11 @@ extension CentralRequestManager {
                     guard !call.isCancelled else { throw call.cancellation }
                 }
                 let value = try conclude(response, call)
-                if isObserved { await tell(.success(response.withoutStream), call.request) }
+                if isObserved { await notifyOutcomeObservers(.success(response.withoutStream), call.request) }
                 return (value, response)
             } catch {
                 if error is CancellationError, !call.isCancelled {
-                    if isObserved { await tell(call.failure(error), call.request) }
+                    if isObserved { await notifyOutcomeObservers(call.failure(error), call.request) }
                     throw error
                 }
                 var failure = call.failure(error)
@@ -213,25 +213,27 @@ extension CentralRequestManager {
                 } catch {
                     failure = call.failure(error)
                     if failure.underlying is CancellationError, !call.isCancelled {
-                        await tell(failure, call.request)
+                        await notifyOutcomeObservers(failure, call.request)
                         throw CancellationError()
                     }
                 }
-                await tell(failure, call.request)
+                await notifyOutcomeObservers(failure, call.request)
                 throw failure
             }
         }
     }
 
     /// Notifies the outcome observers.
-    func tell(_ result: Result<HTTPResponse, NetworkError>, _ request: HTTPRequest) async {
+    func notifyOutcomeObservers(_ result: Result<HTTPResponse, NetworkError>, _ request: HTTPRequest) async {
         guard !configuration.outcomeObservers.isEmpty else { return }
         let outcome = CallOutcome(result)
         for observer in configuration.outcomeObservers { await observer(outcome, request) }
     }
 
     /// Notifies the outcome observers of a failure.
-    func tell(_ error: NetworkError, _ request: HTTPRequest) async { await tell(.failure(error), request) }
+    func notifyOutcomeObservers(_ error: NetworkError, _ request: HTTPRequest) async {
+        await notifyOutcomeObservers(.failure(error), request)
+    }
 
     /// Whether the resolver has a call sent again after a failure.
     func isReplayed(

@@ -46,7 +46,7 @@ extension CentralRequestManager {
     }
 }
 
-/// Stands in for an engine that failed to start.
+/// Replaces an engine that failed to start.
 private struct FailingTransport: Transport {
     let error: any Error
 

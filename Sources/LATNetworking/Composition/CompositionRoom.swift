@@ -44,7 +44,7 @@ struct CompositionRoom: Room {
         let base = Self.base(defaults, of: request)
         composed.headers =
             isShownBefore
-            ? Self.laid(provided, in: request.headers, base: base, own: call.request.headers)
+            ? Self.merge(provided, in: request.headers, base: base, own: call.request.headers)
             : base.merging(provided).merging(request.headers)
         if let watch = call.watch {
             watch.record(.composed(Self.sources(defaults, request, provided: provided, own: call.request.headers)))
@@ -85,7 +85,7 @@ struct CompositionRoom: Room {
 
     /// Merges the provider's fields into headers that already have the base and the request's own. A provider's field
     /// replaces an unchanged field of the base, but none that the request or an interceptor has set.
-    static func laid(
+    static func merge(
         _ provided: HTTPHeaders, in headers: HTTPHeaders, base: HTTPHeaders, own: HTTPHeaders
     ) -> HTTPHeaders {
         var result = headers

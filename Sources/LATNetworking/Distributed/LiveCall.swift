@@ -10,13 +10,13 @@ import Synchronization
 package final class LiveCall: Sendable {
     private let manager: CentralRequestManager
     private let call: Call
-    private let alarm: TimeLimits.Ticket?
+    private let timer: TimeLimits.Ticket?
     private let isOver = Atomic(false)
 
     fileprivate init(_ manager: CentralRequestManager, _ call: Call) {
         self.manager = manager
         self.call = call
-        alarm = manager.enter(call)
+        timer = manager.enter(call)
     }
 
     /// The request, without what the interceptors of the chain add.
@@ -82,7 +82,7 @@ package final class LiveCall: Sendable {
     /// Ends the call, once: it leaves the registry, and its observers are notified.
     package func finish(_ result: Result<HTTPResponse, NetworkError>) {
         guard !isOver.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        manager.leave(call, alarm)
+        manager.leave(call, timer)
         manager.finish(call, result)
     }
 
@@ -147,7 +147,9 @@ extension CentralRequestManager {
     }
 
     /// Notifies the outcome observers that a live call could not be made.
-    package func noteUnmade(_ error: NetworkError) async { await tell(error, error.request ?? HTTPRequest("GET", "")) }
+    package func noteUnmade(_ error: NetworkError) async {
+        await notifyOutcomeObservers(error, error.request ?? HTTPRequest("GET", ""))
+    }
 }
 
 extension HTTPRequest {

@@ -125,9 +125,9 @@ struct CircuitBreaker: Sendable {
     }
 
     /// Applies the result of another process. It does not change a probe of this process.
-    mutating func adopt(_ news: CircuitNews, at now: Duration) {
+    mutating func adopt(_ report: CircuitReport, at now: Duration) {
         if case .probing = state { return }
-        switch news {
+        switch report {
         case .opened(let pause): open(for: pause, at: now)
         case .closed:
             guard case .open = state else { return }

@@ -144,16 +144,16 @@ package struct LimitedCall: Sendable {
     }
 }
 
-/// What another process found about a host.
-package enum CircuitNews: Hashable, Sendable {
+/// What another process found out about a host.
+package enum CircuitReport: Hashable, Sendable {
     /// The host fails. It is probed after this time.
     case opened(Duration)
     /// The host works again.
     case closed
 }
 
-/// Limits and circuits that a manager shares with other processes. The manager's own hold as well, and alone
-/// when the others cannot be asked.
+/// Limits and circuits that a manager shares with other processes. The manager's own limits apply too, and apply alone while
+/// the shared ones are unavailable.
 package protocol SharedLimits: Sendable {
     /// Waits until all processes together are within the limits, or cannot be asked.
     ///
@@ -163,7 +163,7 @@ package protocol SharedLimits: Sendable {
     ) async throws -> (@Sendable (_ isUnused: Bool) -> Void)?
 
     /// Receives what other processes find out about hosts, from now on.
-    func observeCircuits(_ receive: @escaping @Sendable (_ circuit: String, CircuitNews) -> Void)
+    func observeCircuits(_ receive: @escaping @Sendable (_ circuit: String, CircuitReport) -> Void)
 
     /// Reports that this process found a failing host.
     func circuitOpened(_ circuit: String, for pause: Duration)

@@ -47,7 +47,7 @@ final class LimitRoom: Room {
         self.shared = shared
         gate = limits.isUnlimited ? nil : LimitGate(limits, clock: clock)
         self.clock = clock
-        shared?.observeCircuits { [weak self] circuit, news in self?.adopt(news, circuit) }
+        shared?.observeCircuits { [weak self] circuit, report in self?.adopt(report, circuit) }
     }
 
     /// Whether the calls of a row have to pass: it has limits, or a row may have had some that are still counted.
@@ -179,7 +179,7 @@ final class LimitRoom: Room {
                 breakers[key]?.postpone(ticket, for: pause, at: clock.now()) == true
             }
             if isPostponed { throw Self.isOpen(host, nil, policy, request) }
-            // Another process' probe has ended meanwhile.
+            // The probe of another process has ended during the wait.
             return try await unlessOpen(circuit, host, request, chain)
         }
         do {
@@ -206,12 +206,12 @@ final class LimitRoom: Room {
     }
 
     /// Applies what another process found out about a host.
-    private func adopt(_ news: CircuitNews, _ key: String) {
+    private func adopt(_ report: CircuitReport, _ key: String) {
         breakers.withLock { breakers in
-            guard breakers[key] != nil || news != .closed else { return }
+            guard breakers[key] != nil || report != .closed else { return }
             // The policy is that of the first request.
             var breaker = breakers[key] ?? CircuitBreaker(RequestLimits.CircuitBreakerPolicy())
-            breaker.adopt(news, at: clock.now())
+            breaker.adopt(report, at: clock.now())
             breakers[key] = breaker
         }
     }

@@ -35,7 +35,7 @@ public final class ActivityIndicator: RequestAccessory {
         var calls: [UInt64: UInt64] = [:]
         /// The actions for the presenter that are still pending, in order.
         var actions: [ActivityState.Action] = []
-        var isTelling = false
+        var isNotifying = false
     }
 
     private let presenter: any Presenter
@@ -116,7 +116,7 @@ public final class ActivityIndicator: RequestAccessory {
     }
 
     private func perform(_ step: ActivityState.Step) {
-        tellPresenter()
+        notifyPresenter()
         guard let wait = step.wakeAfter else { return }
         Task { [weak self, clock] in
             try? await clock.sleep(wait)
@@ -134,20 +134,20 @@ public final class ActivityIndicator: RequestAccessory {
     }
 
     /// Calls the presenter outside the lock and from one thread at a time, so that the actions arrive in order.
-    private func tellPresenter() {
+    private func notifyPresenter() {
         while let action = nextAction() {
             switch action {
             case .show(let tip): presenter.show(tip)
             case .hide: presenter.dismiss()
             }
-            contents.withLock { $0.isTelling = false }
+            contents.withLock { $0.isNotifying = false }
         }
     }
 
     private func nextAction() -> ActivityState.Action? {
         contents.withLock { contents in
-            guard !contents.isTelling, !contents.actions.isEmpty else { return nil }
-            contents.isTelling = true
+            guard !contents.isNotifying, !contents.actions.isEmpty else { return nil }
+            contents.isNotifying = true
             return contents.actions.removeFirst()
         }
     }

@@ -60,7 +60,7 @@ public struct ObservedCall: Sendable, Identifiable {
     public var startsTrace: Bool { facts.startsTrace }
     /// When the call began.
     public var startTime: Date { facts.startTime }
-    /// What the table or the entity says of the call; `nil` for a call of a plain URL.
+    /// The rows of the table that the call belongs to; `nil` for a call of a plain URL.
     public var row: Row? { facts.row }
 
     /// The call in the event of an attempt, whose request may have more secrets.
@@ -106,7 +106,7 @@ public struct CallEvent: Sendable {
         case retrying(after: Duration)
         /// The call is sent again, because its token was renewed.
         case replaying
-        /// The wait is over. None follows for a call that ends while it waits.
+        /// The wait has ended. A call that ends while it waits has no such event.
         case waited(Wait)
         /// Where the values of the next attempt's fields came from, by their names in lower case. Fields that are not named
         /// were added later: by a signer, a sealer or the cache.

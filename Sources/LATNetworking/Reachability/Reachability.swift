@@ -15,8 +15,8 @@ import Synchronization
 /// (`CURLOPT_CONNECT_ONLY`), and closes it. Results are valid for a while (``Reachability/Configuration/ttl``), and
 /// concurrent callers share one probe. When the network changes (rtnetlink), observed targets are probed again at once.
 ///
-/// Use it for display, and to decide when to try again. It never holds a request back: only the request itself shows
-/// whether it succeeds.
+/// Use it for display, and to decide when to try again. A request is sent whatever the last status is, because only the
+/// request itself shows whether it succeeds.
 public final class Reachability: Sendable {
     private typealias Ledger = ProbeLedger<ProbeTarget, Report>
 
@@ -24,6 +24,8 @@ public final class Reachability: Sendable {
         var ledger: Ledger
         var tries: [ProbeTarget: Task<Report, Never>] = [:]
         var channels: [String: Channel] = [:]
+        /// The statuses to deliver after the lock is released.
+        var staged: [LatestValue<Status>] = []
         var isWatching = false
         var isOver = false
     }
@@ -49,6 +51,7 @@ public final class Reachability: Sendable {
     private let deliver: @Sendable (@escaping @Sendable () -> Void) -> Void
     private let state: Mutex<State>
     private let kind = LatestValue(InterfaceKind.none)
+    private let kindLock = Mutex<Void>(())
 
     init(
         _ configuration: Configuration, engines: LazyEngine, table: @escaping @Sendable () -> DomainTable?,
@@ -229,11 +232,13 @@ extension Reachability {
             var report = Report(target: text)
             report.status = .unreachable(reason: .unknownName)
             report.error = error
-            state.withLock { state in state.channels[text].map { Self.publish(report.status, to: $0) } }
+            changeStatuses { state in
+                if let channel = state.channels[text] { Self.publish(report.status, to: channel, &state) }
+            }
             return .known(report)
         }
         watchNetwork()
-        return state.withLock { state in
+        return changeStatuses { state in
             state.channels[text]?.target = target
             switch state.ledger.ask(target, isFresh: isFresh, at: .now) {
             case .take(let report):
@@ -261,7 +266,7 @@ extension Reachability {
     }
 
     private func finish(_ target: ProbeTarget, _ report: Report) -> Ledger.Outcome {
-        state.withLock { state in
+        changeStatuses { state in
             guard !state.isOver else { return .deliver }
             let outcome = state.ledger.finish(
                 target, report, isReachable: report.status.isReachable, at: .now)
@@ -272,13 +277,25 @@ extension Reachability {
         }
     }
 
-    /// Sends a status to all channels of a target. Called under the lock, so that all readers get the same order.
-    private static func publish(_ status: Status, of target: ProbeTarget, _ state: inout State) {
-        for channel in state.channels.values where channel.target == target { publish(status, to: channel) }
+    /// Changes the state, then delivers the statuses that changed with it. All readers get them in the same order.
+    private func changeStatuses<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
+        let (result, staged) = state.withLock { state in
+            let result = body(&state)
+            defer { state.staged = [] }
+            return (result, state.staged)
+        }
+        for status in staged { status.deliver() }
+        return result
     }
 
-    private static func publish(_ status: Status, to channel: Channel) {
-        if status.isChange(after: channel.status.current) { channel.status.send(status) }
+    private static func publish(_ status: Status, of target: ProbeTarget, _ state: inout State) {
+        for channel in state.channels.values where channel.target == target { publish(status, to: channel, &state) }
+    }
+
+    private static func publish(_ status: Status, to channel: Channel, _ state: inout State) {
+        guard status.isChange(after: channel.status.current) else { return }
+        channel.status.stage(status)
+        state.staged.append(channel.status)
     }
 
     /// Probes a target repeatedly while it is observed. Between probes, nothing is retained.
@@ -332,9 +349,11 @@ extension Reachability {
     }
 
     private func publishKind() {
-        let current = currentStatus
-        state.withLock { _ in
-            if kind.current != current { kind.send(current) }
+        kindLock.withLock { _ in
+            // Read under the lock, so that an older kind cannot replace a newer one.
+            let current = currentStatus
+            if kind.current != current { kind.stage(current) }
         }
+        kind.deliver()
     }
 }

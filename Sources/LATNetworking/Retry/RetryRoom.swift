@@ -22,7 +22,7 @@ final class RetryRoom: Room {
         let policy = request.retryPolicy ?? policy
         var state = RetryState(
             policy: policy, retries: request.retries ?? policy.retries, deadline: call.deadline)
-        payIn()
+        depositShare()
         while true {
             let answer = try await answer(to: request, chain)
             // A stale response that stands in for a failure is delivered when the failure is not retried.
@@ -36,7 +36,7 @@ final class RetryRoom: Room {
                 after: outcome, to: request,
                 isReplayable: call.isReplayable && !call.isCancelled && allows(policy, request, call.sent, outcome),
                 at: clock.now(), date: Int64(Date.now.timeIntervalSince1970),
-                random: { Int64.random(in: 0...max(0, $0)) }, mayRetry: payOut)
+                random: { Int64.random(in: 0...max(0, $0)) }, mayRetry: takeToken)
             guard case .retry(let wait) = action else {
                 // A call that was cancelled in the meantime ends as cancelled, not with this response.
                 if call.isCancelled { throw call.cancellation }
@@ -68,12 +68,12 @@ final class RetryRoom: Room {
         }
     }
 
-    private func payIn() {
+    private func depositShare() {
         guard let budget else { return }
         bucket.withLock { $0?.deposit(budget.share, at: clock.now()) }
     }
 
-    private func payOut() -> Bool {
+    private func takeToken() -> Bool {
         bucket.withLock { bucket in
             guard bucket != nil else { return true }
             return bucket?.take(at: clock.now()) ?? true

@@ -41,7 +41,7 @@ enum TablePlace: Sendable {
 
     /// Reads the text of a source.
     static func text(of source: DomainTable.Source) async throws -> TableText {
-        switch try await source.feed.news(after: nil, within: .seconds(30)) {
+        switch try await source.feed.read(after: nil, within: .seconds(30)) {
         case .version(let version):
             try DomainTable.checkSignature(of: version, from: source.feed)
             return TableText(

@@ -41,13 +41,13 @@ import Testing
         }
     }
 
-    private func laid(
+    private func merged(
         _ provided: HTTPHeaders, over base: HTTPHeaders, under own: HTTPHeaders,
         changed: (inout HTTPHeaders) -> Void = { _ in }
     ) -> HTTPHeaders {
         var headers = base.merging(own)
         changed(&headers)
-        return CompositionRoom.laid(provided, in: headers, base: base, own: own)
+        return CompositionRoom.merge(provided, in: headers, base: base, own: own)
     }
 
     // MARK: Values
@@ -55,7 +55,7 @@ import Testing
     @Test(arguments: Layers.all) func laterLayerWins(_ layers: Layers) {
         let base = Layers.headers(layers.base)
         let (provided, own) = (Layers.headers(layers.provided, "f"), Layers.headers(layers.own))
-        #expect(laid(provided, over: base, under: own)["F"] == layers.expected)
+        #expect(merged(provided, over: base, under: own)["F"] == layers.expected)
         // The result is the same without interceptors.
         #expect(base.merging(provided).merging(own)["F"] == layers.expected)
     }
@@ -63,36 +63,36 @@ import Testing
     @Test(arguments: Layers.all) func interceptorWinsOverAllLayers(_ layers: Layers) {
         let base = Layers.headers(layers.base)
         let (provided, own) = (Layers.headers(layers.provided), Layers.headers(layers.own))
-        #expect(laid(provided, over: base, under: own) { $0["f"] = "changed" }["F"] == "changed")
+        #expect(merged(provided, over: base, under: own) { $0["f"] = "changed" }["F"] == "changed")
         if base.contains("F") || own.contains("F") {
-            #expect(laid(provided, over: base, under: own) { $0["F"] = nil }["F"] == nil)
-            #expect(laid(provided, over: base, under: own) { $0.removeAll { $0 == "F" } }["F"] == nil)
+            #expect(merged(provided, over: base, under: own) { $0["F"] = nil }["F"] == nil)
+            #expect(merged(provided, over: base, under: own) { $0.removeAll { $0 == "F" } }["F"] == nil)
         }
     }
 
     @Test func interceptorRemovesProvidedField() {
-        #expect(laid(["F": "provided"], over: [:], under: [:]) { $0["F"] = nil }["F"] == nil)
+        #expect(merged(["F": "provided"], over: [:], under: [:]) { $0["F"] = nil }["F"] == nil)
     }
 
     @Test func multipleValuesAreReplacedTogether() {
         let two = HTTPHeaders([("F", "1"), ("F", "2")])
         let three = HTTPHeaders([("f", "a"), ("f", "b"), ("f", "c")])
-        #expect(laid(three, over: two, under: [:])[values: "F"] == ["a", "b", "c"])
-        #expect(laid(["F": "x"], over: two, under: [:])[values: "F"] == ["x"])
-        #expect(laid(three, over: ["F": "x"], under: [:])[values: "F"] == ["a", "b", "c"])
-        #expect(laid(three, over: two, under: ["f": "own"])[values: "F"] == ["own"])
-        #expect(laid(three, over: [:], under: two)[values: "F"] == ["1", "2"])
-        #expect(laid(["f": nil], over: two, under: [:])[values: "F"] == [])
+        #expect(merged(three, over: two, under: [:])[values: "F"] == ["a", "b", "c"])
+        #expect(merged(["F": "x"], over: two, under: [:])[values: "F"] == ["x"])
+        #expect(merged(three, over: ["F": "x"], under: [:])[values: "F"] == ["a", "b", "c"])
+        #expect(merged(three, over: two, under: ["f": "own"])[values: "F"] == ["own"])
+        #expect(merged(three, over: [:], under: two)[values: "F"] == ["1", "2"])
+        #expect(merged(["f": nil], over: two, under: [:])[values: "F"] == [])
         // An additional value counts as a change.
-        #expect(laid(three, over: two, under: [:]) { $0.append("F", "3") }[values: "F"] == ["1", "2", "3"])
-        #expect(laid(three, over: two, under: [:]) { $0["F"] = "1" }[values: "F"] == ["1"])
+        #expect(merged(three, over: two, under: [:]) { $0.append("F", "3") }[values: "F"] == ["1", "2", "3"])
+        #expect(merged(three, over: two, under: [:]) { $0["F"] = "1" }[values: "F"] == ["1"])
     }
 
     @Test func otherFieldsAreUnchanged() {
         let base: HTTPHeaders = ["A": "1", "B": "2"]
-        let result = laid(["B": "3", "D": "4"], over: base, under: ["C": "5"])
+        let result = merged(["B": "3", "D": "4"], over: base, under: ["C": "5"])
         #expect(Set(result.map { "\($0.name): \($0.value)" }) == ["A: 1", "B: 3", "C: 5", "D: 4"])
-        #expect(laid([:], over: base, under: ["C": "5"]) == base.merging(["C": "5"]))
+        #expect(merged([:], over: base, under: ["C": "5"]) == base.merging(["C": "5"]))
     }
 
     /// Interceptors that change nothing do not affect the merged headers.
@@ -115,7 +115,7 @@ import Testing
         for _ in 0..<200 {
             let (base, provided, own) = (random(), random(), random())
             let expected = base.merging(provided).merging(own)
-            let result = laid(provided, over: base, under: own)
+            let result = merged(provided, over: base, under: own)
             for name in ["a", "b", "c", "d"] where result[values: name] != expected[values: name] {
                 wrong.append("\(name) of \(base.fields) < \(provided.fields) < \(own.fields)")
             }

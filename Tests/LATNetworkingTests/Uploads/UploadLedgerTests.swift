@@ -1,4 +1,5 @@
 import HTTPCore
+import TestSupport
 import Testing
 
 @testable import LATNetworking
@@ -24,6 +25,45 @@ import Testing
         #expect(ledger.progress.completed == 30 && ledger.progress.fraction == 1)
         ledger.finish(isSuccess: true)
         #expect(states(ledger) == [.done, .done] && ledger.progress.bytesPerSecond == nil)
+    }
+
+    /// Readers are cancelled just as progress is sent, and their cancellation handlers use the sender.
+    @Test(.timeLimit(.minutes(1))) func cancelledReadersUseTheirTransfer() async {
+        for _ in 1...3_000 {
+            let monitor = UploadMonitor([UploadItem(name: "n", fileName: "f", total: 2)])
+            let board = ProgressBoard(.upload)
+            let note = { @Sendable (count: Int64) in
+                board.note(TransferProgress(direction: .upload, completed: count, total: 3))
+            }
+            let (uploading, calling) = (monitor.updates.latest.values(), board.updates.latest.values())
+            let (isUploading, isCalling) = (Event(), Event())
+            let first = Task {
+                await withTaskCancellationHandler {
+                    for await _ in uploading { isUploading.happen() }
+                } onCancel: {
+                    _ = monitor.progress
+                }
+            }
+            let second = Task {
+                await withTaskCancellationHandler {
+                    for await _ in calling { isCalling.happen() }
+                } onCancel: {
+                    note(2)
+                }
+            }
+            await isUploading.wait()
+            await isCalling.wait()
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { monitor.handler(.read(1), 0) }
+                group.addTask { first.cancel() }
+            }
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { note(1) }
+                group.addTask { second.cancel() }
+            }
+            await first.value
+            await second.value
+        }
     }
 
     /// However many pieces are read, a reader is told at most twenty times a second, and of the end.

@@ -86,8 +86,8 @@ extension DomainTable.Source {
 extension DomainTable {
     /// Reads a table from a source. A manager with this table follows the source.
     ///
-    /// The source has 10 seconds to answer, or 2 where there is a copy from an earlier start. The copy is used when the source does not answer,
-    /// or has no valid table; the manager then continues to ask the source.
+    /// The source has 10 seconds to answer, or 2 if there is a copy from an earlier start. The copy is used when the source
+    /// does not answer or has no valid table. The manager then continues to ask the source.
     ///
     /// - Parameters:
     ///   - source: where the table is.
@@ -106,7 +106,7 @@ extension DomainTable {
         }
         do throws(NetworkError) {
             // Asked with the revision of the copy, so that a restart does not go back to an older one.
-            switch try await feed.news(after: copy?.revision, within: copy == nil ? .seconds(10) : .seconds(2)) {
+            switch try await feed.read(after: copy?.revision, within: copy == nil ? .seconds(10) : .seconds(2)) {
             case .version(let version):
                 self = try DomainTable(version, from: feed, copy: place, isCopy: false)
                 do throws(SystemError) { try await place?.write(version, from: feed) } catch { place?.warn(error) }
@@ -161,9 +161,9 @@ final class URLFeed: TableFeed {
 
     func signedHead(of revision: String) -> [UInt8] { [] }
 
-    func subscribe(_ onSign: @escaping @Sendable () -> Void) -> (any Sendable)? { nil }
+    func subscribe(_ onChange: @escaping @Sendable () -> Void) -> (any Sendable)? { nil }
 
-    func news(after known: String?, within limit: Duration) async throws(NetworkError) -> TableNews {
+    func read(after known: String?, within limit: Duration) async throws(NetworkError) -> TableReading {
         try check()
         var headers = headers
         // A revision without quotes is not an `ETag`, but a digest that this type made.

@@ -6,7 +6,7 @@ import Platform
 
 /// A place outside of this machine from which a table is read: a key of a Redis, a URL.
 package protocol TableFeed: Sendable {
-    /// Where it is, for people, without secrets.
+    /// The place as messages show it, without secrets.
     var name: String { get }
     /// The name of the table in positions such as `NAME:12`.
     func tableName(at revision: String) -> String
@@ -18,11 +18,11 @@ package protocol TableFeed: Sendable {
     var interval: Duration { get }
     /// What a signature covers besides the bytes.
     func signedHead(of revision: String) -> [UInt8]
-    /// Reads the version, unless it still has the known revision, for a limited time.
-    func news(after known: String?, within limit: Duration) async throws(NetworkError) -> TableNews
+    /// Reads the current version, unless it still has the known revision, within a time limit.
+    func read(after known: String?, within limit: Duration) async throws(NetworkError) -> TableReading
     /// Calls back when there may be a new version, until the returned value is released; `nil` for a feed that reports no changes.
-    func subscribe(_ onSign: @escaping @Sendable () -> Void) -> (any Sendable)?
-    /// Reports which revision a manager uses, for display. Called after each read.
+    func subscribe(_ onChange: @escaping @Sendable () -> Void) -> (any Sendable)?
+    /// Publishes which revision a manager uses. Called after each read.
     func report(_ use: TableUse) async
 }
 
@@ -42,10 +42,10 @@ package struct TableUse: Sendable {
 }
 
 /// The result of reading a feed.
-package enum TableNews: Sendable {
+package enum TableReading: Sendable {
     case unchanged
     case version(TableVersion)
-    /// There is something else than a newer version, as the error says.
+    /// The feed has no newer version that can be used, as the error explains.
     case refused(NetworkError)
 }
 
@@ -112,7 +112,8 @@ extension DomainTable {
         guard let signature = version.signature else {
             throw NetworkError(
                 .integrity,
-                message: "\(what) is not signed, but a public key is given; sign it with the key's other half")
+                message:
+                    "\(what) is not signed, but a public key is given; sign it with the private key that belongs to it")
         }
         guard key.verifies(signature, of: Data(feed.signedHead(of: version.revision) + version.bytes)) else {
             throw NetworkError(

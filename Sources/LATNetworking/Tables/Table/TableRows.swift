@@ -270,7 +270,7 @@ extension DomainTableError: LocalizedError {
 }
 
 extension DomainTable {
-    /// What is wrong with a table, or doubtful, and where.
+    /// An error or a warning about a table, with its position.
     public typealias Diagnostic = TableDiagnostic
     /// A place in the file of a table.
     public typealias Position = SourcePosition

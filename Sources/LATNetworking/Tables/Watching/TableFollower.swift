@@ -59,27 +59,27 @@ private struct FollowLoop {
     }
 
     mutating func run() async {
-        let (signs, sign) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let subscription = feed.subscribe { sign.yield() }
-        var iterator = signs.makeAsyncIterator()
+        let (triggers, trigger) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let subscription = feed.subscribe { trigger.yield() }
+        var iterator = triggers.makeAsyncIterator()
         while !Task.isCancelled {
-            let alarm = Task { [pause = schedule.pause(random: .random(in: 0...1))] in
+            let timer = Task { [pause = schedule.pause(random: .random(in: 0...1))] in
                 do {
                     try await Task.sleep(for: pause)
-                    sign.yield()
+                    trigger.yield()
                 } catch {}
             }
-            let isSigned = await iterator.next() != nil
-            alarm.cancel()
-            guard isSigned, !Task.isCancelled else { break }
-            await look()
+            let isTriggered = await iterator.next() != nil
+            timer.cancel()
+            guard isTriggered, !Task.isCancelled else { break }
+            await poll()
         }
         withExtendedLifetime(subscription) {}
     }
 
-    private mutating func look() async {
+    private mutating func poll() async {
         do throws(NetworkError) {
-            switch try await feed.news(after: seen, within: Self.limit) {
+            switch try await feed.read(after: seen, within: Self.limit) {
             case .unchanged: confirm()
             case .version(let version): try await take(version)
             case .refused(let error):
@@ -87,7 +87,7 @@ private struct FollowLoop {
                 report(error)
             }
             schedule.succeeded()
-            await tellUse()
+            await reportUse()
         } catch {
             schedule.failed()
             // The file of a signature may be written after the table, so the first mismatch is not reported.
@@ -96,11 +96,11 @@ private struct FollowLoop {
             report(error)
             guard error.kind == .integrity else { return }
             refusal = error
-            await tellUse()
+            await reportUse()
         }
     }
 
-    private mutating func tellUse() async {
+    private mutating func reportUse() async {
         guard let revision = state.current.revision else { return }
         let use = TableUse(follower: number, revision: revision, refusal: refusal, isFirst: !hasReported)
         hasReported = true
@@ -113,7 +113,7 @@ private struct FollowLoop {
         state.report(.rejected(error))
     }
 
-    /// The version in use is the newest.
+    /// Records that the version in use is the newest.
     private mutating func confirm() {
         reported = nil
         guard state.current.revision == seen else { return }
@@ -155,8 +155,8 @@ private struct FollowLoop {
     }
 }
 
-/// When to read a feed that reports no change: at each interval, and sooner after a failure. All pauses are random within bounds, so that
-/// the processes of a service do not read at the same time.
+/// Decides when to read a feed that reports no change: at each interval, and sooner after a failure. All pauses are random
+/// within bounds, so that the processes of a service do not read at the same time.
 struct PollSchedule {
     private let interval: Duration
     private(set) var failures: Int

@@ -14,7 +14,7 @@ extension CentralRequestManager {
     /// retries. The download is one call, which ``cancelRequests(_:)`` finds by its ``Download/key``, URL or tag;
     /// received bytes are kept then. There is no total timeout, only the idle timeout. When a body breaks off, the
     /// download continues, as often as the manager's ``Configuration/retries`` allow. The resolver is asked about a failure
-    /// as for all calls: ``Resolution/replay`` has the download go on with the bytes that are missing.
+    /// as for all calls: after ``Resolution/replay`` the download continues with the missing bytes.
     ///
     /// - Parameters:
     ///   - url: An absolute URL, or a path below the base URL.
@@ -42,8 +42,8 @@ extension CentralRequestManager {
     /// ```
     ///
     /// Only a GET can be resumed. Any other request is sent once, on one connection, which a pause leaves open; nothing
-    /// is kept when it breaks off. The same holds for a sealed reply, which is one message: it is opened when all of it is
-    /// there. The download sets `Range` and `If-Range`, so the request must not.
+    /// is kept when it breaks off. The same holds for a sealed reply, which is one message: it is opened when all of it has
+    /// arrived. The download sets `Range` and `If-Range`, so the request must not.
     @discardableResult
     public func download(
         _ request: HTTPRequest, to path: String, segments: Int = 1, options: DownloadOptions = DownloadOptions()
@@ -70,11 +70,11 @@ extension CentralRequestManager {
             isReplayed: { [self] in try await isReplayed($0, call, $1) },
             send: { [self] in try await sendPart($0, of: call) })
         order.request.deadline = nil
-        let alarm = enter(call)
+        let timer = enter(call)
         return Download(order, call) { [self] result in
-            await tell(result.map(\.response), call.request)
+            await notifyOutcomeObservers(result.map(\.response), call.request)
         } end: { [self] result in
-            leave(call, alarm)
+            leave(call, timer)
             finish(call, result.map(\.response))
         }
     }

@@ -51,7 +51,7 @@ public final class Download: Sendable {
     }
 
     deinit {
-        if control.wish == .pause { control.set(.cancel(keepsProgress: true)) }
+        if control.intent == .pause { control.set(.cancel(keepsProgress: true)) }
     }
 
     // MARK: State
@@ -66,7 +66,7 @@ public final class Download: Sendable {
     public var currentProgress: TransferProgress { board.current }
 
     /// The state now.
-    public var state: RequestTask.State { RequestTask.State(outcome.result, isPaused: control.wish == .pause) }
+    public var state: RequestTask.State { RequestTask.State(outcome.result, isPaused: control.intent == .pause) }
 
     /// Whether a later download could continue with the received bytes: `false` for other methods than GET, and for
     /// servers without ranges or without a strong validator. `true` until the server has answered a GET.

@@ -32,16 +32,20 @@ final class UploadMonitor: Sendable {
     var progress: TransferProgress { state.withLock(\.ledger.progress) }
 
     var updates: ProgressUpdates {
-        ProgressUpdates(latest) { [self] in state.withLock { if !$0.isOver { latest.send($0.ledger.progress) } } }
+        ProgressUpdates(latest) { [self] in
+            state.withLock { if !$0.isOver { latest.stage($0.ledger.progress) } }
+            latest.deliver()
+        }
     }
 
     /// Ends the upload. Later events are ignored.
     func finish(isSuccess: Bool) {
-        state.withLock { state in
+        let last = state.withLock { state in
             state.ledger.finish(isSuccess: isSuccess)
             state.isOver = true
-            latest.finish(state.ledger.progress)
+            return state.ledger.progress
         }
+        latest.finish(last)
     }
 
     private func note(_ event: BodyEvent, of index: Int) {
@@ -49,14 +53,14 @@ final class UploadMonitor: Sendable {
         state.withLock { state in
             guard !state.isOver else { return }
             state.ledger.note(event, of: index, at: time)
-            // A reader asks for what comes in between: see ``ProgressUpdates``. Sent under the lock, so that the values
-            // arrive in order.
+            // Readers fetch the progress between two reports themselves: see ``ProgressUpdates``.
             guard latest.hasReaders, state.lastReport.map({ time - $0 >= ProgressUpdates.interval }) ?? true else {
                 return
             }
             state.lastReport = time
-            latest.send(state.ledger.progress)
+            latest.stage(state.ledger.progress)
         }
+        latest.deliver()
     }
 }
 

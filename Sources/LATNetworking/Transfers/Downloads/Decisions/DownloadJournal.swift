@@ -45,7 +45,7 @@ struct DownloadJournal: Hashable, Sendable {
         }
         if let total { object["total"] = .int(total) }
         if let fileName { object["fileName"] = .string(fileName) }
-        return try SealedText.seal(.object(object), title: Self.title, version: Self.version)
+        return try ChecksummedText.encode(.object(object), title: Self.title, version: Self.version)
     }
 
     init(identity: String) { self.identity = identity }
@@ -54,9 +54,9 @@ struct DownloadJournal: Hashable, Sendable {
     init(decoding data: Data) throws(Fault) {
         let document: JSONValue
         do {
-            document = try SealedText.open(data, title: Self.title, version: Self.version)
+            document = try ChecksummedText.decode(data, title: Self.title, version: Self.version)
         } catch {
-            throw error == .version ? .foreign(version: SealedText.version(of: data)) : .damaged
+            throw error == .version ? .foreign(version: ChecksummedText.version(of: data)) : .damaged
         }
         guard let identity = document["identity"]?.string, let done = document["done"]?.array else {
             throw .damaged
@@ -79,19 +79,19 @@ struct DownloadJournal: Hashable, Sendable {
 }
 
 /// A JSON document below a line with its title, its version and its SHA-256, so that a truncated document is detected.
-enum SealedText {
+enum ChecksummedText {
     enum Fault: Error, Hashable {
         case damaged
         case version
     }
 
-    static func seal(_ document: JSONValue, title: String, version: Int) throws -> Data {
+    static func encode(_ document: JSONValue, title: String, version: Int) throws -> Data {
         let content = try document.data()
         let digest = MessageDigest.hexadecimal(try MessageDigest.of(content, .sha256))
         return Data("\(title) \(version) sha256:\(digest)\n".utf8) + content
     }
 
-    static func open(_ data: Data, title: String, version: Int) throws(Fault) -> JSONValue {
+    static func decode(_ data: Data, title: String, version: Int) throws(Fault) -> JSONValue {
         let words = firstLine(of: data).split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 3, words[0] == title else { throw .damaged }
         guard words[1] == "\(version)" else { throw .version }

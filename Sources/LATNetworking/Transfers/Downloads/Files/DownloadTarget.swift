@@ -38,8 +38,8 @@ struct DownloadTarget: Sendable {
         if exists, status.st_mode & S_IFMT == S_IFDIR {
             folder = resolved
             name = nil
-            let mark = (try? MessageDigest.of(Data(identity.utf8), .sha256)).map(MessageDigest.hexadecimal) ?? ""
-            part = Self.join(folder, "\(fallbackName).\(mark.prefix(12)).part")
+            let digest = (try? MessageDigest.of(Data(identity.utf8), .sha256)).map(MessageDigest.hexadecimal) ?? ""
+            part = Self.join(folder, "\(fallbackName).\(digest.prefix(12)).part")
         } else {
             if exists, status.st_mode & S_IFMT != S_IFREG { throw DownloadFiles.notRegular(path) }
             let slash = resolved.lastIndex(of: "/")
@@ -116,8 +116,8 @@ struct DownloadTarget: Sendable {
     private static func stem(_ name: String) -> String {
         let bytes = Array(name.utf8)
         guard bytes.count > 255 - 18 else { return name }
-        let mark = (try? MessageDigest.of(Data(bytes), .sha256)).map(MessageDigest.hexadecimal) ?? ""
-        return String(decoding: bytes.prefix(200), as: UTF8.self).filter { $0 != "\u{FFFD}" } + ".\(mark.prefix(12))"
+        let digest = (try? MessageDigest.of(Data(bytes), .sha256)).map(MessageDigest.hexadecimal) ?? ""
+        return String(decoding: bytes.prefix(200), as: UTF8.self).filter { $0 != "\u{FFFD}" } + ".\(digest.prefix(12))"
     }
 
     private static func join(_ folder: String, _ name: String) -> String {

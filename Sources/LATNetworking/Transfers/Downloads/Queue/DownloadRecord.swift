@@ -96,12 +96,12 @@ struct DownloadRecord: Hashable, Sendable {
         ]
         if let digest { object["digest"] = [.string(digest.algorithm.rawValue), .string(digest.hexadecimal)] }
         if let identity { object["identity"] = .string(identity) }
-        return try SealedText.seal(.object(object), title: Self.title, version: Self.version)
+        return try ChecksummedText.encode(.object(object), title: Self.title, version: Self.version)
     }
 
     /// `nil` if the file is damaged or has another format version.
     init?(decoding data: Data) {
-        guard let document = try? SealedText.open(data, title: Self.title, version: Self.version),
+        guard let document = try? ChecksummedText.decode(data, title: Self.title, version: Self.version),
             let number = document["number"]?.int64, number >= 0, let url = document["url"]?.string,
             let path = document["path"]?.string, let segments = document["segments"]?.int,
             let priority = (document["priority"]?.int).flatMap(RequestPriority.init(rawValue:)),

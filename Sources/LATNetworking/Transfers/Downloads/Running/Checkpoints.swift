@@ -9,7 +9,7 @@ import Synchronization
 /// again.
 final class Checkpoints: Sendable {
     private struct State {
-        var unclaimed: Int64 = 0
+        var unlisted: Int64 = 0
         var last = ContinuousClock.now
         var work: Task<Void, Never>?
         var failure: NetworkError?
@@ -39,12 +39,12 @@ final class Checkpoints: Sendable {
     func note(_ count: Int64, total: Int64?) async throws {
         let interval = Self.interval(total: total)
         let (failure, work) = state.withLock { state -> (NetworkError?, Task<Void, Never>?) in
-            state.unclaimed += count
+            state.unlisted += count
             if let failure = state.failure { return (failure, nil) }
-            if state.work == nil, state.unclaimed >= interval || ContinuousClock.now - state.last >= .seconds(5) {
+            if state.work == nil, state.unlisted >= interval || ContinuousClock.now - state.last >= .seconds(5) {
                 begin(&state)
             }
-            return (nil, state.unclaimed >= interval ? state.work : nil)
+            return (nil, state.unlisted >= interval ? state.work : nil)
         }
         if let failure { throw failure }
         await work?.value
@@ -60,7 +60,7 @@ final class Checkpoints: Sendable {
     func settle() async { await state.withLock(\.work)?.value }
 
     private func begin(_ state: inout State) {
-        state.unclaimed = 0
+        state.unlisted = 0
         state.last = .now
         state.work = Task.detached(executorPreference: TransferExecutor.shared) { [self] in
             var failure: NetworkError?

@@ -2,7 +2,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// The caller's wish for a download, and the session that has to follow it.
+/// What the caller wants a download to do, and the session that has to do it.
 ///
 /// A download runs in sessions. A pause ends the session and its connections, and the next session continues from the
 /// journal. If the download is not resumable, its session is suspended instead, with the connection open.
@@ -14,7 +14,7 @@ final class DownloadControl: Sendable {
     }
 
     fileprivate struct State {
-        var wish: Intent
+        var intent: Intent
         /// Whether the session may be ended and continued by another one.
         var isInterruptible: Bool
         var session: Task<Void, any Error>?
@@ -25,20 +25,20 @@ final class DownloadControl: Sendable {
     private let state: Mutex<State>
 
     init(startsPaused: Bool, isInterruptible: Bool) {
-        state = Mutex(State(wish: startsPaused ? .pause : .run, isInterruptible: isInterruptible))
+        state = Mutex(State(intent: startsPaused ? .pause : .run, isInterruptible: isInterruptible))
     }
 
-    var wish: Intent { state.withLock(\.wish) }
+    var intent: Intent { state.withLock(\.intent) }
 
     /// Whether a session may be ended and continued by another one.
     var isInterruptible: Bool { state.withLock(\.isInterruptible) }
 
     // MARK: For the caller
 
-    /// - Returns: Whether the wish has changed.
+    /// - Returns: Whether the intent has changed.
     @discardableResult
-    func set(_ wish: Intent) -> Bool {
-        let effect = state.withLock { $0.set(wish) }
+    func set(_ intent: Intent) -> Bool {
+        let effect = state.withLock { $0.set(intent) }
         effect?.session?.cancel()
         for waiter in effect?.waiters ?? [] { waiter.end(.success(())) }
         return effect != nil
@@ -56,7 +56,7 @@ final class DownloadControl: Sendable {
         let session = Task(executorPreference: TransferExecutor.shared) { try await work() }
         let isUnwanted = state.withLock { state in
             state.session = session
-            return state.wish != .run && (state.isInterruptible || state.wish != .pause)
+            return state.intent != .run && (state.isInterruptible || state.intent != .pause)
         }
         if isUnwanted { session.cancel() }
         let result = await session.result
@@ -74,7 +74,7 @@ final class DownloadControl: Sendable {
     func setInterruptible(_ isInterruptible: Bool) {
         let effect = state.withLock { state -> State.Effect? in
             state.isInterruptible = isInterruptible
-            guard isInterruptible, state.wish == .pause else { return nil }
+            guard isInterruptible, state.intent == .pause else { return nil }
             return (state.session, state.takeWaiters())
         }
         effect?.session?.cancel()
@@ -89,10 +89,10 @@ final class DownloadControl: Sendable {
 
     private func wait(_ waits: @Sendable (borrowing State) -> Bool) async {
         // Called before every chunk, so the usual case returns early.
-        guard wish == .pause else { return }
+        guard intent == .pause else { return }
         let waiter = Waiter<Void>()
         let isWaiting = state.withLock { state in
-            guard state.wish == .pause, waits(state) else { return false }
+            guard state.intent == .pause, waits(state) else { return false }
             state.waiters.append(waiter)
             return true
         }
@@ -100,7 +100,7 @@ final class DownloadControl: Sendable {
         if isWaiting { try? await waiter.value() }
     }
 
-    /// Marks the download as ended, so that later wishes have no effect.
+    /// Records the end of the download. Later intents have no effect.
     func finish() { state.withLock { $0.isOver = true } }
 }
 
@@ -108,14 +108,14 @@ extension DownloadControl.State {
     /// The session to end and the waiters to wake.
     fileprivate typealias Effect = (session: Task<Void, any Error>?, waiters: [Waiter<Void>])
 
-    /// The effect of a new wish; `nil` if it changes nothing.
-    fileprivate mutating func set(_ wish: DownloadControl.Intent) -> Effect? {
-        guard !isOver, self.wish != wish else { return nil }
+    /// The effect of a new intent; `nil` if it changes nothing.
+    fileprivate mutating func set(_ intent: DownloadControl.Intent) -> Effect? {
+        guard !isOver, self.intent != intent else { return nil }
         // A cancellation is final.
-        if case .cancel = self.wish { return nil }
-        self.wish = wish
-        if wish == .pause { return (isInterruptible ? session : nil, []) }
-        return (wish == .run ? nil : session, takeWaiters())
+        if case .cancel = self.intent { return nil }
+        self.intent = intent
+        if intent == .pause { return (isInterruptible ? session : nil, []) }
+        return (intent == .run ? nil : session, takeWaiters())
     }
 
     fileprivate mutating func takeWaiters() -> [Waiter<Void>] {

@@ -28,7 +28,7 @@ extension DownloadJob {
         while true {
             try? await Task.sleep(for: .milliseconds(500))
             if Task.isCancelled { return false }
-            tell(0)
+            report(0)
         }
     }
 
@@ -90,7 +90,7 @@ extension DownloadJob {
             switch verdict {
             case .content(let answer):
                 if !answer.isPart, !isFirst, state.withLock({ $0.plan.hasOthers(than: worker) }) {
-                    throw answer.invalidatesReceived ? StartsOver(reason: .changed) : GoesOnAlone() as any Error
+                    throw answer.invalidatesReceived ? StartsOver(reason: .changed) : UsesOneConnection() as any Error
                 }
                 try await accept(worker, answer, response)
                 return Opened(response: response)
@@ -183,7 +183,7 @@ extension DownloadJob {
         if isTooMuch { throw StartsOver(reason: .changed) }
         try checkSpace(total, done)
         control.setInterruptible(isResumable)
-        tell(0)
+        report(0)
     }
 
     private func checkSpace(_ total: Int64?, _ done: Int64) throws {
@@ -216,13 +216,13 @@ extension DownloadJob {
             }
             if claim.count > 0 {
                 let total = try write(chunk, claim)
-                links.prove()
+                links.noteReceivedBytes()
                 fresh += Int64(claim.count)
                 // After this many bytes, earlier failures no longer count.
                 if fresh >= 1 << 20 { failures = 0 }
                 try await checkpoints?.note(Int64(claim.count), total: total)
             }
-            tell(chunk.count)
+            report(chunk.count)
             if claim.isLast { break }
         }
         try Task.checkCancellation()

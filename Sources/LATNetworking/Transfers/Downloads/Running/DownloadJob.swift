@@ -25,7 +25,7 @@ final class DownloadJob: Sendable {
     private let meter = Mutex(DownloadMeter())
     private let progress: LatestValue<TransferProgress>
     private let clock = ContinuousClock.now
-    /// Set after the job's initialisation, because it takes the journal from the job.
+    /// Set at the end of `init`, because its closure refers to the job.
     private let checkpointing = Mutex<Checkpoints?>(nil)
 
     /// Opens the `.part` file and reads the journal.
@@ -53,9 +53,9 @@ final class DownloadJob: Sendable {
         self.state = Mutex(state)
         digest = Mutex(order.options.digest.map { DigestFollower($0.algorithm.function) })
         checkpointing.withLock {
-            $0 = Checkpoints(file: file, path: target.journal) { [weak self] in self?.claimable }
+            $0 = Checkpoints(file: file, path: target.journal) { [weak self] in self?.currentJournal }
         }
-        tell(0)
+        report(0)
     }
 
     /// The journal of an earlier run, if it belongs to this download and is valid.
@@ -72,7 +72,7 @@ final class DownloadJob: Sendable {
     var checkpoints: Checkpoints? { checkpointing.withLock { $0 } }
 
     /// The journal to write now; `nil` if the download is not resumable.
-    private var claimable: DownloadJournal? {
+    private var currentJournal: DownloadJournal? {
         state.withLock { state in
             guard state.plan.isResumable else { return nil }
             var journal = DownloadJournal(identity: order.identity)
@@ -87,20 +87,23 @@ final class DownloadJob: Sendable {
     // MARK: Progress
 
     /// Reports the progress after a number of new bytes.
-    func tell(_ received: Int) {
+    func report(_ received: Int) {
         let (completed, total) = state.withLock { state in
             state.received += Int64(received)
             return (state.plan.done.count, state.plan.total)
         }
-        // Sent under the lock, so that the values arrive in order.
         meter.withLock { meter in
             let event = meter.note(
                 completed: completed, total: total, received: Int64(received), at: ContinuousClock.now - clock)
-            if let event { progress.send(event) }
+            if let event { progress.stage(event) }
         }
+        progress.deliver()
     }
 
-    private func tellPause() { meter.withLock { progress.send($0.pause()) } }
+    private func reportPause() {
+        meter.withLock { progress.stage($0.pause()) }
+        progress.deliver()
+    }
 
     /// The final progress.
     var finalProgress: TransferProgress {
@@ -133,15 +136,15 @@ final class DownloadJob: Sendable {
         var replays = 0
         while !state.withLock(\.plan.isComplete) {
             await control.waitWhilePaused()
-            if case .cancel = control.wish { throw cancellation }
+            if case .cancel = control.intent { throw cancellation }
             do {
                 try await control.run { [self] in try await session() }
             } catch is DownloadControl.Interruption {
                 // After a pause that was resumed at once, the next session starts directly.
-                if control.wish == .pause { try await rest() }
+                if control.intent == .pause { try await pauseAndSave() }
             } catch let restart as StartsOver {
                 try await startOver(restart.reason)
-            } catch is GoesOnAlone {
+            } catch is UsesOneConnection {
                 state.withLock { $0.plan.useOneConnection() }
             } catch let error as NetworkError {
                 guard try await order.isReplayed(error, replays) else { throw error }
@@ -151,8 +154,8 @@ final class DownloadJob: Sendable {
         }
     }
 
-    private func rest() async throws {
-        tellPause()
+    private func pauseAndSave() async throws {
+        reportPause()
         try await checkpoints?.flush()
     }
 
@@ -161,7 +164,7 @@ final class DownloadJob: Sendable {
         await checkpoints?.settle()
         let isResumable = state.withLock { $0.plan.isResumable && $0.plan.done.count > 0 }
         let isWanted: Bool =
-            switch (control.wish, (error as? NetworkError)?.kind) {
+            switch (control.intent, (error as? NetworkError)?.kind) {
             case (.cancel(let keepsProgress), _): keepsProgress
             case (_, .integrity): false
             default: true
@@ -175,7 +178,7 @@ final class DownloadJob: Sendable {
     private var cancellation: NetworkError {
         let (isResumable, count) = state.withLock { ($0.plan.isResumable, $0.plan.done.count) }
         let fate =
-            switch control.wish {
+            switch control.intent {
             case .cancel(keepsProgress: true) where isResumable:
                 "\(count) bytes are kept beside the target, and the same download continues with the rest"
             case .cancel(keepsProgress: true) where count > 0:
@@ -203,7 +206,7 @@ final class DownloadJob: Sendable {
         try file.truncate(to: total)
         try file.synchronize()
         let found = try checkDigest(total)
-        if case .cancel = control.wish { throw cancellation }
+        if case .cancel = control.intent { throw cancellation }
         let path = target.path(serverName: fileName)
         if try ExistingFile.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
         if case .file(let mode, _) = DownloadTarget.existing(at: path) { file.takePermissions(mode) }
@@ -245,13 +248,13 @@ final class DownloadJob: Sendable {
     }
 }
 
-/// The server's parts or its content have changed.
+/// The download must start over: the content has changed, or the server's parts are wrong.
 struct StartsOver: Error {
     let reason: ResponseRule.Reason
 }
 
-/// One of several connections got the whole content.
-struct GoesOnAlone: Error {}
+/// One of several connections got the whole content, so the download continues with one connection.
+struct UsesOneConnection: Error {}
 
 /// The name that the server chose exists, and the existing file is to be kept.
 struct SkipsExisting: Error {

@@ -5,7 +5,7 @@ import Platform
 struct DownloadMeter: Sendable {
     private(set) var progress = TransferProgress(direction: .download)
     private var rate = RateMeter()
-    private var lastTold: Duration?
+    private var lastReport: Duration?
 
     private static let interval = Duration.milliseconds(100)
 
@@ -17,8 +17,8 @@ struct DownloadMeter: Sendable {
     ) -> TransferProgress? {
         rate.note(received, at: time)
         set(completed, total)
-        guard lastTold.map({ time - $0 >= Self.interval }) ?? true else { return nil }
-        lastTold = time
+        guard lastReport.map({ time - $0 >= Self.interval }) ?? true else { return nil }
+        lastReport = time
         return progress
     }
 

@@ -100,7 +100,7 @@ final class URLRenewal: Sendable {
     var link: Link { state.withLock(\.link) }
 
     /// Records that bytes were received, so that the URL may be renewed again.
-    func prove() {
+    func noteReceivedBytes() {
         state.withLock { state in
             if !state.hasReceivedBytes { state.hasReceivedBytes = true }
         }
