@@ -73,10 +73,12 @@ import Testing
         #expect(broken.values.allSatisfy { $0.hasPrefix("the store threw") || $0.contains("CacheEntryTooLarge") })
     }
 
-    @Test(arguments: FaultyCacheStore.Lie.allCases) func kitReportsAFaultyStore(_ lie: FaultyCacheStore.Lie) async {
-        let broken = await broken(.lying(lie))
+    @Test(arguments: FaultyCacheStore.Defect.allCases) func kitReportsAFaultyStore(_ defect: FaultyCacheStore.Defect)
+        async
+    {
+        let broken = await broken(.defective(defect))
         let (rule, word): (CacheStoreConformance.Rule, String) =
-            switch lie {
+            switch defect {
             case .replacement: (.replacement, "replaced")
             case .body: (.wholeEntries, "body")
             case .key: (.wholeEntries, "never used")

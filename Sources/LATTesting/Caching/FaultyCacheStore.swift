@@ -18,11 +18,11 @@ public final class FaultyCacheStore: CacheStore {
         /// Each operation throws.
         case throwing(NetworkError.Kind)
         /// One operation does or returns something wrong.
-        case lying(Lie)
+        case defective(Defect)
     }
 
     /// The kinds of wrong behaviour.
-    public enum Lie: CaseIterable, Sendable {
+    public enum Defect: CaseIterable, Sendable {
         /// A writer replaces any entry, not only the version that it may replace.
         case replacement
         /// Bodies lack their last byte.
@@ -48,13 +48,13 @@ public final class FaultyCacheStore: CacheStore {
         self.fault = fault
     }
 
-    private func tells(_ lie: Lie) -> Bool { fault == .lying(lie) }
+    private func has(_ defect: Defect) -> Bool { fault == .defective(defect) }
 
     private func act() async throws {
         switch fault {
         case .slow(let duration): try await Task.sleep(for: duration)
         case .throwing(let kind): throw NetworkError(kind, message: "the faulty store is set to throw")
-        case .lying: break
+        case .defective: break
         }
     }
 
@@ -62,10 +62,10 @@ public final class FaultyCacheStore: CacheStore {
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
         try await act()
         var entries = try await store.entries(for: primaryKey)
-        if tells(.key), entries.isEmpty { entries = try await store.inspecting?.entries(.all) ?? [] }
+        if has(.key), entries.isEmpty { entries = try await store.inspecting?.entries(.all) ?? [] }
         for index in entries.indices {
-            if tells(.body) { entries[index].attachedBody = entries[index].attachedBody.map { Data($0.dropLast()) } }
-            if tells(.version) { entries[index].version = StoredVersion(1) }
+            if has(.body) { entries[index].attachedBody = entries[index].attachedBody.map { Data($0.dropLast()) } }
+            if has(.version) { entries[index].version = StoredVersion(1) }
         }
         return entries
     }
@@ -74,15 +74,15 @@ public final class FaultyCacheStore: CacheStore {
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
         try await act()
         let body = try await store.body(of: entry)
-        guard tells(.body), let body else { return body }
+        guard has(.body), let body else { return body }
         return body.data.map { ResponseBody(Data($0.dropLast())) } ?? ResponseBody(TornBody(body))
     }
 
     /// Begins to store a response.
     public func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
         try await act()
-        let writer = try await store.writer(for: entry, replacing: tells(.replacement) ? .anything : replacing)
-        return tells(.version) ? SameVersionWriter(writer) : writer
+        let writer = try await store.writer(for: entry, replacing: has(.replacement) ? .anything : replacing)
+        return has(.version) ? SameVersionWriter(writer) : writer
     }
 
     /// Replaces everything of an entry but its body.
@@ -94,14 +94,14 @@ public final class FaultyCacheStore: CacheStore {
     /// Records that an entry was used.
     public func touch(_ key: CacheKey, at time: Date) async throws {
         try await act()
-        if !tells(.touch) { try await store.touch(key, at: time) }
+        if !has(.touch) { try await store.touch(key, at: time) }
     }
 
     /// Removes the selected entries.
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
         try await act()
-        if tells(.prefix), case .urlPrefix = selection { return CacheUsage() }
-        if tells(.tags), case .tag(let tag) = selection { return try await store.remove(.server(tag)) }
+        if has(.prefix), case .urlPrefix = selection { return CacheUsage() }
+        if has(.tags), case .tag(let tag) = selection { return try await store.remove(.server(tag)) }
         return try await store.remove(selection)
     }
 

@@ -13,9 +13,9 @@ import Testing
         /// Every operation blocks until the end of the test, so any response proves that it did not wait for the store.
         case held
         case throwing
-        case lying(FaultyCacheStore.Lie)
+        case defective(FaultyCacheStore.Defect)
 
-        static let all: [Way] = [.held, .throwing] + FaultyCacheStore.Lie.allCases.map { .lying($0) }
+        static let all: [Way] = [.held, .throwing] + FaultyCacheStore.Defect.allCases.map { .defective($0) }
 
         var testDescription: String { "\(self)" }
     }
@@ -69,7 +69,7 @@ import Testing
             switch row.way {
             case .held: held
             case .throwing: FaultyCacheStore(good, .throwing(.cache))
-            case .lying(let lie): FaultyCacheStore(good, .lying(lie))
+            case .defective(let defect): FaultyCacheStore(good, .defective(defect))
             }
         let store = SwitchedStore(good)
         let faults = Log<NetworkError>()
@@ -138,7 +138,7 @@ import Testing
         let good = try StoreKind.disk.store(in: directory.path(of: "cache"))
         let faults = Log<NetworkError>()
         let manager = try CentralRequestManager.caching(policy) {
-            $0.cacheStore = FaultyCacheStore(good, .lying(.body))
+            $0.cacheStore = FaultyCacheStore(good, .defective(.body))
             $0.cacheObserver = { faults.append($0) }
         }
         _ = try await manager.startRequest("GET", server.url())

@@ -53,7 +53,7 @@ import Testing
     @Test func missingCapabilityIsNamed() async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         let manager = try CentralRequestManager.caching(.http) {
-            $0.cacheStore = FaultyCacheStore(MemoryStore(), .lying(.touch))
+            $0.cacheStore = FaultyCacheStore(MemoryStore(), .defective(.touch))
         }
         #expect(try await manager.startRequest("GET", server.url()).text == "1")
         #expect(try await manager.startRequest("GET", server.url()).source == .memoryCache)
