@@ -41,8 +41,8 @@ public final class Inspector: RequestAccessory {
     /// Creates an inspector. It records calls from now on, and shows them after ``start(port:)``.
     ///
     /// - Parameters:
-    ///   - limits: How much is kept.
-    ///   - bodies: Which bodies are kept, and how much of each.
+    ///   - limits: How much is kept. Default: 10,000 calls in 128 MiB.
+    ///   - bodies: Which bodies are kept, and how much of each. Default `BodyCapture()`.
     public init(limits: Limits = Limits(), bodies: BodyCapture = BodyCapture()) {
         calls = InspectedCalls(countLimit: limits.calls, byteLimit: limits.bytes, capture: bodies)
     }
