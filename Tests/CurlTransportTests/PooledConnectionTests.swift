@@ -190,7 +190,8 @@ extension MockServer {
         let remotePort = String(port, radix: 16, uppercase: true)
         try await eventually("the clients of port \(port) know that it closed") {
             // The columns are number, own address, remote address and state; 01 is an established connection.
-            try String(contentsOfFile: "/proc/self/net/tcp", encoding: .utf8).split(separator: "\n").allSatisfy { line in
+            try String(contentsOfFile: "/proc/self/net/tcp", encoding: .utf8).split(separator: "\n").allSatisfy {
+                line in
                 let columns = line.split(separator: " ")
                 return !columns[2].hasSuffix(":\(remotePort)") || columns[3] != "01"
             }

@@ -85,6 +85,32 @@ struct FleetCircuitTests {
         }
     }
 
+    /// The others wait for the end of a probe for 30 s, so it must not be lost.
+    @Test func endOfAProbeReachesARedisThatDidNotAnswer() async throws {
+        let redis = try await RedisServer()
+        let server = try MockServer()
+        let (isBroken, stopsRedis) = (Box(true), Box(true))
+        server.fallback { _ in
+            guard !isBroken.value else { return .status(503) }
+            // It stops before the probe is answered.
+            if stopsRedis.value { redis.pause() }
+            stopsRedis.change { $0 = false }
+            return .text("ok")
+        }
+        try await withManagers(2, redis, patience: .seconds(2)) { configuration, _ in
+            configuration.circuitBreaker = .init(failures: 2, pause: .milliseconds(500))
+        } _: { fleet in
+            try await Self.fail(fleet[0], server)
+            try await eventually("an open circuit in the other") { fleet[1].fleet?.circuitsHeard == 1 }
+            isBroken.change { $0 = false }
+            try await eventually("an answered probe") { await !Self.isOpen(fleet[0], server) }
+            try await eventually("an end that Redis did not take in time") { fleet.counter("redis.timeouts") > 0 }
+            redis.resume()
+            try await eventually("a closed circuit in the other") { await !Self.isOpen(fleet[1], server) }
+            #expect(fleet.counter("circuits.probes") <= 1)
+        }
+    }
+
     @Test func withoutARedisEachProcessHasItsCircuit() async throws {
         let redis = try await RedisServer()
         let server = try MockServer()

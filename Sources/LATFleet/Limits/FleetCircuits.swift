@@ -37,6 +37,8 @@ final class FleetCircuits: Sendable {
     }
 
     func observe(_ receive: @escaping @Sendable (String, CircuitReport) -> Void) {
+        // Set before, because messages may arrive at once.
+        state.withLock { $0.receive = receive }
         let subscription = fleet.redis.subscribe(channel) { [weak self] message in
             switch message {
             case .subscribed: Task { [weak self] in await self?.readOpen() }
@@ -44,19 +46,16 @@ final class FleetCircuits: Sendable {
             case .message(let value): self?.take(value)
             }
         }
-        state.withLock { state in
-            state.receive = receive
-            state.subscription = subscription
-        }
+        state.withLock { $0.subscription = subscription }
     }
 
     func opened(_ circuit: String, for pause: Duration) {
         openedHere.add()
-        publish(Self.openScript, circuit, [.integer(max(1, pause.microseconds))])
+        publish(Self.openScript, circuit, .integer(max(1, pause.microseconds)))
     }
 
     func probeEnded(_ circuit: String, isClosed: Bool) {
-        publish(Self.endScript, circuit, [isClosed ? "closed" : "undecided"])
+        publish(Self.endScript, circuit, isClosed ? "closed" : "undecided")
     }
 
     func pauseBeforeProbe(_ circuit: String) async -> Duration? {
@@ -68,16 +67,29 @@ final class FleetCircuits: Sendable {
         guard let pause = value?.integer else { return nil }
         if pause == 0 { probes.add() }
         // The message comes later than the answer.
-        if pause == -2 { tell(circuit, .closed) }
+        if pause == -2 { report(circuit, .closed) }
         return pause == 0 ? nil : pause < 0 ? Self.probePause : .microseconds(pause)
     }
 
     private func probeKey(_ circuit: String) -> String { "\(key):probe:\(circuit)" }
 
-    private func publish(_ script: RedisScript, _ circuit: String, _ more: [RedisArgument]) {
-        Task { [fleet, key, channel, identity, probeKey = probeKey(circuit)] in
-            _ = try? await fleet.redis.run(
-                script, keys: [key, probeKey], [.text(circuit), .text(identity), .text(channel)] + more, .write)
+    /// Sends a change to Redis, which announces it. No call waits for that, so it is tried again for as long as the others would
+    /// wait for the end of a probe.
+    private func publish(_ script: RedisScript, _ circuit: String, _ change: RedisArgument) {
+        Task { [weak fleet, key, channel, identity, probeKey = probeKey(circuit)] in
+            var backoff = Backoff(longest: .seconds(2))
+            let end = ContinuousClock.now + Self.probeLease
+            var attempt = 1
+            while let redis = fleet?.redis {
+                let arguments: [RedisArgument] = [
+                    .text(circuit), .text(identity), .text(channel), change, .integer(Int64(attempt)),
+                ]
+                let answer = try? await redis.run(script, keys: [key, probeKey], arguments, .write)
+                guard answer == nil, ContinuousClock.now < end else { return }
+                attempt += 1
+                let pause = backoff.next(random: .random(in: 0...1), isLasting: false)
+                try? await Task.sleep(for: .milliseconds(Backoff.shortest + pause))
+            }
         }
     }
 
@@ -89,8 +101,8 @@ final class FleetCircuits: Sendable {
             return
         }
         switch parts[1] {
-        case "opened": tell(String(parts[3]), .opened(.microseconds(Int64(parts[2]) ?? 0)))
-        case "closed": tell(String(parts[3]), .closed)
+        case "opened": report(String(parts[3]), .opened(.microseconds(Int64(parts[2]) ?? 0)))
+        case "closed": report(String(parts[3]), .closed)
         default: break
         }
     }
@@ -99,36 +111,42 @@ final class FleetCircuits: Sendable {
         guard let open = try? await fleet.redis.run(Self.readScript, keys: [key], [], .write).array else { return }
         for index in stride(from: 0, to: open.count - 1, by: 2) {
             guard let circuit = open[index].text, let pause = open[index + 1].integer else { continue }
-            tell(circuit, .opened(.microseconds(pause)))
+            report(circuit, .opened(.microseconds(pause)))
         }
     }
 
-    private func tell(_ circuit: String, _ news: CircuitReport) {
+    private func report(_ circuit: String, _ change: CircuitReport) {
+        state.withLock(\.receive)?(circuit, change)
         heard.add()
-        state.withLock(\.receive)?(circuit, news)
     }
 
     // MARK: Scripts
 
+    /// An attempt after the first changes nothing if an earlier one arrived, or if another process has closed the circuit since.
     private static let openScript = RedisScript(
         "the opening of a circuit",
         """
         local clock = redis.call('TIME')
         local now, pause = clock[1] * 1000000 + clock[2], tonumber(ARGV[4])
-        local known = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%d+) ')
+        local known, owner = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%d+) (.*)$')
+        local holder = redis.call('GET', KEYS[2])
+        if tonumber(ARGV[5]) > 1 then
+            if holder == 'closed' or owner == ARGV[2] and tonumber(known) > now then return 0 end
+        end
         if not known or tonumber(known) < now + pause then
             redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f ', now + pause) .. ARGV[2])
         end
         redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), math.ceil(pause / 1000) + 60000))
-        local holder = redis.call('GET', KEYS[2])
         if holder == ARGV[2] or holder == 'closed' then redis.call('DEL', KEYS[2]) end
         redis.call('PUBLISH', ARGV[3], ARGV[2] .. ' opened ' .. ARGV[4] .. ' ' .. ARGV[1])
         return 1
         """)
 
+    /// An attempt after the first changes nothing unless this process still holds the probe.
     private static let endScript = RedisScript(
         "the end of a probe",
         """
+        if tonumber(ARGV[5]) > 1 and redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
         if redis.call('GET', KEYS[2]) == ARGV[2] then redis.call('DEL', KEYS[2]) end
         if ARGV[4] == 'closed' then
             redis.call('HDEL', KEYS[1], ARGV[1])

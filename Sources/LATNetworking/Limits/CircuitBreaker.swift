@@ -21,6 +21,8 @@ struct CircuitBreaker: Sendable {
     private enum State: Hashable {
         case closed(failures: Int)
         case open(until: Duration)
+        /// The request of this ticket asks the other processes whether it may probe the host; the others fail at once.
+        case asking(UInt64)
         /// One request probes the host; the others fail at once.
         case probing(UInt64)
     }
@@ -62,7 +64,7 @@ struct CircuitBreaker: Sendable {
             firstTicket = tickets
             state = .probing(tickets)
             return .pass(ticket: tickets)
-        case .probing:
+        case .asking, .probing:
             return .refuse(pause: nil)
         }
     }
@@ -101,7 +103,7 @@ struct CircuitBreaker: Sendable {
                 state = .open(until: now)
                 return .undecided
             }
-        case .probing, .open: return nil
+        case .probing, .asking, .open: return nil
         }
     }
 
@@ -114,25 +116,29 @@ struct CircuitBreaker: Sendable {
 
     // MARK: Other processes
 
-    /// Whether the request of a ticket probes the host.
-    func isProbing(_ ticket: UInt64) -> Bool { state == .probing(ticket) }
+    /// Returns whether the request of a ticket is a probe, which then asks before it is sent.
+    mutating func ask(_ ticket: UInt64) -> Bool {
+        guard state == .probing(ticket) else { return false }
+        state = .asking(ticket)
+        return true
+    }
 
-    /// Makes a probe wait, because another process probes the host. Returns `false` when the ticket is not a probe any more.
-    mutating func postpone(_ ticket: UInt64, for pause: Duration, at now: Duration) -> Bool {
-        guard isProbing(ticket) else { return false }
-        open(for: pause, at: now)
+    /// Makes a request that asked wait, or lets it probe the host if there is no pause. Returns `false` when another process has
+    /// closed the circuit meanwhile, so that nothing is to be probed.
+    mutating func answer(_ ticket: UInt64, pause: Duration?, at now: Duration) -> Bool {
+        guard state == .asking(ticket) else { return false }
+        if let pause { open(for: pause, at: now) } else { state = .probing(ticket) }
         return true
     }
 
     /// Applies the result of another process. It does not change a probe of this process.
     mutating func adopt(_ report: CircuitReport, at now: Duration) {
-        if case .probing = state { return }
-        switch report {
-        case .opened(let pause): open(for: pause, at: now)
-        case .closed:
-            guard case .open = state else { return }
+        switch (report, state) {
+        case (.opened(let pause), .closed), (.opened(let pause), .open): open(for: pause, at: now)
+        case (.closed, .open), (.closed, .asking):
             firstTicket = tickets + 1
             state = .closed(failures: 0)
+        case (_, .probing), (.opened, .asking), (.closed, .closed): break
         }
     }
 }

@@ -172,15 +172,14 @@ final class LimitRoom: Room {
             guard case .refuse(let pause) = admission else { return try await chain.proceed(request) }
             throw Self.isOpen(host, pause, policy, request)
         }
-        if let shared, breakers.withLock({ $0[key]?.isProbing(ticket) == true }),
+        if let shared, breakers.withLock({ $0[key]?.ask(ticket) == true }) {
             let pause = await shared.pauseBeforeProbe(key)
-        {
-            let isPostponed = breakers.withLock { breakers in
-                breakers[key]?.postpone(ticket, for: pause, at: clock.now()) == true
+            let isDecided = breakers.withLock { $0[key]?.answer(ticket, pause: pause, at: clock.now()) == true }
+            guard isDecided else {
+                if pause == nil { shared.probeEnded(key, isClosed: false) }
+                return try await unlessOpen(circuit, host, request, chain)
             }
-            if isPostponed { throw Self.isOpen(host, nil, policy, request) }
-            // The probe of another process has ended during the wait.
-            return try await unlessOpen(circuit, host, request, chain)
+            if pause != nil { throw Self.isOpen(host, nil, policy, request) }
         }
         do {
             let response = try await chain.proceed(request)

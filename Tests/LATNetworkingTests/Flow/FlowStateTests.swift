@@ -194,6 +194,33 @@ import Testing
         #expect(breaker.isIdle)
     }
 
+    /// Whoever asks whether it may probe is not deaf to what others found out.
+    @Test func circuitThatAnotherProcessClosedIsNotProbed() throws {
+        var breaker = CircuitBreaker(RequestLimits.CircuitBreakerPolicy(failures: 1, pause: .seconds(10)))
+        func ticket(_ now: Duration) throws -> UInt64 {
+            guard case .pass(let ticket) = breaker.admit(at: now) else { throw CancellationError() }
+            return ticket
+        }
+        breaker.adopt(.opened(.seconds(1)), at: .zero)
+        let asking = try ticket(.seconds(1))
+        #expect(breaker.ask(asking) == true)
+        #expect(breaker.admit(at: .seconds(1)) == .refuse(pause: nil))
+        breaker.adopt(.closed, at: .seconds(1))
+        #expect(breaker.answer(asking, pause: .seconds(1), at: .seconds(2)) == false)
+        #expect(breaker.isIdle)
+        let ordinary = try ticket(.seconds(2))
+        #expect(breaker.ask(ordinary) == false, "a request through a closed circuit is no probe")
+
+        breaker.adopt(.opened(.seconds(1)), at: .seconds(2))
+        let probe = try ticket(.seconds(3))
+        #expect(breaker.ask(probe) == true)
+        breaker.adopt(.opened(.seconds(60)), at: .seconds(3))
+        #expect(breaker.answer(probe, pause: nil, at: .seconds(3)) == true)
+        breaker.adopt(.closed, at: .seconds(3))
+        #expect(breaker.finish(probe, isSuccess: false, at: .seconds(4)) == .opened, "its own result counts")
+        #expect(breaker.admit(at: .seconds(5)) == .refuse(pause: .seconds(9)))
+    }
+
     /// An open circuit admits exactly one request after its pause, whatever late results of earlier ones say.
     @Test(arguments: 0..<25)
     func openCircuitAdmitsOneProbe(_ seed: UInt64) {
