@@ -27,7 +27,7 @@ import Testing
         #expect(record.tag == "t")
         let sources = Dictionary(
             uniqueKeysWithValues: record.exchanges[0].request.headers.map { ($0.name, $0.source ?? "") })
-        #expect(sources == ["X-App": "manager", "X-Provided": "provider", "X-Own": "request"])
+        #expect(sources == ["X-App": "manager", "X-Provided": "provider", "X-Own": "call"])
         #expect(record.response?.body?.content == .text(#"{"a":1}"#))
         for exchange in record.exchanges {
             let stages = try #require(exchange.stages)
@@ -38,6 +38,27 @@ import Testing
         #expect(record.exchanges[2].response?.connection?.isReused == true)
         #expect(record.exchanges[2].stages?.connect == nil)
         #expect(record.exchanges[0].stages?.connect != nil)
+    }
+
+    private struct Own: RequestEntity {
+        static let route = Route("GET", url: "/own")
+        var options: RequestOptions { RequestOptions(headers: ["X-Entity": "e", "X-Replaced": "e"]) }
+    }
+
+    @Test func headersOfEntityAndCallAreToldApart() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .json("{}") }
+        let records = Records()
+        let manager = try CentralRequestManager.make {
+            $0.baseURL = server.baseURL
+            $0.accessories = [records.recorder()]
+        }
+        let call = Own().header("X-Replaced", "c").header("X-Call", "c")
+        _ = try await call.startRequest(on: manager)
+        let record = try #require(records.all.first)
+        let sources = Dictionary(
+            uniqueKeysWithValues: record.exchanges[0].request.headers.map { ($0.name, $0.source ?? "") })
+        #expect(sources == ["X-Entity": "entity", "X-Replaced": "call", "X-Call": "call"])
     }
 
     @Test func streamIsCapturedWithItsBound() async throws {

@@ -61,7 +61,7 @@ struct WireDetails: Encodable {
     }
 
     private static let words = [
-        "manager": "Manager", "provider": "Provider", "request": "Request or entity",
+        "manager": "Manager", "provider": "Provider", "entity": "Entity", "call": "Call",
         "authenticator": "Authenticator or interceptor", "sdk": "Added on sending",
     ]
 }

@@ -193,7 +193,7 @@ struct CallCollector: Sendable {
             var field = CallRecord.Field(name: name, value: redactor.field(name, value))
             guard isFinal else { return field }
             let source = sources[name.lowercased()]
-            field.source = source?.rawValue ?? Self.source(of: name, value, call.request)
+            field.source = source?.rawValue ?? Self.source(of: name, value, call)
             if source == .row { field.origin = call.row?.headerOrigins[name.lowercased()]?.description }
             return field
         }
@@ -205,8 +205,9 @@ struct CallCollector: Sendable {
     }
 
     /// The source of a field of a call that was not composed, or that was added after it was.
-    private static func source(of name: String, _ value: String, _ request: HTTPRequest) -> String {
-        request.headers[values: name].contains(value) ? CallEvent.FieldSource.request.rawValue : "sdk"
+    private static func source(of name: String, _ value: String, _ call: ObservedCall) -> String {
+        guard call.request.headers[values: name].contains(value) else { return "sdk" }
+        return (call.entityHeaders[values: name].contains(value) ? CallEvent.FieldSource.entity : .call).rawValue
     }
 
     private func response(

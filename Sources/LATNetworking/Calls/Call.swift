@@ -89,7 +89,9 @@ final class Call: @unchecked Sendable, TransferOwner {
                 return CallReporter(
                     $0,
                     ObservedCall(
-                        id: id, request: request, tag: request.tag, secrets: secrets, row: details.row?.observed,
+                        id: id, request: request, entityHeaders: details.entityHeaders, tag: request.tag,
+                        secrets: secrets,
+                        row: details.row?.observed,
                         joinedTrace: request.traceParent ?? TraceParent.current, $0.accessories))
             }
     }

@@ -19,6 +19,8 @@ struct CallDetails: Sendable {
     var filledPath: String?
     /// The entity, to select the call for cancellation.
     var entity: EntityReference?
+    /// The header fields of the entity itself.
+    var entityHeaders = HTTPHeaders()
     /// The user's cache partition, read once: a user who signs in during the call gets none of its responses.
     var partition: String?
     /// Receives the bytes that are read from an upload's files.

@@ -47,7 +47,11 @@ struct CompositionRoom: Room {
             ? Self.merge(provided, in: request.headers, base: base, own: call.request.headers)
             : base.merging(provided).merging(request.headers)
         if let watch = call.watch {
-            watch.record(.composed(Self.sources(defaults, request, provided: provided, own: call.request.headers)))
+            watch.record(
+                .composed(
+                    Self.sources(
+                        defaults, request, provided: provided, own: call.request.headers,
+                        entity: call.details.entityHeaders)))
         }
         return try await chain.proceed(composed)
     }
@@ -59,25 +63,26 @@ struct CompositionRoom: Room {
 
     /// Where the values of the fields come from, by the names in lower case.
     static func sources(
-        _ defaults: HTTPHeaders, _ request: HTTPRequest, provided: HTTPHeaders, own: HTTPHeaders
+        _ defaults: HTTPHeaders, _ request: HTTPRequest, provided: HTTPHeaders, own: HTTPHeaders, entity: HTTPHeaders
     ) -> [String: CallEvent.FieldSource] {
         var sources: [String: CallEvent.FieldSource] = [:]
         let layers: [(HTTPHeaders, CallEvent.FieldSource)] = [
             (defaults, .manager), (request.rowHeaders, .row), (provided, .provider), (request.headers, .authenticator),
-            (own, .request),
+            (own, .call),
         ]
         for (headers, source) in layers {
             for field in headers.fields {
                 let (name, value) = (field.name, field.value)
                 // What the authenticator replaced is not the request's own any more.
-                if source == .request, value != nil, request.headers[name] != value { continue }
+                if source == .call, value != nil, request.headers[name] != value { continue }
                 // Interceptors are shown the base, which the request then carries.
                 if source == .authenticator, sources[name.lowercased()] != nil,
                     defaults[name] == value || request.rowHeaders[name] == value
                 {
                     continue
                 }
-                sources[name.lowercased()] = value == nil ? nil : source
+                let isOfEntity = source == .call && value.map(entity[values: name].contains) ?? false
+                sources[name.lowercased()] = value == nil ? nil : isOfEntity ? .entity : source
             }
         }
         return sources

@@ -16,6 +16,8 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
     /// The entity's request, or why it could not be read; that error is thrown when the call is started.
     private var content: Result<EntityContent, NetworkError>
     var options: RequestOptions
+    /// The header fields of the entity itself.
+    private let entityHeaders: HTTPHeaders
     var extraParameters: Parameters = [:]
     var simulation: Simulation?
     var progressHandler: ProgressHandler?
@@ -23,6 +25,7 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
     init(_ entity: some RequestEntity) {
         content = Result { () throws(NetworkError) in try EntityContent(entity) }
         options = entity.options
+        entityHeaders = options.headers
     }
 
     /// Creates a call of a route without an entity type.
@@ -45,6 +48,7 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
             try EntityContent(route: route, parameters: parameters, files: files)
         }
         options = RequestOptions()
+        entityHeaders = HTTPHeaders()
     }
 
     /// This call itself.
@@ -63,7 +67,8 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
             for name in extraParameters.keys { content.parameters.remove(name) }
             content.parameters.addMissing(extra)
         }
-        return EntityPlan(content: content, options: options, simulation: simulation)
+        return EntityPlan(
+            content: content, options: options, entityHeaders: entityHeaders, simulation: simulation)
     }
 }
 
@@ -122,6 +127,8 @@ private enum UnreadProperties {
 struct EntityPlan: Sendable {
     var content: EntityContent
     var options: RequestOptions
+    /// The header fields of the entity itself, which those of `options` may replace.
+    var entityHeaders: HTTPHeaders
     var simulation: Simulation?
     /// The total timeout where neither the call nor a row sets one; `nil` for the manager's.
     var standardTimeout: Duration?

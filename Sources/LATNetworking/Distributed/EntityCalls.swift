@@ -67,6 +67,7 @@ extension CentralRequestManager {
         try RequestBuilder.put(content, into: &request)
 
         details.entity = entity.content.reference
+        details.entityHeaders = entity.entityHeaders
         if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
             details.deliversCached = cached.map(CachedReplyHandler.init)
         }

@@ -84,7 +84,9 @@ open class RequestModel<Model: Decodable & Sendable> {
     public func start(
         on manager: CentralRequestManager = .shared, _ completion: RequestModel<Model>.Call.Completion? = nil
     ) -> RequestModel<Model>.Call {
-        let plan = Result { () throws(NetworkError) in EntityPlan(content: try content(), options: options) }
+        let plan = Result { () throws(NetworkError) in
+            EntityPlan(content: try content(), options: options, entityHeaders: options.headers)
+        }
         let blueprint = RequestModel<Model>.Call.Blueprint(
             route: route, manager: manager, plan: plan, refine: Self.refinement(type(of: self)), running: running,
             deliver: { [weak delegate] call, outcome in

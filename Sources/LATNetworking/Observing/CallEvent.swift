@@ -10,6 +10,7 @@ public struct ObservedCall: Sendable, Identifiable {
     private final class Facts: Sendable {
         let id: UInt64
         let request: HTTPRequest
+        let entityHeaders: HTTPHeaders
         let tag: String?
         let secrets: Secrets
         let trace: TraceParent?
@@ -18,11 +19,12 @@ public struct ObservedCall: Sendable, Identifiable {
         let row: Row?
 
         init(
-            id: UInt64, request: HTTPRequest, tag: String?, secrets: Secrets, trace: TraceParent?, startsTrace: Bool,
-            row: Row?
+            id: UInt64, request: HTTPRequest, entityHeaders: HTTPHeaders, tag: String?, secrets: Secrets,
+            trace: TraceParent?, startsTrace: Bool, row: Row?
         ) {
             self.id = id
             self.request = request
+            self.entityHeaders = entityHeaders
             self.tag = tag
             self.secrets = secrets
             self.trace = trace
@@ -36,12 +38,12 @@ public struct ObservedCall: Sendable, Identifiable {
     private var added: Secrets?
 
     init(
-        id: UInt64, request: HTTPRequest, tag: String?, secrets: Secrets, row: Row?, joinedTrace: TraceParent?,
-        _ accessories: [any RequestAccessory]
+        id: UInt64, request: HTTPRequest, entityHeaders: HTTPHeaders, tag: String?, secrets: Secrets, row: Row?,
+        joinedTrace: TraceParent?, _ accessories: [any RequestAccessory]
     ) {
         let trace = joinedTrace ?? accessories.lazy.compactMap { $0.trace(of: request) }.first
         facts = Facts(
-            id: id, request: request, tag: tag, secrets: secrets, trace: trace,
+            id: id, request: request, entityHeaders: entityHeaders, tag: tag, secrets: secrets, trace: trace,
             startsTrace: joinedTrace == nil && trace != nil, row: row)
     }
 
@@ -49,6 +51,8 @@ public struct ObservedCall: Sendable, Identifiable {
     public var id: UInt64 { facts.id }
     /// The request of the call, before any provider adds to it.
     public var request: HTTPRequest { facts.request }
+    /// The header fields that the call's entity has set itself. A field of the call replaces one of the same name.
+    public var entityHeaders: HTTPHeaders { facts.entityHeaders }
     /// The tag of the request.
     public var tag: String? { facts.tag }
     /// What must not be shown of the call: the manager's list and what the request's row adds. In the event of an attempt
@@ -127,8 +131,10 @@ public struct CallEvent: Sendable {
         case row
         /// A provider of the app.
         case provider
-        /// The request itself: its entity or its call.
-        case request
+        /// The entity of the call.
+        case entity
+        /// The call itself, such as `header(_:_:)` or the `headers` of a central call, or the encoding of its body.
+        case call
         /// The authenticator, or an interceptor of the app.
         case authenticator
     }
