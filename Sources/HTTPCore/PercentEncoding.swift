@@ -5,7 +5,7 @@ extension String {
     /// `%`, because the text contains no escapes yet. This is the simple expansion of RFC 6570 §3.2.2, so a value can
     /// never end its segment (`/`), its query (`#`) or its pair (`&`).
     ///
-    /// Escaping has no effect on a dot segment (``isDotSegment``), which still changes the path.
+    /// Escaping has no effect on a dot segment (`.` or `..`), which still changes the path.
     package var percentEncodedComponent: String {
         if utf8.allSatisfy({ $0.isUnreserved }) { return self }
         var encoded: [UInt8] = []
@@ -15,10 +15,6 @@ extension String {
         }
         return String(decoding: encoded, as: UTF8.self)
     }
-
-    /// Whether this text is `.` or `..`, which is resolved and not sent as a path segment (RFC 3986 §5.2.4), even when
-    /// written as `%2E`. A value in a path must not be one.
-    package var isDotSegment: Bool { self == "." || self == ".." }
 
     /// This absolute or relative URL with all illegal characters escaped, and none escaped twice.
     ///

@@ -38,6 +38,9 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
 }
 
 extension Duration {
+    /// The duration in seconds, with fraction.
+    package var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
+
     /// The duration in whole milliseconds, rounded up so that a fraction never becomes 0, and at most `Int32.max`.
     @inlinable package var roundedUpMilliseconds: Int64 {
         let (seconds, attoseconds) = components

@@ -46,8 +46,3 @@ package struct RateMeter: Sendable {
         return seconds < 31_536_000 ? .seconds(seconds) : nil
     }
 }
-
-extension Duration {
-    /// The duration in seconds, with fraction.
-    fileprivate var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
-}

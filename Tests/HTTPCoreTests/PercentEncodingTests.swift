@@ -12,11 +12,6 @@ struct PercentEncodingTests {
         #expect(text.percentEncodedComponent == expected)
     }
 
-    @Test func dotSegmentsAreRecognized() {
-        #expect(".".isDotSegment && "..".isDotSegment)
-        #expect(!"".isDotSegment && !"...".isDotSegment && !"a..".isDotSegment && !"%2e%2e".isDotSegment)
-    }
-
     @Test(arguments: [
         ("http://h/a b?c d#e f", "http://h/a%20b?c%20d#e%20f"),
         ("http://h/a%20b%2fc", "http://h/a%20b%2fc"),

@@ -18,10 +18,13 @@ struct CacheFleetTests {
             #expect(try await processes[0].get(origin.url("/a")) == ("/a 1", .network))
             try await processes[0].settle()
             #expect(try await processes[1].get(origin.url("/a")) == ("/a 1", .remoteCache))
-            #expect(try await processes[1].get(origin.url("/a")) == ("/a 1", .memoryCache))
+            // A message about the write may still come, after which the answer is read from Redis again.
+            try await eventually("an answer in memory") {
+                try await processes[1].get(origin.url("/a")) == ("/a 1", .memoryCache)
+            }
             #expect(try await processes[2].get(origin.url("/a")) == ("/a 1", .remoteCache))
             #expect(origin.count("/a") == 1)
-            #expect(processes[1].count("remote.hits") == 1 && processes[1].count("memory.hits") == 1)
+            #expect(processes[1].count("memory.hits") == 1)
             #expect(processes[0].count("fetches") == 1 && processes[0].count("writes") == 1)
         }
     }

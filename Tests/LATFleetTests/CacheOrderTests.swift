@@ -69,6 +69,28 @@ struct CacheOrderTests {
             #expect(try await tier.entries(for: "k").isEmpty)
             #expect(try await !Self.isStored(Self.fetched(50), by: tier))
             #expect(try await Self.isStored(Self.fetched(), by: tier))
+            // A process whose first question was not answered does not know Redis' clock yet.
+            try await withFleet(server.patient()) { late in
+                let other = try late.cacheTier(FleetCacheOptions())
+                #expect(try await !Self.isStored(Self.fetched(50), by: other))
+                #expect(try await other.entries(for: "k").count == 1)
+                #expect(try await Self.isStored(Self.fetched(), by: other))
+            }
+        }
+    }
+
+    /// What this process is storing may reach Redis after its next question, which then finds the one before.
+    @Test func nothingIsFoundWhileAnAnswerIsStored() async throws {
+        let server = try await RedisServer()
+        try await withFleet(server.patient()) { fleet in
+            let tier = try fleet.cacheTier(FleetCacheOptions())
+            #expect(try await Self.isStored(Self.fetched(), by: tier))
+            #expect(try await tier.entries(for: "k").count == 1)
+            try await tier.storing("k") { () async throws in
+                #expect(try await tier.entries(for: "k").isEmpty)
+                #expect(try await tier.entries(for: "other").isEmpty)
+            }
+            #expect(try await tier.entries(for: "k").count == 1)
         }
     }
 }

@@ -64,9 +64,7 @@ struct SetCookie {
     }
 
     private static func trimmed(_ text: Substring.UTF8View) -> String {
-        var text = text.drop { $0 == 0x20 || $0 == 0x09 }
-        while let last = text.last, last == 0x20 || last == 0x09 { text.removeLast() }
-        return String(Substring(text))
+        String(Substring(text)).trimmingFieldWhitespace
     }
 
     /// Parses whole seconds, up to a limit; `nil` for anything else.

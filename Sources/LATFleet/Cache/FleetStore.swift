@@ -22,6 +22,8 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     /// The entries in Redis that are older than what this process has, because it could not replace them, with the begin of the
     /// fetch of what it has; -1 where that is not for Redis.
     private let outdated = Mutex<[CacheKey: Int64]>([:])
+    /// The primary keys for which this process is storing an answer, with the number of answers.
+    private let commits = Mutex<[String: Int]>([:])
     /// The number of the connection on which the server was asked whether it was restarted.
     private let checkedConnection = Atomic(-1)
     /// The time before which nothing is asked, because Redis was just late; in nanoseconds.
@@ -77,8 +79,9 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     // MARK: Reading
 
     package func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        guard let connection = await connectionThatIsChecked(), await dropOutdated(primaryKey),
-            let looked = await lookUp(primaryKey),
+        // What Redis has is older than what this process is storing, which may be sent later, on another connection.
+        guard !isStoring(primaryKey), let connection = await connectionThatIsChecked(),
+            await dropOutdated(primaryKey), let looked = await lookUp(primaryKey), !isStoring(primaryKey),
             // A question may have waited for the next connection, to a server that lost the newest.
             connection == fleet.redis.status.connectionCount
         else {
@@ -239,6 +242,20 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
 
     // MARK: Writing
 
+    private func isStoring(_ primaryKey: String) -> Bool { commits.withLock { $0[primaryKey] != nil } }
+
+    /// Runs the commit of an answer. Until its outcome is known, nothing is found under its key.
+    func storing<Value: Sendable>(_ primaryKey: String, _ body: () async throws -> Value) async rethrows -> Value {
+        commits.withLock { $0[primaryKey, default: 0] += 1 }
+        defer {
+            commits.withLock { commits in
+                let rest = (commits[primaryKey] ?? 1) - 1
+                commits[primaryKey] = rest > 0 ? rest : nil
+            }
+        }
+        return try await body()
+    }
+
     /// Removes the entry in Redis that this process could not replace with a newer one. Until that succeeds, it is not looked up.
     ///
     /// - Parameter isLost: Whether Redis failed to store the newer one, so that older ones may still come.
@@ -274,6 +291,17 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
             outdated.withLock { if $0[key] == began { $0[key] = nil } }
         }
         return true
+    }
+
+    /// Asks for Redis' clock unless it is known. A process whose first look-up failed could not say when its fetch began, so that its
+    /// answer would be stored after a restart of the server that other processes have a newer one from before.
+    func learnClock() async {
+        guard clock.withLock({ $0 == nil }) else { return }
+        let start = MonotonicTime.now
+        guard let time = try? await fleet.redis.call(RedisCommand("TIME"), .write).array, time.count == 2,
+            let seconds = time[0].integer, let microseconds = time[1].integer
+        else { return }
+        clock.withLock { $0 = RemoteClock(seconds * 1_000_000 + microseconds, since: start, $0) }
     }
 
     /// When the fetch of an entry began by Redis' clock, in microseconds; 0 when it is not known.

@@ -103,6 +103,11 @@ final class FleetWriter: CacheWriter {
         guard !isOver else {
             throw NetworkError(.cache, message: "the writer was committed or discarded before; make another one")
         }
+        return try await store.storing(entry.key.primary) { try await commit(rest, count) }
+    }
+
+    private func commit(_ rest: Data, _ count: Int) async throws -> CacheCommit {
+        await store.learnClock()
         let isInline = count == 0 && rest.count <= FleetCacheCoding.inlineLimit
         let chunkCount = isInline ? 0 : count + 1
         if !isInline { await write(rest, count, isLast: true) }

@@ -1,4 +1,5 @@
 import HTTPCore
+import Platform
 
 extension RequestLimits.RateLimit {
     /// - Parameter old: The bucket of an earlier limit, whose used tokens stay used.
@@ -230,11 +231,7 @@ struct TokenBucket: Sendable {
     /// Adds the tokens for the time since the last call. A clock that was set back changes nothing.
     private mutating func fill(until now: Duration) {
         guard now > filledAt else { return }
-        tokens = min(capacity, tokens + (now - filledAt).fractionalSeconds * perSecond)
+        tokens = min(capacity, tokens + (now - filledAt).inSeconds * perSecond)
         filledAt = now
     }
-}
-
-extension Duration {
-    var fractionalSeconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
 }

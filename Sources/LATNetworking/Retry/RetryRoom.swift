@@ -186,20 +186,11 @@ package enum RetryAfter {
     ///
     /// - Parameter now: the seconds since 1970.
     package static func wait(_ text: String, now: Int64) -> Duration? {
-        let text = text.trimmed
+        let text = text.trimmingFieldWhitespace
         if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
             // A number too large for `Int64` counts as the longest wait.
             return .seconds(Int64(text).map { min($0, 1 << 40) } ?? 1 << 40)
         }
         return HTTPDate.parse(text).map { .seconds(max(0, Int64($0.timeIntervalSince1970) - now)) }
-    }
-}
-
-extension String {
-    /// The text without spaces and tabs at its ends.
-    fileprivate var trimmed: Substring {
-        var text = self[...]
-        while let last = text.utf8.last, last == 0x20 || last == 0x09 { text = text.dropLast() }
-        return text.drop { $0 == " " || $0 == "\t" }
     }
 }

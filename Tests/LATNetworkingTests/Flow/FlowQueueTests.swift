@@ -1,4 +1,5 @@
 import HTTPCore
+import Platform
 import TestSupport
 import Testing
 
@@ -43,7 +44,7 @@ import Testing
             if let limit = limits.maxConcurrentRequestsPerHost {
                 for host in ["a", "b", "c"] { #expect(running.count { $0.host == host } <= limit) }
             }
-            if let rate = limits.rate { #expect(Double(starts) <= 3 + now.fractionalSeconds * rate.perSecond + 1e-6) }
+            if let rate = limits.rate { #expect(Double(starts) <= 3 + now.inSeconds * rate.perSecond + 1e-6) }
         }
         for id in 0..<300 {
             now += .milliseconds(Int64.random(in: 0...30, using: &generator))
