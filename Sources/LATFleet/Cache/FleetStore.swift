@@ -293,15 +293,17 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
         return true
     }
 
-    /// Asks for Redis' clock unless it is known. A process whose first look-up failed could not say when its fetch began, so that its
-    /// answer would be stored after a restart of the server that other processes have a newer one from before.
-    func learnClock() async {
-        guard clock.withLock({ $0 == nil }) else { return }
+    /// Asks for Redis' clock unless it is known. Returns whether it is.
+    ///
+    /// A process whose first look-up failed could not say when its fetch began, so that its answer might replace a newer one.
+    func learnClock() async -> Bool {
+        if clock.withLock({ $0 != nil }) { return true }
         let start = MonotonicTime.now
         guard let time = try? await fleet.redis.call(RedisCommand("TIME"), .write).array, time.count == 2,
             let seconds = time[0].integer, let microseconds = time[1].integer
-        else { return }
+        else { return false }
         clock.withLock { $0 = RemoteClock(seconds * 1_000_000 + microseconds, since: start, $0) }
+        return true
     }
 
     /// When the fetch of an entry began by Redis' clock, in microseconds; 0 when it is not known.

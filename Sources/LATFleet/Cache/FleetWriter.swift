@@ -107,11 +107,15 @@ final class FleetWriter: CacheWriter {
     }
 
     private func commit(_ rest: Data, _ count: Int) async throws -> CacheCommit {
-        await store.learnClock()
         let isInline = count == 0 && rest.count <= FleetCacheCoding.inlineLimit
         let chunkCount = isInline ? 0 : count + 1
         if !isInline { await write(rest, count, isLast: true) }
         guard state.withLock({ !$0.isLocal }) else { return await kept(removing: chunkCount) }
+        guard await store.learnClock() else {
+            store.counts.failed.add()
+            state.withLock { $0.isLost = true }
+            return await kept(removing: chunkCount)
+        }
         let reply: RedisValue
         do {
             reply = try await send(isInline ? rest : nil, chunkCount)
