@@ -117,11 +117,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
             for reply in replies.dropFirst() { _ = try reply.checked(FleetCacheScripts.lookUp.name) }
             return replies
         }
-        guard let replies, replies.count == 3, let time = replies[2].array, time.count == 2,
-            let seconds = time[0].integer, let microseconds = time[1].integer
-        else { return nil }
-        let now = seconds * 1_000_000 + microseconds
-        clock.withLock { $0 = RemoteClock(now, since: start, $0) }
+        guard let replies, replies.count == 3, let now = readClock(replies[2], since: start) else { return nil }
         guard let fields = replies[0].array, !fields.isEmpty, let rules = replies[1].array, rules.count == 3,
             let epoch = rules[0].text, let ruleCount = rules[1].integer
         else { return nil }
@@ -293,17 +289,26 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
         return true
     }
 
-    /// Asks for Redis' clock unless it is known. Returns whether it is.
+    /// Asks for Redis' clock unless it is known.
     ///
     /// A process whose first look-up failed could not say when its fetch began, so that its answer might replace a newer one.
-    func learnClock() async -> Bool {
-        if clock.withLock({ $0 != nil }) { return true }
+    func learnClock() async throws {
+        guard clock.withLock({ $0 == nil }) else { return }
         let start = MonotonicTime.now
-        guard let time = try? await fleet.redis.call(RedisCommand("TIME"), .write).array, time.count == 2,
-            let seconds = time[0].integer, let microseconds = time[1].integer
-        else { return false }
-        clock.withLock { $0 = RemoteClock(seconds * 1_000_000 + microseconds, since: start, $0) }
-        return true
+        let reply = try await fleet.redis.call(RedisCommand("TIME"), .write)
+        guard readClock(reply, since: start) != nil else {
+            throw FleetError(.protocolViolation, "\(fleet.configuration) answered TIME with something else than a time")
+        }
+    }
+
+    /// Takes Redis' time, in microseconds, from the reply to `TIME`; `nil` when it is another reply.
+    private func readClock(_ reply: RedisValue, since start: MonotonicTime) -> Int64? {
+        guard let time = reply.array, time.count == 2, let seconds = time[0].integer,
+            let microseconds = time[1].integer
+        else { return nil }
+        let now = seconds * 1_000_000 + microseconds
+        clock.withLock { $0 = RemoteClock(now, since: start, $0) }
+        return now
     }
 
     /// When the fetch of an entry began by Redis' clock, in microseconds; 0 when it is not known.

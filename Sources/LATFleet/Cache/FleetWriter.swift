@@ -111,13 +111,9 @@ final class FleetWriter: CacheWriter {
         let chunkCount = isInline ? 0 : count + 1
         if !isInline { await write(rest, count, isLast: true) }
         guard state.withLock({ !$0.isLocal }) else { return await kept(removing: chunkCount) }
-        guard await store.learnClock() else {
-            store.counts.failed.add()
-            state.withLock { $0.isLost = true }
-            return await kept(removing: chunkCount)
-        }
         let reply: RedisValue
         do {
+            try await store.learnClock()
             reply = try await send(isInline ? rest : nil, chunkCount)
         } catch {
             store.counts.failed.add()

@@ -146,8 +146,9 @@ final class FleetCircuits: Sendable {
     private static let endScript = RedisScript(
         "the end of a probe",
         """
-        if tonumber(ARGV[5]) > 1 and redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
-        if redis.call('GET', KEYS[2]) == ARGV[2] then redis.call('DEL', KEYS[2]) end
+        local holds = redis.call('GET', KEYS[2]) == ARGV[2]
+        if tonumber(ARGV[5]) > 1 and not holds then return 0 end
+        if holds then redis.call('DEL', KEYS[2]) end
         if ARGV[4] == 'closed' then
             redis.call('HDEL', KEYS[1], ARGV[1])
             redis.call('SET', KEYS[2], 'closed', 'PX', 10000)

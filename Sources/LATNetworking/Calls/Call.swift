@@ -90,8 +90,7 @@ final class Call: @unchecked Sendable, TransferOwner {
                     $0,
                     ObservedCall(
                         id: id, request: request, entityHeaders: details.entityHeaders, tag: request.tag,
-                        secrets: secrets,
-                        row: details.row?.observed,
+                        secrets: secrets, row: details.row?.observed,
                         joinedTrace: request.traceParent ?? TraceParent.current, $0.accessories))
             }
     }

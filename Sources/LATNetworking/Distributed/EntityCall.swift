@@ -67,8 +67,7 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
             for name in extraParameters.keys { content.parameters.remove(name) }
             content.parameters.addMissing(extra)
         }
-        return EntityPlan(
-            content: content, options: options, entityHeaders: entityHeaders, simulation: simulation)
+        return EntityPlan(content: content, options: options, entityHeaders: entityHeaders, simulation: simulation)
     }
 }
 

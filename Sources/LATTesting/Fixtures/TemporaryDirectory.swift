@@ -23,23 +23,22 @@ public final class TemporaryDirectory: Sendable {
         var template = Array((base + "/LATTesting-XXXXXX").utf8CString)
         guard mkdtemp(&template) != nil else { throw MockServerError.systemCall("mkdtemp in \(base)") }
         path = template.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
-        Self.existing.withLock { paths in
-            if paths == nil { atexit { TemporaryDirectory.removeExisting() } }
-            paths = (paths ?? []).union([path])
-        }
+        _ = Self.existing.withLock { $0.insert(path) }
     }
 
     deinit {
         try? FileManager.default.removeItem(atPath: path)
-        _ = Self.existing.withLock { $0?.remove(path) }
+        _ = Self.existing.withLock { $0.remove(path) }
     }
 
-    /// The folders to remove at the end of the process, such as those of values that are never released; `nil` before the first.
-    private static let existing = Mutex<Set<String>?>(nil)
-
-    private static func removeExisting() {
-        for path in existing.withLock({ $0 ?? [] }) { try? FileManager.default.removeItem(atPath: path) }
-    }
+    /// The folders to remove at the end of the process, such as those of values that are never released.
+    private static let existing: Mutex<Set<String>> = {
+        atexit {
+            let paths = TemporaryDirectory.existing.withLock { $0 }
+            for path in paths { try? FileManager.default.removeItem(atPath: path) }
+        }
+        return Mutex([])
+    }()
 
     /// Returns the path of an item in the folder, which need not exist.
     public func path(of name: String) -> String { path + "/" + name }
