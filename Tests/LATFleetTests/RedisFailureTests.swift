@@ -184,7 +184,7 @@ struct RedisFailureTests {
         try server.cli("SAVE")
         server.kill()
         try await server.startAgain(
-            ["--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024"], isAwaited: false)
+            ["--key-load-delay", "20000", "--loading-process-events-interval-bytes", "1024"], isAwaited: false)
         try await server.awaitLog("Loading RDB")
         let fleet = try Fleet(server.configuration { $0.breakerPause = .milliseconds(50) })
         let error = try await fleetError { () -> RedisValue in
@@ -197,6 +197,7 @@ struct RedisFailureTests {
             }
         }
         #expect(error.kind == .notReady, "\(error)")
+        try server.cli("CONFIG", "SET", "key-load-delay", "0")
         try await eventually("the loaded data") { (try? await fleet.redis.get("key:1").isNone) == false }
         await fleet.shutdown()
     }

@@ -119,12 +119,14 @@ enum FleetCacheScripts {
             """)
 
     /// KEYS: entry, rules, lease, generations. ARGV: variant, second half of the version, lease, time of the origin, life, ID, chunks,
-    /// bytes, record, whether a body is inline, body, what it may replace, channel, message, life of generations, their prefix, begin
-    /// of the fetch. Returns whether it was stored, the version, and the number of variants.
+    /// bytes, record, whether a body is inline, body, what it may replace, channel, message, life of generations, their prefix, the
+    /// earliest and the latest possible begin of the fetch, 0 if not known. Returns 1 when it was stored, the version, and the number
+    /// of variants; 0 when it is older; -1 when it is for its process alone.
     ///
     /// Of two answers that were fetched within a minute, the one whose fetch began later stays. Some process may have seen a newer
     /// answer than one whose fetch began before a lost newer one, or before the restart of the server: for ten minutes such an
-    /// answer is refused.
+    /// answer is refused. A process knows the begin of a fetch without a lease only as well as Redis' clock. Where the order of two
+    /// answers is unknown, Redis keeps neither.
     static let commit = RedisScript(
         "the cache's commit",
         common + """
@@ -133,7 +135,8 @@ enum FleetCacheScripts {
             local us = clock()
             local now = math.floor(us / 1000)
             local began = tonumber(ARGV[17])
-            if began > us or began < us - 60000000 then began = 0 end
+            local latest = math.min(tonumber(ARGV[18]), us)
+            if began > us or began < us - 60000000 then began, latest = 0, 0 end
             local kind = redis.call('TYPE', key).ok
             if kind ~= 'hash' and kind ~= 'none' then redis.call('UNLINK', key) end
             local epoch, count, mark, restart = rules(KEYS[2])
@@ -151,15 +154,22 @@ enum FleetCacheScripts {
                 if holder == 'pass' then redis.call('UNLINK', KEYS[3]) end
               end
             end
-            if beneath(began, field(key, 'f'), us) or began > 0 and beneath(began, restart, us) then return refused() end
+            local function unlessLater(floor)
+              if latest < tonumber(floor) then return refused() end
+              return { -1 }
+            end
+            local floor = field(key, 'f')
+            if beneath(began, floor, us) then return unlessLater(floor) end
+            if began > 0 and beneath(began, restart, us) then return unlessLater(restart) end
             if f then
               local version = tonumber(f[2])
               if ARGV[12] == '-' then return refused() end
               if ARGV[12] ~= '*' and ARGV[12] ~= f[2] .. ' ' .. f[3] then return refused() end
               if ARGV[12] == '*' and us - version < 60000000 then
-                local other, made = tonumber(f[4]), tonumber(f[5])
-                if began > 0 and other > 0 then
-                  if began < other then return refused() end
+                local made, first, last = tonumber(f[5]), string.match(f[4], '^(%d+)%-(%d+)$')
+                if began > 0 and first and tonumber(first) > 0 then
+                  if latest < tonumber(first) then return refused() end
+                  if began < tonumber(last) then return { -1 } end
                 elseif date > 0 and date < made then
                   return refused()
                 end
@@ -183,8 +193,8 @@ enum FleetCacheScripts {
             redis.call('PEXPIRE', KEYS[2], ARGV[15])
             local gens = generations(4, prefix, fresh, ARGV[15])
             drop(key, v)
-            local words = { '1', version, ARGV[2], string.format('%.0f', began), ARGV[4], string.format('%.0f', now + ttl), ARGV[6], ARGV[7], ARGV[8],
-              epoch, count, mark }
+            local words = { '1', version, ARGV[2], string.format('%.0f-%.0f', began, latest), ARGV[4], string.format('%.0f', now + ttl),
+              ARGV[6], ARGV[7], ARGV[8], epoch, count, mark }
             redis.call('HSET', key, 'h' .. v, table.concat(words, ' ') .. gens, 'm' .. v, ARGV[9])
             if ARGV[10] == '1' then redis.call('HSET', key, 'b' .. v, ARGV[11]) end
             if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end

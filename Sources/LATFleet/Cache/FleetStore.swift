@@ -17,8 +17,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     let hub: FleetCacheHub
     let counts: FleetCacheCounts
     private let subscription: RedisSubscription
-    /// Redis' clock minus that of this process, in microseconds.
-    private let clock = Mutex<RemoteClock?>(nil)
+    let clock = Mutex(RemoteClock())
     /// The entries in Redis that are older than what this process has, because it could not replace them, with the begin of the
     /// fetch of what it has; -1 where that is not for Redis.
     private let outdated = Mutex<[CacheKey: Int64]>([:])
@@ -257,7 +256,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     /// - Parameter isLost: Whether Redis failed to store the newer one, so that older ones may still come.
     func drop(_ newer: CacheEntry, isLost: Bool) async {
         let key = newer.key
-        let began = isLost ? begin(of: newer) : -1
+        let began = isLost ? begin(of: newer)?.upperBound ?? 0 : -1
         let isNew = outdated.withLock { $0.updateValue(began, forKey: key) == nil }
         // When there are too many to remember, everything in Redis is removed.
         if isNew, outdated.withLock({ $0.count > Self.outdatedLimit }) { try? await dropAll() }
@@ -293,7 +292,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     ///
     /// A process whose first look-up failed could not say when its fetch began, so that its answer might replace a newer one.
     func learnClock() async throws {
-        guard clock.withLock({ $0 == nil }) else { return }
+        guard clock.withLock({ $0.now == nil }) else { return }
         let start = MonotonicTime.now
         let reply = try await fleet.redis.call(RedisCommand("TIME"), .write)
         guard readClock(reply, since: start) != nil else {
@@ -307,16 +306,17 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
             let microseconds = time[1].integer
         else { return nil }
         let now = seconds * 1_000_000 + microseconds
-        clock.withLock { $0 = RemoteClock(now, since: start, $0) }
+        clock.withLock { $0.read(now, since: start) }
         return now
     }
 
-    /// When the fetch of an entry began by Redis' clock, in microseconds; 0 when it is not known.
-    func begin(of entry: CacheEntry) -> Int64 {
-        if let lease = entry.lease, lease.number > 0 { return Int64(lease.number) }
+    /// When the fetch of an entry began by Redis' clock, in microseconds: not before and not after. `nil` when it is not known.
+    func begin(of entry: CacheEntry) -> ClosedRange<Int64>? {
+        if let lease = entry.lease, lease.number > 0 { return Int64(lease.number)...Int64(lease.number) }
         let age = -entry.requestTime.timeIntervalSinceNow
-        guard age >= 0, age < 60, let now = clock.withLock({ $0?.now }) else { return 0 }
-        return now - Int64(age * 1_000_000)
+        guard age >= 0, age < 60, let now = clock.withLock(\.now) else { return nil }
+        let microseconds = Int64(age * 1_000_000)
+        return now.lowerBound - microseconds...now.upperBound - microseconds
     }
 
     package func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
@@ -398,24 +398,4 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     // MARK: Capabilities
 
     package func invalidations() -> CacheInvalidations { hub.feeds.begin() }
-}
-
-/// Redis' clock, estimated from the answers to look-ups.
-private struct RemoteClock {
-    /// Redis' time minus the monotonic time, in microseconds. A slow answer gives too small a value, so the largest one counts; it
-    /// shrinks by a thousandth of the time that passes, in case that clock was set back.
-    private let offset: Int64
-    private let time: MonotonicTime
-
-    init(_ remote: Int64, since start: MonotonicTime, _ last: RemoteClock?) {
-        let now = MonotonicTime.now
-        let seen = remote - now.nanoseconds / 1_000
-        let remembered = last.map { $0.offset - (now.nanoseconds - $0.time.nanoseconds) / 1_000_000 }
-        // Redis read its clock after this process asked and before it received the answer.
-        let latest = remote - start.nanoseconds / 1_000
-        offset = min(max(seen, remembered ?? seen), latest)
-        time = now
-    }
-
-    var now: Int64 { offset + MonotonicTime.now.nanoseconds / 1_000 }
 }

@@ -136,6 +136,7 @@ final class FleetWriter: CacheWriter {
             return .superseded
         default: break
         }
+        state.withLock { $0.isLost = true }
         return await kept(removing: chunkCount)
     }
 
@@ -147,6 +148,7 @@ final class FleetWriter: CacheWriter {
             if !personal.isEmpty { entry.headers.removeAll { personal.contains($0.lowercased()) } }
         }
         let lease = self.entry.lease
+        let began = store.begin(of: self.entry) ?? 0...0
         let body = try inline.map { try coding.seal($0, number: 0, isLast: true, id: id) }
         let allowed =
             switch replacing {
@@ -164,7 +166,8 @@ final class FleetWriter: CacheWriter {
             .integer(state.withLock(\.byteCount)), .bytes(try coding.record(of: entry, id: id)),
             body == nil ? "0" : "1", .data(body ?? Data()), .text(allowed), .text(coding.channel),
             .data(try coding.message(.changed(.primaryKey(entry.key.primary)), from: store.hub.sender)),
-            .integer(store.generationLife), .text(coding.generationPrefix), .integer(store.begin(of: self.entry)),
+            .integer(store.generationLife), .text(coding.generationPrefix), .integer(began.lowerBound),
+            .integer(began.upperBound),
         ]
         return try await store.fleet.redis.run(FleetCacheScripts.commit, keys: keys, arguments, .write)
     }
