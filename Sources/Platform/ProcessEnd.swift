@@ -11,6 +11,8 @@ package protocol ProcessExitObserver: AnyObject, Sendable {
 package enum ProcessEnd {
     private struct Reference {
         weak var object: (any ProcessExitObserver)?
+        /// The same object, when it is kept.
+        var kept: (any ProcessExitObserver)?
     }
 
     private static let references = Mutex<[Reference]>([])
@@ -20,13 +22,21 @@ package enum ProcessEnd {
         return getpid()
     }()
 
-    /// Registers an object, which is not retained.
-    package static func register(_ object: any ProcessExitObserver) {
+    /// Registers an object.
+    ///
+    /// - Parameter isKept: Whether the object is retained until ``remove(_:)``. An object whose work must be done even if
+    ///   the last other reference to it ends just before the process does needs that. Default `false`.
+    package static func register(_ object: any ProcessExitObserver, isKept: Bool = false) {
         _ = process
         references.withLock { references in
             references.removeAll { $0.object == nil }
-            references.append(Reference(object: object))
+            references.append(Reference(object: object, kept: isKept ? object : nil))
         }
+    }
+
+    /// Ends the registration of an object.
+    package static func remove(_ object: any ProcessExitObserver) {
+        references.withLock { $0.removeAll { $0.object === object } }
     }
 
     private static func notifyAll() {

@@ -3,9 +3,35 @@ internal import HTTPCore
 internal import Platform
 internal import Synchronization
 
-/// The file of a cassette, with what was read from it and what is to be written. It is written when it is released and when the
-/// process ends, too.
-final class CassetteFile: ProcessExitObserver, Sendable {
+/// The file of a cassette. It is written when it is released and when the process ends, too.
+final class CassetteFile: Sendable {
+    private let content: CassetteContent
+
+    init(
+        _ path: String, mode: Cassette.Mode, matching: Cassette.Matching, warn: @escaping @Sendable (String) -> Void
+    ) throws(NetworkError) {
+        content = try CassetteContent(path, mode: mode, matching: matching, warn: warn)
+        ProcessEnd.register(content, isKept: true)
+    }
+
+    deinit {
+        content.saveOrWarn()
+        ProcessEnd.remove(content)
+    }
+
+    func withTape<Value: Sendable>(_ body: (inout CassetteTape) -> Value) -> Value { content.withTape(body) }
+
+    func finish(_ number: Int, _ entry: CassetteEntry) { content.finish(number, entry) }
+
+    /// Writes what was recorded, if that is not in the file yet.
+    func write() throws(NetworkError) { try content.write() }
+}
+
+/// What was read from the file of a cassette, and what is to be written.
+///
+/// An object of its own, because the process may end while another thread releases the file: the end of the process finds this
+/// one, and waits until it is written.
+private final class CassetteContent: ProcessExitObserver, Sendable {
     private struct State {
         var tape: CassetteTape
         /// Whether everything that was recorded is in the file.
@@ -15,6 +41,8 @@ final class CassetteFile: ProcessExitObserver, Sendable {
     private let path: String
     private let warn: @Sendable (String) -> Void
     private let state: Mutex<State>
+    /// Held while the file is written.
+    private let writing = Mutex(())
 
     init(
         _ path: String, mode: Cassette.Mode, matching: Cassette.Matching, warn: @escaping @Sendable (String) -> Void
@@ -24,10 +52,7 @@ final class CassetteFile: ProcessExitObserver, Sendable {
         // The mode `all` does not read the file, so a damaged one can be recorded again.
         let entries = mode == .all ? nil : try Self.read(path)
         state = Mutex(State(tape: CassetteTape(entries, mode: mode, matching: matching)))
-        ProcessEnd.register(self)
     }
-
-    deinit { saveOrWarn() }
 
     func withTape<Value: Sendable>(_ body: (inout CassetteTape) -> Value) -> Value {
         state.withLock { body(&$0.tape) }
@@ -63,8 +88,9 @@ final class CassetteFile: ProcessExitObserver, Sendable {
         }
     }
 
-    /// Writes what was recorded, if that is not in the file yet.
-    func write() throws(NetworkError) {
+    func write() throws(NetworkError) { try writing.withLock { _ throws(NetworkError) in try writeChanges() } }
+
+    private func writeChanges() throws(NetworkError) {
         let entries: [CassetteEntry]? = state.withLock { state in
             guard !state.isSaved, state.tape.hasAdded else { return nil }
             state.isSaved = true
@@ -92,7 +118,7 @@ final class CassetteFile: ProcessExitObserver, Sendable {
 
     func processWillExit() { saveOrWarn() }
 
-    private func saveOrWarn() {
+    func saveOrWarn() {
         do throws(NetworkError) { try write() } catch { warn(error.message) }
     }
 }

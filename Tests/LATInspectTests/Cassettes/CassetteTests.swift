@@ -3,6 +3,8 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 import LATTesting
+import Platform
+import TestSupport
 import Testing
 
 @testable import LATInspect
@@ -33,6 +35,29 @@ struct CassetteTests {
         let error = await #expect(throws: NetworkError.self) { try await body() }
         #expect(error?.kind == .simulation)
         return error?.message ?? ""
+    }
+
+    /// Answers each request with a long text.
+    private struct LongTexts: Transport {
+        func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+            var response = HTTPResponse(status: 200, url: request.url)
+            response.body = ResponseBody(Data(repeating: UInt8(ascii: "x"), count: 20_000))
+            return response
+        }
+    }
+
+    @Test func endOfTheProcessWaitsForACassetteThatIsBeingReleased() async throws {
+        await #expect(processExitsWith: .success) { [path = path as String] in
+            let cassette = Box<Cassette?>(try Cassette(path, mode: .once, transport: LongTexts()))
+            for number in 0..<300 {
+                _ = try await cassette.value?.send(HTTPRequest("GET", "http://127.0.0.1/\(number)"))
+            }
+            weak let released = cassette.value
+            #expect(BackgroundThread.start("test-release") { cassette.change { $0 = nil } })
+            while released != nil { sched_yield() }
+            exit(0)
+        }
+        #expect(text().hasSuffix("...\n") && text().components(separatedBy: "\nrequest:").count == 301)
     }
 
     @Test func recordedCallsAreReplayedWithoutAServer() async throws {
