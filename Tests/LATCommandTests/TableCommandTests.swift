@@ -1,3 +1,4 @@
+import LATFleet
 import LATNetworking
 import Testing
 
@@ -54,5 +55,23 @@ import Testing
     ])
     func mistakesNameTheNextStep(_ arguments: [String], _ message: String) {
         #expect(throws: UsageError(message)) { try Invocation(arguments) }
+    }
+
+    private static let withoutRedis =
+        "this lat was built without Redis; build it with swift build --traits Fleet --product lat"
+
+    @Test(arguments: [["fleet", "status"], ["domains", "push"], ["domains", "pull"], ["domains", "diff"]])
+    func buildWithoutRedisNamesTheTrait(_ words: [String]) async throws {
+        let arguments = words + ["--fleet", "redis://127.0.0.1:1"]
+        let command = try Invocation(arguments).command
+        let fleet = try #require((command as? FleetCommand)?.fleet ?? (command as? DomainsCommand)?.fleet)
+        #expect(throws: UsageError(Self.withoutRedis)) { try fleet.made(isAvailable: false) }
+        if Fleet.isAvailable { try await fleet.made().shutdown() }
+    }
+
+    @Test(.disabled(if: Fleet.isAvailable, "this build has Redis"))
+    func processWithoutRedisNamesTheTrait() async throws {
+        let result = try await LatProcess.run(["fleet", "status", "--fleet", "redis://127.0.0.1:1"])
+        #expect(result.exitCode == 2 && result.text == "" && result.err.contains(Self.withoutRedis))
     }
 }

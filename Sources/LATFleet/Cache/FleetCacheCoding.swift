@@ -141,7 +141,7 @@ struct FleetCacheCoding: Sendable {
         }
         let body = chunk.dropLast(32)
         guard chunk.count >= 32, let digest = try? Self.digest(body, number, isLast, id),
-            digest.elementsEqual(chunk.suffix(32))
+            Data(digest) == chunk.suffix(32)
         else { return nil }
         return body
     }

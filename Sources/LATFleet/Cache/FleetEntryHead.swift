@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 internal import ResponseCache
 
 /// The head of an entry in Redis, without its generations, which the scripts check.
@@ -14,22 +15,50 @@ struct FleetEntryHead: Sendable {
     /// The mark of the generations then.
     let mark: String
 
-    /// - Returns: `nil` unless the text is a head of this format.
-    init?(_ text: String) {
-        // Bytes, because it is read at each look-up. The generations, which follow, are for the scripts.
-        let words = text.utf8.split(separator: UInt8(ascii: " "), maxSplits: 12).map { Substring($0) }
-        guard words.count >= 12, words[0] == "1", let end = Int64(words[5]), let number = UInt64(words[1]),
-            let second = UInt64(words[2]), let chunkCount = Int(words[7]), (0...4_096).contains(chunkCount),
-            let byteCount = Int64(words[8]), byteCount >= 0, let ruleCount = Int(words[10])
+    /// - Returns: `nil` unless the bytes are a head of this format.
+    init?(_ bytes: Data) {
+        guard let head = bytes.withUnsafeBytes({ FleetEntryHead(words: $0[...]) }) else { return nil }
+        self = head
+    }
+
+    /// Reads bytes instead of texts, because each look-up does so.
+    private init?(words rest: Slice<UnsafeRawBufferPointer>) {
+        var rest = rest
+        func word() -> Slice<UnsafeRawBufferPointer> {
+            let end = rest.firstIndex(of: UInt8(ascii: " ")) ?? rest.endIndex
+            defer { rest = rest[end...].dropFirst() }
+            return rest[..<end]
+        }
+        func number() -> UInt64? {
+            let digits = word()
+            var number: UInt64 = 0
+            for digit in digits {
+                guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digit) else { return nil }
+                let (tens, isTooLarge) = number.multipliedReportingOverflow(by: 10)
+                let (sum, isBeyond) = tens.addingReportingOverflow(UInt64(digit - UInt8(ascii: "0")))
+                guard !isTooLarge, !isBeyond else { return nil }
+                number = sum
+            }
+            return digits.isEmpty ? nil : number
+        }
+        func text() -> String? {
+            let word = word()
+            return word.isEmpty ? nil : String(decoding: word, as: UTF8.self)
+        }
+        guard number() == 1, let version = number(), let second = number() else { return nil }
+        // The begin of the fetch and the time of the origin are for the scripts, as are the generations, which follow the mark.
+        _ = (word(), word())
+        guard let end = number(), let id = text(), let chunkCount = number(), chunkCount <= 4_096,
+            let byteCount = number(), let epoch = text(), let ruleCount = number(), let mark = text()
         else { return nil }
-        version = StoredVersion(number, second)
-        id = String(words[6])
-        self.chunkCount = chunkCount
-        self.byteCount = byteCount
-        self.end = end
-        epoch = String(words[9])
-        self.ruleCount = ruleCount
-        mark = String(words[11])
+        self.version = StoredVersion(version, second)
+        self.id = id
+        self.chunkCount = Int(chunkCount)
+        self.byteCount = Int64(clamping: byteCount)
+        self.end = Int64(clamping: end)
+        self.epoch = epoch
+        self.ruleCount = Int(clamping: ruleCount)
+        self.mark = mark
     }
 
     /// A version as in a head.

@@ -154,7 +154,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     private static func variant(
         _ field: String?, _ head: RedisValue, _ record: RedisValue?, _ body: RedisValue?, _ lastUse: RedisValue?
     ) -> Variant? {
-        guard let field, let head = head.text.flatMap({ FleetEntryHead($0) }) else { return nil }
+        guard let field, let head = head.data.flatMap({ FleetEntryHead($0) }) else { return nil }
         return Variant(field: field, head: head, record: record, body: body, lastUse: lastUse)
     }
 

@@ -27,7 +27,7 @@ package struct RedisCommand: Sendable {
         self.name = name
         var bytes: [UInt8] = []
         bytes.reserveCapacity(arguments.reduce(32 + name.utf8.count) { $0 + 16 + $1.estimatedSize })
-        bytes.append(number: arguments.count + 1, after: "*")
+        bytes.append(arguments.count + 1, after: "*")
         bytes.append(bulk: name.utf8)
         for argument in arguments {
             switch argument {
@@ -53,13 +53,20 @@ extension RedisArgument {
 }
 
 extension [UInt8] {
-    fileprivate mutating func append(number: Int, after mark: Character) {
-        append(contentsOf: "\(mark)\(number)\r\n".utf8)
+    fileprivate mutating func append(_ number: Int, after mark: Unicode.Scalar) {
+        append(UInt8(ascii: mark))
+        append(contentsOf: String(number).utf8)
+        endLine()
     }
 
     fileprivate mutating func append(bulk: some Collection<UInt8>) {
-        append(number: bulk.count, after: "$")
+        append(bulk.count, after: "$")
         append(contentsOf: bulk)
-        append(contentsOf: [13, 10])
+        endLine()
+    }
+
+    private mutating func endLine() {
+        append(UInt8(ascii: "\r"))
+        append(UInt8(ascii: "\n"))
     }
 }

@@ -88,9 +88,12 @@ struct FleetArgument: Sendable {
         .redis(fleet, key: key, publicKey: publicKey, copy: .none, files: ".")
     }
 
-    func made() throws(UsageError) -> Fleet {
+    /// Makes the fleet.
+    ///
+    /// - Parameter isAvailable: whether this build has Redis; tests replace it.
+    func made(isAvailable: Bool = Fleet.isAvailable) throws(UsageError) -> Fleet {
         let configuration = try configuration()
-        guard Fleet.isAvailable else {
+        guard isAvailable else {
             throw UsageError("this lat was built without Redis; build it with swift build --traits Fleet --product lat")
         }
         do throws(FleetError) {
