@@ -70,7 +70,7 @@ public final class Metrics: RequestAccessory {
     public func handle(_ event: CallEvent) {
         switch event.kind {
         case .started: totals.add(MetricTotals.started)
-        case .sending(_, let request): series(active: request, event.call).counts.add(Series.active)
+        case .sending(_, let request): series(active: request).counts.add(Series.active)
         case .answered(_, let response): count(response, event)
         case .failed(_, let error): count(error, event)
         case .retrying: totals.add(MetricTotals.retries)
@@ -93,7 +93,7 @@ public final class Metrics: RequestAccessory {
     }
 
     /// The series of the running requests to a server, identified by server and method only.
-    private func series(active request: HTTPRequest, _ call: ObservedCall) -> Series {
+    private func series(active request: HTTPRequest) -> Series {
         table.series(
             SeriesKey(method: Self.index(of: request.method), version: 0, status: -1, error: "", template: ""),
             request.url)
@@ -102,7 +102,7 @@ public final class Metrics: RequestAccessory {
     private func count(_ response: HTTPResponse, _ event: CallEvent) {
         let shard = ShardedCounts.shard
         guard let request = event.request else { return }
-        series(active: request, event.call).counts.subtract(Series.active, shard: shard)
+        series(active: request).counts.subtract(Series.active, shard: shard)
         let version: UInt8 =
             switch response.version {
             case .http1_0: 1
@@ -127,7 +127,7 @@ public final class Metrics: RequestAccessory {
 
     private func count(_ error: NetworkError, _ event: CallEvent) {
         guard let request = event.request else { return }
-        series(active: request, event.call).counts.subtract(Series.active)
+        series(active: request).counts.subtract(Series.active)
         let series = table.series(
             SeriesKey(
                 method: Self.index(of: request.method), version: 0, status: 0, error: MetricTotals.group(error.kind),
@@ -191,8 +191,10 @@ public final class Metrics: RequestAccessory {
 extension Duration {
     /// Nanoseconds, at least 0.
     var wholeNanoseconds: UInt64 {
-        let (seconds, attoseconds) = components
-        guard seconds >= 0, attoseconds >= 0 else { return 0 }
-        return UInt64(seconds) &* 1_000_000_000 &+ UInt64(attoseconds) / 1_000_000_000
+        let attoseconds = attoseconds
+        guard attoseconds > 0 else { return 0 }
+        // A division of 128 bits takes long. A nanosecond is 2^9 · 1,953,125 attoseconds, and this is 4,722 seconds.
+        if attoseconds < Int128(1) << 72 { return UInt64(truncatingIfNeeded: attoseconds >> 9) / 1_953_125 }
+        return UInt64(clamping: attoseconds / 1_000_000_000)
     }
 }

@@ -65,17 +65,21 @@ final class SeriesTable: @unchecked Sendable {
     /// OpenTelemetry's limit.
     static let limit = 2_000
     private static let capacity = 4_096
-    private let slots: UnsafeMutablePointer<AtomicLazyReference<Series>>
+    /// Each holds a reference, which it releases in `deinit`. An `AtomicLazyReference` would take 600 instructions for each load.
+    private let slots: UnsafeMutablePointer<Atomic<UnsafeRawPointer?>>
     private let count = Atomic(0)
     let overflow = Series(SeriesKey(method: 0, version: 0, status: 0, error: "", template: ""), [])
     private let hasOverflow = Atomic(false)
 
     init() {
         slots = .allocate(capacity: Self.capacity)
-        for index in 0..<Self.capacity { (slots + index).initialize(to: AtomicLazyReference()) }
+        for index in 0..<Self.capacity { (slots + index).initialize(to: Atomic(nil)) }
     }
 
     deinit {
+        for index in 0..<Self.capacity {
+            if let slot = slots[index].load(ordering: .acquiring) { Unmanaged<Series>.fromOpaque(slot).release() }
+        }
         slots.deinitialize(count: Self.capacity)
         slots.deallocate()
     }
@@ -94,7 +98,7 @@ final class SeriesTable: @unchecked Sendable {
     private func series(_ key: SeriesKey, _ origin: UnsafeBufferPointer<UInt8>) -> Series {
         var index = key.hash(origin) & (Self.capacity - 1)
         for _ in 0..<Self.capacity {
-            if let found = slots[index].load() {
+            if let found = self[index] {
                 if found.matches(key, origin) { return found }
             } else {
                 guard count.add(1, ordering: .relaxed).newValue <= Self.limit else {
@@ -103,10 +107,16 @@ final class SeriesTable: @unchecked Sendable {
                     return overflow
                 }
                 let new = Series(key, Array(origin))
-                let winner = slots[index].storeIfNil(new)
-                if winner === new { return new }
+                let slot = Unmanaged.passRetained(new)
+                let (isFirst, winner) = slots[index].compareExchange(
+                    expected: nil, desired: UnsafeRawPointer(slot.toOpaque()), ordering: .acquiringAndReleasing)
+                if isFirst { return new }
+                slot.release()
                 count.subtract(1, ordering: .relaxed)
-                if winner.matches(key, origin) { return winner }
+                if let winner {
+                    let series = Unmanaged<Series>.fromOpaque(winner).takeUnretainedValue()
+                    if series.matches(key, origin) { return series }
+                }
             }
             index = (index + 1) & (Self.capacity - 1)
         }
@@ -123,7 +133,11 @@ final class SeriesTable: @unchecked Sendable {
 
     /// All series, and whether the overflow series has counted anything.
     var all: (series: [Series], hasOverflow: Bool) {
-        ((0..<Self.capacity).compactMap { slots[$0].load() }, hasOverflow.load(ordering: .relaxed))
+        ((0..<Self.capacity).compactMap { self[$0] }, hasOverflow.load(ordering: .relaxed))
+    }
+
+    private subscript(index: Int) -> Series? {
+        slots[index].load(ordering: .acquiring).map { Unmanaged<Series>.fromOpaque($0).takeUnretainedValue() }
     }
 
     /// The bytes of a URL up to its path; `nil` for a URL that names a user.

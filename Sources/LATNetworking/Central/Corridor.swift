@@ -66,10 +66,16 @@ final class Corridor: Sendable {
     func send(_ call: Call) async throws -> HTTPResponse {
         let request = call.request
         let rooms = rooms(for: call, request)
-        guard rooms == RoomSet(.redirect) else { return try await Chain(call, table, rooms).proceed(request) }
-        let response = try await table.send(request, for: call)
+        let rest = rooms.subtracting(RoomSet(.redirect))
+        guard rooms.contains(.redirect), rest.isSubset(of: RoomSet(.attempt)) else {
+            return try await Chain(call, table, rooms).proceed(request)
+        }
+        let response =
+            rest.isEmpty
+            ? try await table.send(request, for: call)
+            : try await AttemptRoom.send(request, for: call, hop: 0) { try await table.send($0, for: call) }
         guard redirect.mayFollow(response) else { return response }
-        return try await redirect.follow(response, to: request, Chain(call, table, []))
+        return try await redirect.follow(response, to: request, Chain(call, table, rest))
     }
 
     /// Returns a call's request as it reaches the cache. The app's interceptors, authenticator and providers are
@@ -185,24 +191,27 @@ struct InterceptorRoom: Room {
 /// Records each attempt and hop for the observers, and gives it its span of the trace.
 struct AttemptRoom: Room {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        try await Self.send(request, for: chain.call, hop: chain.hop) { try await chain.proceed($0) }
+    }
+
+    static func send(
+        _ request: HTTPRequest, for call: Call, hop: Int, _ proceed: (HTTPRequest) async throws -> HTTPResponse
+    ) async throws -> HTTPResponse {
         var attempt = request
-        if let trace = request.traceParent ?? TraceParent.current ?? chain.call.watch?.call.trace {
+        if let trace = request.traceParent ?? TraceParent.current ?? call.watch?.call.trace {
             if attempt.headers["traceparent"] == nil { attempt.headers["traceparent"] = trace.child().description }
             if attempt.headers["baggage"] == nil, let baggage = trace.baggageField {
                 attempt.headers["baggage"] = baggage
             }
         }
-        guard let watch = chain.call.watch else { return try await chain.proceed(attempt) }
-        let (number, start) = watch.beginAttempt(attempt, hop: chain.hop)
+        guard let watch = call.watch else { return try await proceed(attempt) }
+        let sent = watch.beginAttempt(attempt, hop: hop)
         do {
-            let response = try await chain.proceed(attempt)
-            watch.record(
-                .answered(attempt: number, response), hop: chain.hop, request: attempt, since: start)
+            let response = try await proceed(attempt)
+            watch.record(.answered(attempt: sent.number, response), of: sent)
             return response
         } catch {
-            watch.record(
-                .failed(attempt: number, NetworkError(ending: error, attempt)), hop: chain.hop, request: attempt,
-                since: start)
+            watch.record(.failed(attempt: sent.number, NetworkError(ending: error, attempt)), of: sent)
             throw error
         }
     }

@@ -101,9 +101,9 @@ public struct CallEvent: Sendable {
         /// The call waits for something else.
         case waiting(Wait)
         /// An attempt is sent, with all its headers. The first one is number 1. Redirects belong to their attempt.
-        case sending(attempt: Int, HTTPRequest)
+        indirect case sending(attempt: Int, HTTPRequest)
         /// An attempt received a response, with any status.
-        case answered(attempt: Int, HTTPResponse)
+        indirect case answered(attempt: Int, HTTPResponse)
         /// An attempt received no response.
         case failed(attempt: Int, NetworkError)
         /// The next attempt starts after this time.
@@ -120,7 +120,7 @@ public struct CallEvent: Sendable {
         /// A response is not stored, and why.
         case notStored(CacheRefusal)
         /// The call ended with this result for its caller.
-        case finished(Result<HTTPResponse, NetworkError>)
+        indirect case finished(Result<HTTPResponse, NetworkError>)
     }
 
     /// Where the value of a request's field came from.
@@ -162,9 +162,30 @@ public struct CallEvent: Sendable {
     /// The number of redirects that were followed before this event.
     public let hop: Int
     /// The request as it was sent; `nil` for events that are not those of an attempt.
-    public let request: HTTPRequest?
+    public var request: HTTPRequest? { sent?.request }
     /// The time since the attempt was sent; `nil` for other events than its response or failure.
     public let elapsed: Duration?
+    fileprivate let sent: SentAttempt?
+}
+
+/// An attempt of an observed call, or the hop of one.
+final class SentAttempt: Sendable {
+    /// The number of the attempt. The first one is number 1.
+    let number: Int
+    fileprivate let hop: Int
+    fileprivate let request: HTTPRequest
+    /// The call, with the secrets of this request.
+    fileprivate let call: ObservedCall
+    /// The time since the call started.
+    fileprivate let start: Duration
+
+    fileprivate init(_ number: Int, _ hop: Int, _ request: HTTPRequest, of call: ObservedCall, start: Duration) {
+        self.number = number
+        self.hop = hop
+        self.request = request
+        self.call = call.sending(request)
+        self.start = start
+    }
 }
 
 /// Observes the calls of a manager. Each of the first four methods is called once for every call, in this order,
@@ -254,20 +275,35 @@ final class CallReporter: Sendable {
         for accessory in watchers.accessories { accessory.didStart(call) }
     }
 
-    /// Returns the number of the attempt that starts, or that a redirect's hop belongs to, and the time of its start.
-    func beginAttempt(_ request: HTTPRequest, hop: Int) -> (number: Int, start: Duration) {
+    /// Reports that an attempt starts, or a redirect's hop, which belongs to the attempt before.
+    func beginAttempt(_ request: HTTPRequest, hop: Int) -> SentAttempt {
         let number =
             hop > 0 ? max(1, attempts.load(ordering: .relaxed)) : attempts.add(1, ordering: .relaxed).newValue
         let start = startedAt.duration(to: .now)
-        record(.sending(attempt: number, request), hop: hop, request: request)
-        return (number, start)
+        let attempt = SentAttempt(number, hop, request, of: call, start: start)
+        report(
+            CallEvent(
+                call: attempt.call, offset: start, kind: .sending(attempt: number, request), hop: hop, elapsed: nil,
+                sent: attempt))
+        return attempt
     }
 
-    func record(_ kind: CallEvent.Kind, hop: Int = 0, request: HTTPRequest? = nil, since start: Duration? = nil) {
+    /// Reports the response to an attempt, or its failure.
+    func record(_ kind: CallEvent.Kind, of attempt: SentAttempt) {
         let offset = startedAt.duration(to: .now)
-        let event = CallEvent(
-            call: request.map(call.sending) ?? call, offset: offset, kind: kind, hop: hop, request: request,
-            elapsed: start.map { offset - $0 })
+        report(
+            CallEvent(
+                call: attempt.call, offset: offset, kind: kind, hop: attempt.hop, elapsed: offset - attempt.start,
+                sent: attempt))
+    }
+
+    func record(_ kind: CallEvent.Kind, hop: Int = 0) {
+        report(
+            CallEvent(
+                call: call, offset: startedAt.duration(to: .now), kind: kind, hop: hop, elapsed: nil, sent: nil))
+    }
+
+    private func report(_ event: CallEvent) {
         if watchers.hub.isActive { watchers.hub.send(event) }
         for accessory in watchers.accessories { accessory.handle(event) }
     }
