@@ -57,7 +57,7 @@ struct BodyRecorder {
 
     /// The text of a body; `nil` for what is not text. A character that was cut at the end is left out.
     private static func text(_ data: Data, _ type: String?, isTruncated: Bool) -> String? {
-        guard !data.contains(0) else { return nil }
+        guard !data.withUnsafeBytes({ $0.contains(0) }) else { return nil }
         for cut in 0...(isTruncated ? min(3, data.count) : 0) {
             if let text = String(validating: data.dropLast(cut), as: UTF8.self) { return text }
         }

@@ -112,7 +112,9 @@ struct Redactor {
 
     /// A text without user information and secret parameters in the URLs that it contains.
     private mutating func urls(in text: String) -> String {
-        guard text.utf8.contains(UInt8(ascii: "@")) || text.utf8.contains(UInt8(ascii: "?")) else { return text }
+        var utf8 = text
+        let mayHaveSecrets = utf8.withUTF8 { $0.contains(UInt8(ascii: "@")) || $0.contains(UInt8(ascii: "?")) }
+        guard mayHaveSecrets else { return text }
         var result = ""
         var rest = text[...]
         while let slashes = rest.firstRange(of: "://") {
