@@ -1,5 +1,6 @@
 import LATFleet
 import LATNetworking
+import TestSupport
 import Testing
 
 @testable import lat
