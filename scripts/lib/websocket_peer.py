@@ -2,20 +2,27 @@
 
     websocket_peer.py websockets|aiohttp [SETTINGS] [CERTIFICATE]
 
-It prints "port N" when it listens on 127.0.0.1. SETTINGS is JSON: "deflate" (the parameters of permessage-deflate; websockets
-only), "subprotocols". CERTIFICATE is a file with certificate and key, for TLS. aiohttp also serves event streams at /events/N.
+It prints "port N" when it listens on 127.0.0.1. SETTINGS is JSON: "deflate" (a list of parameters of permessage-deflate, of
+which the first that the client's offer permits are taken; websockets only), "subprotocols". CERTIFICATE is a file with
+certificate and key, for TLS. websockets serves Autobahn's cases of compression at /case/CONTENT/SIZE/FRAGMENT/COUNT, as
+websocket_cases.py tells; aiohttp serves event streams at /events/N.
 """
 import asyncio
 import json
 import ssl
 import sys
 
+import websocket_cases
+
 
 async def with_websockets(settings, context):
     from websockets.asyncio.server import serve
     from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
 
-    async def echo(socket):
+    async def answer(socket):
+        _, first, *rest = socket.request.path.split("/")
+        if first == "case":
+            return await websocket_cases.run(socket, *rest)
         async for message in socket:
             if message == "close":
                 await socket.close(4000, "as you like")
@@ -23,9 +30,9 @@ async def with_websockets(settings, context):
                 await socket.send(message)
 
     deflate = settings.get("deflate")
-    extensions = None if deflate is None else [ServerPerMessageDeflateFactory(**deflate)]
+    extensions = None if deflate is None else [ServerPerMessageDeflateFactory(**parameters) for parameters in deflate]
     server = await serve(
-        echo, "127.0.0.1", 0, ssl=context, compression=None, extensions=extensions, max_size=None,
+        answer, "127.0.0.1", 0, ssl=context, compression=None, extensions=extensions, max_size=None,
         subprotocols=settings.get("subprotocols"))
     return next(iter(server.sockets)).getsockname()[1]
 

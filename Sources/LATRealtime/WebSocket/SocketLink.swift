@@ -51,8 +51,6 @@ final class SocketLink: Sendable {
     let tape: (any MessageTape)?
     private let call: LiveCall
     private let inbox: SocketInbox
-    /// How many bytes of answers to pings may wait before only the newest ping is answered.
-    private static let pongLimit = 32 << 10
 
     init(
         _ response: HTTPResponse, _ output: ConnectionOutput, _ agreement: WebSocketHandshake.Agreement,
@@ -134,12 +132,10 @@ final class SocketLink: Sendable {
     private func answer(_ payload: [UInt8]) {
         state.withLock { state in
             guard !state.hasSentClose else { return }
-            if output.pendingCount < Self.pongLimit {
-                write(.pong, payload, &state)
-            } else {
-                state.latePong = payload
-                _ = output.awaitDrain(to: lowMark)
-            }
+            // While much waits, only the newest ping is answered (RFC 6455 §5.5.3).
+            let isLate = output.awaitDrain(to: lowMark)
+            state.latePong = isLate ? payload : nil
+            if !isLate { write(.pong, payload, &state) }
         }
     }
 

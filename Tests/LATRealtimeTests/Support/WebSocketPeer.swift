@@ -27,7 +27,8 @@ final class WebSocketPeer: Sendable {
     init(_ library: String, _ settings: String = "{}", certificate: String? = nil) async throws {
         let script = Self.root.appending(path: "scripts/lib/websocket_peer.py").path
         process = try ChildProcess(
-            "env", [Self.python, script, library, settings] + (certificate.map { [$0] } ?? []))
+            "env",
+            ["PYTHONDONTWRITEBYTECODE=1", Self.python, script, library, settings] + (certificate.map { [$0] } ?? []))
         port = try await process.awaitOutput("a port") { output in
             output.split(whereSeparator: \.isNewline).first { $0.hasPrefix("port ") }
                 .flatMap { Int($0.dropFirst(5)) }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LATTesting
+import Synchronization
 import TestSupport
 import Testing
 
@@ -171,6 +172,38 @@ import Testing
         try await socket.close()
         #expect(await failure { try await late.value }?.kind == .connectionLost)
         #expect(socket.bufferedAmount == 0)
+    }
+
+    /// A server's ping. The engine takes nothing before it is handled, and everything after.
+    private final class PingBody: ResponseBody.Source {
+        let output = ConnectionOutput()
+        let sent = Log<[UInt8]>()
+        private let isHandled = Atomic(false)
+
+        func next() async -> Data? {
+            guard isHandled.exchange(true, ordering: .relaxed) else { return Data([0x89, 2, 0x61, 0x62]) }
+            output.open()
+            var buffer = [UInt8](repeating: 0, count: 16 << 10)
+            while case .bytes(let count) = buffer.withUnsafeMutableBytes({ output.read(into: $0) }) {
+                sent.append(Array(buffer[..<count]))
+            }
+            return nil
+        }
+    }
+
+    @Test(arguments: [0, 20_000, 40_000, 60_000, 70_000, 200_000])
+    func pingsAreAnsweredWhileBytesWait(_ count: Int) async throws {
+        let body = PingBody()
+        let response = HTTPResponse(status: 101, url: server.url("/"))
+        let call = try manager.liveCall(HTTPRequest("GET", server.url("/")), standard: [:], upgrades: true)
+        let link = SocketLink(
+            response, body.output, .init(), WebSocketOptions(pingInterval: nil), call, SocketInbox())
+        try link.sendAtOnce([.data(Data(count: count))])
+        _ = await link.run(ResponseBody(body), on: nil)
+        call.cancel()
+        let sent = body.sent.elements.flatMap { $0 }
+        // The pong is the last frame, of 8 bytes.
+        #expect(sent.count > count + 8 && sent.suffix(8).starts(with: [0x8A, 0x82]))
     }
 
     @Test func messagesOfManyTasksNeverMix() async throws {

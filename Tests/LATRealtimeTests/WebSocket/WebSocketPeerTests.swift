@@ -31,20 +31,17 @@ struct WebSocketPeerTests {
         #expect(socket.closing == .init(code: 4000, reason: "as you like", isByServer: true, isClean: true))
     }
 
-    /// Autobahn's sections 12 and 13: messages that compress well and badly, with the parameters of each side.
+    /// The parameters that `AutobahnCompressionTests` does not have, and messages that compress badly.
     @Test(arguments: [
-        "{}", #"{"server_no_context_takeover": true}"#, #"{"client_no_context_takeover": true}"#,
-        #"{"server_no_context_takeover": true, "client_no_context_takeover": true}"#,
-        #"{"server_max_window_bits": 9}"#, #"{"client_max_window_bits": 9}"#,
-        #"{"server_max_window_bits": 15, "client_max_window_bits": 15}"#,
+        #"{"server_no_context_takeover": true}"#, #"{"server_max_window_bits": 9}"#,
         #"{"server_max_window_bits": 9, "client_max_window_bits": 9, "server_no_context_takeover": true}"#,
         #"{"client_max_window_bits": 8}"#,
     ])
     func compressionFollowsItsParameters(_ deflate: String) async throws {
-        let peer = try await WebSocketPeer("websockets", "{\"deflate\": \(deflate)}")
+        let peer = try await WebSocketPeer("websockets", "{\"deflate\": [\(deflate)]}")
         let socket = try await manager.webSocket(peer.url())
         #expect(socket.isCompressed)
-        let sizes = [0, 16, 64, 256, 1_024, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072]
+        let sizes = [0, 1_024, 16_384, 131_072]
         try await socket.exchange(sizes: sizes)
         // The windows of both sides hold the messages of before.
         try await socket.exchange(sizes: sizes.reversed())
@@ -69,7 +66,7 @@ struct WebSocketPeerTests {
 
     @Test(.needs("openssl")) func tlsAndPinsHold() async throws {
         let certificates = try #require(TestCertificates.shared)
-        let peer = try await WebSocketPeer("websockets", "{\"deflate\": {}}", certificate: certificates.server)
+        let peer = try await WebSocketPeer("websockets", #"{"deflate": [{}]}"#, certificate: certificates.server)
         let manager = try CentralRequestManager.make { $0.tls.caFile = certificates.authority }
         var request = HTTPRequest("GET", peer.url("wss"))
         request.pinnedPublicKeys = [certificates.pin]
@@ -85,7 +82,7 @@ struct WebSocketPeerTests {
 
     @Test(.needs("squid"), .needs("microsocks"), .needs("openssl")) func socketsPassProxies() async throws {
         let certificates = try #require(TestCertificates.shared)
-        let plain = try await WebSocketPeer("websockets", "{\"deflate\": {}}")
+        let plain = try await WebSocketPeer("websockets", #"{"deflate": [{}]}"#)
         let secure = try await WebSocketPeer("aiohttp", certificate: certificates.server)
         let squid = try await RealProxy.squid { _ in "http_access allow all" }
         let socks = try await RealProxy.microsocks()
@@ -112,7 +109,7 @@ struct WebSocketPeerTests {
             if: Servers.nginx != nil && Servers.nginxTLS != nil && Servers.authority != nil
         ))
     func socketsPassAReverseProxy() async throws {
-        let peer = try await WebSocketPeer("websockets", "{\"deflate\": {}}")
+        let peer = try await WebSocketPeer("websockets", #"{"deflate": [{}]}"#)
         let manager = try CentralRequestManager.make { $0.tls.caFile = Servers.authority }
         for base in [Servers.nginx ?? "", Servers.nginxTLS ?? ""] {
             // An ordinary call first: the pool has a connection of HTTP/2 then.
