@@ -113,6 +113,7 @@ static void open_socket(struct client *client, const char *url) {
     char request[512], host[128];
     if (sscanf(url, "http://%127[^/]", host) != 1) die("URL", url);
     client->easy = curl_easy_init();
+    curl_easy_setopt(client->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(client->easy, CURLOPT_URL, url);
     curl_easy_setopt(client->easy, CURLOPT_CONNECT_ONLY, 1L);
     CURLcode code = curl_easy_perform(client->easy);
