@@ -395,7 +395,5 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     /// Generations outlive the entries that depend on them.
     var generationLife: Int64 { options.maxLifetime.roundedUpMilliseconds + 3_600_000 }
 
-    // MARK: Capabilities
-
     package func invalidations() -> CacheInvalidations { hub.feeds.begin() }
 }
