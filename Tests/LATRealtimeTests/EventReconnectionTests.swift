@@ -126,8 +126,7 @@ import Testing
         try await eventually { seen.count == 1 }
         server.stop()
         try await eventually { states.elements.contains { if case .waiting = $0 { true } else { false } } }
-        let second = try MockServer(port: server.port)
-        second.fallback { _ in .events(.event("b", id: "2"), .stall) }
+        let second = try MockServer(port: server.port) { _ in .events(.event("b", id: "2"), .stall) }
         try await reading.value
         #expect(second.requests.last?.headers["Last-Event-ID"] == "1")
         watching.cancel()

@@ -46,12 +46,13 @@ public final class MockServer: Sendable {
 
     /// Starts a server on 127.0.0.1.
     ///
-    /// - Parameter port: The port. Default 0: a free one. A given port lets a test start a server where another was
-    ///   stopped.
+    /// - Parameters:
+    ///   - port: The port. Default 0: a free one. A given port lets a test start a server where another was stopped.
+    ///   - fallback: As ``fallback(_:)``, from the first request on. Default `nil`: 404.
     /// - Throws: ``MockServerError`` when the port is in use or the process has no descriptors left.
-    public convenience init(port: Int = 0) throws {
+    public convenience init(port: Int = 0, fallback: Handler? = nil) throws {
         let listener = try Socket.bindLoopback(port: port, backlog: 4_096)
-        try self.init(listener: listener, unixSocketPath: nil)
+        try self.init(listener: listener, unixSocketPath: nil, fallback: fallback)
     }
 
     /// Starts a server on a unix socket. The socket is created now and removed when the server stops.
@@ -62,13 +63,14 @@ public final class MockServer: Sendable {
         try self.init(listener: listener, unixSocketPath: unixSocketPath)
     }
 
-    private init(listener: Int32, unixSocketPath: String?) throws {
+    private init(listener: Int32, unixSocketPath: String?, fallback: Handler? = nil) throws {
         do {
             guard let wakeUp = WakeUp() else { throw MockServerError.systemCall("eventfd") }
             guard let queue = EventQueue() else { throw MockServerError.systemCall("epoll_create1") }
             port = unixSocketPath == nil ? try Socket.port(of: listener) : 0
             self.unixSocketPath = unixSocketPath
             shared = SharedState(wakeUp)
+            if let fallback { shared.update { $0.fallback = fallback } }
             let loop = ServerLoop(
                 shared: shared, queue: queue, listener: listener, wakeUp: wakeUp, unixSocketPath: unixSocketPath)
             thread = try ServerThread(running: loop)

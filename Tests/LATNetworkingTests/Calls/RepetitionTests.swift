@@ -92,8 +92,7 @@ final class CountingSession: Authenticator {
         while let event = await events.next() {
             if case .waiting(.connectivity) = event.kind { break }
         }
-        let again = try MockServer(port: port)
-        again.fallback { .text($0.text) }
+        let again = try MockServer(port: port) { .text($0.text) }
         #expect(try await call.value == "1 book")
         #expect(again.requests.map(\.method) == ["POST"])
     }

@@ -193,8 +193,7 @@ import Testing
         for await status in manager.reachability.updates(of: sent.url) where status == .unreachable(reason: .refused) {
             break
         }
-        let again = try MockServer(port: port)
-        again.fallback { request in .text("\(request.body.count)") }
+        let again = try MockServer(port: port) { request in .text("\(request.body.count)") }
         #expect(try await waiting.value.text == "1")
         #expect(again.requestCount == 1)
     }

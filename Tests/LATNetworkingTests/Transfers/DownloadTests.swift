@@ -96,7 +96,7 @@ import Testing
     // MARK: Progress
 
     @Test func progressIncreasesToTheTotal() async throws {
-        let server = try RangeServer(content(3_000_000)) { $2.throttled(bytesPerSecond: 3_000_000) }
+        let server = try RangeServer(content(3_000_000)) { $2.throttled(bytesPerSecond: 1_500_000) }
         let download = manager.download(server.url, to: target)
         async let other = collect(download.progress)
         let values = await collect(download.progress)
