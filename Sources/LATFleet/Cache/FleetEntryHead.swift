@@ -29,22 +29,11 @@ struct FleetEntryHead: Sendable {
             defer { rest = rest[end...].dropFirst() }
             return rest[..<end]
         }
-        func number() -> UInt64? {
-            let digits = word()
-            var number: UInt64 = 0
-            for digit in digits {
-                guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digit) else { return nil }
-                let (tens, isTooLarge) = number.multipliedReportingOverflow(by: 10)
-                let (sum, isBeyond) = tens.addingReportingOverflow(UInt64(digit - UInt8(ascii: "0")))
-                guard !isTooLarge, !isBeyond else { return nil }
-                number = sum
-            }
-            return digits.isEmpty ? nil : number
-        }
         func text() -> String? {
             let word = word()
             return word.isEmpty ? nil : String(decoding: word, as: UTF8.self)
         }
+        func number() -> UInt64? { text().flatMap { UInt64($0) } }
         guard number() == 1, let version = number(), let second = number() else { return nil }
         // The begin of the fetch and the time of the origin are for the scripts, as are the generations, which follow the mark.
         _ = (word(), word())
