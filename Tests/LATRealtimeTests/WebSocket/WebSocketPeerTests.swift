@@ -31,9 +31,12 @@ struct WebSocketPeerTests {
         #expect(socket.closing == .init(code: 4000, reason: "as you like", isByServer: true, isClean: true))
     }
 
-    /// The parameters that `AutobahnCompressionTests` does not have, and messages that compress badly.
+    /// Messages that the client begins and that compress well and badly, with the parameters of each side.
     @Test(arguments: [
-        #"{"server_no_context_takeover": true}"#, #"{"server_max_window_bits": 9}"#,
+        "{}", #"{"server_no_context_takeover": true}"#, #"{"client_no_context_takeover": true}"#,
+        #"{"server_no_context_takeover": true, "client_no_context_takeover": true}"#,
+        #"{"server_max_window_bits": 9}"#, #"{"client_max_window_bits": 9}"#,
+        #"{"server_max_window_bits": 15, "client_max_window_bits": 15}"#,
         #"{"server_max_window_bits": 9, "client_max_window_bits": 9, "server_no_context_takeover": true}"#,
         #"{"client_max_window_bits": 8}"#,
     ])
@@ -41,7 +44,7 @@ struct WebSocketPeerTests {
         let peer = try await WebSocketPeer("websockets", "{\"deflate\": [\(deflate)]}")
         let socket = try await manager.webSocket(peer.url())
         #expect(socket.isCompressed)
-        let sizes = [0, 1_024, 16_384, 131_072]
+        let sizes = [0, 16, 64, 256, 1_024, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072]
         try await socket.exchange(sizes: sizes)
         // The windows of both sides hold the messages of before.
         try await socket.exchange(sizes: sizes.reversed())
