@@ -290,7 +290,7 @@ import Testing
             table.watch(near, CURL_POLL_REMOVE)
             let wantsOutput = table.isWanted(near, .writable)
             #expect(!wantsOutput)
-            close(far)
+            shutdown(far, CInt(SHUT_RDWR))
             #expect(eventCount(epoll) == 1)
         }
     }
