@@ -10,12 +10,14 @@ import Testing
 /// Answers that some process has seen and Redis has not, or no longer: none that is older follows them.
 @Suite(.needsRedis, .timeLimit(.minutes(2)))
 struct CacheOrderTests {
-    /// - Parameter age: How long ago it was fetched, in seconds.
-    private static func fetched(_ age: Double = 0) -> CacheEntry {
-        let now = Date(timeIntervalSinceNow: -age)
-        return CacheEntry(
+    /// - Parameters:
+    ///   - age: How long ago its fetch began, in seconds.
+    ///   - end: How long ago it ended. Default: as long ago.
+    ///   - now: What counts as now. Default: now.
+    private static func fetched(_ age: Double = 0, until end: Double? = nil, at now: Date = Date()) -> CacheEntry {
+        CacheEntry(
             key: CacheKey(primary: "k"), method: "GET", url: "http://h/k", status: 200,
-            headers: ["Cache-Control": "max-age=600"], requestTime: now, responseTime: now)
+            headers: ["Cache-Control": "max-age=600"], requestTime: now - age, responseTime: now - (end ?? age))
     }
 
     private static func isStored(_ entry: CacheEntry, by tier: FleetStore) async throws -> Bool {
@@ -33,8 +35,7 @@ struct CacheOrderTests {
                 // Both learn Redis' clock.
                 for tier in [mine, others] { #expect(try await tier.entries(for: "k").isEmpty) }
                 let old = Self.fetched()
-                // When its fetch began is not known, so that the time of the drop counts.
-                await mine.drop(Self.fetched(-60), isLost: true)
+                await mine.drop(old.key, isLost: true)
                 #expect(try await !Self.isStored(old, by: others))
                 for tier in [mine, others] { #expect(try await tier.entries(for: "k").isEmpty) }
                 #expect(try await Self.isStored(Self.fetched(), by: others))
@@ -45,15 +46,21 @@ struct CacheOrderTests {
 
     @Test func answersForOneProcessRefuseNoOthers() async throws {
         let server = try await RedisServer()
-        try await withFleet(server.patient()) { fleet in
-            let tier = try fleet.cacheTier(FleetCacheOptions())
-            #expect(try await tier.entries(for: "k").isEmpty)
-            let old = Self.fetched()
-            var personal = Self.fetched()
-            personal.headers["Cache-Control"] = "private, max-age=600"
-            #expect(try await !Self.isStored(personal, by: tier))
-            #expect(try server.cli("EXISTS", tier.coding.entryKey("k")) == "0")
-            #expect(try await Self.isStored(old, by: tier))
+        try await withFleet(server.patient()) { first in
+            try await withFleet(server.patient()) { second in
+                let (mine, others) = (
+                    try first.cacheTier(FleetCacheOptions()), try second.cacheTier(FleetCacheOptions())
+                )
+                for tier in [mine, others] { #expect(try await tier.entries(for: "k").isEmpty) }
+                let old = Self.fetched()
+                var personal = Self.fetched()
+                personal.headers["Cache-Control"] = "private, max-age=600"
+                #expect(try await !Self.isStored(personal, by: mine))
+                #expect(try server.cli("EXISTS", mine.coding.entryKey("k")) == "0")
+                #expect(try await Self.isStored(old, by: others))
+                #expect(try await mine.entries(for: "k").isEmpty)
+                #expect(try await others.entries(for: "k").count == 1)
+            }
         }
     }
 
@@ -80,40 +87,136 @@ struct CacheOrderTests {
         }
     }
 
-    /// A process that knows Redis' clock only to 400 ms: which of two fetches began later, it cannot say.
-    @Test(arguments: [true, false])
-    func redisKeepsNeitherOfTwoAnswersWhoseOrderIsUnknown(isUncertainFirst: Bool) async throws {
+    /// Nothing that may have been fetched before the first look-up is stored, as if the server had been restarted.
+    private static func withTiers(_ body: @Sendable (FleetStore, FleetStore) async throws -> Void) async throws {
         let server = try await RedisServer()
         try await withFleet(server.patient()) { first in
             try await withFleet(server.patient()) { second in
-                let (certain, uncertain) = (
-                    try first.cacheTier(FleetCacheOptions()), try second.cacheTier(FleetCacheOptions())
-                )
-                for tier in [certain, uncertain] { #expect(try await tier.entries(for: "k").isEmpty) }
-                // Nothing that may have been fetched before the first look-up is stored, as if the server had been restarted.
+                let tiers = (try first.cacheTier(FleetCacheOptions()), try second.cacheTier(FleetCacheOptions()))
+                for tier in [tiers.0, tiers.1] { #expect(try await tier.entries(for: "k").isEmpty) }
                 let start = MonotonicTime.now
                 try await eventually("300 ms") { start + 300 < .now }
-                let bounds = certain.clock.withLock(\.now)
-                let (time, now) = (try #require(bounds), MonotonicTime.now)
-                uncertain.clock.withLock { clock in
-                    clock = RemoteClock()
-                    clock.read(time.lowerBound - 200_000, since: now + -400, now: now)
+                // Redis has the clock of this machine. Its answers are slow while the machine is busy.
+                for tier in [tiers.0, tiers.1] {
+                    try await eventually("the exact time") {
+                        let begin = MonotonicTime.now
+                        let time = Int64(Date().timeIntervalSince1970 * 1_000_000)
+                        return tier.clock.withLock { clock in
+                            clock = RemoteClock()
+                            clock.read(time, since: begin)
+                            return begin + 1 > .now
+                        }
+                    }
                 }
-                let (earlier, later) = isUncertainFirst ? (uncertain, certain) : (certain, uncertain)
-                let second = Self.fetched(0.1)
-                #expect(try await Self.isStored(Self.fetched(), by: earlier))
-                guard case .stored(let kept, _) = try await later.writer(for: second).commit() else {
-                    Issue.record("it counts as older")
-                    return
-                }
-                #expect(kept.version == nil)
-                for tier in [certain, uncertain] { #expect(try await tier.entries(for: "k").isEmpty) }
-                guard case .superseded = try await later.writer(for: Self.fetched(5)).commit() else {
-                    Issue.record("it is five seconds older")
-                    return
-                }
+                try await body(tiers.0, tiers.1)
             }
         }
+    }
+
+    /// Of two fetches that overlapped, the one that began later may have the older answer, and so may the one that ended later.
+    @Test(arguments: [0.05, 0.15], [true, false])
+    func processThatSawAnAnswerTakesNoneWhoseFetchOverlapped(begin: Double, hasCandidate: Bool) async throws {
+        try await Self.withTiers { mine, others in
+            let now = Date()
+            #expect(try await Self.isStored(Self.fetched(0.1, until: 0.04, at: now), by: others))
+            let writer = try await mine.writer(
+                for: Self.fetched(begin, until: 0.01, at: now),
+                replacing: hasCandidate ? .version(StoredVersion(1, 1)) : .anything)
+            guard case .stored(let kept, _) = try await writer.commit() else {
+                Issue.record("it counts as older")
+                return
+            }
+            #expect(kept.version == nil)
+            #expect(try await mine.entries(for: "k").isEmpty)
+            #expect(try await others.entries(for: "k").count == 1)
+            // What is fetched after both is for both.
+            #expect(try await Self.isStored(Self.fetched(), by: mine))
+            for tier in [mine, others] { #expect(try await tier.entries(for: "k").count == 1) }
+            guard case .superseded = try await others.writer(for: Self.fetched(0.05, at: now)).commit() else {
+                Issue.record("it is older")
+                return
+            }
+            #expect(try await others.entries(for: "k").count == 1)
+        }
+    }
+
+    /// It may be older than what the process has seen since.
+    @Test func answerIsNotKeptWhenAnotherWasFoundDuringItsFetch() async throws {
+        try await Self.withTiers { mine, others in
+            let now = Date()
+            #expect(try await Self.isStored(Self.fetched(0.1, until: 0.04, at: now), by: others))
+            #expect(try await mine.entries(for: "k").count == 1)
+            let answer = Self.fetched(0.09, until: 0, at: now)
+            guard case .superseded = try await mine.writer(for: answer).commit() else {
+                Issue.record("the process keeps it")
+                return
+            }
+            #expect(try await mine.entries(for: "k").isEmpty)
+            #expect(!mine.accepts(answer) && mine.accepts(Self.fetched()))
+        }
+    }
+
+    /// A process that knows Redis' clock only to 400 ms: which of two fetches came first, it cannot say.
+    @Test(arguments: [true, false])
+    func answersWhoseOrderIsUnknownDoNotReplaceEachOther(isUncertainFirst: Bool) async throws {
+        try await Self.withTiers { certain, uncertain in
+            let bounds = certain.clock.withLock(\.now)
+            let (time, start) = (try #require(bounds), MonotonicTime.now)
+            uncertain.clock.withLock { clock in
+                clock = RemoteClock()
+                clock.read(time.lowerBound - 200_000, since: start + -400, now: start)
+            }
+            let (earlier, later) = isUncertainFirst ? (uncertain, certain) : (certain, uncertain)
+            let now = Date()
+            let second = Self.fetched(0.1, at: now)
+            #expect(try await Self.isStored(Self.fetched(at: now), by: earlier))
+            guard case .stored(let kept, _) = try await later.writer(for: second).commit() else {
+                Issue.record("it counts as older")
+                return
+            }
+            #expect(kept.version == nil)
+            #expect(try await earlier.entries(for: "k").count == 1)
+        }
+    }
+
+    @Test func floorsOfManyKeysBecomeOneOfAll() {
+        func at(_ second: Int64) -> FleetFloors.Time {
+            FleetFloors.Time(
+                date: Date(timeIntervalSince1970: Double(second)),
+                monotonic: MonotonicTime(nanoseconds: second * 1_000_000_000))
+        }
+        let (a, b, other) = (CacheKey(primary: "a"), CacheKey(primary: "b"), CacheKey(primary: "a", variant: "v"))
+        var floors = FleetFloors()
+        #expect(floors.floor(of: a) == nil)
+        floors.raise(a, to: at(5))
+        floors.raise(a, to: at(3))
+        #expect(floors.floor(of: a) == at(5) && floors.floor(of: b) == nil && floors.floor(of: other) == nil)
+        floors.lower(a)
+        #expect(floors.floor(of: a) == nil)
+        for number in 0...10_000 { floors.raise(CacheKey(primary: "\(number)"), to: at(7)) }
+        #expect(floors.floor(of: a) == at(7))
+        floors.raise(a, to: at(9))
+        #expect(floors.floor(of: a) == at(9) && floors.floor(of: other) == at(7) && floors.floor(of: b) == at(7))
+    }
+
+    @Test func onlyAnswersFetchedAfterAllOthersAreAdmitted() {
+        let now = Date()
+        func fetched(_ age: Double, until end: Double) -> CacheEntry { Self.fetched(age, until: end, at: now) }
+        var floors = FleetFloors()
+        let first = fetched(9, until: 7)
+        #expect(floors.admits(first, 10))
+        floors.took(first)
+        // The answer itself, one that overlaps, and a later one.
+        #expect(floors.admits(first, 10))
+        #expect(!floors.admits(fetched(8, until: 6), 20) && floors.admits(fetched(6, until: 5), 20))
+        floors.found(first.key, version: 30)
+        floors.found(first.key, version: 25)
+        #expect(!floors.admits(fetched(6, until: 5), 30) && floors.admits(fetched(6, until: 5), 31))
+        #expect(floors.admits(fetched(6, until: 5), nil))
+        floors.raise(first.key, to: FleetFloors.Time(date: now - 5, monotonic: .now))
+        #expect(!floors.admits(fetched(6, until: 4), 40) && floors.admits(fetched(5, until: 4), 40))
+        floors.lower(first.key)
+        #expect(floors.admits(fetched(6, until: 4), 40))
     }
 
     @Test func boundsOfTheClockNarrowAndWiden() {

@@ -1,6 +1,6 @@
 /// The scripts of the cache tier. Redis runs each as one step.
 ///
-/// The head of an entry is words: format, version (two), begin of the fetch by Redis' clock, time of the origin in milliseconds, end in milliseconds, ID of the
+/// The head of an entry is words: format, version (two), begin and end of the fetch by Redis' clock, time of the origin in milliseconds, end in milliseconds, ID of the
 /// body, its chunks, its bytes, the generation of everything and the number of removals then, the mark of the generations then,
 /// and a digest and a generation for each tag, URL, server, domain and partition. An entry counts only while all its generations are
 /// those of now; a generation that was evicted gets another value. Which generations an entry has is known only from its head, so
@@ -119,14 +119,14 @@ enum FleetCacheScripts {
             """)
 
     /// KEYS: entry, rules, lease, generations. ARGV: variant, second half of the version, lease, time of the origin, life, ID, chunks,
-    /// bytes, record, whether a body is inline, body, what it may replace, channel, message, life of generations, their prefix, the
-    /// earliest and the latest possible begin of the fetch, 0 if not known. Returns 1 when it was stored, the version, and the number
-    /// of variants; 0 when it is older; -1 when it is for its process alone.
+    /// bytes, record, whether a body is inline, body, what it may replace, channel, message, life of generations, their prefix, when
+    /// the fetch began at the earliest and ended at the latest, 0 if not known. Returns 1 when it was stored, the version, and the
+    /// number of variants; 0 when a newer one is there or the writer may not replace it; -1 when it is for its process alone.
     ///
-    /// Of two answers that were fetched within a minute, the one whose fetch began later stays. Some process may have seen a newer
-    /// answer than one whose fetch began before a lost newer one, or before the restart of the server: for ten minutes such an
-    /// answer is refused. A process knows the begin of a fetch without a lease only as well as Redis' clock. Where the order of two
-    /// answers is unknown, Redis keeps neither.
+    /// An answer is newer than another one if its fetch began after the other's had ended. Of two fetches that overlapped, either may
+    /// have the newer answer: the one that came first stays. An answer whose fetch began before a newer one was lost, or before the
+    /// restart of the server, may be older than what some process has seen: for ten minutes it is refused. A process knows Redis'
+    /// clock only as well as its answers were quick; a lease tells the begin of its fetch exactly.
     static let commit = RedisScript(
         "the cache's commit",
         common + """
@@ -134,9 +134,9 @@ enum FleetCacheScripts {
             local lease, date, ttl, prefix = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[16]
             local us = clock()
             local now = math.floor(us / 1000)
-            local began = tonumber(ARGV[17])
-            local latest = math.min(tonumber(ARGV[18]), us)
-            if began > us or began < us - 60000000 then began, latest = 0, 0 end
+            local began, ended = tonumber(ARGV[17]), tonumber(ARGV[18])
+            if began > us or began < us - 600000000 then began, ended = 0, 0 end
+            if ended == 0 or ended > us then ended = us end
             local kind = redis.call('TYPE', key).ok
             if kind ~= 'hash' and kind ~= 'none' then redis.call('UNLINK', key) end
             local epoch, count, mark, restart = rules(KEYS[2])
@@ -154,29 +154,23 @@ enum FleetCacheScripts {
                 if holder == 'pass' then redis.call('UNLINK', KEYS[3]) end
               end
             end
-            local function unlessLater(floor)
-              if latest < tonumber(floor) then return refused() end
-              return { -1 }
-            end
-            local floor = field(key, 'f')
-            if beneath(began, floor, us) then return unlessLater(floor) end
-            if began > 0 and beneath(began, restart, us) then return unlessLater(restart) end
-            if f then
-              local version = tonumber(f[2])
-              if ARGV[12] == '-' then return refused() end
-              if ARGV[12] ~= '*' and ARGV[12] ~= f[2] .. ' ' .. f[3] then return refused() end
-              if ARGV[12] == '*' and us - version < 60000000 then
-                local made, first, last = tonumber(f[5]), string.match(f[4], '^(%d+)%-(%d+)$')
-                if began > 0 and first and tonumber(first) > 0 then
-                  if latest < tonumber(first) then return refused() end
-                  if began < tonumber(last) then return { -1 } end
-                elseif date > 0 and date < made then
-                  return refused()
-                end
+            if beneath(began, field(key, 'f'), us) or began > 0 and beneath(began, restart, us) then return { -1 } end
+            if f and ARGV[12] == '-' then return refused() end
+            -- One that has expired or was removed has been seen, too.
+            local known, other = pcall(words, f and '' or head or '')
+            other = f or known and other or {}
+            local version = tonumber(other[2]) or 0
+            if other[1] == '1' and ARGV[12] ~= other[2] .. ' ' .. other[3] then
+              local first, last = string.match(other[4] or '', '^(%d+)%-(%d+)$')
+              if began > 0 and first and tonumber(first) > 0 then
+                if ended <= tonumber(first) then return refused() end
+                if began < tonumber(last) then return { -1 } end
+              elseif f and (ARGV[12] ~= '*' or us - version < 60000000 and date > 0 and date < tonumber(f[5])) then
+                return refused()
               end
-              if us <= version then us = version + 1 end
             end
-            local version = string.format('%.0f', us)
+            if us <= version then us = version + 1 end
+            version = string.format('%.0f', us)
             local fresh = version .. ARGV[2]
             -- The first change needs memory: a server that has none refuses it before anything else is changed.
             mark = epoch and mark or fresh
@@ -193,11 +187,12 @@ enum FleetCacheScripts {
             redis.call('PEXPIRE', KEYS[2], ARGV[15])
             local gens = generations(4, prefix, fresh, ARGV[15])
             drop(key, v)
-            local words = { '1', version, ARGV[2], string.format('%.0f-%.0f', began, latest), ARGV[4], string.format('%.0f', now + ttl),
+            local words = { '1', version, ARGV[2], string.format('%.0f-%.0f', began, ended), ARGV[4], string.format('%.0f', now + ttl),
               ARGV[6], ARGV[7], ARGV[8], epoch, count, mark }
             redis.call('HSET', key, 'h' .. v, table.concat(words, ' ') .. gens, 'm' .. v, ARGV[9])
             if ARGV[10] == '1' then redis.call('HSET', key, 'b' .. v, ARGV[11]) end
-            if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
+            local kept = math.max(ttl, 60000)
+            if redis.call('PTTL', key) < kept then redis.call('PEXPIRE', key, kept) end
             local variants, oldest, time = 0, nil, nil
             for _, name in ipairs(redis.call('HKEYS', key)) do
               if string.sub(name, 1, 1) == 'h' then
@@ -292,21 +287,18 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// Drops a variant that is older than one that could not be stored, and announces it if it was there. Others whose fetch began
-    /// before that of the lost one are refused from now on. KEYS: entry. ARGV: channel, message, variant, begin of the lost one's fetch,
-    /// 0 if that is not known, or -1 to refuse none.
+    /// Drops a variant that its process could not replace, and announces it if it was there. If the newer one was lost, answers whose
+    /// fetches began before are refused from now on. KEYS: entry. ARGV: channel, message, variant, whether it was lost.
     static let drop = RedisScript(
         "the cache's drop",
         common + """
             local key, us = KEYS[1], clock()
             local kind = redis.call('TYPE', key).ok
             if kind == 'hash' and drop(key, ARGV[3]) > 0 then tell(ARGV[1], ARGV[2]) end
-            local floor = tonumber(ARGV[4])
-            if floor < 0 then return 1 end
+            if ARGV[4] ~= '1' then return 1 end
             if kind ~= 'hash' and kind ~= 'none' then redis.call('UNLINK', key) end
-            if floor == 0 or floor > us then floor = us end
             -- A server without memory takes no other answer either.
-            if not beneath(floor, field(key, 'f'), us) then redis.pcall('HSET', key, 'f', string.format('%.0f', floor)) end
+            redis.pcall('HSET', key, 'f', string.format('%.0f', us))
             if redis.call('PTTL', key) < 600000 then redis.call('PEXPIRE', key, 600000) end
             return 1
             """)

@@ -4,6 +4,8 @@ internal import ResponseCache
 /// The head of an entry in Redis, without its generations, which the scripts check.
 struct FleetEntryHead: Sendable {
     let version: StoredVersion
+    /// When the fetch began at the earliest, in microseconds of Redis' clock; 0 if that is not known.
+    let begin: Int64
     let id: String
     let chunkCount: Int
     let byteCount: Int64
@@ -35,12 +37,14 @@ struct FleetEntryHead: Sendable {
         }
         func number() -> UInt64? { text().flatMap { UInt64($0) } }
         guard number() == 1, let version = number(), let second = number() else { return nil }
-        // The begin of the fetch and the time of the origin are for the scripts, as are the generations, which follow the mark.
-        _ = (word(), word())
+        let fetch = word()
+        // The end of the fetch and the time of the origin are for the scripts, as are the generations, which follow the mark.
+        _ = word()
         guard let end = number(), let id = text(), let chunkCount = number(), chunkCount <= 4_096,
             let byteCount = number(), let epoch = text(), let ruleCount = number(), let mark = text()
         else { return nil }
         self.version = StoredVersion(version, second)
+        begin = Int64(String(decoding: fetch.prefix { $0 != UInt8(ascii: "-") }, as: UTF8.self)) ?? 0
         self.id = id
         self.chunkCount = Int(chunkCount)
         self.byteCount = Int64(clamping: byteCount)

@@ -6,10 +6,9 @@ internal import Synchronization
 
 /// The tier of the response cache in the Redis of a fleet.
 ///
-/// It never returns an answer that was removed, and never lets an older answer replace a newer one: versions are Redis' clock at
-/// the commit, and the answer whose fetch began later by that clock counts as newer. Where Redis fails, look-ups find nothing within
-/// the budget, an answer stays in the tier above (``CacheEntry/version`` is then `nil`), and only removals throw, so that they are
-/// tried again.
+/// It never returns an answer that was removed, and no older answer after a newer one: see ``FleetFloors``. Where Redis fails,
+/// look-ups find nothing within the budget, an answer stays in the tier above (``CacheEntry/version`` is then `nil`), and only removals
+/// throw, so that they are tried again.
 package final class FleetStore: CacheCoordinating, CacheInvalidating {
     let fleet: Fleet
     let options: FleetCacheOptions
@@ -18,9 +17,10 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     let counts: FleetCacheCounts
     private let subscription: RedisSubscription
     let clock = Mutex(RemoteClock())
-    /// The entries in Redis that are older than what this process has, because it could not replace them, with the begin of the
-    /// fetch of what it has; -1 where that is not for Redis.
-    private let outdated = Mutex<[CacheKey: Int64]>([:])
+    /// The entries in Redis that this process could not replace, and whether Redis lost what was to replace them.
+    let outdated = Mutex<[CacheKey: Bool]>([:])
+    /// What this process may no longer take from Redis.
+    let floors = Mutex(FleetFloors())
     /// The primary keys for which this process is storing an answer, with the number of answers.
     private let commits = Mutex<[String: Int]>([:])
     /// The number of the connection on which the server was asked whether it was restarted.
@@ -87,8 +87,17 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
             counts.misses.add()
             return []
         }
-        let found = await withoutRemoved(looked.variants.compactMap { entry($0, primaryKey) }, count: looked.ruleCount)
-        if found.isEmpty { counts.misses.add() } else { counts.hits.add() }
+        let mayUse = acceptable(primaryKey)
+        let variants = looked.variants.compactMap { mayUse($0.field, $0.head) ? entry($0, primaryKey) : nil }
+        let found = await withoutRemoved(variants, count: looked.ruleCount)
+        if found.isEmpty {
+            counts.misses.add()
+        } else {
+            counts.hits.add()
+            floors.withLock { floors in
+                for item in found { floors.found(item.entry.key, version: item.head.version.number) }
+            }
+        }
         return found.sorted { $0.head.version.number > $1.head.version.number }.map(\.entry)
     }
 
@@ -249,74 +258,6 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
             }
         }
         return try await body()
-    }
-
-    /// Removes the entry in Redis that this process could not replace with a newer one. Until that succeeds, it is not looked up.
-    ///
-    /// - Parameter isLost: Whether Redis failed to store the newer one, so that older ones may still come.
-    func drop(_ newer: CacheEntry, isLost: Bool) async {
-        let key = newer.key
-        let began = isLost ? begin(of: newer)?.upperBound ?? 0 : -1
-        let isNew = outdated.withLock { $0.updateValue(began, forKey: key) == nil }
-        // When there are too many to remember, everything in Redis is removed.
-        if isNew, outdated.withLock({ $0.count > Self.outdatedLimit }) { try? await dropAll() }
-        if isNew { _ = await dropOutdated(key.primary) }
-    }
-
-    private static let outdatedLimit = 10_000
-
-    private func dropAll() async throws {
-        _ = try await remove(.all)
-        outdated.withLock { $0 = [:] }
-    }
-
-    /// Returns whether Redis has no entry under a primary key that this process could not replace.
-    private func dropOutdated(_ primaryKey: String) async -> Bool {
-        let entries = outdated.withLock { $0.isEmpty ? [:] : $0.filter { $0.key.primary == primaryKey } }
-        for (key, began) in entries {
-            guard let message = try? coding.message(.changed(.primaryKey(key.primary)), from: hub.sender) else {
-                return false
-            }
-            let arguments: [RedisArgument] = [
-                .text(coding.channel), .data(message), .text(coding.variantField(key.variant)), .integer(began),
-            ]
-            guard await ask(FleetCacheScripts.drop, [coding.entryKey(key.primary)], arguments) != nil else {
-                return false
-            }
-            outdated.withLock { if $0[key] == began { $0[key] = nil } }
-        }
-        return true
-    }
-
-    /// Asks for Redis' clock unless it is known.
-    ///
-    /// A process whose first look-up failed could not say when its fetch began, so that its answer might replace a newer one.
-    func learnClock() async throws {
-        guard clock.withLock({ $0.now == nil }) else { return }
-        let start = MonotonicTime.now
-        let reply = try await fleet.redis.call(RedisCommand("TIME"), .write)
-        guard readClock(reply, since: start) != nil else {
-            throw FleetError(.protocolViolation, "\(fleet.configuration) answered TIME with something else than a time")
-        }
-    }
-
-    /// Takes Redis' time, in microseconds, from the reply to `TIME`; `nil` when it is another reply.
-    private func readClock(_ reply: RedisValue, since start: MonotonicTime) -> Int64? {
-        guard let time = reply.array, time.count == 2, let seconds = time[0].integer,
-            let microseconds = time[1].integer
-        else { return nil }
-        let now = seconds * 1_000_000 + microseconds
-        clock.withLock { $0.read(now, since: start) }
-        return now
-    }
-
-    /// When the fetch of an entry began by Redis' clock, in microseconds: not before and not after. `nil` when it is not known.
-    func begin(of entry: CacheEntry) -> ClosedRange<Int64>? {
-        if let lease = entry.lease, lease.number > 0 { return Int64(lease.number)...Int64(lease.number) }
-        let age = -entry.requestTime.timeIntervalSinceNow
-        guard age >= 0, age < 60, let now = clock.withLock(\.now) else { return nil }
-        let microseconds = Int64(age * 1_000_000)
-        return now.lowerBound - microseconds...now.upperBound - microseconds
     }
 
     package func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {

@@ -126,19 +126,24 @@ final class FleetWriter: CacheWriter {
                 break
             }
             store.counts.writes.add()
+            if hasFetchTime, !store.mayUse(entry, isInRedis: true) { return .superseded }
             var stored = entry
             stored.version = StoredVersion(UInt64(number), second)
             stored.bodyByteCount = state.withLock(\.byteCount)
             stored.tier = .remote
             return .stored(stored, variantCount: Int(variants))
         case 0:
+            // Nobody has seen one that was to be stored only if there is none.
+            if hasFetchTime, replacing != .nothing { store.raiseFloor(entry) }
             store.counts.superseded.add()
             return .superseded
         default: break
         }
-        state.withLock { $0.isLost = true }
-        return await kept(removing: chunkCount)
+        return keptBeside(removing: chunkCount)
     }
+
+    /// Whether the entry was just fetched, so that its times can be compared with those of others.
+    private var hasFetchTime: Bool { store.fetch(of: entry) != nil }
 
     private func send(_ inline: Data?, _ chunkCount: Int) async throws -> RedisValue {
         let coding = store.coding
@@ -148,7 +153,7 @@ final class FleetWriter: CacheWriter {
             if !personal.isEmpty { entry.headers.removeAll { personal.contains($0.lowercased()) } }
         }
         let lease = self.entry.lease
-        let began = store.begin(of: self.entry) ?? 0...0
+        let fetch = store.fetch(of: self.entry) ?? 0...0
         let body = try inline.map { try coding.seal($0, number: 0, isLast: true, id: id) }
         let allowed =
             switch replacing {
@@ -166,17 +171,24 @@ final class FleetWriter: CacheWriter {
             .integer(state.withLock(\.byteCount)), .bytes(try coding.record(of: entry, id: id)),
             body == nil ? "0" : "1", .data(body ?? Data()), .text(allowed), .text(coding.channel),
             .data(try coding.message(.changed(.primaryKey(entry.key.primary)), from: store.hub.sender)),
-            .integer(store.generationLife), .text(coding.generationPrefix), .integer(began.lowerBound),
-            .integer(began.upperBound),
+            .integer(store.generationLife), .text(coding.generationPrefix), .integer(fetch.lowerBound),
+            .integer(fetch.upperBound),
         ]
         return try await store.fleet.redis.run(FleetCacheScripts.commit, keys: keys, arguments, .write)
     }
 
     /// The outcome for an entry that only the tier above keeps.
     private func kept(removing chunkCount: Int) async -> CacheCommit {
+        await store.drop(entry.key, isLost: state.withLock(\.isLost))
+        return keptBeside(removing: chunkCount)
+    }
+
+    /// The same, beside the entry in Redis.
+    private func keptBeside(removing chunkCount: Int) -> CacheCommit {
         store.counts.skipped.add()
-        await store.drop(entry, isLost: state.withLock(\.isLost))
         Self.remove(chunkCount, key, id, store)
+        guard store.mayUse(entry, isInRedis: false) else { return .superseded }
+        store.raiseFloor(entry)
         var entry = entry
         entry.version = nil
         return .stored(entry, variantCount: nil)

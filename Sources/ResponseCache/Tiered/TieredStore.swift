@@ -225,6 +225,12 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return try result.get()
     }
 
+    /// Removes copies, not what they are copies of.
+    func forgetCopies(_ selection: CacheSelection) async {
+        await copies.change(selection)
+        await (lower as? TieredStore)?.forgetCopies(selection)
+    }
+
     /// What the lower store evicted; zero if it does not conform to ``CacheEvictionCounting``. Evicted copies do not count.
     public var evicted: CacheUsage { (lower as? any CacheEvictionCounting)?.evicted ?? CacheUsage() }
 

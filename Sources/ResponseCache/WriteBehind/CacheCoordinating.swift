@@ -11,6 +11,10 @@ package protocol CacheCoordinating: CacheLeasing {
     /// - Parameter limit: How long it waits; zero to return at once.
     func lease(_ name: String, for duration: Duration, within limit: Duration) async throws -> CacheLeaseOutcome
 
+    /// Whether a response that was just fetched may be stored. If not, neither it nor what was seen during its fetch is to be found any
+    /// more, because either may be the older one.
+    func accepts(_ entry: CacheEntry) -> Bool
+
     /// Takes the counters of a manager that uses the store, for its reports.
     func observe(_ statistics: @escaping @Sendable () -> CacheStatistics)
 }

@@ -161,6 +161,14 @@ struct PendingChanges {
         removals.append(Removal(number: number, selection: selection, time: time))
     }
 
+    /// Drops the waiting change of a key, or hides the running one.
+    mutating func forget(_ key: CacheKey) {
+        guard let slot = slot(of: key) else { return }
+        if !slot.isRunning { byteCount -= Self.size(slot.change) }
+        slots[key.primary]?.removeAll { $0.key == key }
+        if slots[key.primary]?.isEmpty == true { slots[key.primary] = nil }
+    }
+
     /// Reserves room for bytes of a stream.
     mutating func reserve(_ count: Int64, freed: Int64 = 0) -> Bool {
         // A change that is larger than the limit is accepted when nothing else waits.

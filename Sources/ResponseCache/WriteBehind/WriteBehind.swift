@@ -99,14 +99,28 @@ package final class WriteBehind: ProcessExitObserver {
     /// Stores an entry.
     ///
     /// - Parameter replacing: What it may replace.
-    /// - Returns: Whether look-ups find it from now on.
+    /// - Returns: Whether look-ups find it, or a later one, from now on.
     package func store(
         _ entry: CacheEntry, _ body: Data, replacing: CacheReplacement = .anything
     ) async -> Bool {
         guard !neverWaits else { return await keep(entry, body, replacing) }
+        if let coordinator, !coordinator.accepts(entry) {
+            entry.lease?.end()
+            await forget(entry.key)
+            return true
+        }
         let isTaken = change { $0.store(entry, body, replacing: replacing) }
         if !isTaken { ledger.refuse(entry.key.primary, .queueFull) }
         return isTaken
+    }
+
+    /// Forgets an entry that waits to be stored, and the copies of what the store has.
+    private func forget(_ key: CacheKey) async {
+        state.withLock { state in
+            state.pending.forget(key)
+            isIdle.store(state.pending.isEmpty, ordering: .releasing)
+        }
+        await (store as? TieredStore)?.forgetCopies(.key(key))
     }
 
     /// Writes an entry to the store and records the outcome.

@@ -14,6 +14,18 @@ private func say(_ line: String) {
 
 private func milliseconds() -> Int64 { MonotonicTime.now.nanoseconds / 1_000_000 }
 
+/// A network of changing speed: of two fetches that overlap, the one that begins or ends later may have the older answer.
+private struct Unsteady: Interceptor {
+    func intercept(
+        _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+    ) async throws -> HTTPResponse {
+        try await Task.sleep(for: .milliseconds(Int.random(in: 0...100)))
+        let response = try await next(request)
+        try await Task.sleep(for: .milliseconds(Int.random(in: 0...100)))
+        return response
+    }
+}
+
 /// Reads keys through a fleet's cache until it is killed, and prints what it sees: `read KEY VERSION START END`, or
 /// `failed KEY ERROR`. Times are milliseconds of the system's monotonic clock.
 func readUntilKilled(socket: String, password: String, origin: String, keyCount: Int) async throws {
@@ -31,6 +43,7 @@ func readUntilKilled(socket: String, password: String, origin: String, keyCount:
     configuration.cachePolicy = .http
     configuration.cacheMode = .shared
     configuration.cacheStore = try fleet.cache(above: MemoryStore(), options)
+    configuration.networkInterceptors = [Unsteady()]
     // A look-up that a busy machine makes late is no failure.
     configuration.cacheObserver = { _ in }
     let manager = try CentralRequestManager(configuration: configuration)

@@ -1,0 +1,123 @@
+internal import FoundationEssentials
+internal import Platform
+package import ResponseCache
+
+// No older answer after a newer one.
+extension FleetStore {
+    // MARK: Time
+
+    /// Asks for Redis' clock unless it is known.
+    ///
+    /// A process whose first look-up failed could not say when its fetch began, so that its answer might replace a newer one.
+    func learnClock() async throws {
+        guard clock.withLock({ $0.now == nil }) else { return }
+        let start = MonotonicTime.now
+        let reply = try await fleet.redis.call(RedisCommand("TIME"), .write)
+        guard readClock(reply, since: start) != nil else {
+            throw FleetError(.protocolViolation, "\(fleet.configuration) answered TIME with something else than a time")
+        }
+    }
+
+    /// Takes Redis' time, in microseconds, from the reply to `TIME`; `nil` when it is another reply.
+    func readClock(_ reply: RedisValue, since start: MonotonicTime) -> Int64? {
+        guard let time = reply.array, time.count == 2, let seconds = time[0].integer,
+            let microseconds = time[1].integer
+        else { return nil }
+        let now = seconds * 1_000_000 + microseconds
+        clock.withLock { $0.read(now, since: start) }
+        return now
+    }
+
+    /// When an entry was fetched by Redis' clock, in microseconds: not before and not after. `nil` when it is not known.
+    func fetch(of entry: CacheEntry) -> ClosedRange<Int64>? {
+        let before = clock.withLock(\.now)
+        let now = Date()
+        let (begin, end) = (now.timeIntervalSince(entry.requestTime), now.timeIntervalSince(entry.responseTime))
+        guard end >= 0, begin >= end, begin < 600, let before, let after = clock.withLock(\.now) else { return nil }
+        let earliest = entry.lease.map { Int64($0.number) } ?? 0
+        let last = after.upperBound - Int64(end * 1_000_000)
+        return min(last, max(earliest, before.lowerBound - Int64(begin * 1_000_000)))...last
+    }
+
+    // MARK: What the process has seen
+
+    /// Whether the process may use entries in Redis, by their variants.
+    func acceptable(_ primaryKey: String) -> (_ field: String, _ head: FleetEntryHead) -> Bool {
+        let (floors, lowest) = floors.withLock { ($0.floors(under: primaryKey), $0.lowest) }
+        if floors.isEmpty, lowest == nil { return { _, _ in true } }
+        func time(_ floor: FleetFloors.Time) -> Int64 {
+            clock.withLock { $0.bounds(at: floor.monotonic)?.upperBound } ?? .max
+        }
+        var times: [String: Int64] = [:]
+        for (variant, floor) in floors { times[coding.variantField(variant)] = time(floor) }
+        let lowestTime = lowest.map(time) ?? .min
+        return { $1.begin >= times[$0] ?? lowestTime }
+    }
+
+    package func accepts(_ entry: CacheEntry) -> Bool { mayUse(entry, isInRedis: false) }
+
+    /// Whether the process may use an answer of its own. If not, it may not use what it has seen before either.
+    func mayUse(_ entry: CacheEntry, isInRedis: Bool) -> Bool {
+        let begin = fetch(of: entry)?.lowerBound
+        let end = Self.time(entry.responseTime)
+        return floors.withLock { floors in
+            guard floors.admits(entry, begin) else {
+                floors.raise(entry.key, to: end)
+                return false
+            }
+            if isInRedis { floors.lower(entry.key) }
+            floors.took(entry)
+            return true
+        }
+    }
+
+    /// Keeps the process from using what Redis has, unless it was fetched after this answer.
+    func raiseFloor(_ entry: CacheEntry) {
+        let end = Self.time(entry.responseTime)
+        floors.withLock { $0.raise(entry.key, to: end) }
+    }
+
+    /// A time of the last ten minutes.
+    private static func time(_ date: Date) -> FleetFloors.Time {
+        let age = max(0, min(-date.timeIntervalSinceNow, 600))
+        return FleetFloors.Time(
+            date: date, monotonic: MonotonicTime(nanoseconds: MonotonicTime.now.nanoseconds - Int64(age * 1e9)))
+    }
+
+    // MARK: Answers that Redis does not have
+
+    private static let outdatedLimit = 10_000
+
+    /// Removes the entry in Redis that this process could not replace. Until that succeeds, it is not looked up.
+    ///
+    /// - Parameter isLost: Whether Redis failed to store the newer one, so that older ones may still come.
+    func drop(_ key: CacheKey, isLost: Bool) async {
+        let isNew = outdated.withLock { $0.updateValue(isLost, forKey: key) == nil }
+        // When there are too many to remember, everything in Redis is removed.
+        if isNew, outdated.withLock({ $0.count > Self.outdatedLimit }) { try? await dropAll() }
+        if isNew { _ = await dropOutdated(key.primary) }
+    }
+
+    private func dropAll() async throws {
+        _ = try await remove(.all)
+        outdated.withLock { $0 = [:] }
+    }
+
+    /// Returns whether Redis has no entry under a primary key that this process could not replace.
+    func dropOutdated(_ primaryKey: String) async -> Bool {
+        let entries = outdated.withLock { $0.isEmpty ? [:] : $0.filter { $0.key.primary == primaryKey } }
+        for (key, isLost) in entries {
+            guard let message = try? coding.message(.changed(.primaryKey(key.primary)), from: hub.sender) else {
+                return false
+            }
+            let arguments: [RedisArgument] = [
+                .text(coding.channel), .data(message), .text(coding.variantField(key.variant)), isLost ? "1" : "0",
+            ]
+            guard await ask(FleetCacheScripts.drop, [coding.entryKey(key.primary)], arguments) != nil else {
+                return false
+            }
+            outdated.withLock { if $0[key] == isLost { $0[key] = nil } }
+        }
+        return true
+    }
+}
