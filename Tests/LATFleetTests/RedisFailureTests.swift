@@ -254,10 +254,12 @@ struct RedisFailureTests {
         let server = try RawServer { connection in
             _ = connection.read()
             connection.write(Array("*4\r\n$7\r\nversion\r\n$3\r\n7.0\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n".utf8))
-            _ = connection.read()
-            connection.write(Array("+PONG\r\n".utf8))
-            _ = connection.read()
-            connection.write(Array("$100\r\nhalf of it".utf8))
+            // On a busy machine the connection is asked for more than once whether it is alive.
+            while case let command = connection.read(), !command.isEmpty {
+                let isPing = String(decoding: command, as: UTF8.self).contains("PING")
+                connection.write(Array((isPing ? "+PONG\r\n" : "$100\r\nhalf of it").utf8))
+                if !isPing { break }
+            }
         }
         let fleet = try Fleet(url: "redis://127.0.0.1:\(server.port)")
         try await fleet.connect(within: .seconds(10))
