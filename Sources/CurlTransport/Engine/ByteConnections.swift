@@ -18,7 +18,7 @@ package protocol EngineTenant: AnyObject, Sendable {
 package final class ByteConnections {
     private unowned let engine: Engine
     private let outer: EventQueue
-    private let multi: ServiceMulti
+    let multi: ServiceMulti
     private var connections: [ObjectIdentifier: ByteConnection] = [:]
     private var bySocket: [CInt: ByteConnection] = [:]
     private var events: [(socket: CInt, events: EventQueue.Events)] = []

@@ -33,8 +33,6 @@ extension Engine {
         }
     }
 
-    func opened(_ descriptor: CInt) { sockets.opened(descriptor) }
-
     func closed(_ descriptor: CInt) { sockets.closed(descriptor) }
 
     func watch(_ descriptor: CInt, _ what: CInt) { sockets.watch(descriptor, what) }

@@ -138,6 +138,12 @@ final class Engine: @unchecked Sendable {
         return new
     }
 
+    /// Notes a new socket of any handle.
+    func opened(_ descriptor: CInt) {
+        sockets.opened(descriptor)
+        services?.opened(descriptor)
+    }
+
     /// The multi handle of live connections; `nil` when it cannot be made.
     var liveMulti: UnsafeMutableRawPointer? { services?.live.handle }
 
@@ -175,6 +181,7 @@ final class Engine: @unchecked Sendable {
             deliverChunks()
             deliverAnswers()
             if mailbox.hasJobs { runJobs() }
+            services.settle()
         }
         shutDown()
     }

@@ -85,6 +85,20 @@ final class EngineServices {
         for tenant in tenants where tenant.due <= now { tenant.turn(now) }
     }
 
+    /// Called at the end of each turn of the engine.
+    func settle() {
+        probes.multi.settle()
+        live.settle()
+        connections.multi.settle()
+    }
+
+    /// Notes a new socket of any handle.
+    func opened(_ socket: CInt) {
+        probes.multi.opened(socket)
+        live.opened(socket)
+        connections.multi.opened(socket)
+    }
+
     /// Drops the idle connections that no longer work, then calls the observers. Connections are checked on a separate
     /// thread, which the engine's thread starts so that both are in the same network namespace.
     func networkHasChanged() {

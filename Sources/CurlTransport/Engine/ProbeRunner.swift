@@ -5,7 +5,7 @@ import Platform
 /// Runs connection probes on the engine's thread.
 final class ProbeRunner {
     private unowned let engine: Engine
-    private let multi: ServiceMulti
+    let multi: ServiceMulti
     private var running: [ConnectionProbe] = []
 
     init(engine: Engine, _ outer: EventQueue) {

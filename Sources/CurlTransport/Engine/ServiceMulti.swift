@@ -19,7 +19,16 @@ final class ServiceMulti {
     /// Called when libcurl stops watching a socket, with the handle that used it.
     var unwatched: ((UnsafeMutableRawPointer) -> Void)?
     private var multi: UnsafeMutableRawPointer?
-    private var watched: Set<CInt> = []
+    private var watches: [CInt: Watch] = [:]
+    /// The sockets whose events may have changed since the last ``settle()``.
+    private var changed: [CInt] = []
+
+    private struct Watch {
+        /// The events that libcurl waits for.
+        var wanted: EventQueue.Events
+        /// The events registered with epoll; empty before the first ``settle()``.
+        var registered: EventQueue.Events = []
+    }
 
     /// - Parameter capacity: how many events one turn handles. Default 32.
     init(_ outer: EventQueue, capacity: Int32 = 32) {
@@ -52,7 +61,7 @@ final class ServiceMulti {
             let (token, bits) = events[index]
             let socket = CInt(truncatingIfNeeded: token)
             // An earlier event of this turn may have closed the connection.
-            guard watched.contains(socket) else { continue }
+            guard watches[socket] != nil else { continue }
             curl_multi_socket_action(multi, socket, bits.curlSelect, &left)
         }
         if due <= now {
@@ -70,7 +79,26 @@ final class ServiceMulti {
         if let multi { curl_multi_cleanup(multi) }
         multi = nil
         events = nil
+        watches = [:]
+        changed = []
         due = .distantFuture
+    }
+
+    /// Registers the events that libcurl waits for, once at the end of a turn: a message that is sent at once makes it wait for room
+    /// and stop again, which would be two system calls.
+    func settle() {
+        guard !changed.isEmpty else { return }
+        for socket in changed {
+            guard let watch = watches[socket], watch.wanted != watch.registered else { continue }
+            events?.watch(socket, for: watch.wanted, isWatched: !watch.registered.isEmpty)
+            watches[socket]?.registered = watch.wanted
+        }
+        changed.removeAll(keepingCapacity: true)
+    }
+
+    /// Notes a new socket. libcurl 7.88 closes some without notice, and the number is used again.
+    func opened(_ socket: CInt) {
+        if !watches.isEmpty { watches[socket] = nil }
     }
 
     // MARK: libcurl's callbacks
@@ -94,21 +122,24 @@ final class ServiceMulti {
 
     fileprivate func watch(_ socket: CInt, _ what: CInt) {
         let wanted = EventQueue.Events(pollingFor: what)
-        if wanted.isEmpty {
-            stopWatching(socket)
-        } else {
-            events?.watch(socket, for: wanted, isWatched: !watched.insert(socket).inserted)
-        }
+        guard !wanted.isEmpty else { return stopWatching(socket) }
+        watches[socket, default: Watch(wanted: wanted)].wanted = wanted
+        changed.append(socket)
     }
 
     /// Stops watching a socket, whose events another object then handles.
     func stopWatching(_ socket: CInt) {
-        watched.remove(socket)
-        events?.forget(socket)
+        if let watch = watches.removeValue(forKey: socket), !watch.registered.isEmpty { events?.forget(socket) }
     }
 
     fileprivate func setTimer(milliseconds: Int) {
-        due = milliseconds < 0 ? .distantFuture : MonotonicTime.now + Int64(milliseconds)
+        due =
+            switch milliseconds {
+            case ..<0: .distantFuture
+            // In this turn.
+            case 0: MonotonicTime(nanoseconds: 0)
+            default: MonotonicTime.now + Int64(milliseconds)
+            }
     }
 }
 
