@@ -1,4 +1,5 @@
 public import FoundationEssentials
+import Glibc
 
 /// The failure of a request, with everything that is known about it.
 ///
@@ -172,5 +173,13 @@ package enum URLText {
             }
         }
         return end < bytes.endIndex && bytes[end] == UInt8(ascii: "?") ? text + "?…" : text
+    }
+}
+
+extension NetworkError {
+    /// The system's reason of an error of a file operation, in place of a dump of everything that the error knows.
+    package static func reason(of error: any Error) -> String {
+        guard let cause = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
+        return String(cString: strerror(cause.code.rawValue))
     }
 }

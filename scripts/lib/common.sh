@@ -9,6 +9,12 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 export PATH
 
+# -h and --help print the comment at the head of the script that was called.
+if [[ "${1:-}" == -h || "${1:-}" == --help ]]; then
+    sed -n '2,/^set /{s/^# \{0,1\}//p;}' "$0"
+    exit 0
+fi
+
 say() { printf '%s\n' "$*" >&2; }
 
 # Prints an error with its next step and ends the script.

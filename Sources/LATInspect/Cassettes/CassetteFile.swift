@@ -112,7 +112,8 @@ private final class CassetteContent: ProcessExitObserver, Sendable {
             where output.bodies[name] == nil { try FileManager.default.removeItem(atPath: "\(bodies)/\(name)") }
         } catch {
             state.withLock { $0.isSaved = false }
-            throw NetworkError(.storage, message: "the cassette \(path) cannot be written: \(error)", underlying: error)
+            throw NetworkError(
+                .storage, message: "the cassette \(path) cannot be written: \(NetworkError.reason(of: error))", underlying: error)
         }
     }
 

@@ -321,7 +321,7 @@ struct CassetteTests {
         let central = try CentralRequestManager(configuration: configuration)
         _ = try await central.startRequest("GET", server.url("/a"))
         let error = #expect(throws: NetworkError.self) { try cassette.eject() }
-        #expect(error?.kind == .storage && error?.message.contains("cannot be written") == true)
+        #expect(error?.kind == .storage && error?.message.hasSuffix("cannot be written: Not a directory") == true)
     }
 
     @Test func withoutACassetteNothingIsSent() async throws {

@@ -174,7 +174,9 @@ final class DownloadFolder: Sendable {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         } catch {
             throw NetworkError(
-                .storage, message: "the folder \(URLText.visible(path)) cannot be created: \(error)", underlying: error)
+                .storage,
+                message: "the folder \(URLText.visible(path)) cannot be created: \(NetworkError.reason(of: error))",
+                underlying: error)
         }
         let name = path + "/.lock"
         let lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
