@@ -180,6 +180,7 @@ extension NetworkError {
     /// The system's reason of an error of a file operation, in place of a dump of everything that the error knows.
     package static func reason(of error: any Error) -> String {
         guard let cause = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
-        return String(cString: strerror(cause.code.rawValue))
+        // A file in the place of a folder.
+        return String(cString: strerror(cause.code == .EEXIST ? ENOTDIR : cause.code.rawValue))
     }
 }
