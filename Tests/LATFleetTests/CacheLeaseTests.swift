@@ -171,7 +171,7 @@ struct CacheLeaseTests {
             }
             @Sendable func store(_ tier: FleetStore, _ entry: CacheEntry) async throws -> Bool {
                 let writer = try await tier.writer(for: entry)
-                if case .stored = try await writer.commit() { return true }
+                if case .stored(let stored, _) = try await writer.commit() { return stored.version != nil }
                 return false
             }
             // The lease of the older fetch has expired, and the newer one is over. Their clocks are a year apart.

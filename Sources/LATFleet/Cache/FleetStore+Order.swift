@@ -33,10 +33,14 @@ extension FleetStore {
         let before = clock.withLock(\.now)
         let now = Date()
         let (begin, end) = (now.timeIntervalSince(entry.requestTime), now.timeIntervalSince(entry.responseTime))
-        guard end >= 0, begin >= end, begin < 600, let before, let after = clock.withLock(\.now) else { return nil }
-        let earliest = entry.lease.map { Int64($0.number) } ?? 0
+        guard let before, let after = clock.withLock(\.now) else { return nil }
+        // A lease tells the begin also where the clock of the process was set meanwhile.
+        let leased = Int64(entry.lease?.number ?? 0)
+        guard end >= 0, begin >= end, begin < 600 else {
+            return leased > 0 ? min(leased, after.upperBound)...after.upperBound : nil
+        }
         let last = after.upperBound - Int64(end * 1_000_000)
-        return min(last, max(earliest, before.lowerBound - Int64(begin * 1_000_000)))...last
+        return min(last, max(leased, before.lowerBound - Int64(begin * 1_000_000)))...last
     }
 
     // MARK: What the process has seen

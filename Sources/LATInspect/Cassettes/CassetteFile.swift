@@ -113,7 +113,8 @@ private final class CassetteContent: ProcessExitObserver, Sendable {
         } catch {
             state.withLock { $0.isSaved = false }
             throw NetworkError(
-                .storage, message: "the cassette \(path) cannot be written: \(NetworkError.reason(of: error))", underlying: error)
+                .storage, message: "the cassette \(path) cannot be written: \(NetworkError.reason(of: error))",
+                underlying: error)
         }
     }
 

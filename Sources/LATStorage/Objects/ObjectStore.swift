@@ -166,7 +166,8 @@ public final class ObjectStore: ObjectAccess, Sendable {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         } catch {
             throw NetworkError.storage(
-                .unreadable, "open \(path)", "its folder cannot be made: \(NetworkError.reason(of: error)); check the permissions of \(folder)")
+                .unreadable, "open \(path)",
+                "its folder cannot be made: \(NetworkError.reason(of: error)); check the permissions of \(folder)")
         }
     }
 
