@@ -84,14 +84,14 @@ import Testing
     }
 
     @Test func watchWritesALineForEachChange() async throws {
-        let server = try MockServer()
-        let port = server.port
+        let port = try ReservedPort()
+        let server = try MockServer(port: port.port)
         let process = try LatProcess(
             ["probe", server.url(), "--watch", "--interval", "100ms", "--format", "json"])
         _ = await process.lines(1)
         server.stop()
         _ = await process.lines(2)
-        let again = try MockServer(port: port)
+        let again = try MockServer(port: port.port)
         let lines = await process.lines(3)
         process.send(signal: SIGINT)
         _ = await process.result

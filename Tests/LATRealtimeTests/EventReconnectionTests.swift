@@ -111,7 +111,8 @@ import Testing
     }
 
     @Test func serverThatIsBackIsFound() async throws {
-        let server = try MockServer()
+        let port = try ReservedPort()
+        let server = try MockServer(port: port.port)
         server.enqueue(.events(.event("a", id: "1"), .stall))
         let stream = try CentralRequestManager.make().events(server.url(), options: again)
         let states = Log<LiveState>()
@@ -126,7 +127,7 @@ import Testing
         try await eventually { seen.count == 1 }
         server.stop()
         try await eventually { states.elements.contains { if case .waiting = $0 { true } else { false } } }
-        let second = try MockServer(port: server.port) { _ in .events(.event("b", id: "2"), .stall) }
+        let second = try MockServer(port: port.port) { _ in .events(.event("b", id: "2"), .stall) }
         try await reading.value
         #expect(second.requests.last?.headers["Last-Event-ID"] == "1")
         watching.cancel()

@@ -79,10 +79,8 @@ final class CountingSession: Authenticator {
     }
 
     @Test func unsentPostWaitsForItsHopsNetwork() async throws {
-        let gone = try MockServer()
-        let port = gone.port
-        gone.stop()
-        let first = try redirecting(to: "http://127.0.0.1:\(port)/x", status: 307)
+        let port = try ReservedPort()
+        let first = try redirecting(to: "http://127.0.0.1:\(port.port)/x", status: 307)
         let manager = try CentralRequestManager.make {
             $0.reachability.waitsForConnectivity = true
             $0.reachability.failureTTL = .milliseconds(50)
@@ -92,7 +90,7 @@ final class CountingSession: Authenticator {
         while let event = await events.next() {
             if case .waiting(.connectivity) = event.kind { break }
         }
-        let again = try MockServer(port: port) { .text($0.text) }
+        let again = try MockServer(port: port.port) { .text($0.text) }
         #expect(try await call.value == "1 book")
         #expect(again.requests.map(\.method) == ["POST"])
     }

@@ -19,10 +19,15 @@ private struct Save: RequestEntity, Encodable {
 
 /// `error.request` is a value that can be sent again. The providers are then asked again.
 @Suite(.timeLimit(.minutes(1))) struct ResendTests {
+    /// No other test gets the server's port while it is stopped.
+    private let port: ReservedPort
     private let server: MockServer
     private let nonces = Counter()
 
-    init() throws { server = try MockServer.answering() }
+    init() throws {
+        port = try ReservedPort()
+        server = try MockServer.answering(port: port.port)
+    }
 
     private func manager(
         domain: String = "", _ change: (inout CentralRequestManager.Configuration) -> Void = { _ in }
@@ -110,12 +115,11 @@ private struct Save: RequestEntity, Encodable {
     }
 
     @Test func requestOfARefusedConnectionCanBeResent() async throws {
-        let port = server.port
         server.stop()
         let manager = try manager()
         let error = await failure { try await Search().startRequest(on: manager) }
         #expect(error?.kind == .connect)
-        let again = try MockServer(port: port)
+        let again = try MockServer(port: port.port)
         again.fallback { _ in .json("{}") }
         #expect(try await manager.send(try #require(error?.request)).status == 200)
         let sent = try #require(again.requests.first)
@@ -227,13 +231,12 @@ private struct Save: RequestEntity, Encodable {
     }
 
     @Test func mirrorFailureKeepsTheOriginalURL() async throws {
-        let port = server.port
         server.stop()
         let closed = try ClosedPort()
         let manager = try manager(domain: #"mirrors: ["\#(closed.url("/mirror"))"]"#)
         let error = await failure { try await Search().startRequest(on: manager) }
         #expect(error?.kind == .connect && error?.attempts == 2)
-        let again = try MockServer(port: port)
+        let again = try MockServer(port: port.port)
         again.fallback { _ in .json("{}") }
         #expect(try await manager.send(try #require(error?.request)).status == 200)
         #expect(again.requests.map { Self.sorted($0.target) } == ["/api/search?lang=en&query=swift"])

@@ -54,8 +54,8 @@ struct Row: RequestEntity {
 
 extension MockServer {
     /// Returns a server that responds to every request with this JSON text.
-    static func answering(_ text: String = "{}") throws -> MockServer {
-        let server = try MockServer()
+    static func answering(_ text: String = "{}", port: Int = 0) throws -> MockServer {
+        let server = try MockServer(port: port)
         server.fallback { _ in .json(text) }
         return server
     }

@@ -59,12 +59,13 @@ private struct Save: RequestEntity, Encodable {
     }
 
     @Test func failedAddressIsSkippedForATime() async throws {
-        let first = try MockServer.answering(#""first""#)
+        let port = try ReservedPort()
+        let first = try MockServer.answering(#""first""#, port: port.port)
         let second = try MockServer.answering(#""second""#)
         let manager = try manager(first.url(), second.url())
         first.stop()
         #expect(try await Get<String>().startRequest(on: manager) == "second")
-        let again = try MockServer(port: first.port)
+        let again = try MockServer(port: port.port)
         again.fallback { _ in .json(#""first""#) }
         for _ in 1...3 { #expect(try await Get<String>().startRequest(on: manager) == "second") }
         #expect(again.acceptedConnections == 0)
@@ -77,12 +78,13 @@ private struct Save: RequestEntity, Encodable {
     }
 
     @Test func failedAddressIsUsedAgainAfterTheTime() async throws {
-        let first = try MockServer.answering(#""first""#)
+        let port = try ReservedPort()
+        let first = try MockServer.answering(#""first""#, port: port.port)
         let second = try MockServer.answering(#""second""#)
         let manager = try manager(first.url(), second.url()) { $0.mirrorMemory = .milliseconds(50) }
         first.stop()
         #expect(try await Get<String>().startRequest(on: manager) == "second")
-        let again = try MockServer(port: first.port)
+        let again = try MockServer(port: port.port)
         again.fallback { _ in .json(#""first""#) }
         try await callUntilAnswered(by: "first", manager)
     }
@@ -109,12 +111,13 @@ private struct Save: RequestEntity, Encodable {
     }
 
     @Test func changedRowForgetsFailedAddresses() async throws {
-        let first = try MockServer.answering(#""first""#)
+        let port = try ReservedPort()
+        let first = try MockServer.answering(#""first""#, port: port.port)
         let second = try MockServer.answering(#""second""#)
         let manager = try manager(first.url(), second.url())
         first.stop()
         #expect(try await Get<String>().startRequest(on: manager) == "second")
-        let again = try MockServer(port: first.port)
+        let again = try MockServer(port: port.port)
         again.fallback { _ in .json(#""first""#) }
         let url = first.url()
         let mirrors = [second.url("/other")]

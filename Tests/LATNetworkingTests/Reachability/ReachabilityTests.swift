@@ -99,8 +99,8 @@ import Testing
     }
 
     @Test func updatesFollowTheServersStopAndReturn() async throws {
-        let server = try MockServer()
-        let port = server.port
+        let port = try ReservedPort()
+        let server = try MockServer(port: port.port)
         let manager = try CentralRequestManager.make {
             $0.reachability.ttl = .milliseconds(50)
             $0.reachability.failureTTL = .milliseconds(50)
@@ -111,7 +111,7 @@ import Testing
         #expect(await updates.next()?.isReachable == true)
         server.stop()
         #expect(await updates.next() == .unreachable(reason: .refused))
-        let again = try MockServer(port: port)
+        let again = try MockServer(port: port.port)
         #expect(await updates.next()?.isReachable == true)
         again.stop()
         #expect(await updates.next()?.isReachable == false)
@@ -150,13 +150,11 @@ import Testing
     }
 
     @Test func unreachableStatusDoesNotBlockRequests() async throws {
-        let server = try MockServer()
-        let port = server.port
-        server.stop()
+        let port = try ReservedPort()
         let manager = try CentralRequestManager.make()
-        let url = "http://127.0.0.1:\(port)/"
+        let url = "http://127.0.0.1:\(port.port)/"
         #expect(await manager.reachability.probe(url) == .unreachable(reason: .refused))
-        let again = try MockServer(port: port)
+        let again = try MockServer(port: port.port)
         again.fallback { _ in .text("x") }
         // The last status is still valid, and it is `unreachable`.
         #expect(try await manager.startRequest("GET", url).status == 200)
@@ -178,14 +176,13 @@ import Testing
 
 @Suite struct WaitsForConnectivityTests {
     @Test func callIsSentWhenTheServerComesUp() async throws {
-        let server = try MockServer()
-        let port = server.port
-        server.stop()
+        let port = try ReservedPort()
         let manager = try CentralRequestManager.make {
             $0.reachability.failureTTL = .milliseconds(50)
             $0.reachability.ttl = .milliseconds(50)
         }
-        var request = HTTPRequest("POST", "http://127.0.0.1:\(port)/", body: .data(Data("x".utf8), contentType: "a/b"))
+        var request = HTTPRequest(
+            "POST", "http://127.0.0.1:\(port.port)/", body: .data(Data("x".utf8), contentType: "a/b"))
         request.waitsForConnectivity = true
         let sent = request
         let waiting = Task { try await manager.send(sent) }
@@ -193,7 +190,7 @@ import Testing
         for await status in manager.reachability.updates(of: sent.url) where status == .unreachable(reason: .refused) {
             break
         }
-        let again = try MockServer(port: port) { request in .text("\(request.body.count)") }
+        let again = try MockServer(port: port.port) { request in .text("\(request.body.count)") }
         #expect(try await waiting.value.text == "1")
         #expect(again.requestCount == 1)
     }
