@@ -26,41 +26,26 @@ struct CacheOrderTests {
     }
 
     @Test func olderAnswerDoesNotFollowOneThatCouldNotBeStored() async throws {
-        let server = try await RedisServer()
-        try await withFleet(server.patient()) { first in
-            try await withFleet(server.patient()) { second in
-                let (mine, others) = (
-                    try first.cacheTier(FleetCacheOptions()), try second.cacheTier(FleetCacheOptions())
-                )
-                // Both learn Redis' clock.
-                for tier in [mine, others] { #expect(try await tier.entries(for: "k").isEmpty) }
-                let old = Self.fetched()
-                await mine.drop(old.key, isLost: true)
-                #expect(try await !Self.isStored(old, by: others))
-                for tier in [mine, others] { #expect(try await tier.entries(for: "k").isEmpty) }
-                #expect(try await Self.isStored(Self.fetched(), by: others))
-                #expect(try await mine.entries(for: "k").count == 1)
-            }
+        try await Self.withTiers { _, mine, others async throws in
+            let old = Self.fetched()
+            await mine.drop(old.key, isLost: true)
+            #expect(try await !Self.isStored(old, by: others))
+            for tier in [mine, others] { #expect(try await tier.entries(for: "k").isEmpty) }
+            #expect(try await Self.isStored(Self.fetched(), by: others))
+            #expect(try await mine.entries(for: "k").count == 1)
         }
     }
 
     @Test func answersForOneProcessRefuseNoOthers() async throws {
-        let server = try await RedisServer()
-        try await withFleet(server.patient()) { first in
-            try await withFleet(server.patient()) { second in
-                let (mine, others) = (
-                    try first.cacheTier(FleetCacheOptions()), try second.cacheTier(FleetCacheOptions())
-                )
-                for tier in [mine, others] { #expect(try await tier.entries(for: "k").isEmpty) }
-                let old = Self.fetched()
-                var personal = Self.fetched()
-                personal.headers["Cache-Control"] = "private, max-age=600"
-                #expect(try await !Self.isStored(personal, by: mine))
-                #expect(try server.cli("EXISTS", mine.coding.entryKey("k")) == "0")
-                #expect(try await Self.isStored(old, by: others))
-                #expect(try await mine.entries(for: "k").isEmpty)
-                #expect(try await others.entries(for: "k").count == 1)
-            }
+        try await Self.withTiers { server, mine, others async throws in
+            let old = Self.fetched()
+            var personal = Self.fetched()
+            personal.headers["Cache-Control"] = "private, max-age=600"
+            #expect(try await !Self.isStored(personal, by: mine))
+            #expect(try server.cli("EXISTS", mine.coding.entryKey("k")) == "0")
+            #expect(try await Self.isStored(old, by: others))
+            #expect(try await mine.entries(for: "k").isEmpty)
+            #expect(try await others.entries(for: "k").count == 1)
         }
     }
 
@@ -87,36 +72,48 @@ struct CacheOrderTests {
         }
     }
 
-    /// Nothing that may have been fetched before the first look-up is stored, as if the server had been restarted.
-    private static func withTiers(_ body: @Sendable (FleetStore, FleetStore) async throws -> Void) async throws {
+    /// Runs `body` with the tiers of two processes that have learnt Redis' clock.
+    private static func withTiers(
+        _ body: @Sendable (RedisServer, FleetStore, FleetStore) async throws -> Void
+    ) async throws {
         let server = try await RedisServer()
         try await withFleet(server.patient()) { first in
             try await withFleet(server.patient()) { second in
-                let tiers = (try first.cacheTier(FleetCacheOptions()), try second.cacheTier(FleetCacheOptions()))
-                for tier in [tiers.0, tiers.1] { #expect(try await tier.entries(for: "k").isEmpty) }
-                let start = MonotonicTime.now
-                try await eventually("300 ms") { start + 300 < .now }
-                // Redis has the clock of this machine. Its answers are slow while the machine is busy.
-                for tier in [tiers.0, tiers.1] {
-                    try await eventually("the exact time") {
-                        let begin = MonotonicTime.now
-                        let time = Int64(Date().timeIntervalSince1970 * 1_000_000)
-                        return tier.clock.withLock { clock in
-                            clock = RemoteClock()
-                            clock.read(time, since: begin)
-                            return begin + 1 > .now
-                        }
+                let tiers = [try first.cacheTier(FleetCacheOptions()), try second.cacheTier(FleetCacheOptions())]
+                for tier in tiers { #expect(try await tier.entries(for: "k").isEmpty) }
+                try await body(server, tiers[0], tiers[1])
+            }
+        }
+    }
+
+    /// The same, with tiers that know the clock exactly and store what was fetched in the last 300 ms. Nothing that may have been
+    /// fetched before the first look-up is stored, as if the server had been restarted.
+    private static func withExactTiers(
+        _ body: @Sendable (FleetStore, FleetStore) async throws -> Void
+    ) async throws {
+        try await withTiers { _, first, second in
+            let start = MonotonicTime.now
+            try await eventually("300 ms") { start + 300 < .now }
+            // Redis has the clock of this machine. Its answers are slow while the machine is busy.
+            for tier in [first, second] {
+                try await eventually("the exact time") {
+                    let begin = MonotonicTime.now
+                    let time = Int64(Date().timeIntervalSince1970 * 1_000_000)
+                    return tier.clock.withLock { clock in
+                        clock = RemoteClock()
+                        clock.read(time, since: begin)
+                        return begin + 1 > .now
                     }
                 }
-                try await body(tiers.0, tiers.1)
             }
+            try await body(first, second)
         }
     }
 
     /// Of two fetches that overlapped, the one that began later may have the older answer, and so may the one that ended later.
     @Test(arguments: [0.05, 0.15], [true, false])
     func processThatSawAnAnswerTakesNoneWhoseFetchOverlapped(begin: Double, hasCandidate: Bool) async throws {
-        try await Self.withTiers { mine, others in
+        try await Self.withExactTiers { mine, others in
             let now = Date()
             #expect(try await Self.isStored(Self.fetched(0.1, until: 0.04, at: now), by: others))
             let writer = try await mine.writer(
@@ -142,7 +139,7 @@ struct CacheOrderTests {
 
     /// It may be older than what the process has seen since.
     @Test func answerIsNotKeptWhenAnotherWasFoundDuringItsFetch() async throws {
-        try await Self.withTiers { mine, others in
+        try await Self.withExactTiers { mine, others in
             let now = Date()
             #expect(try await Self.isStored(Self.fetched(0.1, until: 0.04, at: now), by: others))
             #expect(try await mine.entries(for: "k").count == 1)
@@ -159,7 +156,7 @@ struct CacheOrderTests {
     /// A process that knows Redis' clock only to 400 ms: which of two fetches came first, it cannot say.
     @Test(arguments: [true, false])
     func answersWhoseOrderIsUnknownDoNotReplaceEachOther(isUncertainFirst: Bool) async throws {
-        try await Self.withTiers { certain, uncertain in
+        try await Self.withExactTiers { certain, uncertain in
             let bounds = certain.clock.withLock(\.now)
             let (time, start) = (try #require(bounds), MonotonicTime.now)
             uncertain.clock.withLock { clock in

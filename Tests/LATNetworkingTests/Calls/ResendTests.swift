@@ -119,8 +119,7 @@ private struct Save: RequestEntity, Encodable {
         let manager = try manager()
         let error = await failure { try await Search().startRequest(on: manager) }
         #expect(error?.kind == .connect)
-        let again = try MockServer(port: port.port)
-        again.fallback { _ in .json("{}") }
+        let again = try MockServer.answering(port: port.port)
         #expect(try await manager.send(try #require(error?.request)).status == 200)
         let sent = try #require(again.requests.first)
         #expect(Self.sorted(sent.target) == "/api/search?lang=en&query=swift")
@@ -236,8 +235,7 @@ private struct Save: RequestEntity, Encodable {
         let manager = try manager(domain: #"mirrors: ["\#(closed.url("/mirror"))"]"#)
         let error = await failure { try await Search().startRequest(on: manager) }
         #expect(error?.kind == .connect && error?.attempts == 2)
-        let again = try MockServer(port: port.port)
-        again.fallback { _ in .json("{}") }
+        let again = try MockServer.answering(port: port.port)
         #expect(try await manager.send(try #require(error?.request)).status == 200)
         #expect(again.requests.map { Self.sorted($0.target) } == ["/api/search?lang=en&query=swift"])
     }

@@ -55,9 +55,7 @@ struct Row: RequestEntity {
 extension MockServer {
     /// Returns a server that responds to every request with this JSON text.
     static func answering(_ text: String = "{}", port: Int = 0) throws -> MockServer {
-        let server = try MockServer(port: port)
-        server.fallback { _ in .json(text) }
-        return server
+        try MockServer(port: port) { _ in .json(text) }
     }
 }
 

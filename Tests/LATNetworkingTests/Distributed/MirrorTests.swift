@@ -65,8 +65,7 @@ private struct Save: RequestEntity, Encodable {
         let manager = try manager(first.url(), second.url())
         first.stop()
         #expect(try await Get<String>().startRequest(on: manager) == "second")
-        let again = try MockServer(port: port.port)
-        again.fallback { _ in .json(#""first""#) }
+        let again = try MockServer.answering(#""first""#, port: port.port)
         for _ in 1...3 { #expect(try await Get<String>().startRequest(on: manager) == "second") }
         #expect(again.acceptedConnections == 0)
         // When the second address fails as well, the skipped first one is tried.
