@@ -7,8 +7,10 @@ package final class TimeLimits: Sendable {
         fileprivate let number: UInt64
     }
 
-    private struct State {
-        var timers: [UInt64: (time: Duration, action: @Sendable () -> Void)] = [:]
+    fileprivate struct State {
+        /// The closures that have not run. Cancelled ones are only in the heap.
+        var actions: [UInt64: @Sendable () -> Void] = [:]
+        var times = TimerHeap<Duration, UInt64>()
         var count: UInt64 = 0
         /// The time at which the sleeping task wakes; `nil` when there is no such task.
         var wakeUp: Duration?
@@ -23,7 +25,8 @@ package final class TimeLimits: Sendable {
     package func schedule(at time: Duration, _ action: @escaping @Sendable () -> Void) -> Ticket {
         let (number, isFirst) = state.withLock { state in
             state.count += 1
-            state.timers[state.count] = (time, action)
+            state.actions[state.count] = action
+            state.times.insert(state.count, at: time)
             let isFirst = state.wakeUp.map { time < $0 } ?? true
             if isFirst { state.wakeUp = time }
             return (state.count, isFirst)
@@ -34,8 +37,12 @@ package final class TimeLimits: Sendable {
 
     /// Cancels a closure of ``schedule(at:_:)``.
     package func cancel(_ ticket: Ticket) {
-        let timer = state.withLock { $0.timers.removeValue(forKey: ticket.number) }
-        _ = timer  // Is released outside the lock.
+        let action = state.withLock { state in
+            let action = state.actions.removeValue(forKey: ticket.number)
+            state.dropCancelled()
+            return action
+        }
+        _ = action  // Is released outside the lock.
     }
 
     /// Waits for the value of a waiter. When the time is over, the waiter ends with the `late` result.
@@ -64,12 +71,32 @@ package final class TimeLimits: Sendable {
         let now = max(clock.now(), time)
         let (due, following) = state.withLock { state in
             guard state.wakeUp == time else { return ([@Sendable () -> Void](), Duration?.none) }
-            let due = state.timers.filter { $0.value.time <= now }
-            for number in due.keys { state.timers[number] = nil }
-            state.wakeUp = state.timers.values.map(\.time).min()
-            return (due.values.map(\.action), state.wakeUp)
+            let due = state.takeDue(at: now)
+            state.wakeUp = state.times.first?.time
+            return (due, state.wakeUp)
         }
         for action in due { action() }
         if let following { sleep(until: following) }
+    }
+}
+
+extension TimeLimits.State {
+    /// Takes out the closures whose time has come, and the cancelled ones before the next that is left.
+    mutating func takeDue(at now: Duration) -> [@Sendable () -> Void] {
+        var due: [@Sendable () -> Void] = []
+        while let first = times.first {
+            let action = actions[first.value]
+            guard action == nil || first.time <= now else { break }
+            _ = times.popDue(at: first.time)
+            actions[first.value] = nil
+            action.map { due.append($0) }
+        }
+        return due
+    }
+
+    /// Most calls end long before their limit, so cancelled times are removed when they are the larger part.
+    mutating func dropCancelled() {
+        guard times.count > 2 * actions.count + 64 else { return }
+        times.keep { actions[$0] != nil }
     }
 }

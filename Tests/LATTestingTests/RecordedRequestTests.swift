@@ -43,15 +43,4 @@ import Testing
         #expect(RoutePattern(method: "*", path: "/*").match(method: "GET", path: "/") == ["*": ""])
         #expect(RoutePattern(method: "GET", path: "/").match(method: "GET", path: "/") == [:])
     }
-
-    @Test func timersFireInOrder() {
-        var heap = TimerHeap()
-        for time in [5, 1, 4, 1, 3, 9, 2] as [Nanoseconds] {
-            heap.insert(TimerHeap.Entry(time: time, connection: Int(time)))
-        }
-        var times: [Nanoseconds] = []
-        while let entry = heap.popDue(at: 5) { times.append(entry.time) }
-        #expect(times == [1, 1, 2, 3, 4, 5])
-        #expect(heap.first?.time == 9)
-    }
 }

@@ -50,10 +50,10 @@ package final class LiveCall: Sendable {
         var request = call.request
         request.headers.merge(headers)
         // The deadline is that of the whole call.
-        request.deadline = nil
+        if request.deadline != nil { request.deadline = nil }
         do {
             guard let limit else { return try await manager.sendPart(request, of: call, check: check) }
-            request.timeout = nil
+            if request.timeout != nil { request.timeout = nil }
             let ready = request
             return try await manager.corridor.limits.run(
                 within: limit, for: call,
@@ -75,6 +75,17 @@ package final class LiveCall: Sendable {
     package func wait(_ duration: Duration) async throws {
         try await manager.corridor.limits.clock.wait(duration, for: call)
     }
+
+    /// Runs a closure after a time, unless it is cancelled before.
+    package func schedule(
+        after duration: Duration, _ action: @escaping @Sendable () -> Void
+    ) -> TimeLimits.Ticket {
+        let limits = manager.corridor.limits
+        return limits.schedule(at: limits.clock.now() + duration, action)
+    }
+
+    /// Cancels a closure of ``schedule(after:_:)``.
+    package func cancel(_ ticket: TimeLimits.Ticket) { manager.corridor.limits.cancel(ticket) }
 
     /// The error for the caller: with the call's request, and naming the deadline if that ended the call.
     package func failure(_ error: any Error) -> NetworkError { call.failure(error) }

@@ -33,8 +33,13 @@ final class SocketLink: Sendable {
         var written: Int64 = 0
         /// The messages that the engine may not have sent, and where their bytes end.
         var unsent: [(end: Int64, message: WebSocket.Message)] = []
-        var timer: Task<Void, Never>?
+        /// Limits the closing handshake.
+        var timer: TimeLimits.Ticket?
+        /// Sends the next ping.
+        var beat: TimeLimits.Ticket?
+        var keepAlive: KeepAlive
         var pump: Task<Void, Never>?
+        var isAborted = false
     }
 
     struct Ping: Sendable {
@@ -47,7 +52,7 @@ final class SocketLink: Sendable {
     let response: HTTPResponse
     let output: ConnectionOutput
     let options: WebSocketOptions
-    let state = Mutex(State())
+    let state: Mutex<State>
     let tape: (any MessageTape)?
     private let call: LiveCall
     private let inbox: SocketInbox
@@ -66,6 +71,7 @@ final class SocketLink: Sendable {
         self.options = options
         self.call = call
         self.inbox = inbox
+        state = Mutex(State(keepAlive: KeepAlive(limit: options.missedPongs)))
         output.onDrain { [weak self] in self?.drained() }
     }
 
@@ -74,59 +80,59 @@ final class SocketLink: Sendable {
 
     // MARK: Reading
 
-    /// Reads the connection to its end.
+    /// Reads the connection to its end, in a task of its own. While nothing arrives, it is all that the connection keeps
+    /// of tasks and their stacks.
     ///
-    /// - Parameter executor: where it runs; `nil` for anywhere.
-    func run(_ body: ResponseBody, on executor: (any TaskExecutor)?) async -> End {
-        let result = Waiter<Result<Void, NetworkError>>()
-        let pump = Task<Void, Never>(executorPreference: executor) { [self] in
-            let outcome = await read(body)
-            result.end(.success(outcome))
+    /// - Parameters:
+    ///   - executor: where it runs; `nil` for anywhere.
+    ///   - ended: called once, when the connection is over.
+    func start(
+        _ body: ResponseBody, on executor: (any TaskExecutor)?, _ ended: @escaping @Sendable (SocketLink, End) -> Void
+    ) {
+        state.withLock { state in
+            state.pump = Task(executorPreference: executor) { [self] in ended(self, over(await read(body))) }
+            // It was aborted before it began.
+            if state.isAborted { state.pump?.cancel() }
         }
-        state.withLock { $0.pump = pump }
-        let keepAlive = options.pingInterval.map { interval in Task { [weak self] in await self?.keepAlive(interval) } }
-        let outcome = await withTaskCancellationHandler {
-            try? await result.uncancelledValue()
-        } onCancel: {
-            abort()
-        }
-        keepAlive?.cancel()
-        return over(outcome ?? .success(()))
+        scheduleBeat()
     }
 
-    private func read(_ body: ResponseBody) async -> Result<Void, NetworkError> {
+    /// - Returns: the error, `nil` when the server has ended the connection.
+    private func read(_ body: ResponseBody) async -> (any Error)? {
+        var chunks = body.makeAsyncIterator()
         do {
             do {
                 var reader = MessageReader(limit: options.messageLimit, compression: agreement.compression)
-                var chunks = body.makeAsyncIterator()
                 while let chunk = try await chunks.next() {
                     state.withLock { $0.hasInput = true }
                     reader.append(chunk)
-                    while let event = try reader.next() { try await handle(event) }
+                    while let event = try reader.next() {
+                        if handle(event) { try await inbox.room() }
+                    }
                 }
             } catch let violation as WebSocketViolation {
                 fail(violation)
                 // Bytes that still arrive are dropped; the server ends the connection, or the timer does.
-                for try await _ in body {}
+                while try await chunks.next() != nil {}
             }
-            return .success(())
-        } catch let error as NetworkError {
-            return .failure(call.failure(error))
+            return nil
         } catch {
-            return .failure(call.failure(error))
+            return error
         }
     }
 
-    private func handle(_ event: MessageReader.Event) async throws {
+    /// - Returns: whether there is no room for another message.
+    private func handle(_ event: MessageReader.Event) -> Bool {
         switch event {
         case .message(let message):
             tape?.receive(message.taped)
             state.withLock { $0.hadMessages = true }
-            if inbox.put(message) { try await inbox.room() }
+            return inbox.put(message)
         case .ping(let payload): answer(payload)
         case .pong(let payload): settle(payload)
         case .close(let code, let reason): receivedClose(code, reason)
         }
+        return false
     }
 
     private func answer(_ payload: [UInt8]) {
@@ -210,10 +216,7 @@ final class SocketLink: Sendable {
         let limit = options.closeTimeout
         state.withLock { state in
             guard state.timer == nil, !state.isOver else { return }
-            state.timer = Task { [weak self, call] in
-                try? await call.wait(limit)
-                if !Task.isCancelled { self?.abort() }
-            }
+            state.timer = call.schedule(after: limit) { [weak self] in self?.abort() }
         }
     }
 
@@ -221,58 +224,64 @@ final class SocketLink: Sendable {
     func abort(_ failure: NetworkError? = nil) {
         let pump = state.withLock { state in
             if state.failure == nil { state.failure = failure }
+            state.isAborted = true
             return state.pump
         }
         pump?.cancel()
     }
 
-    private func over(_ outcome: Result<Void, NetworkError>) -> End {
-        let (end, pings, senders) = state.withLock { state -> (End, [Ping], [Waiter<Void>]) in
+    private func over(_ error: (any Error)?) -> End {
+        let error = error.map(call.failure)
+        let (end, timers, pings, senders) = state.withLock { state in
             state.isOver = true
-            state.timer?.cancel()
-            (state.timer, state.pump) = (nil, nil)
+            let timers = [state.timer, state.beat].compactMap(\.self)
+            (state.timer, state.beat, state.pump) = (nil, nil, nil)
             let (pings, senders) = (state.pings, state.senders)
             (state.pings, state.senders) = ([], [])
-            return (ending(of: state, outcome), pings, senders)
+            return (ending(of: state, error), timers, pings, senders)
         }
+        for timer in timers { call.cancel(timer) }
         output.end()
         for ping in pings { ping.answer.end(.failure(closedError)) }
         for sender in senders { sender.end(.success(())) }
         return end
     }
 
-    private func ending(of state: State, _ outcome: Result<Void, NetworkError>) -> End {
+    private func ending(of state: State, _ error: NetworkError?) -> End {
         if let failure = state.failure { return .lost(failure) }
-        if call.isCancelled, case .failure(let error) = outcome { return .lost(error) }
+        if call.isCancelled, let error { return .lost(error) }
         if let closing = state.closing, closing.isClean || state.hasSentClose { return .closed(closing) }
-        if case .failure(let error) = outcome { return .lost(error) }
         return .lost(
-            NetworkError(
-                .connectionLost, message: "the server ended the connection without a close frame",
-                request: call.request, response: response))
+            error
+                ?? NetworkError(
+                    .connectionLost, message: "the server ended the connection without a close frame",
+                    request: call.request, response: response))
     }
 
     // MARK: Keep-alive
 
-    private func keepAlive(_ interval: Duration) async {
-        var rule = KeepAlive(limit: options.missedPongs)
-        while true {
-            do { try await call.wait(interval) } catch { return }
-            let hadInput = state.withLock { state in
-                defer { state.hasInput = false }
-                return state.hasInput
-            }
-            switch rule.beat(hadInput: hadInput, isReaderBehind: inbox.holdsUpConnection) {
-            case .rest: break
-            case .ping: state.withLock { if !$0.hasSentClose { writePing([], &$0) } }
-            case .lost:
-                return abort(
-                    NetworkError(
-                        .timeout(.idle),
-                        message: "the server answered none of \(rule.limit) pings, each \(interval) after the last",
-                        request: call.request, response: response))
-            }
+    private func scheduleBeat() {
+        guard let interval = options.pingInterval else { return }
+        state.withLock { state in
+            guard !state.isOver else { return }
+            state.beat = call.schedule(after: interval) { [weak self] in self?.beat(interval) }
         }
+    }
+
+    private func beat(_ interval: Duration) {
+        let isReaderBehind = inbox.holdsUpConnection
+        let isLost = state.withLock { state in
+            let action = state.keepAlive.beat(hadInput: state.hasInput, isReaderBehind: isReaderBehind)
+            state.hasInput = false
+            if action == .ping, !state.hasSentClose { writePing([], &state) }
+            return action == .lost
+        }
+        guard isLost else { return scheduleBeat() }
+        abort(
+            NetworkError(
+                .timeout(.idle),
+                message: "the server answered none of \(options.missedPongs) pings, each \(interval) after the last",
+                request: call.request, response: response))
     }
 
     /// The error for what needs an open connection.

@@ -12,7 +12,7 @@ final class SocketSession: Sendable {
     private let protocols: [String]
     private let manager: CentralRequestManager
     private let call: LiveCall
-    private let shared = Mutex(Shared())
+    private let shared: Mutex<Shared>
     /// Ends with the first connection, or with the error for the caller.
     private let opened = Waiter<Void>()
 
@@ -24,7 +24,13 @@ final class SocketSession: Sendable {
         var isClosing: (code: WebSocket.CloseCode, reason: String)?
         var end: Result<Void, NetworkError>?
         var waiters: [ObjectIdentifier: Waiter<Void>] = [:]
-        var driver: Task<Void, Never>?
+        /// Opens the next connection.
+        var opening: Task<Void, Never>?
+        var plan: ReconnectionPlan
+        /// When the connection was opened.
+        var openedAt = ContinuousClock.now
+        /// Whether nobody waits for the first connection any more.
+        var isAbandoned = false
         var unsent: [WebSocket.Message] = []
     }
 
@@ -33,6 +39,7 @@ final class SocketSession: Sendable {
         self.call = call
         self.protocols = protocols
         self.options = options
+        shared = Mutex(Shared(plan: ReconnectionPlan(options.reconnection)))
     }
 
     /// How the newest connection was closed. It is known as soon as a call fails, before the peer has answered.
@@ -49,64 +56,82 @@ final class SocketSession: Sendable {
 
     /// Opens the first connection.
     func open() async throws {
-        shared.withLock { $0.driver = Task { await self.drive() } }
+        shared.withLock { $0.opening = Task { await self.openNext() } }
         do {
             try await opened.value()
         } catch {
-            shared.withLock(\.driver)?.cancel()
+            let (opening, link) = shared.withLock { shared in
+                shared.isAbandoned = true
+                return (shared.opening, shared.link)
+            }
+            opening?.cancel()
+            link?.abort()
             throw error
         }
     }
 
-    /// Opens connections until one of them is the last.
-    private func drive() async {
-        var plan = ReconnectionPlan(options.reconnection)
-        while true {
-            state.send(.connecting)
-            let (end, error) = await oneConnection()
-            guard let end else { return finish(error.map { .failure($0) } ?? .success(())) }
-            guard shared.withLock({ $0.isClosing == nil }),
-                let wait = plan.wait(after: end, chance: .random(in: 0...1))
-            else { return finish(error.map { .failure($0) } ?? .success(())) }
-            state.send(.waiting(until: .now + wait))
-            do {
-                try await call.wait(wait)
-            } catch {
-                return finish(.failure(call.failure(error)))
+    /// Opens one connection. It is read by a task of its own, so that the stack of this one is freed.
+    private func openNext() async {
+        state.send(.connecting)
+        do {
+            let (link, body) = try await connect()
+            try link.sendAtOnce(try await greeting())
+            publish(link)
+            link.start(body, on: manager.executor) { [self] in ended($0, $1) }
+        } catch {
+            let error = call.failure(error)
+            if error.kind == .httpStatus, let status = error.response?.status {
+                follow(.refused(status: status, retryAfter: error.retryAfter), error)
+            } else {
+                follow(error.isWorthReconnecting ? .failed : nil, error)
             }
         }
     }
 
-    /// Opens one connection, and waits for its end.
-    ///
-    /// - Returns: how it ended, `nil` when no other one may follow, and its error.
-    private func oneConnection() async -> (ReconnectionPlan.End?, NetworkError?) {
-        let link: SocketLink
-        let body: ResponseBody
-        do {
-            (link, body) = try await connect()
-            try link.sendAtOnce(try await greeting())
-        } catch {
-            let error = call.failure(error)
-            if error.kind == .httpStatus, let status = error.response?.status {
-                return (.refused(status: status, retryAfter: error.retryAfter), error)
-            }
-            return (error.isWorthReconnecting ? .failed : nil, error)
+    private func ended(_ link: SocketLink, _ end: SocketLink.End) {
+        let unsent = link.takeUnsent()
+        let openedAt = shared.withLock { shared in
+            shared.link = nil
+            shared.unsent += unsent
+            shared.closing =
+                switch end {
+                case .closed(let closing): closing
+                case .lost: link.state.withLock(\.closing) ?? .lost
+                }
+            return shared.openedAt
         }
-        let openedAt = ContinuousClock.now
-        publish(link)
-        let end = await link.run(body, on: manager.executor)
-        withdraw(link)
         let loss = ReconnectionPlan.End.lost(after: openedAt.duration(to: .now), hadEvents: link.hadMessages)
         switch end {
         case .closed(let closing):
-            shared.withLock { $0.closing = closing }
-            let isWorthIt = closing.isByServer && closing.code.isWorthReconnecting
-            return (isWorthIt ? loss : nil, nil)
+            follow(closing.isByServer && closing.code.isWorthReconnecting ? loss : nil, nil)
         case .lost(let error):
-            shared.withLock { $0.closing = link.state.withLock(\.closing) ?? .lost }
-            return (error.isWorthReconnecting ? loss : nil, error)
+            follow(error.isWorthReconnecting ? loss : nil, error)
         }
+    }
+
+    /// Opens the next connection after a wait, or ends the socket.
+    ///
+    /// - Parameter end: how the last one ended; `nil` when no other one may follow.
+    private func follow(_ end: ReconnectionPlan.End?, _ error: NetworkError?) {
+        let isLast = shared.withLock { shared in
+            shared.opening = nil
+            guard let end, shared.isClosing == nil,
+                let wait = shared.plan.wait(after: end, chance: .random(in: 0...1))
+            else { return true }
+            shared.opening = Task { await openNext(after: wait) }
+            return false
+        }
+        if isLast { finish(error.map { .failure($0) } ?? .success(())) }
+    }
+
+    private func openNext(after wait: Duration) async {
+        state.send(.waiting(until: .now + wait))
+        do {
+            try await call.wait(wait)
+        } catch {
+            return finish(.failure(call.failure(error)))
+        }
+        await openNext()
     }
 
     private func connect() async throws -> (SocketLink, ResponseBody) {
@@ -136,29 +161,22 @@ final class SocketSession: Sendable {
     }
 
     private func publish(_ link: SocketLink) {
-        let (closing, waiters) = shared.withLock { shared in
-            (shared.link, shared.latest) = (link, link)
+        let (closing, isAbandoned, waiters) = shared.withLock { shared in
+            (shared.link, shared.latest, shared.opening, shared.openedAt) = (link, link, nil, .now)
             defer { shared.waiters = [:] }
-            return (shared.isClosing, shared.waiters.values)
+            return (shared.isClosing, shared.isAbandoned, shared.waiters.values)
         }
         state.send(.open)
         for waiter in waiters { waiter.end(.success(())) }
         opened.end(.success(()))
         if let closing { link.close(closing.code, closing.reason) }
-    }
-
-    private func withdraw(_ link: SocketLink) {
-        let unsent = link.takeUnsent()
-        shared.withLock { shared in
-            shared.link = nil
-            shared.unsent += unsent
-        }
+        if isAbandoned { link.abort() }
     }
 
     private func finish(_ result: Result<Void, NetworkError>) {
         let waiters = shared.withLock { shared in
             shared.end = result
-            shared.driver = nil
+            shared.opening = nil
             defer { shared.waiters = [:] }
             return shared.waiters.values
         }
@@ -205,17 +223,17 @@ final class SocketSession: Sendable {
 
     /// Begins to close the socket: there is no other connection.
     func close(_ code: WebSocket.CloseCode, _ reason: String) {
-        let (link, driver) = shared.withLock { shared -> (SocketLink?, Task<Void, Never>?) in
+        let (link, opening) = shared.withLock { shared -> (SocketLink?, Task<Void, Never>?) in
             guard shared.end == nil, shared.isClosing == nil else { return (nil, nil) }
             shared.isClosing = (code, reason)
             if shared.link == nil {
                 shared.closing = .init(code: code, reason: reason, isByServer: false, isClean: false)
             }
-            return (shared.link, shared.link == nil ? shared.driver : nil)
+            return (shared.link, shared.link == nil ? shared.opening : nil)
         }
         link?.close(code, reason)
         // No connection is open, so no close frame is sent.
-        driver?.cancel()
+        opening?.cancel()
     }
 
     /// Waits until the socket is closed.

@@ -12,7 +12,8 @@ final class ServerLoop {
     private let unixSocketPath: String?
     private var connections: [Int: Connection] = [:]
     private let queue: EventQueue
-    private var timers = TimerHeap()
+    /// The times at which connections are handled without an event, by the number of the connection.
+    private var timers = TimerHeap<Nanoseconds, Int>()
     private var nextConnection = 1
     /// When to accept again after the process ran out of descriptors.
     private var acceptPausedUntil: Nanoseconds?
@@ -128,7 +129,7 @@ final class ServerLoop {
             queue.watch(listener, for: .readable, token: Self.listenerToken, isWatched: true)
         }
         while let entry = timers.popDue(at: now) {
-            guard let connection = connections[entry.connection], connection.deadline == entry.time else { continue }
+            guard let connection = connections[entry.value], connection.deadline == entry.time else { continue }
             connection.deadline = nil
             switch connection.phase {
             case .reading: connection.readIsPaused = false
@@ -153,7 +154,7 @@ final class ServerLoop {
 
     func schedule(_ connection: Connection, at time: Nanoseconds) {
         connection.deadline = time
-        timers.insert(TimerHeap.Entry(time: time, connection: connection.id))
+        timers.insert(connection.id, at: time)
     }
 }
 

@@ -199,7 +199,9 @@ import Testing
         let link = SocketLink(
             response, body.output, .init(), WebSocketOptions(pingInterval: nil), call, SocketInbox())
         try link.sendAtOnce([.data(Data(count: count))])
-        _ = await link.run(ResponseBody(body), on: nil)
+        await withCheckedContinuation { over in
+            link.start(ResponseBody(body), on: nil) { _, _ in over.resume() }
+        }
         call.cancel()
         let sent = body.sent.elements.flatMap { $0 }
         // The pong is the last frame, of 8 bytes.

@@ -1,0 +1,53 @@
+import Platform
+import TestSupport
+import Testing
+
+struct TimeLimitsTests {
+    private let clock = VirtualClock()
+
+    @Test func theHeapGivesTheEarliestFirst() {
+        var heap = TimerHeap<Int, String>()
+        for time in [5, 1, 4, 1, 3, 9, 2] { heap.insert("\(time)", at: time) }
+        heap.keep { $0 != "4" }
+        var values: [String] = []
+        while let entry = heap.popDue(at: 5) { values.append(entry.value) }
+        #expect(values == ["1", "1", "2", "3", "5"])
+        #expect(heap.first?.time == 9 && heap.count == 1)
+    }
+
+    @Test func closuresRunAtTheirTimesAndCancelledOnesDoNot() async throws {
+        let limits = TimeLimits(clock.callClock)
+        let ran = Log<Int>()
+        let tickets = [30, 10, 20, 20, 40].map { time in
+            limits.schedule(at: .seconds(time)) { ran.append(time) }
+        }
+        limits.cancel(tickets[1])
+        // One task sleeps until 30 s and one until 10 s, the earlier time that came later.
+        await clock.waitForSleepers(2)
+        clock.advance(by: .seconds(10))
+        // The cancelled one is dropped, and the task sleeps on until the next time.
+        await clock.waitForSleepers(2)
+        #expect(ran.elements == [])
+        clock.advance(by: .seconds(10))
+        await clock.waitForSleepers(2)
+        #expect(ran.elements == [20, 20])
+        clock.advance(by: .seconds(20))
+        try await eventually { ran.count == 4 }
+        #expect(ran.elements == [20, 20, 30, 40])
+    }
+
+    @Test func cancelledClosuresAreReleasedAtOnce() async throws {
+        let limits = TimeLimits(clock.callClock)
+        let (ran, released) = (Log<Int>(), Log<Int>())
+        for number in 0..<10_000 {
+            let sentinel = Sentinel { released.append(number) }
+            let ticket = limits.schedule(at: .seconds(1)) { withExtendedLifetime(sentinel) { ran.append(number) } }
+            if number % 100 > 0 { limits.cancel(ticket) }
+        }
+        #expect(released.count == 9_900)
+        await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(1))
+        try await eventually { ran.count == 100 }
+        #expect(Set(ran.elements) == Set(stride(from: 0, to: 10_000, by: 100)))
+    }
+}
