@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Runs closures at given times, with one sleeping task for any number of them.
+/// Runs closures at given times, with few sleeping tasks for any number of them.
 package final class TimeLimits: Sendable {
     /// Identifies a scheduled closure.
     package struct Ticket: Sendable {
@@ -12,8 +12,8 @@ package final class TimeLimits: Sendable {
         var actions: [UInt64: @Sendable () -> Void] = [:]
         var times = TimerHeap<Duration, UInt64>()
         var count: UInt64 = 0
-        /// The time at which the sleeping task wakes; `nil` when there is no such task.
-        var wakeUp: Duration?
+        /// The times at which the sleeping tasks wake, the earliest last.
+        var wakeUps: [Duration] = []
     }
 
     package let clock: CallClock
@@ -27,9 +27,7 @@ package final class TimeLimits: Sendable {
             state.count += 1
             state.actions[state.count] = action
             state.times.insert(state.count, at: time)
-            let isFirst = state.wakeUp.map { time < $0 } ?? true
-            if isFirst { state.wakeUp = time }
-            return (state.count, isFirst)
+            return (state.count, state.mustSleep(until: time))
         }
         if isFirst { sleep(until: time) }
         return Ticket(number: number)
@@ -58,29 +56,35 @@ package final class TimeLimits: Sendable {
     }
 
     private func sleep(until time: Duration) {
-        // The task also runs closures of other callers, which may be more urgent than the caller that starts it.
-        Task(priority: .userInitiated) { [weak self, clock] in
+        // The task also runs closures of other callers: these may be more urgent than the caller that starts it, and it must not keep
+        // that caller's task-local values.
+        Task.detached(priority: .userInitiated) { [weak self, clock] in
             try? await clock.sleep(time - clock.now())
             self?.wakeUp(at: time)
         }
     }
 
-    /// Runs the closures whose time has come and sleeps again if others are left. Does nothing if a later call has
-    /// scheduled an earlier wake-up.
+    /// Runs the closures whose time has come. Sleeps again before that, so that a closure that blocks delays no later one.
     private func wakeUp(at time: Duration) {
         let now = max(clock.now(), time)
         let (due, following) = state.withLock { state in
-            guard state.wakeUp == time else { return ([@Sendable () -> Void](), Duration?.none) }
+            if let index = state.wakeUps.lastIndex(of: time) { state.wakeUps.remove(at: index) }
             let due = state.takeDue(at: now)
-            state.wakeUp = state.times.first?.time
-            return (due, state.wakeUp)
+            return (due, state.times.first.map(\.time).flatMap { state.mustSleep(until: $0) ? $0 : nil })
         }
-        for action in due { action() }
         if let following { sleep(until: following) }
+        for action in due { action() }
     }
 }
 
 extension TimeLimits.State {
+    /// Notes that a task will sleep until this time, unless one wakes as early already.
+    mutating func mustSleep(until time: Duration) -> Bool {
+        guard wakeUps.last.map({ time < $0 }) ?? true else { return false }
+        wakeUps.append(time)
+        return true
+    }
+
     /// Takes out the closures whose time has come, and the cancelled ones before the next that is left.
     mutating func takeDue(at now: Duration) -> [@Sendable () -> Void] {
         var due: [@Sendable () -> Void] = []

@@ -73,6 +73,9 @@ final class SocketInbox: Sendable {
         writer?.end(.success(()))
     }
 
+    /// Ends the effect of ``dropSurplus()``, for the next connection.
+    func keepSurplus() { state.withLock { $0.dropsSurplus = false } }
+
     /// Ends the messages, after those that are there.
     func finish(_ end: Result<Void, NetworkError>) {
         let (reader, writer) = state.withLock { state in

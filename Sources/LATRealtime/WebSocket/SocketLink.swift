@@ -84,16 +84,21 @@ final class SocketLink: Sendable {
     /// of tasks and their stacks.
     ///
     /// - Parameters:
-    ///   - executor: where it runs; `nil` for anywhere.
-    ///   - ended: called once, when the connection is over.
+    ///   - executor: where it reads; `nil` for anywhere.
+    ///   - ended: called once, when the connection is over. It does not run on `executor`, because it calls the app's observers,
+    ///     which must not hold up the engine.
     func start(
         _ body: ResponseBody, on executor: (any TaskExecutor)?, _ ended: @escaping @Sendable (SocketLink, End) -> Void
     ) {
-        state.withLock { state in
-            state.pump = Task(executorPreference: executor) { [self] in ended(self, over(await read(body))) }
-            // It was aborted before it began.
-            if state.isAborted { state.pump?.cancel() }
+        let aborted = state.withLock { state in
+            let pump = Task { [self] in
+                let error = await withTaskExecutorPreference(executor) { await read(body) }
+                ended(self, over(error))
+            }
+            state.pump = pump
+            return state.isAborted ? pump : nil
         }
+        aborted?.cancel()
         scheduleBeat()
     }
 
@@ -223,6 +228,7 @@ final class SocketLink: Sendable {
     /// Ends the connection at once.
     func abort(_ failure: NetworkError? = nil) {
         let pump = state.withLock { state in
+            guard !state.isOver else { return Task<Void, Never>?.none }
             if state.failure == nil { state.failure = failure }
             state.isAborted = true
             return state.pump
@@ -271,6 +277,7 @@ final class SocketLink: Sendable {
     private func beat(_ interval: Duration) {
         let isReaderBehind = inbox.holdsUpConnection
         let isLost = state.withLock { state in
+            guard !state.isOver else { return false }
             let action = state.keepAlive.beat(hadInput: state.hasInput, isReaderBehind: isReaderBehind)
             state.hasInput = false
             if action == .ping, !state.hasSentClose { writePing([], &state) }

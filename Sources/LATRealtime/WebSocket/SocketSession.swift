@@ -113,15 +113,17 @@ final class SocketSession: Sendable {
     ///
     /// - Parameter end: how the last one ended; `nil` when no other one may follow.
     private func follow(_ end: ReconnectionPlan.End?, _ error: NetworkError?) {
-        let isLast = shared.withLock { shared in
+        let (isLast, isAbandoned) = shared.withLock { shared in
             shared.opening = nil
-            guard let end, shared.isClosing == nil,
+            guard let end, shared.isClosing == nil, !shared.isAbandoned,
                 let wait = shared.plan.wait(after: end, chance: .random(in: 0...1))
-            else { return true }
+            else { return (true, shared.isAbandoned) }
             shared.opening = Task { await openNext(after: wait) }
-            return false
+            return (false, false)
         }
-        if isLast { finish(error.map { .failure($0) } ?? .success(())) }
+        guard isLast else { return }
+        let failure = isAbandoned ? call.failure(CancellationError()) : error
+        finish(failure.map { .failure($0) } ?? .success(()))
     }
 
     private func openNext(after wait: Duration) async {
@@ -169,7 +171,7 @@ final class SocketSession: Sendable {
         state.send(.open)
         for waiter in waiters { waiter.end(.success(())) }
         opened.end(.success(()))
-        if let closing { link.close(closing.code, closing.reason) }
+        if let closing { link.close(closing.code, closing.reason) } else { inbox.keepSurplus() }
         if isAbandoned { link.abort() }
     }
 

@@ -1,3 +1,4 @@
+import Dispatch
 import Platform
 import TestSupport
 import Testing
@@ -29,8 +30,9 @@ struct TimeLimitsTests {
         await clock.waitForSleepers(2)
         #expect(ran.elements == [])
         clock.advance(by: .seconds(10))
-        await clock.waitForSleepers(2)
-        #expect(ran.elements == [20, 20])
+        try await eventually { ran.count == 2 }
+        // The task that sleeps until 30 s is there already.
+        #expect(ran.elements == [20, 20] && clock.sleeperCount == 1)
         clock.advance(by: .seconds(20))
         try await eventually { ran.count == 4 }
         #expect(ran.elements == [20, 20, 30, 40])
@@ -49,5 +51,53 @@ struct TimeLimitsTests {
         clock.advance(by: .seconds(1))
         try await eventually { ran.count == 100 }
         #expect(Set(ran.elements) == Set(stride(from: 0, to: 10_000, by: 100)))
+    }
+
+    @Test func shortTimesBesideALongOneNeedNoMoreTasks() async throws {
+        let limits = TimeLimits(clock.callClock)
+        let ran = Log<Int>()
+        _ = limits.schedule(at: .seconds(3_600)) {}
+        await clock.waitForSleepers(1)
+        for number in 1...100 {
+            _ = limits.schedule(at: .seconds(number)) { ran.append(number) }
+            await clock.waitForSleepers(2)
+            clock.advance(by: .seconds(1))
+            try await eventually { ran.count == number }
+        }
+        #expect(clock.sleeperCount == 1)
+    }
+
+    @Test func closureThatBlocksDelaysNoLaterOne() async throws {
+        let limits = TimeLimits(clock.callClock)
+        let (release, ran) = (DispatchSemaphore(value: 0), Log<Int>())
+        _ = limits.schedule(at: .seconds(1)) {
+            release.wait()
+            ran.append(1)
+        }
+        _ = limits.schedule(at: .seconds(2)) { ran.append(2) }
+        await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(1))
+        await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(1))
+        try await eventually { ran.elements == [2] }
+        release.signal()
+        try await eventually { ran.elements == [2, 1] }
+    }
+
+    @Test func sleepingTaskKeepsNoTaskLocalValue() async throws {
+        let limits = TimeLimits(clock.callClock)
+        let released = Log<Int>()
+        do {
+            let sentinel = Sentinel { released.append(1) }
+            await Context.$sentinel.withValue(sentinel) {
+                _ = limits.schedule(at: .seconds(1)) {}
+                await clock.waitForSleepers(1)
+            }
+        }
+        try await eventually { released.count == 1 }
+    }
+
+    private enum Context {
+        @TaskLocal static var sentinel: Sentinel?
     }
 }

@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import LATTesting
 import TestSupport
@@ -106,5 +107,63 @@ import Testing
         _ = try await socket.all()
         try await eventually { accessory.events.count == 4 }
         #expect(accessory.events.elements == ["willStart", "didStart", "willFinish", "didFinish"])
+    }
+
+    @Test func messagesBeyondTheLimitArriveAfterAReconnection() async throws {
+        server.enqueue(
+            .webSocket(.text("a"), .close(1012)),
+            .webSocket(.repeated([.text("b")], count: 3_000), .close(1000)))
+        let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: .quick))
+        // Nothing is read until no more fits.
+        try await eventually { socket.session.inbox.holdsUpConnection || socket.state == .closed }
+        #expect(try await socket.all().count == 3_001)
+    }
+
+    /// The greeting ignores the cancellation and fails with an error after which there would be another attempt.
+    @Test func cancelledOpeningIsNotTriedAgain() async throws {
+        let accessory = StepRecorder()
+        let manager = try CentralRequestManager.make { $0.accessories = [accessory] }
+        server.fallback { _ in .webSocket { _ in [] } }
+        let (greets, mayFail) = (Event(), Event())
+        let options = WebSocketOptions(
+            reconnection: .quick,
+            greeting: {
+                greets.happen()
+                await mayFail.wait()
+                throw NetworkError(.connectionLost, message: "the token's server is gone")
+            })
+        let opening = Task { [url = server.url("/")] in try await manager.webSocket(url, options: options) }
+        await greets.wait()
+        opening.cancel()
+        await #expect(throws: CancellationError.self) { try await opening.value }
+        mayFail.happen()
+        try await eventually { accessory.events.count == 4 }
+        #expect(await manager.load.calls == 0)
+        #expect(server.requestCount == 1)
+    }
+
+    /// The end of a socket calls the app's observers, which may take long.
+    @Test func observerOfTheEndHoldsUpNoOtherCall() async throws {
+        let accessory = SlowEnd()
+        let manager = try CentralRequestManager.make { $0.accessories = [accessory] }
+        server.enqueue(.webSocket(.text("a"), .close(1000)), .text("b"))
+        let socket = try await manager.webSocket(server.url("/"))
+        await accessory.isEnding.wait()
+        let response = try await manager.startRequest("GET", server.url("/"))
+        accessory.mayEnd.signal()
+        #expect(response.text == "b")
+        #expect(try await socket.all() == [.text("a")])
+    }
+
+    /// Waits at the end of the first call that ends.
+    private final class SlowEnd: RequestAccessory {
+        let isEnding = Event()
+        let mayEnd = DispatchSemaphore(value: 0)
+
+        func willFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
+            guard !isEnding.hasHappened else { return }
+            isEnding.happen()
+            mayEnd.wait()
+        }
     }
 }
