@@ -6,6 +6,7 @@ import Synchronization
 enum Interrupts {
     private struct State {
         var signal: Int32?
+        var cancel: (@Sendable () -> Void)?
         var leftovers: Set<String> = []
         /// Whether a pager has the terminal. Ctrl-C is then meant for it.
         var isPaging = false
@@ -18,8 +19,16 @@ enum Interrupts {
 
     /// Runs the work. A signal cancels it. A second signal, or two seconds without an end, ends the process at once.
     static func run(_ work: @escaping @Sendable () async -> ExitCode) async -> ExitCode {
+        var sources: [any DispatchSourceSignal] = []
+        for number in signals {
+            if let source = await watch(number) { sources.append(source) }
+        }
         let task = Task { await work() }
-        let sources = signals.compactMap { watch($0) { task.cancel() } }
+        let hasArrived = state.withLock { state in
+            state.cancel = { task.cancel() }
+            return state.signal != nil
+        }
+        if hasArrived { task.cancel() }
         let code = await task.value
         for source in sources { source.cancel() }
         return state.withLock { $0.signal }.map(ExitCode.signal) ?? code
@@ -34,26 +43,27 @@ enum Interrupts {
     /// Sets whether Ctrl-C is left to a pager.
     static func setPaging(_ isPaging: Bool) { state.withLock { $0.isPaging = isPaging } }
 
-    private static func watch(
-        _ number: Int32, _ cancel: @escaping @Sendable () -> Void
-    ) -> (any DispatchSourceSignal)? {
+    /// Waits until the signal is watched: the work may show a prompt at once, and Ctrl-C must not be lost then.
+    private static func watch(_ number: Int32) async -> (any DispatchSourceSignal)? {
         var action = sigaction()
         sigaction(number, nil, &action)
         // The parent process ignores the signal (nohup, a background job), so it stays ignored.
         if unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1 { return nil }
-        signal(number, SIG_IGN)
         let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
         source.setEventHandler {
             guard number != SIGINT || !state.withLock(\.isPaging) else { return }
-            let isFirst = state.withLock { state in
+            let (isFirst, cancel) = state.withLock { state in
                 defer { if state.signal == nil { state.signal = number } }
-                return state.signal == nil
+                return (state.signal == nil, state.cancel)
             }
             guard isFirst else { return endNow(number) }
-            cancel()
+            cancel?()
             DispatchQueue.global().asyncAfter(deadline: .now() + gracePeriod) { endNow(number) }
         }
-        source.resume()
+        await withCheckedContinuation { watched in
+            source.setRegistrationHandler { watched.resume() }
+            source.resume()
+        }
         return source
     }
 
