@@ -66,7 +66,7 @@ enum HeaderArgument {
 
     /// Checks a header field.
     ///
-    /// - Parameter argument: What it was given as, for the message.
+    /// - Parameter argument: The argument as it was given, for the message.
     /// - Throws: ``UsageError`` for a name or a value that cannot be sent.
     static func check(_ name: String, _ value: String, in argument: String) throws(UsageError) {
         guard HTTPMethod(name).isToken else {

@@ -10,7 +10,7 @@ protocol Command: Sendable {
     static var options: [Option] { get }
     /// The text of help below the options, in the form that ``HelpBlock`` reads.
     static var details: String { get }
-    /// What the next argument is that is not an option, so that completions can propose it.
+    /// The kind of the next argument that is not an option, so that completions can propose values.
     ///
     /// - Parameter operands: the arguments before it that are not options.
     static func operandKind(after operands: [String]) -> ValueKind

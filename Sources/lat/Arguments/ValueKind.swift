@@ -2,7 +2,8 @@
 enum ValueKind: Hashable, Sendable {
     /// A text that cannot be proposed.
     case text
-    /// A file. With a separator, such as `=` of `NAME=PATH`, it begins after that character.
+    /// A file. With a separator, such as the `=` of `NAME=PATH`, the path begins after that
+    /// character.
     case file(after: Character?)
     case folder
     /// One of some words.

@@ -46,7 +46,7 @@ struct Candidates: Hashable, Sendable {
             list = line.options
         } else {
             propose(command.operandKind(after: line.operands), "", current, line, table)
-            // Where no argument can be proposed, options can.
+            // When there is no argument to propose, options are proposed.
             if source == .words, list.isEmpty, current.isEmpty, !line.isEnded { list = line.options }
         }
     }
@@ -99,8 +99,8 @@ struct Candidates: Hashable, Sendable {
         table.domainNames.map { ValueKind.Choice($0.rawValue, "Domain") }
     }
 
-    /// The lines that the scripts read: the source and the text before a path, then a candidate and its explanation in
-    /// each line.
+    /// The lines that the scripts read: first the source and the text before a path, then one line for each candidate
+    /// with its explanation.
     var lines: [String] {
         ["\(source.rawValue) \(before)"] + list.map { SafeText.line($0.name) + "\t" + SafeText.line($0.help) }
     }

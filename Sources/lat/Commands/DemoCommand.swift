@@ -101,7 +101,8 @@ enum DemoServer {
 
     /// - Parameter isUnhurried: whether transfers are slowed to about 1.5 s, so that their progress can be seen.
     static func setUp(_ server: MockServer, isUnhurried: Bool) {
-        // Of several routes the last is taken. Where no other matches, the answer shows what was sent.
+        // The last route that matches is taken, so this first one answers only where no other matches. Its answer shows
+        // what was sent.
         server.echo(path: "/")
         server.route("POST", "/orders") { request in
             let order = try JSONValue(parsing: request.body)
@@ -112,7 +113,7 @@ enum DemoServer {
             .json(#"{"received": \#(request.bodyByteCount)}"#, status: 201)
         }
         server.route("GET", "/film") { request in
-            // Without a range it is the first download, which does not come to its end.
+            // A request without a range is the first download, which the server does not finish.
             let reply = file(request)
             let whole = request.headers["Range"] == nil ? reply.stalling(.afterBodyBytes(downloadStop)) : reply
             return isUnhurried ? whole.throttled(bytesPerSecond: 4 << 20) : whole

@@ -82,13 +82,13 @@ struct DemoStage: Sendable {
         return times + [("reused", timings.connectionReused ? "yes" : "no")]
     }
 
-    /// Prints figures in columns, in as many lines as the width needs. They are in the same columns for each step.
+    /// Prints figures in columns, in as many lines as the width needs. The columns are the same for every step.
     private func show(_ figures: [(name: String, value: String)]) throws {
         var row = ""
         var used = 0
         var gap = ""
         for (name, value) in figures {
-            // The last column that fits is not padded.
+            // The padding after the last figure of a line needs no room.
             if used > 0, 5 + used + name.count + 1 + value.count > width {
                 try console.print("     " + row)
                 (row, used, gap) = ("", 0, "")
@@ -106,7 +106,7 @@ struct DemoOutcome: Sendable {
     var isExpected: Bool
     var text: String
     var timings: Timings?
-    /// The total time if the timings do not contain it, as for a stream.
+    /// The total time to show in place of that in the timings, such as that of two downloads.
     var total: Duration?
     /// Other numbers to show.
     var figures: [(name: String, value: String)]?

@@ -12,7 +12,7 @@ struct DemoSteps: Sendable {
 
     /// Runs all steps.
     ///
-    /// - Returns: Whether each succeeded.
+    /// - Returns: Whether all of them succeeded.
     func run() async throws -> Bool {
         let steps: [Step] = [
             getWithParameters, postJSON, startAnObject, uploadFiles, resumeADownload, hitTheCache, timeOut,
@@ -102,7 +102,7 @@ struct DemoSteps: Sendable {
 
     private func startAnObject() -> Step {
         Step(
-            title: "The other face: the call is an object, which starts itself",
+            title: "The call as an object, which starts itself",
             call: """
                 struct PlaceOrder: RequestEntity, Encodable {
                     typealias Model = Order

@@ -42,7 +42,7 @@ struct DoctorCommand: Command {
         } catch let error as NetworkError where error.kind == .invalidRequest {
             throw UsageError(ErrorWords().message(of: error))
         }
-        // Only a terminal gets shorter lines: programs search for whole ones.
+        // Lines are wrapped only on a terminal, because programs search for whole lines.
         let report = DoctorReport(console.outStyle, width: console.outTerminal.isTerminal ? console.textWidth : .max)
         var steps: [DoctorStep] = []
         for await step in examination.steps {
@@ -116,7 +116,7 @@ struct DoctorReport {
     private let style: Style
     private let width: Int
 
-    /// - Parameter width: the longest line, where words can be separated.
+    /// - Parameter width: the width to which lines are wrapped between words.
     init(_ style: Style, width: Int = .max) {
         self.style = style
         self.width = width

@@ -38,7 +38,7 @@ struct DoctorExamination: Sendable {
         host = origin[..<colon].drop { $0 != "/" }.dropFirst(2).filter { $0 != "[" && $0 != "]" }
     }
 
-    /// The steps, as they are done.
+    /// The steps, each as soon as it is done.
     var steps: AsyncStream<DoctorStep> {
         AsyncStream { continuation in
             let work = Task {
@@ -163,8 +163,8 @@ struct DoctorExamination: Sendable {
         }
     }
 
-    /// Connects to each address separately. A connection to the name would only be slower because of an address that
-    /// does not answer.
+    /// Connects to each of the first four addresses separately. A connection to the name would hide an address that does
+    /// not answer: it would only take longer.
     private func connections(to addresses: [String]) async -> DoctorStep {
         var reports: [(address: String, report: ConnectionReport)] = []
         for address in addresses.prefix(4) {

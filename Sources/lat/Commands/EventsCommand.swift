@@ -37,13 +37,13 @@ extension EventsCommand {
     static let usage = "[METHOD] URL [ITEM…] [options]"
 
     static let reconnect = Option(
-        "--reconnect", help: "Opens a lost stream again, also that of a POST, after 429, 502, 503 and 504 too.")
+        "--reconnect", help: "Opens a lost stream again, even that of a POST, and even after 429, 502, 503 and 504.")
     static let count = Option("--count", "-n", value: "N", help: "Ends after N events.")
     static let limit = Option("--for", value: "TIME", help: "Ends after this time.")
     static let type = Option("--type", value: "TYPE", help: "Shows only events of this type.")
     static let lastEventID = Option("--last-event-id", value: "ID", help: "Begins after the event with this id.")
     static let endsAt = Option("--ends-at", value: "TEXT", help: "Ends at the event with this data, such as [DONE].")
-    static let full = Option("--full", help: "Shows long events whole, where a terminal would get one line of each.")
+    static let full = Option("--full", help: "Shows long events whole. Without it, a terminal shows one line of each.")
 
     static let options =
         [reconnect, count, limit, type, lastEventID, endsAt, full]

@@ -66,7 +66,8 @@ enum ShellLine {
         }
     }
 
-    /// The lines of a width that a shell reads as one: each but the last ends with a backslash.
+    /// Breaks a command line into lines of a width. Each line but the last ends with a backslash, so that a shell reads
+    /// them as one.
     static func wrapped(_ line: String, to width: Int) -> [String] {
         guard line.count > width else { return [line] }
         var lines: [String] = []

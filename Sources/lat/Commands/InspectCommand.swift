@@ -6,7 +6,7 @@ import Synchronization
 
 /// `lat inspect FILE`, `lat inspect -- COMMAND`: shows calls on a page in the browser.
 struct InspectCommand: Command {
-    /// What is shown.
+    /// The source of the calls that the page shows.
     enum Subject: Hashable, Sendable {
         /// A HAR file.
         case file(String)
@@ -116,7 +116,7 @@ struct InspectCommand: Command {
             self.console = console
         }
 
-        /// Called on the queue. An address is short enough that a write to a pipe is not split.
+        /// Called on the queue. An address is so short that the system never splits its write to the pipe.
         func read() {
             var bytes = [UInt8](repeating: 0, count: 4096)
             let length = Glibc.read(descriptor, &bytes, bytes.count)

@@ -10,7 +10,7 @@ struct ManCommand: Command {
           lat man | man -l -
           lat man > ~/.local/share/man/man1/lat.1
 
-        The second line needs the folder. After that, man lat shows the page.
+        The folder in the second line must exist. After it, man lat shows the page.
         """
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
@@ -81,7 +81,7 @@ enum ManualPage {
         terms.flatMap { [".TP", #"\fB\#(escaped($0.name))\fR"#, escaped($0.text)] }
     }
 
-    /// The text without characters that mean something to roff.
+    /// The text with every character escaped that means something to roff.
     private static func escaped(_ text: String) -> String {
         var escaped = ""
         for scalar in text.unicodeScalars {

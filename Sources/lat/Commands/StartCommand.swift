@@ -174,8 +174,8 @@ private struct StartRun {
         return route
     }
 
-    /// Checks that the call can do without the authenticator and the sealer that its rows name, since only a program has
-    /// those. A secret of the command line stands in for the authenticator.
+    /// Checks that the call needs neither an authenticator nor a sealer, since only a program has those. A header field
+    /// with a secret, given with `-H`, replaces the authenticator.
     ///
     /// - Throws: ``UsageError`` that says what to do.
     private func standIn(for route: DomainTable.ResolvedRoute, in table: inout DomainTable) throws(UsageError) {
@@ -229,7 +229,7 @@ private struct StartRun {
 
     // MARK: Calling
 
-    /// The response, and the error.
+    /// The response, the error, or both.
     private struct Answer {
         var response: HTTPResponse?
         var envelope: Envelope?

@@ -169,7 +169,7 @@ private struct UploadRun {
 
     // MARK: Sending
 
-    /// The response, and the error.
+    /// The response, the error, or both.
     private struct Answer {
         var response: HTTPResponse?
         var error: NetworkError?

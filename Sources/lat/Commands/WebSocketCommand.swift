@@ -55,12 +55,12 @@ extension WebSocketCommand {
     static let subprotocol = Option(
         "--subprotocol", value: "NAME", repeats: true, help: "Offers a subprotocol; the preferred one first.")
     static let reconnect = Option(
-        "--reconnect", help: "Opens a lost socket again, after 429, 502, 503 and 504 too.")
+        "--reconnect", help: "Opens a lost socket again, even after 429, 502, 503 and 504.")
     static let count = Option("--count", "-n", value: "N", help: "Ends after N messages.")
     static let limit = Option("--for", value: "TIME", help: "Ends after this time.")
     static let ping = Option("--ping", value: "TIME", help: "Sends a ping after this silence. Default: 30s.")
     static let plain = Option("--no-compress", help: "Offers no compression.")
-    static let full = Option("--full", help: "Shows long messages whole, where a terminal would get one line of each.")
+    static let full = Option("--full", help: "Shows long messages whole. Without it, a terminal shows one line of each.")
 
     static let options =
         [send, subprotocol, reconnect, count, limit, ping, plain, full]

@@ -42,7 +42,8 @@ struct WebSocketRun {
         }
     }
 
-    /// Whether standard input and output are both a terminal.
+    /// Whether messages are typed at a prompt: standard input and output are a terminal, and neither `-`, `--count` nor
+    /// `--format json` is given.
     private var usesPrompt: Bool {
         !command.sendsInput && command.request.format == .text && console.outTerminal.isTerminal
             && console.outTerminal.canRedraw && isatty(STDIN_FILENO) == 1 && command.count == nil
@@ -60,7 +61,7 @@ struct WebSocketRun {
             headers: headers.merging(content.headers), options: options)
     }
 
-    /// Sends and shows messages until there is a reason to end.
+    /// Sends messages, and shows those that arrive, until the socket closes or `--count` is reached.
     private func talk(_ socket: WebSocket, _ prompt: LinePrompt?) async throws {
         for text in command.messages { try await socket.send(text) }
         let input = Task {
@@ -82,7 +83,7 @@ struct WebSocketRun {
         }
     }
 
-    /// Sends what is typed.
+    /// Sends each typed line, and carries out `/ping` and `/close`.
     private func converse(_ socket: WebSocket, _ prompt: LinePrompt) async throws {
         let style = console.outStyle
         while let line = try await prompt.next() {
@@ -111,7 +112,7 @@ struct WebSocketRun {
         try await socket.close()
     }
 
-    /// Closes the socket if it is open, with a short wait.
+    /// Closes the socket if it is open. Waits at most a second for the server's close frame.
     private func leave(_ socket: WebSocket) async {
         guard socket.state == .open else { return }
         let closing = Task { try? await socket.close() }
@@ -148,7 +149,7 @@ struct MessageLine {
         return line(console.outStyle, columns: LiveText.columns(console, showsAll: command.showsAll))
     }
 
-    /// Time and text in one line. Of bytes there is the number, and the first ones.
+    /// Time and text in one line. For a message of bytes, it shows their number and the first 16.
     func line(_ style: Style, columns: Int? = nil) -> String {
         let clock = LiveText.clock(date)
         let head = style.dim(clock) + (isSent ? style.bold(">") + " " : "  ")

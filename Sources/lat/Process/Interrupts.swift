@@ -47,7 +47,7 @@ enum Interrupts {
     private static func watch(_ number: Int32) async -> (any DispatchSourceSignal)? {
         var action = sigaction()
         sigaction(number, nil, &action)
-        // The parent process ignores the signal (nohup, a background job), so it stays ignored.
+        // This process was started with the signal ignored (nohup, a background job), so it stays ignored.
         if unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1 { return nil }
         let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
         source.setEventHandler {

@@ -13,7 +13,7 @@ final class OutputFile {
     private let output: Output
     private var isOpen = true
 
-    /// Makes the temporary file.
+    /// Makes the temporary file, or opens a target that is not a regular file.
     ///
     /// - Throws: ``UsageError`` when nothing can be written there.
     init(_ name: String) throws(UsageError) {

@@ -4,8 +4,8 @@ import Synchronization
 
 /// A text on a terminal. When it is longer than the terminal is high, a pager shows it.
 ///
-/// The text is held until it is clear which of the two happens: until there is more than one screen of it, until its
-/// end, or until ``release()``.
+/// The text is held back until it fills more than one screen, until its end, or until ``release()``. Only in the first
+/// case does it need a pager.
 final class Screen: Sendable {
     private struct State {
         /// The text so far; `nil` once it has been shown.
@@ -122,7 +122,7 @@ struct Pager {
         guard pipe(&ends) == 0 else { return nil }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         defer { Glibc.close(ends[0]) }
-        // As git sets it: ends when the text fits, shows colours, leaves the text on the screen.
+        // The same options as git sets: less ends when the text fits, shows colours, and leaves the text on the screen.
         let variables = environment["LESS"] == nil ? ["LESS": "FRX"] : [:]
         guard let pager = try? ChildCommand(["/bin/sh", "-c", command], environment: variables, input: ends[0]) else {
             Glibc.close(ends[1])

@@ -23,7 +23,7 @@ struct ConnectionArguments {
     let addresses: [String: String]
     let connectTo: [String]
 
-    /// - Parameter url: The URL of the request, whose port `--resolve HOST:ADDRESS` is for.
+    /// - Parameter url: The URL of the request. `--resolve HOST:ADDRESS` applies to its port, 80 and 443.
     init(_ arguments: ParsedArguments, url: String) throws(UsageError) {
         resolver = try Self.resolver(arguments)
         source = arguments.value(Self.interface).map { IPAddress($0) == nil ? .interface($0) : .address($0) }

@@ -34,7 +34,7 @@ extension RequestCommand {
         return options + connection.curlOptions
     }
 
-    /// The options given for which curl has none.
+    /// The options that are given and that curl has no equivalent for.
     var optionsWithoutCurl: [Option] {
         [
             Self.idleTimeout, Self.cache, OutputFormat.option, ConnectionArguments.gzip, ConnectionArguments.prewarm,

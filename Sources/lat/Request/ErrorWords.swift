@@ -28,7 +28,8 @@ struct ErrorWords {
         for (setting, options) in Self.settings {
             let option = options.first { arguments?.contains($0) ?? false } ?? options.first
             guard let option else { continue }
-            // These are English words too, so they name a setting only at the beginning.
+            // A name in lower case may be an English word, such as `resolve`, so it names a setting only at the
+            // beginning.
             let isWord = setting.allSatisfy(\.isLowercase)
             if !isWord {
                 text = text.replacing(setting, with: option.name)
@@ -65,7 +66,7 @@ struct ErrorWords {
         ("resolve", [ConnectionArguments.resolve]),
     ]
 
-    /// What code looks like, and what to type instead.
+    /// Code that messages contain, and what to type instead.
     private static let phrases = [
         ("raise timeout", "raise \(RequestCommand.timeout.name)"),
         (

@@ -16,7 +16,7 @@ struct LiveRun {
         }
     }
 
-    /// The result of the work, which is cancelled with this task, and when the time is over.
+    /// Waits for the result of the work. Cancels the work when this task is cancelled, and when the time is over.
     func result(of work: Task<Void, any Error>) async -> Result<Void, any Error> {
         let timer = limit.map { limit in
             Task {

@@ -137,7 +137,8 @@ struct RequestContent {
 
     // MARK: Whole bodies
 
-    /// - Parameter isRead: Whether the body will be sent. Otherwise it only names its file, or `-` for standard input.
+    /// - Parameter isRead: Whether the body holds the bytes of standard input or of a JSON file. Otherwise it only names
+    ///   the file, or `-` for standard input.
     private static func body(_ content: RequestCommand.Content, isRead: Bool) throws(UsageError) -> HTTPBody {
         let type = "application/json"
         switch content {
@@ -184,7 +185,7 @@ struct RequestContent {
         try checkReadable(path, "\(option.name) ")
     }
 
-    /// - Parameter place: What named the file, with a space at its end.
+    /// - Parameter place: The argument that names the file, with a space at its end.
     private static func checkReadable(_ path: String, _ place: String) throws(UsageError) {
         var status = stat()
         let shown = SafeText.line(path)

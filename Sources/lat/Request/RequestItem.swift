@@ -2,8 +2,8 @@ import LATNetworking
 
 /// An argument after the URL, in HTTPie's notation: `name=text`, `age:=36`, `q==swift`, `X-Trace:1`, `file@path`.
 ///
-/// The separator that begins first counts, and of those the longest. A backslash before `:`, `;`, `=` or `@` makes it
-/// an ordinary character.
+/// The separator that begins first counts. If several begin there, the longest counts. A backslash
+/// before `:`, `;`, `=` or `@` makes it an ordinary character.
 struct RequestItem: Hashable, Sendable {
     /// The kind of item, by its separator.
     enum Kind: String, CaseIterable, Sendable {
@@ -81,7 +81,7 @@ struct RequestItem: Hashable, Sendable {
             throw UsageError("\"\(shown)\" names no file; write \(name)@FILE")
         case .file, .query, .text, .json: break
         }
-        // A file without a name is the whole body; a member of the body may begin with brackets.
+        // Only a file needs no name: it is then the whole body.
         guard !name.isEmpty || kind == .file else {
             throw UsageError("\"\(shown)\" has no name before the \(kind.rawValue); write name\(kind.rawValue)value")
         }
@@ -177,7 +177,8 @@ struct RequestLine: Sendable {
     /// Whether a first word begins a request: a URL, or a method.
     static func begins(with word: String) -> Bool { URLArgument.isURL(word) || isMethod(word, before: nil) }
 
-    /// Whether a word is a method: one of HTTP in any case, a word in capitals, or any word before a whole URL.
+    /// Whether a word is a method: one of HTTP in capitals or small letters, another word in capitals, or any word before
+    /// a whole URL.
     private static func isMethod(_ word: String, before next: String?) -> Bool {
         if HTTPMethod(word.lowercased()).rawValue != word.lowercased() { return true }
         guard !URLArgument.isURL(word) else { return false }

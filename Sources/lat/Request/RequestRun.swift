@@ -12,7 +12,8 @@ struct RequestSender {
     func send(
         _ content: RequestContent, on manager: CentralRequestManager, progress: ProgressLine? = nil
     ) async throws -> HTTPResponse {
-        // An observer sees the body of a call that is a stream from the start.
+        // The recorder sees the bytes of a body only if the call was started as a stream. A call that ``RequestSettings``
+        // turns into a stream later does not report them.
         guard command.har == nil else {
             return try await manager.stream(
                 command.method, content.url, parameters: command.parameters.isEmpty ? nil : command.parameters,
@@ -155,7 +156,7 @@ struct RequestRun {
 
     // MARK: Sending
 
-    /// The head of the response, and the error.
+    /// The head of the response, the error, or both.
     private struct Answer {
         var response: HTTPResponse?
         var error: NetworkError?

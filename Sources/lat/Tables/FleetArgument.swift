@@ -17,8 +17,9 @@ struct FleetArgument: Sendable {
 
     /// Reads `--fleet`, `--key` and `--ca`; `nil` when no Redis is named.
     ///
-    /// - Parameter isRequired: whether a Redis must be named, and the variable counts, which is read later.
-    /// - Throws: ``UsageError`` for an unusable URL, without its password.
+    /// - Parameter isRequired: whether the command needs a Redis. Only then does `LAT_FLEET_URL` count, which
+    ///   ``configuration()`` reads.
+    /// - Throws: ``UsageError`` for an unusable URL. The message does not contain its password.
     init?(_ arguments: ParsedArguments, isRequired: Bool) throws(UsageError) {
         key = arguments.value(Self.key) ?? "domains"
         if let problem = FleetTable.problem(ofName: key) {

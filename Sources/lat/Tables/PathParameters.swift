@@ -12,7 +12,7 @@ struct PathParameters {
         self.server = server
     }
 
-    /// Asks for what is missing, on a terminal.
+    /// Asks for the missing parameters on a terminal, and checks all of them.
     ///
     /// - Returns: The parameters with those that were missing.
     /// - Throws: ``UsageError`` where nobody can be asked, no answer was given, or a value cannot be in a path.

@@ -16,7 +16,7 @@ enum TablePlace: Sendable {
 
     /// Reads the text.
     ///
-    /// - Parameter publicKey: the key of the signature; files have no signature.
+    /// - Parameter publicKey: the key that the signature is checked with. A file has no signature.
     /// - Throws: ``TableProblem``, ``FleetError`` or ``NetworkError``.
     func read(_ publicKey: String?, _ authority: String?) async throws -> TableText {
         switch self {
@@ -66,7 +66,7 @@ struct TableText: Sendable {
         return [source, "revision \(version.revision)", version.note].compactMap { $0 }.joined(separator: ", ")
     }
 
-    /// Checks the table, with the rules for one that is shared: it names files only below a folder.
+    /// Checks the table by the rules for a shared one: the files that it names are relative paths without `..`.
     ///
     /// - Throws: ``TableProblem`` with all mistakes.
     func check() throws(TableProblem) -> [TableDiagnostic] {
@@ -103,7 +103,7 @@ struct DifferenceReport {
         self.secrets = secrets
     }
 
-    /// The rows with what changes in them, then how many there are. Empty when nothing changes.
+    /// The rows that change, each with its changed values. Empty when nothing changes.
     func lines(_ style: Style) -> [String] {
         var lines: [String] = []
         var section = ""
@@ -160,7 +160,7 @@ struct DifferenceReport {
         }
     }
 
-    /// The value, unless it is a secret.
+    /// The value, or a placeholder for a secret.
     private func shown(_ text: String?, _ value: TableDifference.Value) -> JSONValue {
         guard let text else { return .null }
         let last = value.path.last ?? ""

@@ -31,7 +31,7 @@ struct Console: Sendable {
     /// Writes a message. A failure to write it does not stop the command.
     func note(_ line: String) { try? err.write(line + "\n") }
 
-    /// Writes one line with an error. Only a terminal gets shorter lines: programs search for whole ones.
+    /// Writes an error. It is one line, because programs search for whole lines; only on a terminal it is wrapped.
     func complain(_ message: String) {
         let (line, name) = (SafeText.line(message), "lat: ")
         let width = errTerminal.isTerminal ? Terminal.width(of: err.descriptor) : .max

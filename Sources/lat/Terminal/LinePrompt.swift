@@ -16,12 +16,12 @@ final class LinePrompt: Sendable {
     private let console: Console
     private let state = Mutex(State())
     private let before: termios
-    // Dispatch sources may be used from any thread, but are not marked so.
+    // Dispatch sources may be used from any thread, but are not marked `Sendable`.
     nonisolated(unsafe) private let source: any DispatchSourceRead
     private let lines: AsyncStream<String>
     private let reader: AsyncStream<String>.Continuation
 
-    /// - Parameter console: standard input and output are a terminal.
+    /// - Parameter console: the console. Standard input and output must be a terminal.
     init(_ console: Console) {
         self.console = console
         var settings = termios()
@@ -106,10 +106,10 @@ struct LineEditor: Equatable {
     }
 
     private var bytes: [UInt8] = []
-    /// Whether the bytes of an escape sequence arrive, such as an arrow key's. They are ignored.
+    /// Whether the next byte belongs to an escape sequence, such as that of an arrow key. Its bytes are ignored.
     private var isInEscape = false
 
-    /// The typed text, without a character of which bytes are missing.
+    /// The typed text. A character of which bytes are missing is U+FFFD.
     var line: String { String(decoding: bytes, as: UTF8.self) }
 
     mutating func type(_ byte: UInt8) -> Event? {

@@ -23,7 +23,7 @@ enum LiveText {
         .string(Date.ISO8601FormatStyle(includingFractionalSeconds: true).format(date))
     }
 
-    /// The width that lines keep to; `nil` for lines that are whole: where the caller asked for it, and where no person reads.
+    /// The width that lines keep to. `nil` for whole lines: on request, and when the output is not a terminal.
     static func columns(_ console: Console, showsAll: Bool) -> Int? {
         console.outTerminal.isTerminal && !showsAll ? Terminal.width(of: console.out.descriptor) - 1 : nil
     }
@@ -35,7 +35,7 @@ enum LiveText {
         return line.prefix(columns: room, ending: style.sign("…", "."))
     }
 
-    /// The lines of a JSON document as one. A line end inside a string is written as `\n` there.
+    /// Joins the lines of a JSON document. No string is broken, because JSON writes a line end in a string as `\n`.
     private static func folded(_ document: String) -> String {
         document.split(separator: "\n").map { $0.drop { $0 == " " } }.joined(separator: " ")
     }
@@ -43,8 +43,8 @@ enum LiveText {
 
 // Texts in the columns of a terminal, where East Asian characters and emoji take two.
 extension String {
-    /// The text if it has room, or else its begin with a sign of one column. Sequences that set colours take no room, and
-    /// end with the text.
+    /// The text if it fits into the columns, otherwise its beginning and a sign of one column. Sequences that set colours
+    /// take no columns. A cut text ends its colours before the sign.
     func prefix(columns: Int, ending sign: String) -> String {
         var (begin, used) = (startIndex, 0)
         var (isSequence, hasColour) = (false, false)
@@ -57,14 +57,14 @@ extension String {
             } else {
                 used += character.columns
                 if used > columns { return String(self[..<begin]) + (hasColour ? "\u{1B}[0m" : "") + sign }
-                // Where it is cut to have room for the sign.
+                // If the text is cut, it is cut here, so that the sign has room.
                 if used < columns { begin = self.index(after: index) }
             }
         }
         return self
     }
 
-    /// The end of the text that has room.
+    /// The longest end of the text that fits into the columns.
     func suffix(columns: Int) -> Substring {
         var used = 0
         let end = indices.reversed().first { index in

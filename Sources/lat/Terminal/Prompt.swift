@@ -53,7 +53,8 @@ private final class InputLine: Sendable {
         if let result { continuation.resume(with: result) }
     }
 
-    /// A terminal gives one line at a time, when it is complete. Without a line end, Ctrl-D was typed within the line.
+    /// A terminal gives one line at a time, when it is complete. Bytes without a line end come from a Ctrl-D within the
+    /// line, and reading goes on.
     private func read() {
         var buffer = [UInt8](repeating: 0, count: 4_096)
         let count = Glibc.read(STDIN_FILENO, &buffer, buffer.count)
