@@ -124,8 +124,9 @@ public final class ObjectStore: ObjectAccess, Sendable {
 
     /// Runs changes in a transaction: all of them are kept, or none.
     ///
-    /// - Parameter body: makes the changes with the functions of the transaction. The functions of the store would wait
-    ///   for the transaction to end, so they throw.
+    /// - Parameter body: makes the changes with the functions of the transaction. Do not use those of the store here:
+    ///   they throw when they write, because they would wait for the transaction to end, and they read without its
+    ///   changes. Those of a store in memory throw when they read, too.
     /// - Throws: what the body throws, after all changes were rolled back; `NetworkError` of kind
     ///   `NetworkError.Kind.storage`.
     @discardableResult
@@ -147,7 +148,8 @@ public final class ObjectStore: ObjectAccess, Sendable {
     /// let users = try await store.run { try $0.fetch(User.self, sortedBy: [.ascending(\.name)]) }
     /// ```
     ///
-    /// - Throws: what the body throws. Work that has begun cannot be cancelled.
+    /// - Throws: what the body throws; `CancellationError` when the task was cancelled before. Work that has begun cannot
+    ///   be cancelled.
     public func run<Result: Sendable>(
         _ body: @escaping @Sendable (ObjectStore) throws -> Result
     ) async throws -> Result {

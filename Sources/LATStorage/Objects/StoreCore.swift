@@ -176,7 +176,7 @@ final class StoreCore: @unchecked Sendable {
 
     /// Returns the table of a type.
     ///
-    /// - Throws: when another type of this program uses the name, or it cannot name a table.
+    /// - Throws: when another type of this program uses the name, or the name cannot be that of a table.
     func table(of type: Any.Type) throws -> String {
         let table = TableLayout.table(of: type)
         if table.isEmpty || table.utf8.contains(0) || table.lowercased().hasPrefix(TableLayout.ownPrefix)

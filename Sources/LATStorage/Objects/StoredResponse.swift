@@ -71,7 +71,7 @@ extension Transaction {
             ], operation: operation)
     }
 
-    /// Reads rows of responses; none when the table does not exist.
+    /// Runs a statement on the table of responses, and reads its rows. Does nothing when the table does not exist.
     func responses<Value>(
         _ sql: String, _ values: [StoredValue], _ operation: String, _ row: (SQLiteStatement) throws -> Value
     ) throws -> [Value] {

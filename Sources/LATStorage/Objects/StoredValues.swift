@@ -76,7 +76,8 @@ final class ChangeHub: Sendable {
     private let state = Mutex(State())
     private let path: String
 
-    /// The times in milliseconds after a change of the log at which `PRAGMA data_version` is read.
+    /// After a change of the log, `PRAGMA data_version` is read at once, and then again after each of these waits, in
+    /// milliseconds.
     private static let looks: [Int32] = [2, 10, 50, 200]
 
     init(path: String) { self.path = path }

@@ -31,7 +31,7 @@ struct PreferenceFile: Sendable {
 
     let path: String
 
-    /// The path with symbolic links resolved, so that a write replaces the file and not the link to it.
+    /// Resolves symbolic links in the path, so that a write replaces the file and not the link to it.
     init(path: String) {
         let real = realpath(path, nil)
         defer { free(real) }

@@ -15,7 +15,7 @@ import Synchronization
 /// for await size in preferences.values(of: .fontSize) { show(size) }
 /// ```
 ///
-/// A write replaces the file as a whole (a new file, `fsync`, `rename`), so that a crash leaves the old or the new one.
+/// A write replaces the file as a whole (a new file, `fdatasync`, `rename`), so that a crash leaves the old or the new one.
 /// Any number of processes may share the file. Each write changes only its own values, under a lock (`flock` on
 /// `<path>.lock`), and each read checks whether the file was replaced. Names that this program does not know stay.
 ///
@@ -38,7 +38,7 @@ public final class Preferences: Sendable {
         var isLoaded = false
         /// Decoded values, until the file changes.
         var decoded: [String: any Sendable] = [:]
-        /// The last report, so that the same fault is reported only once.
+        /// The last report, so that the same fault is not reported twice in a row.
         var reported: String?
     }
 

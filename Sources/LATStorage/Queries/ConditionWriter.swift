@@ -66,7 +66,7 @@ struct ConditionWriter {
         let quoted = layout.index(of: name) == nil ? nil : Identifier.quoted(name)
         guard let standIn = entry.standIn(for: name, hasColumn: quoted != nil) else { return (quoted ?? "NULL", kind) }
         let sql = quoted.map { "coalesce(\($0), \(parameter(standIn)))" } ?? parameter(standIn)
-        // A column has its collation; in an expression it must be written out.
+        // The collation of a column does not apply to an expression, so it is written out.
         return (kind == .decimal ? "(\(sql) COLLATE \(DecimalOrder.name))" : sql, kind)
     }
 
@@ -110,7 +110,7 @@ struct ConditionWriter {
         case .in(let place, let operands): return try isIn(place, operands)
         case .and(let left, let right): return "(\(try write(left)) AND \(try write(right)))"
         case .or(let left, let right): return "(\(try write(left)) OR \(try write(right)))"
-        // An SQL condition may be NULL, such as an order with NULL; that counts as false.
+        // An SQL condition may be NULL, such as `NULL < 1`. That counts as false, so its negation holds.
         case .not(let node): return "((\(try write(node))) IS NOT TRUE)"
         }
     }

@@ -129,7 +129,7 @@ enum ColumnCoding {
 }
 
 extension FieldKind {
-    /// Types that are always stored as JSON, so that storing them as a single value need not be tried.
+    /// Whether a type is always stored as JSON, so that reading it as a single value need not be tried.
     fileprivate static func isNested(_ type: Any.Type) -> Bool {
         type is any JSONEncodedCollection.Type
     }

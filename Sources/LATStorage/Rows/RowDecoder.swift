@@ -73,7 +73,8 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
     func contains(_ key: Key) -> Bool { !row.isNull(key.stringValue) }
     func decodeNil(forKey key: Key) -> Bool { row.isNull(key.stringValue) }
 
-    /// Reads a type that this decoder does not convert itself. SQLite returns NULL for column -1.
+    /// Reads a value that the functions below do not convert themselves. A field without a column, which is column -1,
+    /// comes here too, because SQLite returns NULL for it.
     private func slow<T: Decodable>(_ type: T.Type, _ column: Int32, _ key: Key) throws -> T {
         guard let stored = row.value(column, key.stringValue) else {
             throw DecodingError.keyNotFound(key, .init(codingPath: [], debugDescription: "no such field is stored"))

@@ -111,8 +111,8 @@ final class TypeEntry: Sendable {
 
 /// Errors for types that do not fit their table.
 enum TypeChange {
-    /// The error when no row has some fields while rows have others that the type does not know: most likely a renamed
-    /// field.
+    /// The error for fields of the type that no row has, while the rows have fields that the type does not know. Most
+    /// likely, a field was renamed.
     static func renamed(_ names: [String], _ layout: TableLayout) -> NetworkError {
         func list(_ names: [String]) -> String { names.map { Identifier.shown($0) }.joined(separator: ", ") }
         return .storage(

@@ -9,8 +9,8 @@ struct Column: Hashable, Sendable {
     var isOwn = true
 }
 
-/// The columns of a type's table, and the statements made from them. A layout never changes: a migration makes a new
-/// one.
+/// The columns of a type's table, and the statements made from them. A layout never changes: a change of the table
+/// makes a new one.
 final class TableLayout: Sendable {
     /// The operations on a table, in words for messages.
     enum Purpose: String {

@@ -4,7 +4,7 @@ public import HTTPCore
 import SQLite
 
 /// The reason of a storage error: the `NetworkError.underlying` error of every `NetworkError` of kind
-/// `NetworkError.Kind.storage` that an ``ObjectStore`` throws.
+/// `NetworkError.Kind.storage` that an ``ObjectStore``, ``Preferences`` or a ``Digest`` throws.
 ///
 /// ```swift
 /// do {
@@ -60,7 +60,7 @@ public struct StorageFailure: Error, Hashable, Sendable {
 }
 
 extension NetworkError {
-    /// The details of an error of kind `NetworkError.Kind.storage` that a store threw; `nil` for other errors.
+    /// The details of an error of kind `NetworkError.Kind.storage` that this module threw; `nil` for other errors.
     public var storageFailure: StorageFailure? { underlying as? StorageFailure }
 
     static func storage(
@@ -107,6 +107,6 @@ extension NetworkError {
 }
 
 extension StorageFailure: LocalizedError {
-    /// The same as the description, which `localizedDescription` returns too.
+    /// The text of the failure, `"\(self)"`. `localizedDescription` returns it too.
     public var errorDescription: String? { "\(self)" }
 }
