@@ -43,7 +43,7 @@ extension EventsCommand {
     static let type = Option("--type", value: "TYPE", help: "Shows only events of this type.")
     static let lastEventID = Option("--last-event-id", value: "ID", help: "Begins after the event with this id.")
     static let endsAt = Option("--ends-at", value: "TEXT", help: "Ends at the event with this data, such as [DONE].")
-    static let full = Option("--full", help: "Shows long events whole. Without it, a terminal shows one line of each.")
+    static let full = Option("--full", help: "Shows long events whole. Otherwise a terminal shows one line of each.")
 
     static let options =
         [reconnect, count, limit, type, lastEventID, endsAt, full]

@@ -60,7 +60,7 @@ extension WebSocketCommand {
     static let limit = Option("--for", value: "TIME", help: "Ends after this time.")
     static let ping = Option("--ping", value: "TIME", help: "Sends a ping after this silence. Default: 30s.")
     static let plain = Option("--no-compress", help: "Offers no compression.")
-    static let full = Option("--full", help: "Shows long messages whole. Without it, a terminal shows one line of each.")
+    static let full = Option("--full", help: "Shows long messages whole. Otherwise a terminal shows one line of each.")
 
     static let options =
         [send, subprotocol, reconnect, count, limit, ping, plain, full]
