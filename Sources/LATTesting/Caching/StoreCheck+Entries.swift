@@ -127,7 +127,7 @@ extension StoreCheck {
             try await expectBody(3, "a writer over the present version has not replaced it")
             expect(try await put(4, .version(version)) == nil, "an older response has replaced a newer one")
             try await expectBody(3, "a superseded writer has changed the body")
-            // The commit decides, not the beginning.
+            // What is stored at the commit decides, not what is stored when the writer is made.
             let writer = try await store.writer(
                 for: Self.entry(key), replacing: second.version.map { .version($0) } ?? .nothing)
             try await writer.append(Self.body(count, seed: 5))
@@ -162,7 +162,7 @@ extension StoreCheck {
         expect(try await store.data(of: found) == Self.body(20_000), "an update has changed the body")
         expect(try await !store.update(Self.entry("nowhere")), "an update of a missing entry reports that there is one")
         expect(try await store.entries(for: "nowhere").isEmpty, "an update has made an entry")
-        // An update of an entry that was stored again since.
+        // An update of an entry that was stored again in the meantime changes nothing.
         try await store.put(Self.entry("a"), Self.body(30_000))
         entry.headers["ETag"] = "\"old\""
         expect(try await !store.update(entry), "an update of an entry stored again since reports success")

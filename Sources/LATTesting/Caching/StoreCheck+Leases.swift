@@ -20,7 +20,7 @@ extension StoreCheck {
         second = nil
         _ = try await given("k", by: leasing)
 
-        // Where leases expire, a response under an expired one is not stored.
+        // If leases expire, a response under one that has passed to another holder is not stored.
         let old = try await given("short", by: leasing, for: .milliseconds(1))
         var late: CacheLease?
         for _ in 0..<10 where late == nil {
@@ -38,7 +38,8 @@ extension StoreCheck {
         expect(try await store.data("short") == Data("hello".utf8), "an older lease has replaced a newer response")
     }
 
-    /// Waits for a lease that its holder has ended. A store may notice the end late.
+    /// Takes a lease that nobody holds any more. Tries for five seconds, because a store may notice late that the holder
+    /// has ended it.
     private func given(
         _ name: String, by store: any CacheLeasing, for duration: Duration = .seconds(60)
     ) async throws -> CacheLease {

@@ -64,7 +64,7 @@ public enum MockPattern {
         return nil
     }
 
-    /// Passes a body the longest contiguous piece: at least 256 KiB unless `limit` is less.
+    /// Calls `body` with the longest contiguous piece from an offset: at least 256 KiB unless `limit` is less.
     static func withBytes<Result>(
         at offset: Int64, limit: Int64, _ body: (UnsafeRawBufferPointer) throws -> Result
     ) rethrows -> Result {

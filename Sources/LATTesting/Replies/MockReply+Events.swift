@@ -9,11 +9,11 @@ extension MockReply {
         case event(_ data: String, type: String? = nil, id: String? = nil)
         /// A comment, which says that the stream is alive.
         case comment(_ text: String = "")
-        /// The wait before the next connection that the client is asked for.
+        /// A field that asks the client to wait this long before its next connection.
         case retry(milliseconds: Int)
         /// Bytes of UTF-8 in a chunk of their own, sent unchanged, such as a part of an event.
         case text(_ text: String)
-        /// Steps again and again, in one chunk: a flood. Waits and ends in it are left out.
+        /// Steps, repeated in one chunk, such as a flood of events. Waits and ends among them are left out.
         case repeated(_ steps: [EventStep], count: Int)
         /// A wait.
         case wait(_ duration: Duration)

@@ -15,7 +15,8 @@ extension MockReply {
         case ping(_ payload: String = "")
         /// A pong, which nobody has asked for.
         case pong(_ payload: String = "")
-        /// A close frame; without a code an empty one. What follows is sent when the client has answered it.
+        /// A close frame; without a code an empty one. Of the steps that follow, only frames, bytes, waits and ends take
+        /// effect. When the client answers the close frame, the connection is closed.
         case close(_ code: Int? = 1000, _ reason: String = "")
         /// A frame as the fields say, right or wrong. The three reserved bits are 4, 2 and 1.
         case frame(opcode: UInt8, _ payload: Data, isFinal: Bool = true, reserved: UInt8 = 0, isMasked: Bool = false)
@@ -25,7 +26,7 @@ extension MockReply {
         case receive(_ count: Int = 1)
         /// The next messages of the client, sent back; without a number all of them.
         case echo(_ count: Int = .max)
-        /// Steps again and again.
+        /// Steps, repeated. Only steps that send something are repeated; others among them are left out.
         case repeated(_ steps: [SocketStep], count: Int)
         /// A wait.
         case wait(_ duration: Duration)
@@ -57,8 +58,8 @@ extension MockReply {
     /// }
     /// ```
     ///
-    /// `Sec-WebSocket-Accept` is added; a field of that name in the reply replaces it. Extensions are agreed on by
-    /// ``header(_:_:)`` alone, so nothing is compressed here.
+    /// `Sec-WebSocket-Accept` is added; a field of that name in the reply replaces it. The server compresses
+    /// nothing. To agree to an extension, add its field with ``header(_:_:)``.
     public static func webSocket(_ steps: SocketStep...) -> MockReply { webSocket(steps) }
 
     /// Makes a WebSocket from a list of steps.
@@ -111,7 +112,7 @@ public struct RecordedMessage: Sendable, Hashable {
         case close(code: Int?)
     }
 
-    /// What it is.
+    /// The kind of frame or message.
     public let kind: Kind
     /// The content; of a close frame the reason.
     public let data: Data

@@ -40,7 +40,7 @@ struct SocketPlayer {
         steps = script.steps
     }
 
-    /// How many bytes may wait before the client's are read no further.
+    /// While this many bytes wait to be sent, the client's bytes are not read.
     private static let outputLimit = 1 << 20
 
     /// Whether the client's bytes are to be read now.
@@ -82,7 +82,7 @@ struct SocketPlayer {
             receivedCode = code
         case .text, .data:
             guard let answer = script.answer else { return inbox.append(message) }
-            // What was sent goes, so that a long conversation keeps none of it.
+            // The steps that were performed are removed, so that they do not pile up in a long conversation.
             if index == steps.count {
                 steps.removeAll(keepingCapacity: true)
                 index = 0
@@ -101,7 +101,7 @@ struct SocketPlayer {
     mutating func next(at now: Nanoseconds) -> Action {
         while true {
             if sent < output.count { return .send(output[sent...].prefix(262_144)) }
-            // What the messages before it are answered with goes first.
+            // The answers to the messages before the client's close frame are sent first.
             if hasReceivedClose, !hasSentClose, script.answer == nil || index == steps.count {
                 sendClose(receivedCode, "")
                 continue
@@ -124,7 +124,7 @@ struct SocketPlayer {
         }
     }
 
-    /// Steps after a close frame are sent only if they are meant to be wrong.
+    /// Whether the next step is performed even after a close frame, which lets a script break the protocol.
     private var hasRawSteps: Bool {
         guard index < steps.count else { return false }
         switch steps[index] {

@@ -8,7 +8,7 @@ final class Connection {
         /// Reads a request, or waits for the next one.
         case reading
         case replying(Wait)
-        /// The connection has become a WebSocket, which waits for this and may read.
+        /// The connection is a WebSocket, with what it waits for and whether it reads.
         case webSocket(Wait, reads: Bool)
         /// The server's side is closed. Bytes that still arrive are read and discarded: if they stayed unread, the
         /// system would send a reset, which could overtake the reply.
@@ -18,7 +18,7 @@ final class Connection {
         case closed
     }
 
-    /// What a reply waits for.
+    /// What a reply or a WebSocket waits for.
     enum Wait {
         case none
         /// Room in the socket's send buffer.

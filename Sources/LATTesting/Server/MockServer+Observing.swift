@@ -2,10 +2,10 @@ import HTTPCore
 
 /// The history of the server. Each property is a snapshot.
 extension MockServer {
-    /// The requests in the order in which the server finished reading them, recorded just before each is answered.
+    /// The requests in the order in which the server began to answer them. Each is recorded just before its answer.
     public var requests: [RecordedRequest] { shared.read { $0.requests } }
 
-    /// How many requests were answered, including those that were not recorded.
+    /// How many requests the server has begun to answer, including those that were not recorded.
     public var requestCount: Int { shared.read { $0.requestCount } }
 
     /// Requests whose connection ended before they were complete: cancelled uploads.
@@ -49,7 +49,7 @@ extension MockServer {
 /// Waits for events, without polling. A wait throws ``MockServerError``, with the state at that time, after its timeout
 /// (default 30 s) or when the server is stopped, and `CancellationError` when the task is cancelled.
 extension MockServer {
-    /// Waits until this many requests were answered in all.
+    /// Waits until the server has begun to answer this many requests in all.
     ///
     /// - Returns: The requests recorded so far.
     @discardableResult
@@ -118,7 +118,7 @@ extension MockServer {
     /// How many messages and control frames clients have sent to WebSockets.
     public var socketMessageCount: Int { shared.read(\.socketMessageCount) }
 
-    /// Waits until this many messages and control frames were received by WebSockets in all. It throws as
+    /// Waits until WebSockets have received this many messages and control frames in all. Throws the same errors as
     /// ``waitForRequests(_:timeout:)``.
     ///
     /// - Returns: what was recorded so far.
