@@ -5,7 +5,7 @@ import HTTPCore
 ///
 /// A change is stored as the selection of the entries that it affects. With an encryption key it is sealed, since a
 /// plain primary key would let an attacker confirm a guess. A process ignores changes that were sealed with another
-/// key, except those that affect rows of every key.
+/// key. A change that affects the rows of every key is never sealed.
 extension CacheIndex {
     /// How many changes are kept. A reader that is further behind treats everything as changed.
     static let changeLimit: Int64 = 4_096
@@ -89,7 +89,7 @@ extension CacheSelection {
         }
     }
 
-    /// The selection of ``encoded`` bytes; `nil` when they are none.
+    /// The selection of ``encoded`` bytes; `nil` when they are malformed.
     package init?(encoded bytes: some Collection<UInt8>) {
         guard let kind = bytes.first else { return nil }
         let text = String(decoding: bytes.dropFirst(), as: UTF8.self)

@@ -86,7 +86,7 @@ final class ChangeWatch: Sendable {
                 guard FileIdentity(layout.index) == state.file else {
                     throw SystemError("looking at the index", code: ENOENT)
                 }
-                // Read before the change log, so that the next look sees a commit in between.
+                // The checksum is read before the change log, so that the next look sees a commit in between.
                 let address = header.load(ordering: .relaxed)
                 let current = address == 0 ? 0 : checksum(address)
                 if address == 0 || current != seen.load(ordering: .relaxed) {

@@ -109,7 +109,8 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
     public func body(of entry: CacheEntry) async throws -> ResponseBody? {
         if let body = entry.attachedBody { return ResponseBody(body) }
         guard let stored = entry.note as? StoredBody else {
-            // The entry is not from this store, so find the stored one with its key and, if it has one, its version.
+            // The entry is not from this store, so this looks for the stored one with the same key and, if the entry has a
+            // version, the same version.
             let found = try await entries(for: entry.key.primary).first {
                 $0.key == entry.key && (entry.version == nil || $0.version == entry.version)
             }

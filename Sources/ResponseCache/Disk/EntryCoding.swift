@@ -162,7 +162,7 @@ package enum EntryCoding {
         }
 
         mutating func date() -> Date? {
-            // The times of an entry are finite. NaN is rejected too, because its bits may change when it is copied.
+            // The times of an entry are finite. This also rejects NaN, whose bits may change when it is copied.
             guard let time = number().map({ Double(bitPattern: $0) }), time.isFinite else { return nil }
             return Date(timeIntervalSinceReferenceDate: time)
         }

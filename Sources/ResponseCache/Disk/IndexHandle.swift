@@ -57,7 +57,7 @@ final class IndexHandle {
         layout.makeIndexPrivate()
         let connection = try SQLiteConnection(path: layout.index, mode: .creating, busyTimeout: busyTimeout)
         let index = CacheIndex(connection, sealer)
-        // Recorded before the tables are read, so that a damaged file can be set aside.
+        // The file is recorded before the tables are read, so that it can be set aside if it is damaged.
         guard let file = FileIdentity(layout.index) else { throw SystemError("opening \(layout.index)", code: ENOENT) }
         damagedFile = file
         try index.prepareForWriting()
@@ -86,7 +86,7 @@ final class IndexHandle {
         throw refusal ?? SystemError("opening \(layout.index)", code: EIO)
     }
 
-    /// The file being opened. It stays set if opening fails because of damage.
+    /// The file being opened. It stays set until a file is opened successfully.
     private(set) var damagedFile: FileIdentity?
 
     /// Closes the index and returns its file, to be set aside as damaged.

@@ -4,8 +4,8 @@ import FoundationEssentials
 /// A dispatch queue of the store, on which it calls SQLite and the file system.
 ///
 /// Swift's concurrent executor has only as many threads as processors, so a call that waits for a disk or another process
-/// would block unrelated tasks. A switch of threads costs about ten microseconds each way, so a hit makes only one: a
-/// look-up also reads small bodies.
+/// would block unrelated tasks. A switch of threads costs about ten microseconds each way. A look-up also reads small bodies,
+/// so that a hit needs only one switch.
 struct StoreQueue: Sendable {
     let queue: DispatchQueue
 
@@ -22,9 +22,9 @@ struct StoreQueue: Sendable {
     }
 }
 
-/// A value that only one queue uses.
+/// A value that only one queue uses, or only the holder of one lock.
 ///
-/// `@unchecked Sendable`: the value is read only on that queue.
+/// `@unchecked Sendable`: the value is used only on that queue or under that lock.
 struct Confined<Value>: @unchecked Sendable {
     let value: Value
 

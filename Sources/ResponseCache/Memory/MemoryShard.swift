@@ -43,7 +43,7 @@ struct MemoryShard {
     private var newest = -1
     /// The unpinned entries by the minute of their ``CacheEntry/retainUntil``.
     private var ends: [Int64: Set<Int>] = [:]
-    /// No unpinned entry has a `retainUntil` before this minute; `max` when none has any.
+    /// No unpinned entry has a `retainUntil` before this minute. Initially `max`; only ``removeEnded(before:)`` raises it.
     private(set) var firstEnd: Int64 = .max
     /// The sum over all entries.
     private(set) var total = Change()

@@ -11,9 +11,10 @@ import Synchronization
 /// try await writer.commit()
 /// ```
 ///
-/// Both limits hold after every insert. An entry that is larger than the limit, or than the room that pinned entries
-/// leave, is refused and evicts nothing. Entries are in shards, each with its own lock that is held for a microsecond or
-/// less; the order of use is common to all shards. No method suspends, and only writers throw.
+/// Both limits hold after every insert, unless pinned entries alone exceed them. An entry that is larger than the limit, or
+/// than the room that pinned entries leave, is refused and evicts nothing. Entries are in shards, each with its own lock that
+/// a look-up holds for a microsecond or less; the order of use is common to all shards. No method suspends, and only writers
+/// throw.
 public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounting {
     /// The maximum number of bytes of bodies and headers.
     public let byteLimit: Int64

@@ -83,7 +83,7 @@ extension CacheExplanation: CustomStringConvertible {
 }
 
 extension CachePolicy {
-    /// The policy as written in code.
+    /// The name of the policy, with its time to live.
     package var name: String {
         switch self {
         case .networkOnly: "networkOnly"

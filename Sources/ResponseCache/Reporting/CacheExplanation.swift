@@ -46,7 +46,8 @@ public struct CacheExplanation: Sendable {
     public struct Stored: Sendable {
         /// The entry, without its body.
         public var entry: CacheEntry
-        /// Why the response is not used; `nil` for the one that is used or stands in.
+        /// Why the response is not used. `nil` for the one that is used, and with `.networkElseCache` for the one that stands
+        /// in.
         public var miss: CacheMiss?
         /// The age in seconds: by RFC 9111 §4.2.3 with `.http`, else the time since the response or, with a sliding time to
         /// live, since its last use.
@@ -89,8 +90,8 @@ public struct CacheExplanation: Sendable {
     public var stored: [Stored] = []
     /// The responses of the same URL under other keys: for other partitions, methods, bodies or versions.
     public var others: [CacheEntry] = []
-    /// Why the last response was not stored. `nil` when it was, when no response was refused since the manager was made, and
-    /// when the refusal is forgotten: the manager remembers the refusals of 256 keys.
+    /// Why the last response was not stored. `nil` when it was stored, when no response was refused since the manager was
+    /// made, and when the refusal is forgotten: the manager remembers the refusals of 256 keys.
     public var lastRefusal: Refusal?
 }
 

@@ -3,14 +3,15 @@ import Synchronization
 
 /// The counters of a manager's cache since the manager was made.
 ///
-/// Every look-up counts as exactly one of ``memoryHits``, ``diskHits``, ``remoteHits``, ``stale``, ``revalidated`` and ``misses``. A policy
-/// that does not look first (`.networkOnly`, `.writeOnly`, `.networkElseCache` unless the network fails) counts none.
+/// Every look-up counts as exactly one of ``memoryHits``, ``diskHits``, ``remoteHits``, ``stale``, ``revalidated`` and
+/// ``misses``. A policy that does not look first (`.networkOnly`, `.writeOnly`, `.networkElseCache` unless the network
+/// fails) counts none.
 public struct CacheStatistics: Hashable, Sendable {
     /// Look-ups that memory answered.
     public var memoryHits: Int64 = 0
     /// Look-ups that the disk answered.
     public var diskHits: Int64 = 0
-    /// Look-ups that a store answered which other machines share.
+    /// Look-ups that a store shared with other machines answered.
     public var remoteHits: Int64 = 0
     /// Look-ups that a stale response answered, because it was allowed or replaced an error.
     public var stale: Int64 = 0
@@ -26,7 +27,7 @@ public struct CacheStatistics: Hashable, Sendable {
     public var notStored: Int64 = 0
     /// Responses that were not stored because the write queue was full; ``notStored`` includes them.
     public var skippedWrites: Int64 = 0
-    /// Look-ups that took longer than `cacheLookUpTimeout` and counted as misses.
+    /// Look-ups and reads of bodies that took too long (`cacheLookUpTimeout`) and counted as misses.
     public var lateLookups: Int64 = 0
     /// What the store evicted to make room, for all users of the store object; 0 unless the store
     /// conforms to ``CacheEvictionCounting``.

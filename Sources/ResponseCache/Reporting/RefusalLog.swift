@@ -41,7 +41,7 @@ package final class RefusalLog: Sendable {
     private let limit: Int
     private let state = Mutex(State())
 
-    /// - Parameter limit: The maximum number of keys. A new key then replaces the oldest one. Default: 256.
+    /// - Parameter limit: The maximum number of keys. At the limit, a new key replaces the oldest one. Default: 256.
     package init(limit: Int = 256) { self.limit = max(1, limit) }
 
     /// Records why the response for a primary key was not stored.

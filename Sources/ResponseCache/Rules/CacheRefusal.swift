@@ -4,7 +4,7 @@ import HTTPCore
 public enum CacheRefusal: Error, Hashable {
     /// The policy stores nothing.
     case policy
-    /// Responses to this method are stored only on request, if at all.
+    /// Responses to this method are stored only if the request asks for it; partial ones never.
     case method(String)
     /// The body of the request is a file, a stream or multipart, so it cannot be part of the key.
     case requestBody
@@ -16,7 +16,7 @@ public enum CacheRefusal: Error, Hashable {
     case noStore
     /// The response says `private`, and the cache is shared (RFC 9111 §5.2.2.7).
     case privateAnswer
-    /// The request has credentials, the cache is shared, and the response does not allow it (RFC 9111 §3.5).
+    /// The request has credentials, the cache is shared, and the response does not let it be stored (RFC 9111 §3.5).
     case authorization
     /// Responses with this status are not stored: partial content, responses to a condition, and errors.
     case status(Int)

@@ -172,7 +172,7 @@ package enum CacheStrategy: Sendable {
         _ request: HTTPRequest, _ control: CacheControl, _ entry: CacheEntry, _ stored: CacheControl,
         _ freshness: Freshness, _ isRevalidating: Bool
     ) -> Result<Answer, CacheMiss> {
-        // A background revalidation is always sent, because it was started for a stale response.
+        // A background revalidation is always sent, even if the response is still fresh (``EarlyRefresh``).
         if isRevalidating { return .failure(.expired(seconds: freshness.staleness)) }
         let parts = StoredParts(entry)
         var answer = Answer(entry: entry, stored, age: freshness.age)

@@ -5,7 +5,8 @@ import Glibc
 package enum EarlyRefresh {
     /// Whether one use of a fresh response refreshes it: `now − Δ·β·ln(u) ≥ expiry`.
     ///
-    /// With `remaining` seconds of freshness left, the chance of one use is `exp(−remaining / (β·Δ))`.
+    /// With `remaining` seconds of freshness left, one use refreshes the response with the probability
+    /// `exp(−remaining / (β·Δ))`.
     ///
     /// - Parameters:
     ///   - remaining: The seconds of freshness left.
@@ -16,7 +17,7 @@ package enum EarlyRefresh {
         remaining: Double, fetchDuration: Double, factor: Double, random: @autoclosure () -> Double
     ) -> Bool {
         let scale = fetchDuration * factor
-        // Beyond 40 times the scale, the chance is below 10^-17.
+        // Beyond 40 times the scale, the probability is below 10^-17.
         guard scale > 0, remaining > 0, remaining <= 40 * scale else { return false }
         return -scale * log(random()) >= remaining
     }

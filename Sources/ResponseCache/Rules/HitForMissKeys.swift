@@ -9,7 +9,8 @@ package struct HitForMissKeys: Sendable {
     ///
     /// - Parameters:
     ///   - life: How long a key is remembered. Default: 30 seconds.
-    ///   - limit: The maximum number of keys. At the limit, expired keys are removed, or all if none has expired. Default: 4,096.
+    ///   - limit: The maximum number of keys. At the limit, expired keys are removed, or all if none has expired. Default:
+    ///     4,096.
     package init(life: Duration = .seconds(30), limit: Int = 4_096) {
         self.life = life
         self.limit = limit

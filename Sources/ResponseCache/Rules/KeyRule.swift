@@ -125,7 +125,7 @@ package struct CanonicalURL: Hashable, Sendable {
     }
 }
 
-/// A digest over named values, delimited so that different sequences have different input.
+/// A digest over named values. Delimiters keep different sequences of values from having the same bytes.
 struct KeyDigest: ~Copyable {
     private var parts: [UInt8] = []
 

@@ -76,13 +76,14 @@ package struct Completion: Sendable {
     package let entry: CacheEntry
     /// The range that the reader asks for.
     package let wanted: Range<Int64>
-    /// The range to request from the server: the end of `wanted`.
+    /// The range to request from the server: the part of `wanted` after the stored bytes.
     package let missing: Range<Int64>
     /// Whether the reader asks for the complete content.
     package let isWhole: Bool
     private let validator: ContentValidator
 
-    /// - Returns: `nil` when the beginning of the wanted range is not stored, or the entry has no strong validator.
+    /// - Returns: `nil` when the beginning of the wanted range is not stored or all of it is, when the entry has no strong
+    ///   validator or is too large to copy, and when the request is not a GET or has conditions.
     init?(of entry: CacheEntry, for request: HTTPRequest) {
         guard request.method == .get, !ValidationRule.hasConditions(request), let parts = StoredParts(entry),
             let validator = ContentValidator(entry.headers)

@@ -114,7 +114,7 @@ package enum StorageRule {
         announcedLength(of: response, method: method).map { $0 == byteCount } ?? true
     }
 
-    /// The length that the body must have, in bytes; `nil` when the fields do not have it, for example with a coding.
+    /// The length that the body must have, in bytes; `nil` when the fields do not tell it, for example with a coding.
     package static func announcedLength(of response: HTTPResponse, method: HTTPMethod) -> Int64? {
         guard method != .head, !response.headers.contains("Content-Encoding"),
             !response.headers.contains("Transfer-Encoding"), response.status != 204

@@ -25,8 +25,8 @@ package enum TimeToLiveRule {
         return miss(entry, timeToLive, at: now).map { .unusable($0, entry) } ?? .usable(entry)
     }
 
-    /// Whether an entry may be used. It expires exactly when its time to live ends. Entries that are marked as expired
-    /// or have a response time in the future may not be used.
+    /// Whether an entry may be used: always with `.forever`. Otherwise it expires exactly when its time to live ends, and it
+    /// may not be used when it is marked as expired or its time to live begins in the future.
     package static func isAlive(_ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive, at now: Date) -> Bool {
         miss(entry, timeToLive, at: now) == nil
     }

@@ -46,8 +46,8 @@ package enum VaryRule {
         variant(entry.varyFields, of: request, identity) == entry.key.variant
     }
 
-    /// Whether a request differs from an entry's in `Accept-Language` only, and the entry is in the language that the
-    /// request prefers.
+    /// Whether a request differs only in `Accept-Language` from the request that an entry is for, and the entry is in the
+    /// language that the request prefers.
     static func selectsByLanguage(_ entry: CacheEntry, for request: HTTPRequest, _ identity: RequestIdentity) -> Bool {
         guard let stored = entry.headers[StoredResponseCoding.unlanguagedField],
             request.headers.contains(LanguageRule.field),

@@ -23,7 +23,7 @@ public protocol CacheInvalidating: CacheStore {
 /// manager waits for that response, at most as long as for a look-up, and then fetches it itself. Leases only save
 /// requests; correctness does not depend on them.
 public protocol CacheLeasing: CacheStore {
-    /// Requests a lease, without waiting. An empty store may give the same lease to several callers.
+    /// Requests a lease, without waiting. While nothing is stored yet, a store may give the same lease to several callers.
     ///
     /// - Parameters:
     ///   - name: The name of the lease: a primary key, followed by more if responses differ by sender.
@@ -39,7 +39,7 @@ public final class CacheLease: Sendable {
     /// After the duration of ``CacheLeasing/lease(_:for:)``, a store may give the lease to another caller. A commit under the
     /// older lease (``CacheEntry/lease``) is then ``CacheCommit/superseded``.
     public let number: UInt64
-    /// What the store knows the lease by, for its commits.
+    /// The name under which the store knows the lease at a commit.
     package let name: String
     private let release: Mutex<(@Sendable (_ isPassed: Bool) -> Void)?>
 
@@ -56,7 +56,7 @@ public final class CacheLease: Sendable {
 
     /// Creates a lease whose store remembers that nobody needs to wait for a response of this name.
     ///
-    /// - Parameter release: Like that of ``init(number:release:)``; gets whether the response cannot be stored.
+    /// - Parameter release: Like that of ``init(number:release:)``. Its argument is whether the response cannot be stored.
     package init(number: UInt64, name: String, release: @escaping @Sendable (_ isPassed: Bool) -> Void) {
         self.number = number
         self.name = name
@@ -68,8 +68,8 @@ public final class CacheLease: Sendable {
     /// Gives the lease back, after the response was stored or when it will not be stored.
     public func end() { end(isPassed: false) }
 
-    /// Gives the lease back after a response that cannot be stored: for a while nobody waits for another one, where the store
-    /// can tell the others ("hit for miss").
+    /// Gives the lease back after a response that cannot be stored. If the store can tell the other callers, they do not wait
+    /// for responses of this name for a while ("hit for miss").
     package func pass() { end(isPassed: true) }
 
     private func end(isPassed: Bool) {
@@ -148,7 +148,7 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
 
     fileprivate init(check: (@Sendable () -> Bool)?) { self.check = check }
 
-    /// Whether all known changes are handled. It takes no lock.
+    /// Whether all known changes are handled. It takes no lock, unless the `look` closure of the feed does.
     public var isQuiet: Bool {
         if let check, !check() { return false }
         return isIdle.load(ordering: .acquiring)
@@ -220,9 +220,9 @@ public final class CacheInvalidations: AsyncSequence, Sendable {
 
         /// Begins a feed.
         ///
-        /// - Parameter look: Checks for changes and sends them to the feed, or returns `false` when it cannot tell. A tier
-        ///   calls it at each look-up, so it must be cheap while nothing changes. Default: `nil`, for a store that is
-        ///   notified of changes.
+        /// - Parameter look: Checks for changes and sends them to the feed, or returns `false` when it cannot tell. A
+        ///   ``TieredStore`` calls it at each look-up, so it must be cheap while nothing changes. Default: `nil`, for a store
+        ///   that is notified of changes.
         public func begin(look: (@Sendable () -> Bool)? = nil) -> CacheInvalidations {
             let feed = CacheInvalidations(check: look)
             feeds.withLock { feeds in

@@ -143,8 +143,9 @@ extension CacheEntry {
     /// When the origin made the response, by the origin's clock (`Date`); `nil` without that field.
     package var originTime: Date? { headers["Date"].flatMap(HTTPDate.parse) }
 
-    /// Whether the response was made after another one. The origin's clock decides if both have its time, since the clocks of the
-    /// machines that received them may differ; else the time at which they were received.
+    /// Whether the response was made after another one. The times of the origin's clock decide if both responses have one and
+    /// they differ, since the clocks of the machines that received the responses may differ. Else the times at which they
+    /// were received decide.
     func isNewer(than other: CacheEntry) -> Bool {
         if let time = originTime, let otherTime = other.originTime, time != otherTime { return time > otherTime }
         return responseTime > other.responseTime

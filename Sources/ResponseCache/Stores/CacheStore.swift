@@ -50,8 +50,8 @@ public protocol CacheStore: Sendable {
     /// Returns when everything stored so far would survive a loss of power. Default: returns at once.
     func flush() async throws
 
-    /// Evicts down to the limits, and removes unreferenced data and entries whose ``CacheEntry/retainUntil`` has passed. Returns
-    /// how much was removed. Default: does nothing.
+    /// Evicts down to the limits, and removes unreferenced data and entries whose ``CacheEntry/retainUntil`` has passed.
+    /// Returns how much was removed. Default: does nothing.
     @discardableResult
     func collectGarbage() async throws -> CacheUsage
 

@@ -89,7 +89,8 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return finding.entries
     }
 
-    /// The entries under a primary key if memory has all of them, found without waiting, with one lock and no system call.
+    /// The entries under a primary key if memory has all of them, found without waiting, usually with one lock and no system
+    /// call.
     func entriesInMemory(for primaryKey: String) -> [CacheEntry]? {
         guard let memory, copies.areCurrent else { return nil }
         return copies.complete(memory.lookUp(primaryKey))

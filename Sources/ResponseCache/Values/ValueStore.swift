@@ -15,7 +15,8 @@ public import HTTPCore
 /// responses. The cache's partition and version do not apply to values.
 ///
 /// **Expired** values count as absent. A value expires exactly at its expiry. Setting the clock back does not make it valid
-/// again once it was found expired. A value with an expiry also counts as expired if it was stored at a future time.
+/// again once it was found expired. A value with an expiry also counts as expired while the time at which it was stored
+/// lies in the future.
 ///
 /// A value that does not fit the requested type is an error (`NetworkError.Kind.decoding`) and stays stored, since
 /// another version of the program may read it. A damaged value counts as absent.
@@ -41,7 +42,7 @@ public struct ValueStore: Sendable {
     /// Stores a value and replaces any earlier one. When this returns, the value outlives the process.
     ///
     /// - Parameters:
-    ///   - value: The value, which is stored as its encoding.
+    ///   - value: The value. `Data` is stored unchanged, any other type as JSON.
     ///   - key: Its name, any text that is not empty.
     ///   - duration: How long the value is valid. Default: `nil`, forever.
     /// - Throws: Kind `invalidRequest` for an empty name, or for a value that cannot be encoded, with the `EncodingError`

@@ -1,4 +1,5 @@
-/// A store whose leases cover several machines. Its callers wait for a holder, and may refresh an entry early.
+/// A store whose leases cover several machines. Its callers wait while another caller holds a lease, and may refresh an entry
+/// early.
 package protocol CacheCoordinating: CacheLeasing {
     /// How long a request waits for the response that another process fetches, before it fetches it itself.
     var leaseWait: Duration { get }
@@ -11,11 +12,11 @@ package protocol CacheCoordinating: CacheLeasing {
     /// - Parameter limit: How long it waits; zero to return at once.
     func lease(_ name: String, for duration: Duration, within limit: Duration) async throws -> CacheLeaseOutcome
 
-    /// Whether a response that was just fetched may be stored. If not, neither it nor what was seen during its fetch is to be found any
-    /// more, because either may be the older one.
+    /// Whether a response that was just fetched may be stored. If not, the caller drops it, and also its own copies of the
+    /// entry, because either may be the older one.
     func accepts(_ entry: CacheEntry) -> Bool
 
-    /// Takes the counters of a manager that uses the store, for its reports.
+    /// Gives the store the counters of a manager that uses it, for the store's reports.
     func observe(_ statistics: @escaping @Sendable () -> CacheStatistics)
 }
 

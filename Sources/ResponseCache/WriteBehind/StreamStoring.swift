@@ -6,7 +6,7 @@ import Synchronization
 package final class StreamStoring: Sendable {
     private struct State {
         var chunks: [Data] = []
-        /// How the stream ended; `nil` before its end and once that is handled.
+        /// How the stream ended; `nil` before its end and once the end is handled.
         var ending: Ending?
         /// Whether the stream will not be stored.
         var isLost = false

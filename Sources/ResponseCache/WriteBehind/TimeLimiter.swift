@@ -34,7 +34,7 @@ final class TimeLimiter: Sendable {
         guard lateCount.load(ordering: .relaxed) < Self.lateLimit else { return nil }
         let waiter = Waiter<Value?>()
         let ticket = limits.schedule(at: limits.clock.now() + limit) { [weak self] in
-            // Counted before the waiter continues, whose next work must not begin when there are too many.
+            // The task counts as late before the waiter continues, so that the limit holds for the next work of the waiter.
             self?.lateCount.wrappingAdd(1, ordering: .relaxed)
             if !waiter.end(.success(nil)) { self?.lateCount.wrappingSubtract(1, ordering: .relaxed) }
         }

@@ -16,9 +16,9 @@ extension WriteBehind {
     /// - Parameters:
     ///   - name: The name of the lease.
     ///   - duration: The maximum time of the fetch; `nil` means 60 seconds.
-    ///   - start: When the request began to wait for other processes. Default: now; `nil` if it does not wait, so that the result is
-    ///     ``Lead/others`` at once. It waits at most ``CacheCoordinating/leaseWait``, or with other stores as long as for a
-    ///     look-up.
+    ///   - start: When the request began to wait for other processes. Default: now; `nil` if it does not wait, so that the
+    ///     result is ``Lead/others`` at once while another process has the lease. It waits at most
+    ///     ``CacheCoordinating/leaseWait``, or with other stores as long as for a look-up.
     package func lead(
         _ name: String, for duration: Duration?, waitingSince start: ContinuousClock.Instant? = .now
     ) async -> Lead {

@@ -3,7 +3,7 @@ import Synchronization
 
 // Look-ups find waiting entries like stored ones, and wait for the store only up to a limit.
 extension WriteBehind {
-    /// The entries under a primary key, newest first; none when the store fails or takes too long.
+    /// The entries under a primary key, newest first; only the waiting ones when the store fails or takes too long.
     package func entries(for primaryKey: String, _ urgency: Urgency = .alternative) async -> [CacheEntry] {
         let view = isIdle.load(ordering: .acquiring) ? nil : state.withLock { $0.pending.view(of: primaryKey) }
         if let view, view.isComplete { return view.applied(to: []) }

@@ -99,7 +99,8 @@ package final class WriteBehind: ProcessExitObserver {
     /// Stores an entry.
     ///
     /// - Parameter replacing: What it may replace.
-    /// - Returns: Whether look-ups find it, or a later one, from now on.
+    /// - Returns: `false` when the queue is full or the store failed. Else look-ups find the entry, or the one that stays in
+    ///   its place: a later one, or the store's own if the ``coordinator`` does not accept this one.
     package func store(
         _ entry: CacheEntry, _ body: Data, replacing: CacheReplacement = .anything
     ) async -> Bool {
@@ -114,7 +115,7 @@ package final class WriteBehind: ProcessExitObserver {
         return isTaken
     }
 
-    /// Forgets an entry that waits to be stored, and the copies of what the store has.
+    /// Forgets an entry that waits to be stored, and the copies of the stored one.
     private func forget(_ key: CacheKey) async {
         state.withLock { state in
             state.pending.forget(key)

@@ -1,5 +1,5 @@
 extension WriteBehind {
-    /// The limits of waiting.
+    /// How much may wait to be written, and how long a look-up may take.
     package struct Settings: Sendable {
         /// The maximum number of bytes that may wait to be written. Default: 32 MiB.
         package var queueByteLimit: Int64 = 32 << 20
