@@ -1,7 +1,7 @@
-/// An absolute http or https URL, split into the parts that a table checks (RFC 3986 §3). Those of WebSockets, ws and wss,
-/// count as these.
+/// An absolute http or https URL, split into the parts that a table checks (RFC 3986 §3). A ws or wss URL, of a WebSocket,
+/// counts as the http or https URL with the same parts.
 package struct HTTPAddress: Hashable, Sendable {
-    /// The scheme in lower case.
+    /// `http` or `https`, also for the schemes of WebSockets.
     package var scheme: String
     /// The host in lower case, and the port unless it is the scheme's default.
     package var authority: String
@@ -21,7 +21,7 @@ package struct HTTPAddress: Hashable, Sendable {
     /// Parses a base URL.
     ///
     /// - Throws: ``Problem`` when the text is not a URL with a host, or has a part that a base URL must not have: a
-    ///   fragment, spaces, a path parameter.
+    ///   fragment, spaces, a path parameter, a dot segment.
     package init(_ text: String) throws(Problem) {
         guard !text.isEmpty else { throw Problem(reason: "is empty") }
         if let odd = text.unicodeScalars.first(where: { $0.value <= 0x20 || $0.value == 0x7F }) {
@@ -31,7 +31,7 @@ package struct HTTPAddress: Hashable, Sendable {
             throw Problem(reason: "has no scheme", suggestion: Self.withScheme(text))
         }
         let written = text[..<separator.lowerBound].lowercased()
-        // The addresses of WebSockets (RFC 6455 §3), whose connections are those of HTTP.
+        // A WebSocket (RFC 6455 §3) uses a connection of HTTP, so its URL counts as one of HTTP.
         scheme = written == "wss" ? "https" : written == "ws" ? "http" : written
         guard scheme == "http" || scheme == "https" else {
             let meant = NearestName.of(scheme, among: ["https", "http"])
@@ -58,7 +58,7 @@ package struct HTTPAddress: Hashable, Sendable {
         }
     }
 
-    /// The URL without its query, equal for all spellings of a base URL.
+    /// The URL without user information and query, equal for all spellings of a base URL.
     package var normalized: String { "\(scheme)://\(authority)\(path)" }
 
     /// The text with `•••` instead of the password, if it is a URL with one.

@@ -77,9 +77,9 @@ package struct TableDifference: Sendable {
 
     private struct Leaf {
         var path: [String]
-        /// For people.
+        /// The value as it is shown.
         var text: String
-        /// Equal for equal values.
+        /// The value as it is compared: two values are equal when these texts are.
         var meaning: String
     }
 

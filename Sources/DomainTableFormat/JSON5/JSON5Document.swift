@@ -6,8 +6,8 @@ package struct JSON5Document: Sendable {
     package let source: SourceText
     /// The top-level value; `nil` when parsing ended with an error.
     package let root: JSON5Node?
-    /// The errors in the document. After a missing comma parsing continues, so that the rest is checked; every other error
-    /// ends it.
+    /// The errors in the document. After a missing comma parsing continues, so that the rest is checked. Every other error
+    /// ends parsing.
     package let diagnostics: [TableDiagnostic]
 
     /// Parses a document. Never traps, whatever the bytes.

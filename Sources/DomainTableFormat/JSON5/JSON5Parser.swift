@@ -255,7 +255,8 @@ struct JSON5Parser {
         }
     }
 
-    /// The token at a byte, for messages: at least one character, up to the next white space, bracket, comma or quote.
+    /// The token at a byte, for messages: at least one character, up to the next white space, bracket, comma, colon, quote or
+    /// slash.
     func token(at start: Int) -> Range<Int> {
         var end = start
         while let (scalar, length) = scalar(at: end) {

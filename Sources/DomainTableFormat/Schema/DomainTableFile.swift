@@ -147,7 +147,7 @@ package struct SettingsEntry: Sendable {
     }
 
     package enum Circuit: Hashable, Sendable {
-        /// `circuit: null`: none, even if a row above or the manager has one.
+        /// `circuit: null`: none, even if the manager or a row that this one inherits from has one.
         case none
         case breaker(failures: Int?, pause: Duration?, statuses: Set<Int>?)
     }

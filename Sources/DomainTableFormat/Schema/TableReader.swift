@@ -112,7 +112,7 @@ struct TableReader {
             found: node.phrase)
     }
 
-    /// Reports a setting that has two keys, of which both are given.
+    /// Reports a setting that two keys can give, when both keys are there.
     mutating func reportTwice<Value: Sendable>(_ name: String, _ second: Located<Value>, first: Located<Value>) {
         let isReversed = second.range.lowerBound < first.range.lowerBound
         let line = (isReversed ? second : first).position.line

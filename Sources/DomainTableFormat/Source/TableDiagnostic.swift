@@ -61,8 +61,8 @@ extension Sequence<TableDiagnostic> {
 /// A line of a file with a caret under a range.
 ///
 /// Tabs are repeated under tabs, and wide characters count as two columns, so that the caret is aligned in a terminal. Of a
-/// long line only the part around the range is shown. Control characters, passwords in URLs and
-/// the values of `password` are hidden.
+/// long line only the part around the range is shown. Control characters, passwords in URLs and the values of `password` are
+/// hidden.
 package enum SourceExcerpt {
     private static let widest = 120
 
