@@ -21,7 +21,7 @@ package final class EventQueue: @unchecked Sendable {
         /// Edge-triggered: reports an event once, and again only after a new one.
         @inlinable package static var edge: Events { Events(rawValue: EPOLLET.rawValue) }
 
-        // Called several times for each request. The default implementations would go through protocol witnesses.
+        // These functions run several times for each request. The default ones would go through protocol witnesses.
 
         @inlinable package func contains(_ other: Events) -> Bool { rawValue & other.rawValue == other.rawValue }
 

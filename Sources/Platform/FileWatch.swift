@@ -56,7 +56,7 @@ package struct FileWatch {
         inotify.wait(until: end, milliseconds: milliseconds)
     }
 
-    /// Watches the folders that the path currently leads through, and no others.
+    /// Watches the folders that currently determine where the path leads, and no others.
     package mutating func arm() {
         // A link may change before its folder is watched, so this repeats until the folders stay the same.
         for _ in 0..<8 {

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// A time of `CLOCK_MONOTONIC` in nanoseconds, the clock of sockets and timers. It stops while the machine sleeps.
+/// A time of `CLOCK_MONOTONIC` in nanoseconds, the clock of sockets and timers. The clock stops while the machine sleeps.
 package struct MonotonicTime: Comparable, Hashable, Sendable {
     package var nanoseconds: Int64
 

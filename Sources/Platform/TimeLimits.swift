@@ -8,7 +8,7 @@ package final class TimeLimits: Sendable {
     }
 
     fileprivate struct State {
-        /// The closures that have not run. Cancelled ones are only in the heap.
+        /// The closures that have neither run nor been cancelled, by number. The heap may still have cancelled numbers.
         var actions: [UInt64: @Sendable () -> Void] = [:]
         var times = TimerHeap<Duration, UInt64>()
         var count: UInt64 = 0
@@ -85,7 +85,7 @@ extension TimeLimits.State {
         return true
     }
 
-    /// Takes out the closures whose time has come, and the cancelled ones before the next that is left.
+    /// Takes out the closures whose time has come, and drops the cancelled numbers up to the next closure that is left.
     mutating func takeDue(at now: Duration) -> [@Sendable () -> Void] {
         var due: [@Sendable () -> Void] = []
         while let first = times.first {

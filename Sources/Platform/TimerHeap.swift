@@ -1,5 +1,5 @@
-/// Values with times, of which the earliest can be taken out. A value that is no longer wanted stays until it is, and is
-/// ignored then.
+/// Values with times, of which the earliest can be taken out. A value that is no longer wanted stays until it is taken out,
+/// and the caller then ignores it, or until ``keep(where:)`` removes it.
 package struct TimerHeap<Time: Comparable, Value> {
     package typealias Entry = (time: Time, value: Value)
 
