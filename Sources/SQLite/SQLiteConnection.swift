@@ -24,7 +24,7 @@ package final class SQLiteConnection {
     private var statements: [String: SQLiteStatement] = [:]
     private var uses = 0
 
-    /// The number of cached statements. Beyond it the least recently used one is dropped.
+    /// The maximum number of cached statements. Beyond it the least recently used one is dropped.
     private static let statementLimit = 64
 
     /// Opens a file.
@@ -33,7 +33,7 @@ package final class SQLiteConnection {
     package init(path: String, mode: Mode, busyTimeout: Duration) throws(SQLiteError) {
         self.path = path
         self.busyTimeout = busyTimeout
-        // Keeps SQLite from giving a special meaning to relative paths that begin with `file:` or `:`.
+        // The prefix keeps SQLite from giving a special meaning to relative paths that begin with `file:` or `:`.
         let file = path == ":memory:" || path.hasPrefix("/") ? path : "./" + path
         let (name, flags): (String, Int32) =
             switch mode {
@@ -56,7 +56,7 @@ package final class SQLiteConnection {
             throw error
         }
         sqlite3_busy_timeout(handle, Self.milliseconds(busyTimeout))
-        // An unknown name in double quotes must not be read as a string.
+        // SQLite must not read an unknown name in double quotes as a string, nor trust functions that the schema calls.
         for option in [SQLITE_DBCONFIG_DQS_DML, SQLITE_DBCONFIG_DQS_DDL, SQLITE_DBCONFIG_TRUSTED_SCHEMA] {
             _ = lat_sqlite3_db_config(handle, option, 0)
         }
