@@ -37,7 +37,7 @@ package enum CertificateFile {
         try countCertificates(in: certificate)
         guard let keyInput = buffer(key) else { throw Problem(reason: "has an empty key") }
         defer { BIO_free(keyInput) }
-        // Not empty, because it holds a certificate.
+        // The data holds a certificate, so it is not empty, and this fails only without memory.
         guard let certificateInput = buffer(certificate) else { throw Problem(reason: "cannot be read") }
         defer {
             BIO_free(certificateInput)

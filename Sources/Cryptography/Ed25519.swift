@@ -124,7 +124,7 @@ package enum Ed25519 {
 
     private static let unavailable = Problem(reason: "cannot be used: libcrypto has no Ed25519")
 
-    /// A key of libcrypto, freed with this value.
+    /// A key of libcrypto, freed with this object.
     private final class OwnedKey {
         let pointer: OpaquePointer
 

@@ -31,7 +31,7 @@ package struct MessageDigest: ~Copyable {
         }
     }
 
-    /// A hash function of libcrypto, fetched once. With `EVP_sha256()` libcrypto would fetch it for each digest.
+    /// A hash function of libcrypto, fetched once. With `EVP_sha256()` and the like, libcrypto would fetch it for each digest.
     private struct Function: @unchecked Sendable {
         /// Never changed and never freed. libcrypto allows several threads to use it at a time.
         let pointer: OpaquePointer?
@@ -140,6 +140,6 @@ package enum CryptographyError: Error, Equatable {
     case nonceLength(expected: Int, found: Int)
     /// The tag does not match the sealed bytes, key, nonce and associated data.
     case authentication
-    /// The data is longer than 2 GiB.
+    /// The data does not fit into the `int` of libcrypto: it is longer than about 2 GiB.
     case tooLong
 }

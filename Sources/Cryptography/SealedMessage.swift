@@ -178,7 +178,7 @@ package struct ReplayWindow: Sendable {
 
     package var count: Int { entries.count - start }
 
-    /// Throws when a message of this time is too old, or too far in the future.
+    /// Throws when a message of this time is too old or too far in the future, or when its nonce is no longer kept.
     package func checkAge(_ time: Int64, now: Int64) throws(SealingFault) {
         let (difference, overflow) = now.subtractingReportingOverflow(time)
         guard !overflow, difference.magnitude <= UInt64(maxAge) else {
@@ -187,7 +187,7 @@ package struct ReplayWindow: Sendable {
         guard time > floor else { throw .replayed }
     }
 
-    /// Records an authenticated message. Throws when it is too old or was received before.
+    /// Records an authenticated message. Throws when its time is too far from now, or when it was received before.
     package mutating func accept(_ nonce: [UInt8], time: Int64, now: Int64) throws(SealingFault) {
         try checkAge(time, now: now)
         guard nonces.insert(nonce).inserted else { throw .replayed }
