@@ -1,6 +1,7 @@
-import Cryptography
 import FoundationEssentials
 
+@testable import Cryptography
+@testable import HTTPCore
 @testable import LATNetworking
 @testable import LATRealtime
 
