@@ -76,6 +76,12 @@ package final class LiveCall: Sendable {
         try await manager.corridor.limits.clock.wait(duration, for: call)
     }
 
+    /// Waits for a value.
+    ///
+    /// - Throws: the error of the result; `CancellationError` when the current task was cancelled, ``NetworkError`` when
+    ///   the call was.
+    package func value<Value>(of waiter: Waiter<Value>) async throws -> Value { try await waiter.value(for: call) }
+
     /// Runs a closure after a time, unless it is cancelled before.
     package func schedule(
         after duration: Duration, _ action: @escaping @Sendable () -> Void

@@ -51,8 +51,8 @@ final class SocketInbox: Sendable {
 
     /// Waits until the reader has made room.
     ///
-    /// - Throws: `CancellationError` when the current task is cancelled.
-    func room() async throws {
+    /// - Throws: `CancellationError` when the current task is cancelled, ``NetworkError`` when the call is.
+    func room(for call: LiveCall) async throws {
         let writer = Waiter<Void>()
         let mustWait = state.withLock { state in
             guard state.isFull, !state.dropsSurplus, state.end == nil else { return false }
@@ -61,7 +61,7 @@ final class SocketInbox: Sendable {
         }
         guard mustWait else { return }
         defer { state.withLock { $0.writer = nil } }
-        try await writer.value()
+        try await call.value(of: writer)
     }
 
     /// Lets the connection be read to its end, whether somebody reads the messages or not.

@@ -112,7 +112,7 @@ final class SocketLink: Sendable {
                     state.withLock { $0.hasInput = true }
                     reader.append(chunk)
                     while let event = try reader.next() {
-                        if handle(event) { try await inbox.room() }
+                        if handle(event) { try await inbox.room(for: call) }
                     }
                 }
             } catch let violation as WebSocketViolation {

@@ -247,6 +247,18 @@ import Testing
         #expect(other.state == .open)
     }
 
+    @Test func cancellationEndsASocketThatNobodyReads() async throws {
+        server.enqueue(.webSocket(.repeated([.text("a")], count: 3_000), .stall))
+        let socket = try await manager.webSocket(server.url("/"), tag: "unread")
+        try await eventually { socket.session.inbox.holdsUpConnection }
+        manager.cancelRequests(.tag("unread"))
+        try await eventually { socket.state == .closed }
+        // The messages that have arrived come first.
+        var incoming = socket.messages.makeAsyncIterator()
+        #expect(try await incoming.next() == .text("a"))
+        #expect(await failure { _ = try await socket.all() }?.kind == .cancelled)
+    }
+
     @Test func openingEndsInTime() async throws {
         server.enqueue(.webSocket().stalling(.start), .webSocket().stalling(.start))
         let late = await failure {
