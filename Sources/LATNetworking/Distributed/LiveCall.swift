@@ -55,18 +55,24 @@ package final class LiveCall: Sendable {
             guard let limit else { return try await manager.sendPart(request, of: call, check: check) }
             if request.timeout != nil { request.timeout = nil }
             let ready = request
-            return try await manager.corridor.limits.run(
-                within: limit, for: call,
-                late: {
-                    NetworkError(
-                        .timeout(.total), message: "the connection was not open after \(limit)", request: ready)
-                }
-            ) { [manager, call] in
+            return try await run(within: limit, late: "the connection was not open after \(limit)") { [manager, call] in
                 try await manager.sendPart(ready, of: call, check: check)
             }
         } catch let error as NetworkError {
             throw call.failure(error)
         }
+    }
+
+    /// Runs an operation that may take too long, such as the app's code. When the time is over or the call is cancelled,
+    /// it stops waiting, even if the operation ignores its cancellation.
+    ///
+    /// - Parameter late: the message of the error of kind `timeout(.total)`.
+    package func run<Value: Sendable>(
+        within limit: Duration, late message: String, _ operation: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        try await manager.corridor.limits.run(
+            within: limit, for: call,
+            late: { [call] in NetworkError(.timeout(.total), message: message, request: call.request) }, operation)
     }
 
     /// Waits.

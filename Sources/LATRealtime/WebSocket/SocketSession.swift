@@ -113,16 +113,18 @@ final class SocketSession: Sendable {
     ///
     /// - Parameter end: how the last one ended; `nil` when no other one may follow.
     private func follow(_ end: ReconnectionPlan.End?, _ error: NetworkError?) {
-        let (isLast, isAbandoned) = shared.withLock { shared in
+        let (isLast, isAbandoned, isClosing) = shared.withLock { shared in
             shared.opening = nil
             guard let end, shared.isClosing == nil, !shared.isAbandoned,
                 let wait = shared.plan.wait(after: end, chance: .random(in: 0...1))
-            else { return (true, shared.isAbandoned) }
+            else { return (true, shared.isAbandoned, shared.isClosing != nil) }
             shared.opening = Task { await openNext(after: wait) }
-            return (false, false)
+            return (false, false, false)
         }
         guard isLast else { return }
-        let failure = isAbandoned ? call.failure(CancellationError()) : error
+        var failure = isAbandoned ? call.failure(CancellationError()) : error
+        // A close between two connections has cancelled the next one.
+        if isClosing, failure?.kind == .cancelled, !call.isCancelled { failure = nil }
         finish(failure.map { .failure($0) } ?? .success(()))
     }
 
@@ -131,14 +133,16 @@ final class SocketSession: Sendable {
         do {
             try await call.wait(wait)
         } catch {
-            return finish(.failure(call.failure(error)))
+            return follow(nil, call.failure(error))
         }
         await openNext()
     }
 
+    /// The longest time of the handshake, and of the greeting.
+    private var limit: Duration { call.request.timeout ?? options.openTimeout }
+
     private func connect() async throws -> (SocketLink, ResponseBody) {
         let handshake = WebSocketHandshake(protocols: protocols, offersCompression: options.compresses)
-        let limit = call.request.timeout ?? options.openTimeout
         let response = try await call.open(handshake.headers, within: limit) { try handshake.check($0) }
         let agreement = try handshake.agreement(response.headers)
         guard let output = response.output else { throw handshake.refusal("it was not upgraded", response) }
@@ -146,20 +150,26 @@ final class SocketSession: Sendable {
     }
 
     private func greeting() async throws -> [WebSocket.Message] {
+        guard let greeting = options.greeting else { return takeUnsent() }
         let messages: [WebSocket.Message]
         do {
-            messages = try await options.greeting?() ?? []
+            messages = try await call.run(within: limit, late: "the greeting had no messages after \(limit)", greeting)
         } catch let error as NetworkError {
+            throw error
+        } catch let error as CancellationError where Task.isCancelled {
             throw error
         } catch {
             throw NetworkError(
                 .provider, message: "the greeting threw: \(error)", request: call.request, underlying: error)
         }
-        return messages
-            + shared.withLock { shared in
-                defer { shared.unsent = [] }
-                return shared.unsent
-            }
+        return messages + takeUnsent()
+    }
+
+    private func takeUnsent() -> [WebSocket.Message] {
+        shared.withLock { shared in
+            defer { shared.unsent = [] }
+            return shared.unsent
+        }
     }
 
     private func publish(_ link: SocketLink) {

@@ -142,6 +142,63 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
+    /// The greeting ignores every cancellation.
+    @Test func greetingThatHangsIsCancelled() async throws {
+        server.fallback { _ in .webSocket { _ in [] } }
+        let (greets, mayEnd) = (Event(), Event())
+        let options = WebSocketOptions(
+            greeting: {
+                greets.happen()
+                await mayEnd.wait()
+                return []
+            })
+        let opening = Task { [url = server.url("/")] in
+            try await manager.webSocket(url, tag: "hangs", options: options)
+        }
+        await greets.wait()
+        manager.cancelRequests(.tag("hangs"))
+        #expect(await failure { _ = try await opening.value }?.kind == .cancelled)
+        #expect(await manager.load.calls == 0)
+        try await server.waitUntilDisconnected()
+        mayEnd.happen()
+    }
+
+    @Test func greetingThatHangsEndsInTime() async throws {
+        server.fallback { _ in .webSocket { _ in [] } }
+        let mayEnd = Event()
+        let greeting: @Sendable () async -> [WebSocket.Message] = {
+            await mayEnd.wait()
+            return []
+        }
+        let late = await failure {
+            _ = try await manager.webSocket(
+                server.url("/"), options: WebSocketOptions(openTimeout: .milliseconds(500), greeting: greeting))
+        }
+        #expect(late?.kind == .timeout(.total))
+        #expect(late?.message.contains("greeting") == true)
+        var request = HTTPRequest("GET", server.url("/"))
+        request.deadline = .milliseconds(500)
+        let over = await failure {
+            _ = try await manager.webSocket(request, options: WebSocketOptions(greeting: greeting))
+        }
+        #expect(over?.kind == .timeout(.deadline))
+        try await server.waitUntilDisconnected()
+        mayEnd.happen()
+    }
+
+    @Test(arguments: [false, true]) func closeBetweenTwoConnectionsEndsTheLoop(hangs: Bool) async throws {
+        server.enqueue(.webSocket(.text("a"), .cut), .webSocket().stalling(.start))
+        let reconnection = hangs ? .quick : Reconnection(firstWait: .seconds(600), longestWait: .seconds(600))
+        let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: reconnection))
+        try await eventually {
+            if case .waiting = socket.state { !hangs } else { hangs && server.requestCount == 2 }
+        }
+        try await socket.close()
+        #expect(socket.state == .closed)
+        #expect(try await socket.all() == [.text("a")])
+        #expect(await manager.load.calls == 0)
+    }
+
     /// The end of a socket calls the app's observers, which may take long.
     @Test func observerOfTheEndHoldsUpNoOtherCall() async throws {
         let accessory = SlowEnd()
