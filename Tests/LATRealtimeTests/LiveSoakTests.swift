@@ -17,11 +17,28 @@ import Testing
     }
 
     @Test func everySocketAndStreamEndsOnce() async throws {
-        let count = Self.seconds == nil ? 30 : 200
-        let descriptors = ProcessFacts.descriptors.count
+        // The first wait of a process opens the descriptors of Dispatch's timers, which stay.
+        try await Task.sleep(for: .milliseconds(1))
+        let descriptors = ProcessFacts.descriptors
         let server = try MockServer()
         server.recordsRequests = false
         server.fallback { request in request.path == "/socket" ? Self.socket() : Self.stream() }
+        let (result, growth) = try await useSocketsAndStreams(of: server)
+        #expect(result.started == result.ended && result.failed > 0 && result.failed < result.ended)
+        guard Self.seconds != nil else { return }
+        #expect(growth < 48 << 20)
+        server.stop()
+        // No other test runs meanwhile.
+        try await eventually("the end of the descriptors") { ProcessFacts.descriptors.isSubset(of: descriptors) }
+        print(
+            "live soak: \(result.started) sockets and streams, \(result.failed) ended with an error, "
+                + "\(result.messages) messages and events, memory \(growth >> 20) MiB, descriptors "
+                + "\(descriptors.count) before and \(ProcessFacts.descriptors.count) after")
+    }
+
+    /// Returns the tally, and by how many bytes the memory grew. The manager is gone then, with its last descriptor.
+    private func useSocketsAndStreams(of server: MockServer) async throws -> (Tally, Int) {
+        let count = Self.seconds == nil ? 30 : 200
         let manager = try CentralRequestManager.make()
         let tally = Box(Tally())
         let end = ContinuousClock.now + .seconds(Self.seconds ?? 3)
@@ -54,20 +71,8 @@ import Testing
         try await eventually("the end of the sockets and streams") { server.openConnections <= 6 }
         await manager.shutdown()
         try await server.waitUntilDisconnected()
-        let result = tally.value
-        #expect(result.started == result.ended && result.failed > 0 && result.failed < result.ended)
         #expect(await manager.gauges?.sockets == 0)
-        let growth = ProcessFacts.residentBytes - baseline.value
-        if Self.seconds != nil {
-            #expect(growth < 48 << 20)
-            // No other test runs meanwhile.
-            server.stop()
-            try await eventually("the end of the descriptors") { ProcessFacts.descriptors.count <= descriptors + 2 }
-            print(
-                "live soak: \(result.started) sockets and streams, \(result.failed) ended with an error, "
-                    + "\(result.messages) messages and events, memory \(growth >> 20) MiB, descriptors "
-                    + "\(descriptors) before and \(ProcessFacts.descriptors.count) after")
-        }
+        return (tally.value, ProcessFacts.residentBytes - baseline.value)
     }
 
     private static func socket() -> MockReply {
