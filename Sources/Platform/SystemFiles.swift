@@ -84,21 +84,20 @@ package struct SystemFiles: Sendable {
         return path.split(separator: "/").last.map(String.init)
     }
 
-    /// The contents of a control group file, such as `cpu.max` or `memory.max`, in this process's group and all groups
-    /// above it. Inside a container the top group is that of the container.
-    package func limits(_ name: String, legacy: (controller: String, name: String)) -> [String] {
+    /// The folders of this process's control group and of all groups above it: those of version 2, then those of a
+    /// controller of version 1, such as `cpu`. Inside a container the top group is that of the container.
+    package func controlGroups(_ controller: String) -> [String] {
         var groups = [""]
         var legacyGroups = [""]
         for line in (text("proc/self/cgroup") ?? "").split(whereSeparator: \.isNewline) {
             let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
             guard parts.count == 3 else { continue }
             if parts[1].isEmpty { groups += Self.ancestors(parts[2]) }
-            if parts[1].split(separator: ",").contains(Substring(legacy.controller)) {
+            if parts[1].split(separator: ",").contains(Substring(controller)) {
                 legacyGroups += Self.ancestors(parts[2])
             }
         }
-        return groups.compactMap { line("sys/fs/cgroup\($0)/\(name)") }
-            + legacyGroups.compactMap { line("sys/fs/cgroup/\(legacy.controller)\($0)/\(legacy.name)") }
+        return groups.map { "sys/fs/cgroup\($0)/" } + legacyGroups.map { "sys/fs/cgroup/\(controller)\($0)/" }
     }
 
     /// A path and its parents: `/a/b` → `/a/b`, `/a`. Empty for a path with `..`.

@@ -30,6 +30,19 @@ import Testing
         #expect(try store.count(User.self, where: condition) == found.count, sourceLocation: location)
     }
 
+    @Test func longListsFindSingleValuesOfAJSONField() throws {
+        struct Item: Codable, Identifiable, Sendable {
+            var id: Int
+            var any: JSONValue
+        }
+        try store.insert(contentsOf: [Item(id: 1, any: ["a": 1]), Item(id: 2, any: "n7"), Item(id: 3, any: 8)])
+        let names = (0..<600).map { JSONValue.string("n\($0)") }
+        #expect(try store.fetch(Item.self, where: \.any == "n7").map(\.id) == [2])
+        #expect(try store.fetch(Item.self, where: .in(\.any, ["n7"])).map(\.id) == [2])
+        #expect(try store.fetch(Item.self, where: .in(\.any, names)).map(\.id) == [2])
+        #expect(try store.fetch(Item.self, where: .in(\.any, names + [8])).map(\.id) == [2, 3])
+    }
+
     @Test func comparisonsMatchSwift() throws {
         try check(\.age == 40) { $0.age == 40 }
         try check(\.age != 40) { $0.age != 40 }

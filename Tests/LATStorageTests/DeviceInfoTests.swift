@@ -76,6 +76,12 @@ import Testing
             device.memory
                 == DeviceInfo.Memory(total: 536_870_912, free: 102_400, available: 870_912, limit: 536_870_912))
         #expect(device.processor.limit == 1.5)
+        // The usage that counts is that of the group with the limit.
+        try write("1000\n", to: "sys/fs/cgroup/app.slice/web/memory.current")
+        #expect(device.memory?.available == 870_912)
+        try write("100000000\n", to: "sys/fs/cgroup/app.slice/web/memory.max")
+        try write("99999000\n", to: "sys/fs/cgroup/app.slice/web/memory.current")
+        #expect(device.memory?.limit == 100_000_000 && device.memory?.available == 1_000)
     }
 
     @Test func controlGroupsVersion1AreRead() throws {
@@ -87,6 +93,13 @@ import Testing
         try write("50000\n", to: "sys/fs/cgroup/cpu/cpu.cfs_quota_us")
         try write("100000\n", to: "sys/fs/cgroup/cpu/cpu.cfs_period_us")
         #expect(device.memory?.total == 1_000_000 && device.processor.limit == 0.5)
+        // The top group has no limit but the usage of the whole machine.
+        try write("1900000\n", to: "sys/fs/cgroup/memory/memory.usage_in_bytes")
+        try write("400000\n", to: "sys/fs/cgroup/memory/docker/x/memory.usage_in_bytes")
+        #expect(device.memory?.available == 600_000)
+        try write("20000\n", to: "sys/fs/cgroup/cpu/docker/x/cpu.cfs_quota_us")
+        try write("50000\n", to: "sys/fs/cgroup/cpu/docker/x/cpu.cfs_period_us")
+        #expect(device.processor.limit == 0.4)
     }
 
     @Test func interfacesAreReadFromFiles() throws {

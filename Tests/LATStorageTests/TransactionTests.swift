@@ -70,6 +70,17 @@ import Testing
         #expect(try store.count(User.self) == 2)
     }
 
+    @Test func snapshotInMemoryIsReadOnlyToo() throws {
+        let store = try ObjectStore.inMemory()
+        try store.insert(User(1))
+        try store.snapshot { snapshot throws in
+            #expect(try snapshot.count(User.self) == 1)
+            let error = #expect(throws: NetworkError.self) { try snapshot.insert(User(2)) }
+            #expect(error?.storageFailure?.reason == .readOnly)
+        }
+        #expect(try store.count(User.self) == 1)
+    }
+
     @Test func concurrentTasksLoseNoWrite() async throws {
         let store = store
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -62,19 +62,18 @@ struct ProcessorFacts {
         return siblings.isEmpty ? nil : siblings.count
     }
 
-    /// `cpu.max` holds a quota and a period, such as `150000 100000`, or `max 100000` for no limit. Version 1 of
-    /// control groups keeps the two numbers in two files, where a quota of -1 means no limit.
+    /// The lowest limit of the group and its parents. `cpu.max` holds a quota and a period, such as `150000 100000`, or
+    /// `max 100000` for no limit. Version 1 of control groups keeps the two numbers in two files, where a quota of -1 means no
+    /// limit.
     private var limit: Double? {
-        var limits = files.limits("cpu.max", legacy: ("cpu", "cpu.cfs_quota_us")).compactMap { text -> Double? in
-            let words = text.split(separator: " ")
-            guard let quota = words.first.flatMap({ Double($0) }), quota > 0 else { return nil }
-            let period =
-                words.count > 1
-                ? Double(words[1]) : files.number("sys/fs/cgroup/cpu/cpu.cfs_period_us").map { Double($0) }
+        files.controlGroups("cpu").compactMap { group -> Double? in
+            let words = files.line(group + "cpu.max")?.split(separator: " ").map { Double($0) }
+            guard let quota = words?.first ?? files.number(group + "cpu.cfs_quota_us").map(Double.init), quota > 0 else {
+                return nil
+            }
+            let period = words?.dropFirst().first ?? files.number(group + "cpu.cfs_period_us").map(Double.init)
             return quota / max(1, period ?? 100_000)
-        }
-        limits.sort()
-        return limits.first
+        }.min()
     }
 
     /// `0-3,5` → 5.
@@ -121,13 +120,15 @@ struct MemoryFacts {
 
     var memory: DeviceInfo.Memory? {
         let machine = information
-        let limit = self.limit.flatMap { limit in machine["MemTotal"].map { limit < $0 } ?? true ? limit : nil }
+        let groups = self.groups
+        let limit = groups.map(\.limit).min().flatMap { limit in
+            machine["MemTotal"].map { limit < $0 } ?? true ? limit : nil
+        }
         guard let total = limit ?? machine["MemTotal"] else { return nil }
         var memory = DeviceInfo.Memory(
             total: total, free: machine["MemFree"], available: machine["MemAvailable"], limit: limit)
-        if let limit, let used {
-            // The group gets no more than its limit leaves, however much memory the machine has free.
-            let left = max(0, limit - used)
+        // A group gets no more than its limit leaves, however much memory the machine has free.
+        if limit != nil, let left = groups.compactMap({ group in group.used.map { max(0, group.limit - $0) } }).min() {
             memory.free = memory.free.map { min($0, left) } ?? left
             memory.available = memory.available.map { min($0, left) } ?? left
         }
@@ -146,14 +147,16 @@ struct MemoryFacts {
         return values
     }
 
-    /// The lowest limit of the group and its parents. `max`, or in version 1 a number near 2^63, means no limit.
-    private var limit: Int64? {
-        files.limits("memory.max", legacy: ("memory", "memory.limit_in_bytes")).compactMap { Int64($0) }
-            .filter { $0 > 0 && $0 < 1 << 62 }.min()
-    }
-
-    private var used: Int64? {
-        files.limits("memory.current", legacy: ("memory", "memory.usage_in_bytes")).compactMap { Int64($0) }.first
+    /// The groups with a limit: the process's own and those above it. `max`, or in version 1 a number near 2^63, means no
+    /// limit.
+    private var groups: [(limit: Int64, used: Int64?)] {
+        files.controlGroups("memory").compactMap { group in
+            func number(_ name: String, _ legacyName: String) -> Int64? {
+                files.number(group + name) ?? files.number(group + legacyName)
+            }
+            guard let limit = number("memory.max", "memory.limit_in_bytes"), limit > 0, limit < 1 << 62 else { return nil }
+            return (limit, number("memory.current", "memory.usage_in_bytes"))
+        }
     }
 }
 

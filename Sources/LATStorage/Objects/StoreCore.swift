@@ -70,6 +70,10 @@ final class StoreCore: @unchecked Sendable {
 
     /// Runs a body in a transaction on the write connection.
     func write<Result>(_ body: (Transaction) throws -> Result) throws -> Result {
+        try withWriter { try self.transaction(on: $0, body) }
+    }
+
+    private func withWriter<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
         let thread = Self.thread
         if owner.load(ordering: .relaxed) == thread {
             throw NetworkError.storage(
@@ -80,7 +84,7 @@ final class StoreCore: @unchecked Sendable {
             guard let writer else { throw closed }
             owner.store(thread, ordering: .relaxed)
             defer { owner.store(0, ordering: .relaxed) }
-            result = Swift.Result { try self.transaction(on: writer, body) }
+            result = Swift.Result { try body(writer) }
         }
         guard let result else { throw closed }
         return try checked { try result.get() }
@@ -112,17 +116,22 @@ final class StoreCore: @unchecked Sendable {
 
     /// Runs a body with a read connection.
     func read<Result>(inSnapshot: Bool = false, _ body: (Transaction) throws -> Result) throws -> Result {
-        if isInMemory { return try write(body) }
+        // Another connection would have another database.
+        if isInMemory { return try withWriter { try self.read(on: $0, inSnapshot: inSnapshot, body) } }
         let connection = try takeReader()
         defer { give(back: connection) }
+        return try checked { try read(on: connection, inSnapshot: inSnapshot, body) }
+    }
+
+    private func read<Result>(
+        on connection: SQLiteConnection, inSnapshot: Bool, _ body: (Transaction) throws -> Result
+    ) throws -> Result {
         let transaction = Transaction(core: self, connection: connection, isWriting: false)
         defer { transaction.end() }
-        return try checked {
-            guard inSnapshot else { return try body(transaction) }
-            try connection.execute("BEGIN", operation: "begin to read \(path)")
-            defer { try? connection.execute("COMMIT", operation: "end reading") }
-            return try body(transaction)
-        }
+        guard inSnapshot else { return try body(transaction) }
+        try connection.execute("BEGIN", operation: "begin to read \(path)")
+        defer { try? connection.execute("COMMIT", operation: "end reading") }
+        return try body(transaction)
     }
 
     private func takeReader() throws -> SQLiteConnection {

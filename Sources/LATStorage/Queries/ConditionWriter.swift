@@ -117,13 +117,17 @@ struct ConditionWriter {
 
     private mutating func operand(_ operand: Operand, at place: Field) throws -> String {
         if place.path.isEmpty {
-            let stored = try encoding { try operand.stored() }
-            // A JSON column may hold a single value too. It is compared as JSON.
-            let isJSON = layout.column(place.name)?.kind == .json && stored != .null
-            return parameter(isJSON ? .text(try encoding { try operand.json() }) : stored)
+            return parameter(try stored(operand, at: place))
         }
         // The value is encoded as JSON and extracted again, like the stored value that it is compared with.
         return "json_extract(\(parameter(.text(try encoding { try operand.json() }))), '$')"
+    }
+
+    private func stored(_ operand: Operand, at place: Field) throws -> StoredValue {
+        let stored = try encoding { try operand.stored() }
+        // A JSON column may hold a single value too. It is compared as JSON.
+        let isJSON = layout.column(place.name)?.kind == .json && stored != .null
+        return isJSON ? .text(try encoding { try operand.json() }) : stored
     }
 
     private func encoding<Value>(_ work: () throws -> Value) throws -> Value {
@@ -135,7 +139,7 @@ struct ConditionWriter {
 
     private mutating func isIn(_ place: Place, _ operands: [Operand]) throws -> String {
         let place = try resolve(place)
-        let stored = try operands.map { operand in try encoding { try operand.stored() } }
+        let stored = try operands.map { try self.stored($0, at: place) }
         let hasNil = stored.contains(.null)
         let present = operands.indices.filter { stored[$0] != .null }
         var parts: [String] = []
