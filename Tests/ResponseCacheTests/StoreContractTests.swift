@@ -1,6 +1,7 @@
 import Foundation
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import ResponseCache
@@ -63,6 +64,16 @@ import Testing
         let faults = await CacheStoreConformance.check([.touch], timeout: .milliseconds(50)) { _ in
             FaultyCacheStore(MemoryStore(), .slow(.seconds(3_600)))
         }
+        #expect(faults.map(\.message) == ["not done after 0.05 seconds"])
+    }
+
+    @Test func kitReportsAStoreThatIgnoresItsCancellation() async {
+        let mayGoOn = Event()
+        let faults = await CacheStoreConformance.check([.touch], timeout: .milliseconds(50)) { _ in
+            await mayGoOn.wait()
+            return MemoryStore()
+        }
+        mayGoOn.happen()
         #expect(faults.map(\.message) == ["not done after 0.05 seconds"])
     }
 

@@ -79,23 +79,23 @@ public enum CacheStoreConformance {
         var faults: [Fault] = []
         for rule in rules {
             let check = StoreCheck(rule, lookUpBudget: lookUpBudget, make)
-            let result = await withTaskGroup(of: String?.self) { group in
-                group.addTask {
-                    do {
-                        try await check.run()
-                        return nil
-                    } catch {
-                        return "the store threw: \(error)"
-                    }
+            // A task group would wait for a store that ignores its cancellation.
+            let (results, report) = AsyncStream<String?>.makeStream()
+            let run = Task {
+                do {
+                    try await check.run()
+                    report.yield(nil)
+                } catch {
+                    report.yield("the store threw: \(error)")
                 }
-                group.addTask {
-                    do { try await Task.sleep(for: timeout) } catch { return nil }
-                    return "not done after \(timeout)"
-                }
-                let first = await group.next() ?? nil
-                group.cancelAll()
-                return first
             }
+            let limit = Task {
+                try await Task.sleep(for: timeout)
+                report.yield("not done after \(timeout)")
+            }
+            let result = await results.first { _ in true } ?? nil
+            run.cancel()
+            limit.cancel()
             faults += (check.messages + [result].compactMap { $0 }).map { Fault(rule: rule, message: $0) }
         }
         return faults

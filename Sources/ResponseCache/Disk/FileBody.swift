@@ -34,12 +34,12 @@ final class FileBody: ResponseBody.Source {
     private let check = Mutex(Check())
     private let place = Mutex(Place())
 
-    private init(_ descriptor: Int32, _ path: String, _ stored: StoredBody, _ core: DiskCore) throws {
+    private init(_ descriptor: Int32, _ path: String, _ stored: StoredBody, _ cipher: BodyCipher?, _ core: DiskCore) {
         self.descriptor = descriptor
         self.path = path
         self.stored = stored
         self.core = core
-        cipher = try core.sealer.bodyCipher(salt: stored.salt)
+        self.cipher = cipher
     }
 
     deinit { close(descriptor) }
@@ -50,6 +50,7 @@ final class FileBody: ResponseBody.Source {
     static func open(_ name: String, _ stored: StoredBody, _ core: DiskCore) async throws -> ResponseBody? {
         let body = try await core.bodies.run { () -> FileBody? in
             let path = core.layout.path(ofBody: name)
+            let cipher = try core.sealer.bodyCipher(salt: stored.salt)
             let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
             guard descriptor >= 0 else {
                 if errno == ENOENT { return nil }
@@ -60,7 +61,7 @@ final class FileBody: ResponseBody.Source {
                 close(descriptor)
                 return nil
             }
-            let body = try FileBody(descriptor, path, stored, core)
+            let body = FileBody(descriptor, path, stored, cipher, core)
             try body.checkStep()
             return body
         }

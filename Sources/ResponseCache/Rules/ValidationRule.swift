@@ -82,7 +82,7 @@ package enum ValidationRule {
         news.removeAll { name in keptFields.contains(name.lowercased()) }
         entry.headers.merge(news)
         if !headers.contains("Date") { entry.headers["Date"] = HTTPDate.format(responseTime) }
-        if entry.retainUntil != nil { entry.retainUntil = RetentionRule.end(of: entry, under: .http) }
+        if entry.retainUntil != nil { entry.retainUntil = RetentionRule.end(of: entry, under: .http, mode) }
         entry.tags = InvalidationRule.tags(of: entry.headers)
         return entry
     }

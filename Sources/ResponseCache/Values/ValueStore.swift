@@ -57,7 +57,8 @@ public struct ValueStore: Sendable {
     public func set(
         _ value: some Encodable & Sendable, for key: String, expiresAt time: Date
     ) async throws(NetworkError) {
-        try await write(value, key, expiry: time)
+        // An entry's times are finite.
+        try await write(value, key, expiry: time.timeIntervalSinceReferenceDate == .infinity ? nil : time)
     }
 
     private func write(

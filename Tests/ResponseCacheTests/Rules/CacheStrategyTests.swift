@@ -96,6 +96,13 @@ import Testing
         #expect(new.responseTime == start.addingTimeInterval(10))
     }
 
+    @Test func sharedCacheKeepsAConfirmedEntryForItsOwnTime() {
+        var old = entry(["Cache-Control": "max-age=1, s-maxage=5000000", "ETag": "x"])
+        old.retainUntil = start
+        let new = ValidationRule.freshened(old, by: ["ETag": "x"], requestTime: start, responseTime: start, .shared)
+        #expect(new.retainUntil.map { $0 > start.addingTimeInterval(5_000_000) } == true)
+    }
+
     @Test func partsAndUnfinishedBodiesAreNotStored() {
         let request = HTTPRequest("GET", "http://a/")
         func isStorable(_ status: Int, _ headers: HTTPHeaders = ["Cache-Control": "max-age=9"]) -> Bool {
