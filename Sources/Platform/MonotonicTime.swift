@@ -42,9 +42,11 @@ extension Duration {
     package var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
 
     /// The duration in whole milliseconds, rounded up so that a fraction never becomes 0, and at most `Int32.max`.
-    @inlinable package var roundedUpMilliseconds: Int64 {
+    @inlinable package var roundedUpMilliseconds: Int64 { roundedUpMilliseconds(atMost: Int64(Int32.max)) }
+
+    @inlinable package func roundedUpMilliseconds(atMost limit: Int64) -> Int64 {
         let (seconds, attoseconds) = components
-        guard seconds < Int64(Int32.max) / 1000 else { return Int64(Int32.max) }
+        guard seconds < limit / 1000 else { return limit }
         let perMillisecond: Int64 = 1_000_000_000_000_000
         return seconds * 1000 + (attoseconds + perMillisecond - 1) / perMillisecond
     }

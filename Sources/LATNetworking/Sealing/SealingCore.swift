@@ -30,7 +30,7 @@ final class SealingCore: Sendable {
         }
         self.cipher = cipher
         self.clock = clock
-        let window = ReplayWindow(maxAge: maxAge.roundedUpMilliseconds, capacity: capacity)
+        let window = ReplayWindow(maxAge: maxAge.roundedUpMilliseconds(atMost: .max), capacity: capacity)
         state = Mutex(State(keys: keys, current: current, window: window))
     }
 

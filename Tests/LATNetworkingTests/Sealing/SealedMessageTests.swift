@@ -32,6 +32,19 @@ import Testing
         #expect(Set(messages).count == 50)
     }
 
+    @Test func maxAgeMayBeMonths() throws {
+        let day: Int64 = 86_400_000
+        func core(_ now: Int64) throws -> SealingCore {
+            try SealingCore(
+                .aes256GCM, keys: ["k1": Self.key], current: "k1", maxAge: .seconds(90 * 86_400), clock: { now })
+        }
+        let (bytes, _) = try core(0).seal(Data("a".utf8), contentType: nil, kind: .request, to: binding)
+        #expect(try core(89 * day).open(bytes, kind: .request, to: binding).content == Data("a".utf8))
+        #expect(throws: SealingFault.age(seconds: 91 * 86_400)) {
+            try core(91 * day).open(bytes, kind: .request, to: binding)
+        }
+    }
+
     @Test func headHasTheDocumentedBytes() throws {
         let message = SealedMessage(
             cipher: .chaCha20Poly1305, kind: .reply, keyID: "k2", contentType: "a/b", time: 0x0102_0304_0506_0708,
