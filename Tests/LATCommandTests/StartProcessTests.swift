@@ -62,6 +62,13 @@ import Testing
         #expect(server.requests[1].headers["X-Row"] == nil)
     }
 
+    @Test func repeatedHeadersAreAllSent() async throws {
+        server.enqueue(.status(204))
+        let result = try await start("user.detail", "id=1", "X-Own:1", "X-Own:2", "-H", "X-Own: 3")
+        try #require(result.exitCode == 0, "\(result.err)")
+        #expect(server.requests[0].headers[values: "X-Own"].sorted() == ["1", "2", "3"])
+    }
+
     @Test func environmentChoosesTheBaseURL() async throws {
         server.fallback { _ in .json(#"{"status": 10000}"#) }
         let option = try await start("order", "--environment", "dev")

@@ -55,8 +55,9 @@ struct StartCommand: Command {
         _ item: RequestItem, to parameters: inout [String: JSONValue], _ headers: inout HTTPHeaders
     ) throws(UsageError) {
         switch item.kind {
-        case .header: headers[item.name] = item.value.isEmpty ? nil : item.value
-        case .emptyHeader: headers[item.name] = ""
+        case .header:
+            if item.value.isEmpty { headers[item.name] = nil } else { headers.append(item.name, item.value) }
+        case .emptyHeader: headers.append(item.name, "")
         case .text, .textFile, .json, .jsonFile, .query:
             guard parameters[item.name] == nil else {
                 throw UsageError(
