@@ -1,4 +1,5 @@
 import Glibc
+import LATNetworking
 
 /// The command line of LATNetworking.
 @main
@@ -25,6 +26,8 @@ struct Lat {
         } catch let error as Output.Failure {
             return error.isClosed ? .closedPipe : console.fail(error)
         } catch is CancellationError {
+            return .interrupted
+        } catch let error as NetworkError where error.kind == .cancelled && Task.isCancelled {
             return .interrupted
         } catch {
             console.complain("\(error)")

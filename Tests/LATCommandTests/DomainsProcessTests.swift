@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import LATNetworking
 import LATTesting
 import TestSupport
@@ -33,6 +34,18 @@ import Testing
           },
         }
         """
+
+    @Test(arguments: ["diff", "pull"]) func interruptedActionComplainsOfNothing(_ action: String) async throws {
+        let server = try MockServer()
+        server.fallback { _ in MockReply.status(200).stalling(.start) }
+        let table = try folder.writeTable(Self.table)
+        let places = action == "diff" ? [table, server.url("/table")] : [server.url("/table")]
+        let process = try LatProcess(["domains", action] + places, in: folder.path)
+        try await eventually("the request") { server.requestCount == 1 }
+        process.send(signal: SIGINT)
+        let result = await process.result
+        #expect(result.exitCode == 130 && result.err == "" && result.out.isEmpty)
+    }
 
     // MARK: check
 

@@ -86,7 +86,7 @@ extension DomainsCommand {
     // MARK: diff
 
     /// Unlike the other actions, `diff` has one exit code for all failures, as diff(1) has.
-    func diff(_ operands: [String], _ console: Console) async -> ExitCode {
+    func diff(_ operands: [String], _ console: Console) async throws -> ExitCode {
         do {
             let places = places(of: operands)
             let from = try await places.from.read(try sharing.publicKey(), sharing.authority)
@@ -110,12 +110,12 @@ extension DomainsCommand {
             problem.show(on: console)
         } catch let error as UsageError {
             console.complain(error.message)
-        } catch let error as NetworkError {
-            console.complain(error.message)
         } catch let error as Output.Failure {
             return error.isClosed ? .closedPipe : console.fail(error)
         } catch {
-            console.complain("\(error)")
+            let failure = error as? NetworkError
+            if error is CancellationError || failure?.kind == .cancelled { throw error }
+            console.complain(failure?.message ?? "\(error)")
         }
         return .usage
     }

@@ -142,7 +142,7 @@ struct DomainsCommand: Command {
     func run(_ console: Console) async throws -> ExitCode {
         do {
             return try await act(console)
-        } catch let error as NetworkError {
+        } catch let error as NetworkError where error.kind != .cancelled {
             console.complain(error.message)
             return .network
         }
@@ -153,7 +153,7 @@ struct DomainsCommand: Command {
         case .check: return try check(console)
         case .list: try list(TableReport(table: await read()), console)
         case .explain(let name): try explain(name, TableReport(table: await read()), console)
-        case .diff(let operands): return await diff(operands, console)
+        case .diff(let operands): return try await diff(operands, console)
         case .push: return try await push(console)
         case .pull(let url): try await pull(url, console)
         }
