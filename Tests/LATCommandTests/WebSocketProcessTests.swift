@@ -95,6 +95,17 @@ import Testing
         #expect(server.socketMessages.last?.text == "done")
     }
 
+    @Test func terminalGoesOnBetweenTwoConnections() async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket(.text("a"), .cut), .webSocket().stalling(.start))
+        let process = try LatProcess(["ws", server.url(), "--reconnect"], columns: 80, isTyped: true)
+        try await eventually("the second connection") { server.requestCount == 2 }
+        process.type("/ping\n")
+        await process.waitForOutput("has no connection")
+        process.type("/close\n")
+        #expect(await process.result.exitCode == 0)
+    }
+
     @Test func terminalTellsWhoClosed() async throws {
         let server = try MockServer()
         server.enqueue(.webSocket(.receive(1), .close(4000, "enough")))

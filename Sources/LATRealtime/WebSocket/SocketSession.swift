@@ -213,13 +213,11 @@ final class SocketSession: Sendable {
     private func waitForLink() async throws {
         let waiter = Waiter<Void>()
         let failure = shared.withLock { shared -> NetworkError? in
-            if let link = shared.latest, shared.end != nil || shared.isClosing != nil { return link.closedError }
-            if shared.end == nil, options.reconnection != nil, options.resend == .unsent {
-                shared.waiters[ObjectIdentifier(waiter)] = waiter
-                return nil
+            guard shared.end == nil, shared.isClosing == nil, options.reconnection != nil, options.resend == .unsent else {
+                return closedError(shared)
             }
-            return shared.latest?.closedError
-                ?? NetworkError(.connectionLost, message: "the WebSocket has no connection", request: call.request)
+            shared.waiters[ObjectIdentifier(waiter)] = waiter
+            return nil
         }
         if let failure { throw failure }
         defer { shared.withLock { $0.waiters[ObjectIdentifier(waiter)] = nil } }
@@ -227,10 +225,15 @@ final class SocketSession: Sendable {
     }
 
     func ping() async throws -> Duration {
-        guard let link = shared.withLock(\.link) else {
-            throw latest?.closedError ?? NetworkError(.connectionLost, message: "the WebSocket has no connection")
-        }
+        guard let link = shared.withLock(\.link) else { throw shared.withLock { closedError($0) } }
         return try await link.ping()
+    }
+
+    /// The error for what needs an open connection. The end of a connection is not that of a socket that opens the next one.
+    private func closedError(_ shared: Shared) -> NetworkError {
+        if shared.opening == nil || shared.isClosing != nil, let latest = shared.latest { return latest.closedError }
+        return NetworkError(
+            .connectionLost, message: "the WebSocket has no connection; it is being opened", request: call.request)
     }
 
     /// Begins to close the socket: there is no other connection.

@@ -83,30 +83,32 @@ struct WebSocketRun {
         }
     }
 
-    /// Sends each typed line, and carries out `/ping` and `/close`.
+    /// Sends each typed line, and carries out `/ping` and `/close`. What fails is shown, such as a ping between two
+    /// connections.
     private func converse(_ socket: WebSocket, _ prompt: LinePrompt) async throws {
         let style = console.outStyle
         while let line = try await prompt.next() {
-            let words = line.split(separator: " ", maxSplits: 2).map(String.init)
-            if line == "/ping" {
-                try prompt.show(style.dim("pong after \(Quantity.duration(try await socket.ping()))"))
-            } else if words.first == "/close" {
-                guard let code = UInt16(words.dropFirst().first ?? "1000") else {
-                    try prompt.show(style.red("\"\(SafeText.line(words[1]))\" is not a close code; write /close 1000"))
-                    continue
-                }
-                do {
+            do {
+                let words = line.split(separator: " ", maxSplits: 2).map(String.init)
+                if line == "/ping" {
+                    try prompt.show(style.dim("pong after \(Quantity.duration(try await socket.ping()))"))
+                } else if words.first == "/close" {
+                    guard let code = UInt16(words.dropFirst().first ?? "1000") else {
+                        try prompt.show(
+                            style.red("\"\(SafeText.line(words[1]))\" is not a close code; write /close 1000"))
+                        continue
+                    }
                     try await socket.close(code: .init(rawValue: code), reason: words.count > 2 ? words[2] : "")
                     return
-                } catch let error as NetworkError {
-                    try prompt.show(style.red(SafeText.line(error.message)))
+                } else if line.hasPrefix("/"), !line.hasPrefix("//") {
+                    try prompt.show(style.dim("/ping, /close CODE REASON; // sends a message that begins with /"))
+                } else if !line.isEmpty {
+                    let text = line.hasPrefix("//") ? String(line.dropFirst()) : line
+                    try await socket.send(text)
+                    try prompt.show(MessageLine(.text(text), at: Date(), isSent: true).text(of: command, console))
                 }
-            } else if line.hasPrefix("/"), !line.hasPrefix("//") {
-                try prompt.show(style.dim("/ping, /close CODE REASON; // sends a message that begins with /"))
-            } else if !line.isEmpty {
-                let text = line.hasPrefix("//") ? String(line.dropFirst()) : line
-                try await socket.send(text)
-                try prompt.show(MessageLine(.text(text), at: Date(), isSent: true).text(of: command, console))
+            } catch let error as NetworkError {
+                try prompt.show(style.red(SafeText.line(error.message)))
             }
         }
         try await socket.close()
