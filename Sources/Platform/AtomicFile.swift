@@ -68,8 +68,13 @@ package enum AtomicFile {
             unlink(temporary)
             return true
         }
+        guard errno != EEXIST else { return false }
+        guard access(path, F_OK) != 0 else {
+            errno = EEXIST
+            return false
+        }
         // The file system has no hard links. Of several concurrent writers, the last one wins.
-        return errno != EEXIST && access(path, F_OK) != 0 && rename(temporary, path) == 0
+        return rename(temporary, path) == 0
     }
 
     private static func writeAndSynchronize(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, _ mode: mode_t)
