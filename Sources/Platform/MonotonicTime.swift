@@ -31,6 +31,8 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
         return isTooLong || isTooFar || isBeyond ? .distantFuture : MonotonicTime(nanoseconds: end)
     }
 
+    @inlinable package func duration(to other: Self) -> Duration { .nanoseconds(other.nanoseconds - nanoseconds) }
+
     /// The whole milliseconds until another time, rounded up; 0 when it has passed.
     @inlinable package func milliseconds(until other: Self) -> Int64 {
         other <= self ? 0 : (other.nanoseconds - nanoseconds + 999_999) / 1_000_000

@@ -17,7 +17,7 @@ internal import Synchronization
 /// labels all others are counted as one, with the label `otel_metric_overflow`.
 ///
 /// Counting takes no lock. One object may be the accessory of several managers.
-public final class Metrics: RequestAccessory {
+public final class Metrics: CallMeter {
     /// A text format of Prometheus.
     public enum Format: Hashable, Sendable {
         /// The text format 0.0.4, which every version of Prometheus reads.
@@ -66,42 +66,19 @@ public final class Metrics: RequestAccessory {
 
     // MARK: Counting
 
-    /// Counts an event.
-    public func handle(_ event: CallEvent) {
-        switch event.kind {
-        case .started: totals.add(MetricTotals.started)
-        case .sending(_, let request): series(active: request).counts.add(Series.active)
-        case .answered(_, let response): count(response, event)
-        case .failed(_, let error): count(error, event)
-        case .retrying: totals.add(MetricTotals.retries)
-        case .replaying: totals.add(MetricTotals.replays)
-        case .waiting(let reason): totals.add(MetricTotals.wait(reason))
-        case .cache(let verdict): totals.add(MetricTotals.cache(verdict))
-        case .notStored: totals.add(MetricTotals.notStored)
-        case .waited, .composed: break
-        case .finished(let result): finish(result, event)
-        }
+    /// Counts a call.
+    public func callDidStart() { totals.add(MetricTotals.started) }
+
+    /// Counts a request that runs.
+    public func attemptDidStart(_ request: HTTPRequest) {
+        series(active: request).counts.add(Series.active)
     }
 
-    private func finish(_ result: Result<HTTPResponse, NetworkError>, _ event: CallEvent) {
+    /// Counts a response.
+    public func attemptDidEnd(
+        _ request: HTTPRequest, with response: HTTPResponse, row: ObservedCall.Row?, after time: Duration
+    ) {
         let shard = ShardedCounts.shard
-        MetricTotals.duration.note(event.offset.wholeNanoseconds, in: totals, shard: shard)
-        switch result {
-        case .success(let response): totals.add(MetricTotals.source(response.source), shard: shard)
-        case .failure(let error): totals.add(MetricTotals.error(error.kind), shard: shard)
-        }
-    }
-
-    /// The series of the running requests to a server, identified by server and method only.
-    private func series(active request: HTTPRequest) -> Series {
-        table.series(
-            SeriesKey(method: Self.index(of: request.method), version: 0, status: -1, error: "", template: ""),
-            request.url)
-    }
-
-    private func count(_ response: HTTPResponse, _ event: CallEvent) {
-        let shard = ShardedCounts.shard
-        guard let request = event.request else { return }
         series(active: request).counts.subtract(Series.active, shard: shard)
         let version: UInt8 =
             switch response.version {
@@ -113,8 +90,8 @@ public final class Metrics: RequestAccessory {
         let series = table.series(
             SeriesKey(
                 method: Self.index(of: request.method), version: version, status: Int16(clamping: response.status),
-                error: "", template: event.call.row?.path ?? ""), request.url)
-        Series.duration.note((event.elapsed ?? .zero).wholeNanoseconds, in: series.counts, shard: shard)
+                error: "", template: row?.path ?? ""), request.url)
+        Series.duration.note(time.wholeNanoseconds, in: series.counts, shard: shard)
         guard response.source == .network else { return }
         let connection = response.connection
         let received = connection?.receivedBodySize ?? Int64(response.body.data?.count ?? 0)
@@ -125,15 +102,46 @@ public final class Metrics: RequestAccessory {
         totals.add(connection.isReused ? MetricTotals.reused : MetricTotals.opened, shard: shard)
     }
 
-    private func count(_ error: NetworkError, _ event: CallEvent) {
-        guard let request = event.request else { return }
-        series(active: request).counts.subtract(Series.active)
+    /// Counts a request without a response.
+    public func attemptDidFail(
+        _ request: HTTPRequest, with error: NetworkError, row: ObservedCall.Row?, after time: Duration
+    ) {
+        let shard = ShardedCounts.shard
+        series(active: request).counts.subtract(Series.active, shard: shard)
         let series = table.series(
             SeriesKey(
                 method: Self.index(of: request.method), version: 0, status: 0, error: MetricTotals.group(error.kind),
-                template: event.call.row?.path ?? ""), request.url)
-        Series.duration.note(
-            (event.elapsed ?? .zero).wholeNanoseconds, in: series.counts, shard: ShardedCounts.shard)
+                template: row?.path ?? ""), request.url)
+        Series.duration.note(time.wholeNanoseconds, in: series.counts, shard: shard)
+    }
+
+    /// Counts a wait, a repetition or a decision of the cache.
+    public func count(_ kind: CallEvent.Kind) {
+        switch kind {
+        case .retrying: totals.add(MetricTotals.retries)
+        case .replaying: totals.add(MetricTotals.replays)
+        case .waiting(let reason): totals.add(MetricTotals.wait(reason))
+        case .cache(let verdict): totals.add(MetricTotals.cache(verdict))
+        case .notStored: totals.add(MetricTotals.notStored)
+        case .started, .sending, .answered, .failed, .waited, .composed, .finished: break
+        }
+    }
+
+    /// Counts the result of a call.
+    public func callDidEnd(with result: Result<HTTPResponse, NetworkError>, after time: Duration) {
+        let shard = ShardedCounts.shard
+        MetricTotals.duration.note(time.wholeNanoseconds, in: totals, shard: shard)
+        switch result {
+        case .success(let response): totals.add(MetricTotals.source(response.source), shard: shard)
+        case .failure(let error): totals.add(MetricTotals.error(error.kind), shard: shard)
+        }
+    }
+
+    /// The series of the running requests to a server, identified by server and method only.
+    private func series(active request: HTTPRequest) -> Series {
+        table.series(
+            SeriesKey(method: Self.index(of: request.method), version: 0, status: -1, error: "", template: ""),
+            request.url)
     }
 
     private static func index(of method: HTTPMethod) -> UInt8 {

@@ -84,14 +84,13 @@ final class Call: @unchecked Sendable, TransferOwner {
         word = Atomic(UInt32(request.priority.rawValue) << Flag.priorityShift)
         self.watch =
             watch
-            ?? watchers.map {
-                let secrets = $0.secrets.union(request.rowSecrets)
-                return CallReporter(
-                    $0,
+            ?? watchers.map { watchers in
+                CallReporter(watchers, row: details.row?.observed) {
                     ObservedCall(
                         id: id, request: request, entityHeaders: details.entityHeaders, tag: request.tag,
-                        secrets: secrets, row: details.row?.observed,
-                        joinedTrace: request.traceParent ?? TraceParent.current, $0.accessories))
+                        secrets: watchers.secrets.union(request.rowSecrets), row: details.row?.observed,
+                        joinedTrace: request.traceParent ?? TraceParent.current, watchers.accessories)
+                }
             }
     }
 

@@ -90,8 +90,7 @@ extension CentralRequestManager {
         let accessories = request.hasNoSettings ? [] : request.accessories
         return Call(
             request, details: details, deadline: limit.map { corridor.limits.clock.now() + $0 },
-            watchers: configuration.accessories.isEmpty && accessories.isEmpty && !hub.isActive
-                ? nil : accessories.isEmpty ? reporters : reporters.adding(accessories),
+            watchers: !accessories.isEmpty ? reporters.adding(accessories) : reporters.isEmpty ? nil : reporters,
             watch: watch, progress: progress)
     }
 

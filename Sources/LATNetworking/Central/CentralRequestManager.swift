@@ -57,7 +57,7 @@ public final class CentralRequestManager: Sendable {
         if case .engine(let engine) = sender { self.engine = engine } else { engine = nil }
         storage = CacheStorage(configuration)
         hub = CallEventHub(limit: CallEventHub.bufferSize)
-        reporters = CallReporters(secrets: configuration.secrets, accessories: configuration.accessories, hub: hub)
+        reporters = CallReporters(secrets: configuration.secrets, configuration.accessories, hub: hub)
         callbacks = configuration.callbackExecutor ?? .serial()
         let address = MutableBaseURL(configuration.baseURL)
         let tables = TableSource(configuration.domains, observer: configuration.domainsObserver)

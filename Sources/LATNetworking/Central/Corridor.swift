@@ -197,21 +197,26 @@ struct AttemptRoom: Room {
     static func send(
         _ request: HTTPRequest, for call: Call, hop: Int, _ proceed: (HTTPRequest) async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
-        var attempt = request
-        if let trace = request.traceParent ?? TraceParent.current ?? call.watch?.call.trace {
-            if attempt.headers["traceparent"] == nil { attempt.headers["traceparent"] = trace.child().description }
-            if attempt.headers["baggage"] == nil, let baggage = trace.baggageField {
-                attempt.headers["baggage"] = baggage
-            }
+        guard let trace = request.traceParent ?? TraceParent.current ?? call.watch?.trace else {
+            return try await report(request, of: call, hop: hop, proceed)
         }
-        guard let watch = call.watch else { return try await proceed(attempt) }
-        let sent = watch.beginAttempt(attempt, hop: hop)
+        var attempt = request
+        if attempt.headers["traceparent"] == nil { attempt.headers["traceparent"] = trace.child().description }
+        if attempt.headers["baggage"] == nil, let baggage = trace.baggageField { attempt.headers["baggage"] = baggage }
+        return try await report(attempt, of: call, hop: hop, proceed)
+    }
+
+    private static func report(
+        _ request: HTTPRequest, of call: Call, hop: Int, _ proceed: (HTTPRequest) async throws -> HTTPResponse
+    ) async throws -> HTTPResponse {
+        guard let watch = call.watch else { return try await proceed(request) }
+        let attempt = watch.beginAttempt(request, hop: hop)
         do {
-            let response = try await proceed(attempt)
-            watch.record(.answered(attempt: sent.number, response), of: sent)
+            let response = try await proceed(request)
+            watch.endAttempt(attempt, request, response)
             return response
         } catch {
-            watch.record(.failed(attempt: sent.number, NetworkError(ending: error, attempt)), of: sent)
+            watch.endAttempt(attempt, request, NetworkError(ending: error, request))
             throw error
         }
     }

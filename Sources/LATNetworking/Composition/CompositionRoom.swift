@@ -46,7 +46,7 @@ struct CompositionRoom: Room {
             isShownBefore
             ? Self.merge(provided, in: request.headers, base: base, own: call.request.headers)
             : base.merging(provided).merging(request.headers)
-        if let watch = call.watch {
+        if let watch = call.watch, watch.call != nil {
             watch.record(
                 .composed(
                     Self.sources(

@@ -1,8 +1,6 @@
 public import FoundationEssentials
 public import HTTPCore
-import Platform
 public import ResponseCache
-import Synchronization
 
 /// A call as its observers see it.
 public struct ObservedCall: Sendable, Identifiable {
@@ -165,27 +163,7 @@ public struct CallEvent: Sendable {
     public var request: HTTPRequest? { sent?.request }
     /// The time since the attempt was sent; `nil` for other events than its response or failure.
     public let elapsed: Duration?
-    fileprivate let sent: SentAttempt?
-}
-
-/// An attempt of an observed call, or the hop of one.
-final class SentAttempt: Sendable {
-    /// The number of the attempt. The first one is number 1.
-    let number: Int
-    fileprivate let hop: Int
-    fileprivate let request: HTTPRequest
-    /// The call, with the secrets of this request.
-    fileprivate let call: ObservedCall
-    /// The time since the call started.
-    fileprivate let start: Duration
-
-    fileprivate init(_ number: Int, _ hop: Int, _ request: HTTPRequest, of call: ObservedCall, start: Duration) {
-        self.number = number
-        self.hop = hop
-        self.request = request
-        self.call = call.sending(request)
-        self.start = start
-    }
+    let sent: SentAttempt?
 }
 
 /// Observes the calls of a manager. Each of the first four methods is called once for every call, in this order,
@@ -231,106 +209,29 @@ extension RequestAccessory {
     public func didRead(_ chunk: Data, of call: ObservedCall) {}
 }
 
-/// Distributes the events of a manager's calls. A slow reader loses the oldest.
-typealias CallEventHub = EventHub<CallEvent>
-
-extension EventHub<CallEvent> {
-    /// The maximum number of events that are kept for a reader.
-    static var bufferSize: Int { 4_096 }
-}
-
-/// The observers of a manager's calls.
-struct CallReporters: Sendable {
-    let secrets: Secrets
-    let accessories: [any RequestAccessory]
-    let hub: CallEventHub
-
-    /// The same observers, and those of a request after them.
-    func adding(_ more: [any RequestAccessory]) -> CallReporters {
-        CallReporters(secrets: secrets, accessories: accessories + more, hub: hub)
-    }
-}
-
-/// Reports the events of one call to its observers, in order. The start and the end are reported once each.
-final class CallReporter: Sendable {
-    private enum Phase: Int {
-        case new, started, finishing, finished
-    }
-
-    let call: ObservedCall
-    private let watchers: CallReporters
-    private let startedAt = ContinuousClock.now
-    private let phase = Atomic(Phase.new.rawValue)
-    private let attempts = Atomic(0)
-
-    init(_ watchers: CallReporters, _ call: ObservedCall) {
-        self.watchers = watchers
-        self.call = call
-    }
-
-    func start() {
-        guard advance(from: .new, to: .started) else { return }
-        for accessory in watchers.accessories { accessory.willStart(call) }
-        record(.started)
-        for accessory in watchers.accessories { accessory.didStart(call) }
-    }
-
-    /// Reports that an attempt starts, or a redirect's hop, which belongs to the attempt before.
-    func beginAttempt(_ request: HTTPRequest, hop: Int) -> SentAttempt {
-        let number =
-            hop > 0 ? max(1, attempts.load(ordering: .relaxed)) : attempts.add(1, ordering: .relaxed).newValue
-        let start = startedAt.duration(to: .now)
-        let attempt = SentAttempt(number, hop, request, of: call, start: start)
-        report(
-            CallEvent(
-                call: attempt.call, offset: start, kind: .sending(attempt: number, request), hop: hop, elapsed: nil,
-                sent: attempt))
-        return attempt
-    }
-
-    /// Reports the response to an attempt, or its failure.
-    func record(_ kind: CallEvent.Kind, of attempt: SentAttempt) {
-        let offset = startedAt.duration(to: .now)
-        report(
-            CallEvent(
-                call: attempt.call, offset: offset, kind: kind, hop: attempt.hop, elapsed: offset - attempt.start,
-                sent: attempt))
-    }
-
-    func record(_ kind: CallEvent.Kind, hop: Int = 0) {
-        report(
-            CallEvent(
-                call: call, offset: startedAt.duration(to: .now), kind: kind, hop: hop, elapsed: nil, sent: nil))
-    }
-
-    private func report(_ event: CallEvent) {
-        if watchers.hub.isActive { watchers.hub.send(event) }
-        for accessory in watchers.accessories { accessory.handle(event) }
-    }
-
-    /// Reports what the caller reads of a stream.
-    func didRead(_ chunk: Data) {
-        for accessory in watchers.accessories { accessory.didRead(chunk, of: call) }
-    }
-
-    /// Reports the end of the call before its caller gets the result. Does nothing for a call that never started.
-    func willFinish(_ result: Result<HTTPResponse, NetworkError>) {
-        guard advance(from: .started, to: .finishing) else { return }
-        for accessory in watchers.accessories { accessory.willFinish(call, result) }
-        record(.finished(result))
-    }
-
-    /// Reports that the caller has the result.
-    func didFinish(_ result: Result<HTTPResponse, NetworkError>) {
-        guard advance(from: .finishing, to: .finished) else { return }
-        for accessory in watchers.accessories { accessory.didFinish(call, result) }
-    }
-
-    private func advance(from: Phase, to: Phase) -> Bool {
-        phase.compareExchange(
-            expected: from.rawValue, desired: to.rawValue, ordering: .acquiringAndReleasing
-        ).exchanged
-    }
+/// An accessory that only counts, such as `Metrics` of LATInspect. It is handed the request and the response as they are, where
+/// events would have to be made for it, so it adds about a tenth of the time that another accessory adds to a call.
+///
+/// None of the methods of ``RequestAccessory`` is called. Those of a meter are called on any thread, and the call waits until
+/// they return.
+public protocol CallMeter: RequestAccessory {
+    /// Called when a call starts.
+    func callDidStart()
+    /// Called when an attempt is sent, with all its headers. The hop of a redirect counts as one.
+    func attemptDidStart(_ request: HTTPRequest)
+    /// Called when an attempt has received a response, with any status.
+    ///
+    /// - Parameters:
+    ///   - row: the rows of the table that the call belongs to; `nil` for a call of a plain URL.
+    ///   - time: the time since the attempt started.
+    func attemptDidEnd(
+        _ request: HTTPRequest, with response: HTTPResponse, row: ObservedCall.Row?, after time: Duration)
+    /// Called when an attempt has ended without a response. The parameters are those of the method above.
+    func attemptDidFail(_ request: HTTPRequest, with error: NetworkError, row: ObservedCall.Row?, after time: Duration)
+    /// Called for what happens between attempts: waits and their ends, repetitions, decisions of the cache.
+    func count(_ kind: CallEvent.Kind)
+    /// Called when a call has ended, before its caller gets the result.
+    func callDidEnd(with result: Result<HTTPResponse, NetworkError>, after time: Duration)
 }
 
 extension HTTPRequest {
