@@ -213,7 +213,8 @@ final class SocketSession: Sendable {
     private func waitForLink() async throws {
         let waiter = Waiter<Void>()
         let failure = shared.withLock { shared -> NetworkError? in
-            guard shared.end == nil, shared.isClosing == nil, options.reconnection != nil, options.resend == .unsent else {
+            guard shared.end == nil, shared.isClosing == nil, options.reconnection != nil, options.resend == .unsent
+            else {
                 return closedError(shared)
             }
             shared.waiters[ObjectIdentifier(waiter)] = waiter
