@@ -1,11 +1,11 @@
 import Foundation
 import PackagePlugin
 
-/// Makes one Swift file of each page of documentation, and of the documentation comments of each module, so that the
-/// compiler checks all samples. Only the target DocumentationTests uses it.
+/// Makes one Swift file of each page of documentation, and of the documentation comments of each listed module, so that
+/// the compiler checks their samples. Only the target DocumentationTests uses it.
 @main
 struct SnippetPlugin: BuildToolPlugin {
-    /// The modules that apps import.
+    /// The modules whose documentation comments are checked.
     private static let modules = [
         "CurlTransport", "HTTPCore", "LATNetworking", "LATStorage", "LATTesting", "ResponseCache",
     ]

@@ -139,7 +139,7 @@ package enum SealingFault: Error, Equatable, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .notSealed: "it is not sealed; does the server seal its replies, with this key?"
+        case .notSealed: "it is not sealed; does the other side seal what it sends?"
         case .truncated: "it is truncated"
         case .malformed: "its head is malformed"
         case .version(let version): "its version is \(version) and only 1 is known; update the side that is older"

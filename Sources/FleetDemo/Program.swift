@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 
-/// A program that runs beside this one, without output.
+/// A program that runs beside this one. Its standard output is discarded.
 final class Program: Sendable {
     let identifier: pid_t
 

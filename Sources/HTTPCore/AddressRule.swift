@@ -30,8 +30,8 @@ extension NetworkError {
         case documentation
         /// 198.18.0.0/15 (RFC 2544), 2001:2::/48 (RFC 5180).
         case benchmarking
-        /// Reserved for protocols or future use: 192.0.0.0/24, 192.88.99.0/24, 240.0.0.0/4, and all of IPv6 outside
-        /// 2000::/3.
+        /// Reserved for protocols or future use: 192.0.0.0/24, 192.88.99.0/24, 240.0.0.0/4, the rest of 2001::/23, and
+        /// all of IPv6 outside 2000::/3.
         case reserved
         /// Tunnels, whose destination the address does not show: Teredo (2001::/32), local-use NAT64 (64:ff9b:1::/48).
         case tunnel

@@ -17,7 +17,7 @@ struct CivilTime {
 
     /// The time in UTC, rounded down to whole seconds, or to the nearest of the given units of a second.
     init(_ date: Date, unitsPerSecond: Double = 1) {
-        // Rounded to the nearest unit first where there is a fraction: 0.25 s is not exact in a `Date` far from 2001.
+        // A time with a fraction is rounded to the nearest unit first, because a `Date` does not hold 0.1 s exactly.
         let units =
             unitsPerSecond == 1
             ? date.timeIntervalSince1970.rounded(.down) : (date.timeIntervalSince1970 * unitsPerSecond).rounded()
@@ -51,7 +51,7 @@ struct CivilTime {
         return text + "Z"
     }
 
-    /// Reads `2025-03-01T09:30:00Z` with any zone and any fraction, without seconds, and `2025-03-01` alone; `nil` for
+    /// Reads `2025-03-01T09:30:00Z` with any zone and any fraction, also without seconds, and `2025-03-01` alone; `nil` for
     /// anything else. A time without a zone is refused, because it may mean any.
     static func date(iso8601 text: String) -> Date? {
         var scanner = DigitScanner(text)

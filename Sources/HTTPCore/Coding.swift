@@ -35,7 +35,7 @@ public struct Coding: Sendable, Hashable {
     public enum Keys: String, Sendable, Hashable, CaseIterable {
         /// As they are declared. The default.
         case asDeclared
-        /// `userName` is `user_name`, `imageURL` is `image_url`. Names that are found as declared are read too. The keys
+        /// `userName` is `user_name`, `imageURL` is `image_url`. A member that has the declared name is read too. The keys
         /// of dictionaries stay as they are.
         case snakeCase
     }
@@ -213,7 +213,7 @@ package final class CodingRules: Sendable {
     }
 }
 
-/// Why a value cannot be written or read, as the rest of a sentence.
+/// Why a value cannot be written or read, as the text after a colon.
 struct CodingProblem: Error {
     let reason: String
 
@@ -221,7 +221,7 @@ struct CodingProblem: Error {
 }
 
 extension Coding.Dates {
-    /// The name in messages: as in the table.
+    /// The name in messages.
     fileprivate var name: String {
         switch self {
         case .iso8601, .iso8601WithFractionalSeconds: "ISO 8601"
@@ -246,7 +246,8 @@ extension String {
                 result.append(letters[index])
                 continue
             }
-            // A word begins at a capital after a small letter or a digit, and at the last capital of several.
+            // A word begins at a capital after a small letter or a digit, and at the last of several capitals if a small
+            // letter follows.
             let followsWord = index > 0 && !isUpper(index - 1) && letters[index - 1] != 0x5F
             let endsCapitals = index > 0 && isUpper(index - 1) && index + 1 < letters.count && isLower(index + 1)
             if followsWord || endsCapitals { result.append(0x5F) }

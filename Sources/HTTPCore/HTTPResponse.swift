@@ -19,7 +19,7 @@ public struct HTTPResponse: Sendable {
     /// The header fields as received, in wire order, including repeated ones. `Content-Encoding` and `Content-Length`
     /// describe the bytes on the wire, also when the body was decompressed.
     public var headers: HTTPHeaders
-    /// The fields sent after a chunked body (RFC 9110 §6.5); empty for a streamed body.
+    /// The fields sent after the body (RFC 9110 §6.5); empty for a streamed body.
     public var trailers: HTTPHeaders
     /// The body. A collected body can be iterated any number of times, a stream once.
     public var body: ResponseBody

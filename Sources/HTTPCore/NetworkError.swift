@@ -177,10 +177,10 @@ package enum URLText {
 }
 
 extension NetworkError {
-    /// The system's reason of an error of a file operation, in place of a dump of everything that the error knows.
+    /// The system's reason for the failure of a file operation, in place of a dump of everything that the error knows.
     package static func reason(of error: any Error) -> String {
         guard let cause = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
-        // A file in the place of a folder.
+        // EEXIST means that there is a file in the place of a folder.
         return String(cString: strerror(cause.code == .EEXIST ? ENOTDIR : cause.code.rawValue))
     }
 }

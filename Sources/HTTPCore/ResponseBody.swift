@@ -149,7 +149,8 @@ extension ResponseBody {
 
 /// A source that can be cancelled while references to it exist.
 package protocol AbandonableBodySource: ResponseBody.Source {
-    /// Stops producing bytes. Further reads throw ``NetworkError/Kind/cancelled``.
+    /// Stops producing bytes. Reads return the bytes that have already arrived, then throw
+    /// ``NetworkError/Kind/cancelled`` unless the body has ended.
     func abandon()
 }
 

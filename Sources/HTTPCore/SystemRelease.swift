@@ -14,7 +14,8 @@ package struct SystemRelease: Sendable {
         self.values = values
     }
 
-    /// The name of the system without the suffix `GNU/Linux`: `Debian`, `Ubuntu`, `Alpine`. `nil` when the file has none.
+    /// The name of the system without the suffix `GNU/Linux` or `Linux`: `Debian`, `Ubuntu`, `Alpine`. `nil` when the file
+    /// has none.
     package var name: String? {
         guard let name = present("NAME") ?? present("ID") else { return nil }
         for suffix in [" GNU/Linux", " Linux"] where name.hasSuffix(suffix) {

@@ -3,7 +3,7 @@ package import Glibc
 /// Writes files atomically: readers find the old content or the new one, never a part.
 package enum AtomicFile {
     /// Writes a temporary file (the path with the suffix `.new`), synchronizes it and renames it to the path. If the path
-    /// is a symbolic link, the target of the link is replaced.
+    /// is a symbolic link to an existing file, that file is replaced and the link stays.
     ///
     /// - Parameters:
     ///   - mode: the permissions, whatever the process's umask. Default: the owner reads and writes.

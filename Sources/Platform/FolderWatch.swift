@@ -4,7 +4,8 @@ internal import Glibc
 package final class FolderWatch: Sendable {
     /// Handles changes, on the thread of the watch.
     ///
-    /// - Returns: the milliseconds after which to call it again even without changes; `nil` for never.
+    /// - Returns: the milliseconds after which to call it again at the latest, even without changes; `nil` for never. A
+    ///   change of another file in the folder makes the call come sooner.
     package typealias Handler = @Sendable (_ names: Set<String>) -> Int32?
 
     /// Signalled to end the thread.

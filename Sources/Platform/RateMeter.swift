@@ -2,8 +2,8 @@ internal import Glibc
 
 /// A smoothed rate of bytes, computed from counts and times.
 ///
-/// It is an exponential mean with a time constant of three seconds, so the last three seconds make up two thirds of it. It
-/// falls while no bytes arrive.
+/// It is an exponential moving average with a time constant of three seconds, so the last three seconds make up two thirds
+/// of it. It falls while no bytes arrive.
 package struct RateMeter: Sendable {
     /// Bytes per second; `nil` until a tenth of a second has passed.
     package private(set) var bytesPerSecond: Double?

@@ -56,8 +56,8 @@ package final class TimeLimits: Sendable {
     }
 
     private func sleep(until time: Duration) {
-        // The task also runs closures of other callers: these may be more urgent than the caller that starts it, and it must not keep
-        // that caller's task-local values.
+        // The task also runs closures of other callers: these may be more urgent than the caller that starts it, and it must
+        // not keep that caller's task-local values.
         Task.detached(priority: .userInitiated) { [weak self, clock] in
             try? await clock.sleep(time - clock.now())
             self?.wakeUp(at: time)

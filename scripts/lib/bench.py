@@ -71,7 +71,7 @@ def stop(reason):
 
 def environment(url):
     """The environment of a program. For https URLs it names a bundle of the system's authorities, which has a typical size for
-    a client, and nginx's authority. Other measurements must not be changed by it."""
+    a client, and nginx's authority. For other URLs it stays as it is, so that their measurements do not change."""
     if not url.startswith("https:"):
         return None
     path = os.path.join(options.scratch, "authorities.pem")

@@ -192,7 +192,7 @@ def plot(rows):
         y += LINE
         for v in members:
             mark = {True: "kept", False: "missed", None: "open"}[v["kept"]]
-            # What is on the executor follows the same without it.
+            # A measurement on the executor comes after the same measurement without it.
             what, executor, _ = v["what"].partition(", on manager.executor")
             label = f'<text x="56" y="{y + 4}">on manager.executor</text>' if executor else (
                 f'<text x="40" y="{y + 4}">{escape(what)}</text>')

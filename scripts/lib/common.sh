@@ -25,9 +25,9 @@ fail() {
 
 has_hiredis() { [[ -e /usr/include/hiredis/hiredis.h ]] || pkg-config --exists hiredis 2>/dev/null; }
 
-# How the package is built for tests: with the package trait Fleet where hiredis is there, which `scripts/setup --tests` installs.
-# One set for all scripts, because SwiftPM builds everything anew when a trait is switched.
-# Called after setup.
+# Sets the options with which the package is built for tests. They include the package trait Fleet where hiredis is
+# installed, as `scripts/setup --tests` does. All scripts use the same options, because SwiftPM builds everything anew when a
+# trait is switched. Call it after setup.
 find_test_options() {
     test_options=(-Xswiftc -warnings-as-errors)
     ! has_hiredis || test_options+=(--traits Fleet)

@@ -4,7 +4,7 @@
     errors_table.py --check  prints a line for each table that is not the one of the source, and changes nothing
 
 A kind of error has its comment in NetworkErrorKind.swift: the first paragraph says when it happens, the one that begins with
-"Next step:" what to do. What is repeated is what RetryRoom.swift says, exit codes are those of RequestReport.swift.
+"Next step:" what to do. RetryRoom.swift says which kinds are repeated, and RequestReport.swift has the exit codes.
 """
 
 import os

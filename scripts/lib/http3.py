@@ -1,9 +1,11 @@
-"""An HTTP/3 server on 127.0.0.1 for the tests, with aioquic: http3.py CERTIFICATE [--port N] [--idle SECONDS] [--silent].
+"""An HTTP/3 server on 127.0.0.1 for the tests, with aioquic: http3.py CERTIFICATE [--port N] [--idle SECONDS] [--silent]
+[--alternative VALUE].
 
 CERTIFICATE is a PEM file with certificate and key. The same TCP port serves HTTP/1.1 over TLS, for clients that race both.
 SIGTERM closes the connections with CONNECTION_CLOSE; SIGKILL sends nothing. With --silent the UDP port is open but never
-responds, as behind a firewall. The output lines are "port N", "datagram" (received by a silent port), "connection",
-"request METHOD PATH VERSION" and "closed".
+responds, as behind a firewall. The value of --alternative is the Alt-Svc field of the responses over TCP. The output lines are
+"port N", "datagram" (received by a silent port), "connection fresh" or "connection resumed", "request METHOD PATH VERSION",
+"reset" and "closed".
 """
 
 import argparse

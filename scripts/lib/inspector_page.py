@@ -64,11 +64,11 @@ def clipboard(page, origin, action):
 
 
 def check_silence(page, address):
-    """Nothing in the console, and no request to anywhere else."""
+    """Fails when the console has a message, or when the page requested anything from another server."""
     for _ in range(20):
         if page.read(0.02) is None:
             break
-    # The browser asks for an icon by itself where it gets a plain text, at any time.
+    # For a page of plain text the browser itself requests an icon, at any time.
     problems = [problem for problem in page.problems if "/favicon.ico" not in problem]
     expect(not problems, f"the console says: {problems}")
     own = urlsplit(address)
@@ -84,7 +84,7 @@ def origin(address):
 # MARK: Scenarios
 
 def many(page, address, count):
-    """Thousands of calls: filter, open, copy, keys, dark mode. Gives the curl command of a call."""
+    """Thousands of calls: filter, open, copy, keys, dark mode. Returns the copied texts, the longest task and the row count."""
     count = int(count)
     load(page, address, count)
     rows = page.run("document.querySelectorAll('.row').length")
@@ -141,7 +141,7 @@ def many(page, address, count):
 
 
 def hostile(page, address, count):
-    """Every part of every call is looked at; nothing of them may run."""
+    """Looks at every part of every call; no script in them may run."""
     load(page, address, int(count))
     page.key("Home")
     for _ in range(int(count)):
@@ -158,7 +158,7 @@ def hostile(page, address, count):
 
 
 def views(page, address, trigger):
-    """Pause, clear, pin, compare. `trigger` is an address that makes one call more when it is asked for."""
+    """Pause, clear, pin, compare. Each request to the address `trigger` makes the program start one more call."""
     load(page, address)
     import urllib.request
     ask = lambda: urllib.request.urlopen(trigger).read()
@@ -180,7 +180,6 @@ def views(page, address, trigger):
     ask()
     ask()
     page.wait(f"{SHOWN}.startsWith('3 ')")
-    # What was cleared does not come back with a new page; what is kept by the program is loaded anew.
     page.key("Home")
     page.key("c")
     page.key("ArrowDown")

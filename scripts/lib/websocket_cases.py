@@ -1,6 +1,6 @@
 """Autobahn's sections 12 and 13: the server sends messages of one size, and compares what comes back.
 
-The contents are of the kinds of Autobahn's files, made here, the same each time.
+The contents are like those of Autobahn's files. They are generated, and the same in every run.
 """
 import functools
 import json
@@ -87,7 +87,8 @@ def difference(sent, received):
 
 
 async def run(socket, kind, size, fragment, count):
-    """Closes with 1000, how many messages came back equal, and the parameters; or with 4001 and what differs."""
+    """Sends the messages, and compares what comes back. Closes with 1000 when all are equal; the reason has their number and
+    the parameters of the extension. Closes with 4001 and the difference when one is not."""
     size, fragment, count = int(size), int(fragment), int(count)
     is_text = CONTENTS[kind][0]
     for number in range(count):

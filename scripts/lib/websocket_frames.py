@@ -2,9 +2,9 @@
 
     websocket_frames.py COUNT SEED
 
-Prints a line of JSON for each sequence: "wire" in hexadecimal digits; "events", each a kind (text, data, ping, pong) and a payload
-in hexadecimal digits; "end", the close code of the server or the one with which the client fails, and which of both; null while the
-connection is open.
+Prints a line of JSON for each sequence: "wire" in hexadecimal digits; "events", each a kind (text, data, ping, pong) and a
+payload in hexadecimal digits; "end", a close code, and "server" when it is in the server's close frame or "client" when the
+client fails the connection with it; null while the connection is open.
 """
 import codecs
 import json
@@ -18,7 +18,7 @@ from websockets.protocol import OPEN, Protocol, Side
 chance = random.Random(int(sys.argv[2]))
 TEXTS = ["", "a", "κόσμε", "\U0010ffff", "x" * 125, "y" * 126, "ß" * 400]
 SIZES = [0, 1, 125, 126, 3000, 65535, 65536]
-# A long form, a surrogate, a number too large, a lone byte, an end inside a character.
+# Invalid UTF-8: an overlong form, a surrogate, a number above U+10FFFF, a lone continuation byte, a truncated character.
 BAD = [b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80", b"ok\xe2\x82"]
 
 

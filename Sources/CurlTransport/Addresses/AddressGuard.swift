@@ -23,7 +23,7 @@ struct AddressGuard: Sendable {
                 hosts.insert(name)
             } else {
                 throw .invalidRequest(
-                    "allowedPrivateAddresses: \"\(entry)\" is none that can be allowed; write an address (10.1.2.3), a "
+                    "allowedPrivateAddresses: \"\(entry)\" cannot be allowed; write an address (10.1.2.3), a "
                         + "range (10.0.0.0/8) or a name (intranet.example.org, *.example.org)")
             }
         }

@@ -235,8 +235,8 @@ struct TargetBase: Sendable {
         } ?? nil
     }
 
-    /// Whether parsing leaves a path and query unchanged: nothing to encode, no dot segments (`.`, `..`), no
-    /// percent-encoding whose case libcurl changes, no fragment.
+    /// Whether parsing certainly leaves a path and query unchanged: nothing to encode, no dot segments (`.`, `..`), no
+    /// percent-encoding, whose case libcurl may change, no fragment.
     private static func isUnchangedByParsing(_ rest: UnsafeBufferPointer<UInt8>) -> Bool {
         guard rest.first == UInt8(ascii: "/"), rest.last != UInt8(ascii: "?") else { return false }
         var isInQuery = false

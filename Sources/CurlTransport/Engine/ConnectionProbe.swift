@@ -54,7 +54,7 @@ extension EasyHandle {
             (CURLOPT_CONNECT_ONLY, 1), (CURLOPT_FRESH_CONNECT, 1), (CURLOPT_HTTPPROXYTUNNEL, 1),
             // A server that failed may be replaced by one at another address.
             (CURLOPT_DNS_CACHE_TIMEOUT, 0),
-            // The protocol is not HTTP. With HTTP/2, libcurl would send that protocol's preface.
+            // The protocol is not HTTP. With HTTP/2, libcurl would send HTTP/2's connection preface.
             (CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)), (CURLOPT_SSL_ENABLE_ALPN, 0),
         ])
     }

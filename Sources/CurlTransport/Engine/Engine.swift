@@ -80,8 +80,8 @@ final class Engine: @unchecked Sendable {
     ) throws(NetworkError) {
         try GlobalCurl.start()
         options = try EngineOptions(configuration)
-        guard let mailbox = Mailbox<Command>() else { throw EngineFailure.noResources("an eventfd") }
-        guard let events = EventQueue() else { throw EngineFailure.noResources("an epoll descriptor") }
+        guard let mailbox = Mailbox<Command>() else { throw EngineFailure.noResources("eventfd") }
+        guard let events = EventQueue() else { throw EngineFailure.noResources("epoll descriptor") }
         guard let multi = curl_multi_init() else { throw EngineFailure.noResources("memory for libcurl") }
         guard let share = curl_share_init() else {
             curl_multi_cleanup(multi)
@@ -211,10 +211,11 @@ final class Engine: @unchecked Sendable {
         return CInt(min(end.milliseconds(until: next), 3_600_000))
     }
 
-    /// How long a turn may take, in milliseconds, before its end counts as the time of what it received.
+    /// A turn that takes longer than this, in milliseconds, counts its activity at its end, not at its beginning.
     private static let longTurn: Int64 = 20
 
-    /// Moves the activity of this turn to its end. On a loaded machine a turn may take longer than an idle timeout.
+    /// Sets the time of this turn's activity to the end of the turn. On a loaded machine a turn may take longer than an
+    /// idle timeout.
     private func noteLongTurn(until end: MonotonicTime) {
         for case .some(let transfer) in handles.all.map(\.transfer) where transfer.machine.lastActivity == now {
             transfer.machine.lastActivity = end

@@ -2,7 +2,7 @@ import CLibcurl
 internal import HTTPCore
 import Platform
 
-// The errors of transfers, each with its kind, what happened, and the next step.
+// The errors of transfers: the kind, what happened and, where there is one, the next step.
 extension EngineFailure {
     static let headTooLarge = NetworkError(
         .protocolViolation, message: "the response's head is larger than \(ResponseHead.sizeLimit >> 20) MiB")

@@ -8,8 +8,8 @@ import Platform
 /// Each has a descriptor of its own in the engine's epoll, so they cost transfers nothing.
 final class EngineServices {
     let probes: ProbeRunner
-    /// Runs the transfers of live connections, such as event streams. They share names, TLS sessions and cookies with
-    /// the others.
+    /// Runs the transfers of live connections, such as event streams. They share the DNS cache, the TLS sessions and the
+    /// cookies with the others.
     let live: ServiceMulti
     private let connections: ByteConnections
     private var tenants: [any EngineTenant] = []

@@ -84,8 +84,8 @@ final class ServiceMulti {
         due = .distantFuture
     }
 
-    /// Registers the events that libcurl waits for, once at the end of a turn: a message that is sent at once makes it wait for room
-    /// and stop again, which would be two system calls.
+    /// Registers the events that libcurl waits for, once at the end of a turn. For a message that it sends at once, libcurl
+    /// begins and ends a wait for room in the same turn, which would be two system calls.
     func settle() {
         guard !changed.isEmpty else { return }
         for socket in changed {

@@ -138,7 +138,7 @@ extension TransferMachine {
         sourceBytes += Int64(count)
     }
 
-    /// Records that nothing is sent until the server agrees to an upgrade.
+    /// Records that the body's source has no bytes now. An upgrade has none until the server agrees to it.
     mutating func sendingPaused() { waitsForUpgrade = rules.upgrades && status == 0 }
 
     /// Records that the peer has closed the connection of an upgrade, possibly before it answered. Returns whether the

@@ -50,7 +50,7 @@ package enum ProxyFailure: Hashable, Sendable {
     case refused
     /// The proxy has no route to the server.
     case unreachable
-    /// The server did not answer.
+    /// The time to live (TTL) of the packets expired on the way to the server.
     case expired
     /// The proxy refused the request or closed the connection.
     case failed

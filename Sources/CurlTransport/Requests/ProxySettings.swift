@@ -8,7 +8,7 @@ struct ProxySettings: Sendable {
         /// The value of `CURLOPT_PROXY`.
         let url: String
         let isSOCKS: Bool
-        /// Whether the connection to the proxy is one of TLS.
+        /// Whether the connection to the proxy uses TLS.
         let isSecure: Bool
     }
 

@@ -5,7 +5,7 @@ import Synchronization
 /// A bounded buffer that carries a streamed body from the engine to one reader.
 ///
 /// The engine appends bytes and pauses the transfer when the buffer reaches ``highWaterMark``. The reader takes the
-/// whole buffer as one chunk, so a slow reader costs few wake-ups, and thereby resumes the transfer.
+/// whole buffer as one chunk, which resumes the transfer. So a slow reader costs few wake-ups.
 final class BodyPipe: ResponseBody.Source {
     /// The number of unread bytes at which a transfer is paused.
     static let highWaterMark = 256 << 10

@@ -101,7 +101,7 @@ struct ResponseHead {
         contentLength = nil
     }
 
-    /// The largest value that can take one more digit without overflow.
+    /// Every value below this can take one more digit without overflow.
     private static let lengthLimit = Int64.max / 10
 
     private mutating func start(_ line: UnsafeBufferPointer<UInt8>) {

@@ -19,7 +19,8 @@ final class TLSMaterial: Sendable {
     let identityFiles: IdentityFiles?
     /// The value of `CURLOPT_SSLVERSION`.
     let versions: Int
-    /// Distinguishes the settings of an engine. The engine's own have the number 0.
+    /// Distinguishes the settings of an engine. The engine's own have the number 0 until their client certificate is read
+    /// again.
     let number: UInt64
     private let pinsByHost: [String: String]
 

@@ -31,7 +31,7 @@ package struct HTTPAddress: Hashable, Sendable {
             throw Problem(reason: "has no scheme", suggestion: Self.withScheme(text))
         }
         let written = text[..<separator.lowerBound].lowercased()
-        // A WebSocket (RFC 6455 §3) uses a connection of HTTP, so its URL counts as one of HTTP.
+        // A WebSocket begins as an HTTP request (RFC 6455 §3), so its URL counts as an HTTP URL.
         scheme = written == "wss" ? "https" : written == "ws" ? "http" : written
         guard scheme == "http" || scheme == "https" else {
             let meant = NearestName.of(scheme, among: ["https", "http"])

@@ -9,7 +9,7 @@ package struct TableDifference: Sendable {
     package struct Value: Hashable, Sendable {
         /// The keys that lead to it, such as `headers` and `X-App`.
         package var path: [String]
-        /// The value as JSON; `nil` where it is not set.
+        /// The value in JSON's notation, but with control characters escaped as in Swift; `nil` where it is not set.
         package var old: String?
         package var new: String?
     }
@@ -24,7 +24,7 @@ package struct TableDifference: Sendable {
         package var values: [Value]
     }
 
-    /// The rows that differ: those of the new version in its order, then those that are gone.
+    /// The rows that differ, section by section: those of the new version in its order, then those that are gone.
     package let rows: [Row]
 
     package var isEmpty: Bool { rows.isEmpty }

@@ -18,7 +18,7 @@ package enum SourceFile {
         guard descriptor >= 0 else {
             let code = errno
             throw Problem(
-                reason: code == ENOENT ? "there is no such file" : "cannot be opened: \(text(of: code))",
+                reason: code == ENOENT ? "is not there" : "cannot be opened: \(text(of: code))",
                 isMissing: code == ENOENT || code == ENOTDIR)
         }
         defer { close(descriptor) }

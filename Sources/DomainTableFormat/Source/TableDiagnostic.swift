@@ -136,7 +136,7 @@ package enum SourceExcerpt {
         }
     }
 
-    /// Replaces each character between `://user:` and `@` with an asterisk.
+    /// Replaces each character of the values of `password`, and between `://user:` and `@`, with an asterisk.
     private static func hidePasswords(
         _ before: inout [Character], _ marked: inout [Character], _ after: inout [Character]
     ) {

@@ -52,8 +52,9 @@ extension Fleet {
     /// configuration.cacheStore = try fleet.cache(above: MemoryStore())
     /// ```
     ///
-    /// Redis takes only answers that everybody may share: those marked `private` and those to requests with credentials stay in
-    /// the local store, unless they belong to a partition. Each process, and each manager, needs a store of its own.
+    /// Redis takes only answers that everybody may share. Those marked `private` stay in the local store, and so do those to
+    /// requests with credentials that are not marked `public` or `s-maxage`, unless they belong to a partition. Each process,
+    /// and each manager, needs a store of its own.
     ///
     /// - Parameters:
     ///   - local: The tier of this process that look-ups try first: memory, disk, or a `TieredStore` of both. It must not be

@@ -6,8 +6,8 @@ internal import ResponseCache
 /// The names of the keys in Redis, and the bytes of their values.
 ///
 /// ```
-/// PREFIX:c1:KEY:e:DIGEST              an entry of each variant: a hash with h… (head), m… (record), b… (small body), t… (last use),
-///                                     and f, before which no fetch may have begun
+/// PREFIX:c1:KEY:e:DIGEST              the entries of a primary key: a hash with h… (head), m… (record), b… (small body) and t…
+///                                     (last use) for each variant, and f, before which no fetch may have begun
 /// PREFIX:c1:KEY:e:DIGEST:ID:N         chunk N of a larger body
 /// PREFIX:c1:KEY:g:DIGEST              the generation of a tag, URL, server, domain or partition
 /// PREFIX:c1:KEY:r                     the generation of everything, the mark of the others, and the removals that none covers

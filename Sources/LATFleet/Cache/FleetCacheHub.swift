@@ -49,7 +49,7 @@ final class FleetCacheHub: Sendable {
 
     // MARK: Leases
 
-    /// Waits for the end of leases with a key. Begun before the lease is asked for, so that no end is missed.
+    /// Begins to wait for the end of a lease with a key. The caller does so before it asks for the lease, and so misses no end.
     func beginWait(for key: String) -> (number: UInt64, waiter: Waiter<Bool>) {
         let number = nextWaiter.wrappingAdd(1, ordering: .relaxed).newValue
         let waiter = Waiter<Bool>()

@@ -1,10 +1,11 @@
 /// The scripts of the cache tier. Redis runs each as one step.
 ///
-/// The head of an entry is words: format, version (two), begin and end of the fetch by Redis' clock, time of the origin in milliseconds, end in milliseconds, ID of the
-/// body, its chunks, its bytes, the generation of everything and the number of removals then, the mark of the generations then,
-/// and a digest and a generation for each tag, URL, server, domain and partition. An entry counts only while all its generations are
-/// those of now; a generation that was evicted gets another value. Which generations an entry has is known only from its head, so
-/// these keys are not in the `KEYS` of the look-up.
+/// The head of an entry is a list of words: format, version (two), begin and end of the fetch by Redis' clock, time of the
+/// origin in milliseconds, end in milliseconds, ID of the body, its chunks, its bytes, the generation of everything and the
+/// number of removals then, the mark of the generations then, and a digest and a generation for each tag, URL, server, domain
+/// and partition. An entry counts only while each of its generations still has the same value; a generation that was evicted
+/// gets another one. Which generations an entry has is known only from its head, so these keys are not in the `KEYS` of the
+/// look-up.
 ///
 /// A removal of any generation removes the mark too, and the next commit makes a new one. So an entry with the current mark has all
 /// of its generations, and is found without a script.
@@ -121,12 +122,13 @@ enum FleetCacheScripts {
     /// KEYS: entry, rules, lease, generations. ARGV: variant, second half of the version, lease, time of the origin, life, ID, chunks,
     /// bytes, record, whether a body is inline, body, what it may replace, channel, message, life of generations, their prefix, when
     /// the fetch began at the earliest and ended at the latest, 0 if not known. Returns 1 when it was stored, the version, and the
-    /// number of variants; 0 when a newer one is there or the writer may not replace it; -1 when it is for its process alone.
+    /// number of variants; 0 when a newer one is there or the writer may not replace it; -1 when only its process may use it.
     ///
     /// An answer is newer than another one if its fetch began after the other's had ended. Of two fetches that overlapped, either may
     /// have the newer answer: the one that came first stays. An answer whose fetch began before a newer one was lost, or before the
     /// restart of the server, may be older than what some process has seen: for ten minutes it is refused. A process knows Redis'
-    /// clock only as well as its answers were quick; a lease tells the begin of its fetch exactly.
+    /// clock only as exactly as Redis was quick to tell it; the number of a lease is the exact time from which the fetch could
+    /// begin.
     static let commit = RedisScript(
         "the cache's commit",
         common + """

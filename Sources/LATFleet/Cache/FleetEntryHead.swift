@@ -23,7 +23,7 @@ struct FleetEntryHead: Sendable {
         self = head
     }
 
-    /// Reads bytes instead of texts, because each look-up does so.
+    /// Splits bytes and not a string, because each look-up reads heads.
     private init?(words rest: Slice<UnsafeRawBufferPointer>) {
         var rest = rest
         func word() -> Slice<UnsafeRawBufferPointer> {

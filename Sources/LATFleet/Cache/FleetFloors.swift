@@ -36,7 +36,7 @@ struct FleetFloors {
     /// The floors of the variants under a primary key. The others have the ``lowest``.
     func floors(under primaryKey: String) -> [String: Time] { floors.isEmpty ? [:] : floors[primaryKey] ?? [:] }
 
-    /// The time since which an answer must have been fetched; `nil` when any will do.
+    /// The time before which the fetch of an answer must not have begun; `nil` when any answer will do.
     func floor(of key: CacheKey) -> Time? { floors(under: key.primary)[key.variant] ?? lowest }
 
     mutating func raise(_ key: CacheKey, to time: Time) {

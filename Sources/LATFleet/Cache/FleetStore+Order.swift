@@ -28,13 +28,13 @@ extension FleetStore {
         return now
     }
 
-    /// When an entry was fetched by Redis' clock, in microseconds: not before and not after. `nil` when it is not known.
+    /// The bounds of the time in which an entry was fetched, in microseconds of Redis' clock; `nil` when they are not known.
     func fetch(of entry: CacheEntry) -> ClosedRange<Int64>? {
         let before = clock.withLock(\.now)
         let now = Date()
         let (begin, end) = (now.timeIntervalSince(entry.requestTime), now.timeIntervalSince(entry.responseTime))
         guard let before, let after = clock.withLock(\.now) else { return nil }
-        // A lease tells the begin also where the clock of the process was set meanwhile.
+        // A lease tells when the fetch began even if the clock of the process was set meanwhile.
         let leased = Int64(entry.lease?.number ?? 0)
         guard end >= 0, begin >= end, begin < 600 else {
             return leased > 0 ? min(leased, after.upperBound)...after.upperBound : nil
@@ -81,7 +81,7 @@ extension FleetStore {
         floors.withLock { $0.raise(entry.key, to: end) }
     }
 
-    /// A time of the last ten minutes.
+    /// A date by both clocks of the process. The monotonic time is at most ten minutes ago.
     private static func time(_ date: Date) -> FleetFloors.Time {
         let age = max(0, min(-date.timeIntervalSinceNow, 600))
         return FleetFloors.Time(

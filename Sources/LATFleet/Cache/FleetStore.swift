@@ -7,8 +7,8 @@ internal import Synchronization
 /// The tier of the response cache in the Redis of a fleet.
 ///
 /// It never returns an answer that was removed, and no older answer after a newer one: see ``FleetFloors``. Where Redis fails,
-/// look-ups find nothing within the budget, an answer stays in the tier above (``CacheEntry/version`` is then `nil`), and only removals
-/// throw, so that they are tried again.
+/// look-ups end within the budget and find nothing, an answer stays in the tier above (``CacheEntry/version`` is then `nil`),
+/// and only updates and removals throw. Removals are then tried again.
 package final class FleetStore: CacheCoordinating, CacheInvalidating {
     let fleet: Fleet
     let options: FleetCacheOptions
@@ -81,7 +81,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
         // What Redis has is older than what this process is storing, which may be sent later, on another connection.
         guard !isStoring(primaryKey), let connection = await connectionThatIsChecked(),
             await dropOutdated(primaryKey), let looked = await lookUp(primaryKey), !isStoring(primaryKey),
-            // A question may have waited for the next connection, to a server that lost the newest.
+            // A command may have waited for the next connection, whose server may have lost the newest changes.
             connection == fleet.redis.status.connectionCount
         else {
             counts.misses.add()
@@ -121,7 +121,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
         ]
         let replies = await asked { () throws(FleetError) in
             let replies = try await fleet.redis.pipeline(commands, .lookUp)
-            // Something else than an entry is none.
+            // A key of another type counts as no entry.
             for reply in replies.dropFirst() { _ = try reply.checked(FleetCacheScripts.lookUp.name) }
             return replies
         }

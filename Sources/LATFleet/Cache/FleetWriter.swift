@@ -133,7 +133,7 @@ final class FleetWriter: CacheWriter {
             stored.tier = .remote
             return .stored(stored, variantCount: Int(variants))
         case 0:
-            // Nobody has seen one that was to be stored only if there is none.
+            // Nobody has seen an answer that the app stores by hand if there is no other.
             if hasFetchTime, replacing != .nothing { store.raiseFloor(entry) }
             store.counts.superseded.add()
             return .superseded
@@ -183,7 +183,7 @@ final class FleetWriter: CacheWriter {
         return keptBeside(removing: chunkCount)
     }
 
-    /// The same, beside the entry in Redis.
+    /// The same outcome, while the entry in Redis stays.
     private func keptBeside(removing chunkCount: Int) -> CacheCommit {
         store.counts.skipped.add()
         Self.remove(chunkCount, key, id, store)

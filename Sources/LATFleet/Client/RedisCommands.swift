@@ -113,7 +113,7 @@ final class RedisCommands: RedisLineUser {
             }
             let error = FleetError(
                 .timeout, "\(configuration): no answer to \(exchange.name) within \(exchange.budget)")
-            // Who is told of it finds the breaker as it is then.
+            // The breaker counts the failure first, so that a caller that gets the error finds it up to date.
             let answer = line.isReady ? error : lastError ?? error
             note(error, now)
             if exchange.fail(answer) { count += 1 }

@@ -55,8 +55,8 @@ public struct FleetConfiguration: Sendable, CustomStringConvertible, CustomDebug
     public var heartbeat = Duration.seconds(1)
     /// The largest reply, in bytes. A larger one ends the connection. Default 128 MiB.
     public var maxReplySize = 128 << 20
-    /// Receives failures that only an operator can end, each kind once until the server answers again: a wrong password, a
-    /// certificate of another host, a Cluster. Called on any thread. Default `nil`: a line on standard error.
+    /// Receives failures that only an operator can end: a wrong password, a certificate of another host, a Cluster. Each kind
+    /// comes once until the server accepts a new connection. Called on any thread. Default `nil`: a line on standard error.
     public var warningHandler: (@Sendable (FleetError) -> Void)?
 
     /// Makes the settings of a Redis on this machine.
@@ -123,7 +123,7 @@ extension FleetConfiguration {
         guard database >= 0 else { throw .configuration("the database is \(database); give a number from 0") }
         guard !prefix.isEmpty, prefix.utf8.allSatisfy({ $0 > 32 && $0 < 127 && !Self.forbidden.contains($0) }) else {
             throw .configuration(
-                "the prefix \"\(prefix)\" must be printable ASCII without blanks, braces, *, ? and brackets")
+                "the prefix \"\(prefix)\" must be printable ASCII without blanks, braces, brackets, *, ? and \\")
         }
         let times: [(String, Duration)] = [
             ("lookUpBudget", lookUpBudget), ("writeBudget", writeBudget), ("connectTimeout", connectTimeout),

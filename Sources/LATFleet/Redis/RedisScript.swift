@@ -3,8 +3,9 @@ internal import FoundationEssentials
 
 /// A Lua script. It runs as one step: no other command comes in between.
 ///
-/// Every key it uses is one of its `KEYS`, so that it also works on servers that check that. It returns numbers with a fraction
-/// as strings, because Redis cuts the fraction off.
+/// Every key it uses is one of its `KEYS`, so that it also works on servers that check that; only the scripts of the cache use
+/// keys that they read from an entry too (``FleetCacheScripts``). It returns numbers with a fraction as strings, because Redis
+/// cuts the fraction off.
 package struct RedisScript: Sendable {
     /// The name for errors.
     package let name: String

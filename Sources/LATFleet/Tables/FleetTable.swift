@@ -64,7 +64,7 @@ package struct FleetTable: Sendable {
     package static func problem(ofName name: String) -> String? {
         let isGood = !name.isEmpty && name.utf8.count <= 100 && name.utf8.allSatisfy { $0 > 32 && $0 < 127 }
         guard !isGood || name.contains(where: { "{}*?[]\\".contains($0) }) else { return nil }
-        return "the key of a table must be printable ASCII without blanks, braces, *, ? and brackets, such as domains"
+        return "a table's key must be printable ASCII without blanks, braces, brackets, *, ? and \\, such as domains"
     }
 
     // MARK: Reading

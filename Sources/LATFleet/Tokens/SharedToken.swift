@@ -62,7 +62,7 @@ final class SharedToken: Sendable {
 
     /// Asks for the lease.
     ///
-    /// - Parameter generation: The one that the server rejected.
+    /// - Parameter generation: The newest one that this process has seen.
     func begin(after generation: Int64, lease: Duration) async -> Turn {
         let arguments: [RedisArgument] = [
             .integer(generation), .text(owner), .integer(lease.roundedUpMilliseconds),

@@ -39,7 +39,8 @@ public final class Cassette: Transport, Sendable {
     public let path: String
     /// When it records.
     public let mode: Mode
-    /// The largest body that is recorded, in bytes. A call with a larger one succeeds, but cannot be replayed.
+    /// The largest response, file or stream that is recorded, in bytes. A call with a larger response succeeds, but cannot be
+    /// replayed; one that sends a larger stream fails.
     static let bodyLimit = 64 << 20
 
     private let redaction: CassetteRedaction

@@ -3,7 +3,7 @@ internal import HTTPCore
 internal import Platform
 internal import Synchronization
 
-/// The file of a cassette. It is written when it is released and when the process ends, too.
+/// The file of a cassette. It is also written when this object is released and when the process ends.
 final class CassetteFile: Sendable {
     private let content: CassetteContent
 

@@ -3,7 +3,7 @@ internal import HTTPCore
 
 /// Reads the text of a cassette.
 struct CassetteReader {
-    /// The version of the form that this package writes.
+    /// The version of the format that this package writes.
     static let version = 1
 
     /// Returns the content of a body's file by its name; `nil` when there is none.

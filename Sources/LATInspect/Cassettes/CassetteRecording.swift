@@ -84,7 +84,7 @@ final class CassetteRecording: Sendable {
             let body: RecordedBody =
                 state.byteCount <= limit ? RecordedBody(state.body) : .omitted(byteCount: state.byteCount)
             entry.response = state.response.map { redaction.response($0, body) }
-            // The pieces of a body that was changed would cut it elsewhere.
+            // The sizes of the pieces do not fit a body that redaction has changed.
             if entry.response?.body == body, state.pieces.count <= 100_000 { entry.response?.pieces = state.pieces }
             if let error {
                 let error = error as? NetworkError ?? NetworkError(.cancelled, message: "the request was cancelled")

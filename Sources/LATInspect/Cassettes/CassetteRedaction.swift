@@ -12,7 +12,7 @@ final class CassetteRedaction: Sendable {
     /// Random for each handshake of a WebSocket, and made anew on replaying.
     private static let ofOneHandshake = ["sec-websocket-key", "sec-websocket-accept"]
 
-    /// Larger bodies that are no text are not searched.
+    /// Larger bodies that are not text are not searched.
     private static let longestBinary = 1 << 20
 
     init(_ secrets: Secrets, _ matching: Cassette.Matching) {
@@ -109,7 +109,7 @@ final class CassetteRedaction: Sendable {
 
     private static func scrubbed(_ body: RecordedBody, _ redactor: Redactor) -> RecordedBody {
         guard redactor.hasValues, case .bytes(let data) = body else { return body }
-        // A document stays one: only its texts are changed.
+        // A document stays valid JSON: only its names and strings are changed.
         if let value = try? JSONValue(parsing: data) {
             let plain = scrubbed(value, redactor)
             return plain == value ? body : .bytes(Data(plain.description.utf8))

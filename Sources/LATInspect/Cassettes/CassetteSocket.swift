@@ -39,7 +39,7 @@ final class SocketRecording: MessageTape {
         }
     }
 
-    /// What passed.
+    /// Adds to the entry what was sent and received.
     ///
     /// - Parameter isEnded: whether the server ended the connection.
     func complete(_ entry: inout CassetteEntry, isEnded: Bool) {

@@ -109,7 +109,7 @@ public final class HARRecorder: RequestAccessory {
         }
     }
 
-    // MARK: The form
+    // MARK: The format
 
     /// The file, piece by piece.
     private static func pieces(of state: State, _ use: (ArraySlice<UInt8>) throws -> Void) throws {

@@ -12,9 +12,10 @@ internal import Synchronization
 /// let endpoint = try metrics.serve(port: 9464)      // http://127.0.0.1:9464/metrics
 /// ```
 ///
-/// The names are those of OpenTelemetry's conventions for HTTP clients. A series is identified by server, method, status, kind of
-/// error, protocol and the path of the *row*, so a thousand different URLs of one row are one series. After 2,000 sets of
-/// labels all others are counted as one, with the label `otel_metric_overflow`.
+/// The names are those of OpenTelemetry's conventions for HTTP clients; what these do not name begins with `lat_client_`. A
+/// series is identified by server, method, status, kind of error, protocol and the path of the *row*, so a thousand different
+/// URLs of one row are one series. After 2,000 sets of labels all others are counted as one, with the label
+/// `otel_metric_overflow`.
 ///
 /// Counting takes no lock. One object may be the accessory of several managers.
 public final class Metrics: CallMeter {

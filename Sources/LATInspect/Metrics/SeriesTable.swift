@@ -8,7 +8,7 @@ struct SeriesKey {
     /// The index of the method in ``Series/methods``; the last is for all others.
     var method: UInt8
     var version: UInt8
-    /// 0 for a request without a response.
+    /// 0 for a request without a response, -1 for the requests that run now.
     var status: Int16
     /// The kind of the failure; empty for none.
     var error: String
@@ -65,7 +65,7 @@ final class SeriesTable: @unchecked Sendable {
     /// OpenTelemetry's limit.
     static let limit = 2_000
     private static let capacity = 4_096
-    /// Each holds a reference, which it releases in `deinit`. An `AtomicLazyReference` would take 600 instructions for each load.
+    /// Each holds a reference, which `deinit` releases. An `AtomicLazyReference` would take 600 instructions for each load.
     private let slots: UnsafeMutablePointer<Atomic<UnsafeRawPointer?>>
     private let count = Atomic(0)
     let overflow = Series(SeriesKey(method: 0, version: 0, status: 0, error: "", template: ""), [])
@@ -161,7 +161,7 @@ final class SeriesTable: @unchecked Sendable {
 }
 
 extension Series {
-    /// The labels by OpenTelemetry's names, with dots as underscores. `nil` for the overflow.
+    /// The labels by OpenTelemetry's names, with dots as underscores.
     var labels: [(name: String, value: String)] {
         var labels = originLabels
         labels.append(("http_request_method", Self.methods[Int(key.method)]))

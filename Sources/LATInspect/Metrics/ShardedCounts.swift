@@ -7,7 +7,7 @@ final class ShardedCounts: @unchecked Sendable {
 
     private static let shardCount = 4
     private let cells: UnsafeMutablePointer<Atomic<UInt64>>
-    /// The distance between the copies: whole cache lines, so that two groups share none.
+    /// The distance between the copies: whole cache lines, so that two groups share one at most.
     private let stride: Int
     private let count: Int
 

@@ -5,8 +5,8 @@ internal import Synchronization
 
 /// The calls that the page can show: the newest ones, bounded by number and by bytes.
 ///
-/// A call is kept as its events. It becomes a record, which is redacted, when a page asks for it, so that calls which nobody
-/// opens cost little.
+/// A call is kept as its events. It becomes a record, which is redacted, when a page asks for it, so that calls cost little
+/// while no page is open.
 final class InspectedCalls: Sendable {
     /// One call. Everything that changes is protected by the lock of ``InspectedCalls``.
     private final class Kept: @unchecked Sendable {

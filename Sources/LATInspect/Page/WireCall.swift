@@ -94,7 +94,7 @@ struct WireCall: Encodable {
 }
 
 extension WireCall {
-    /// - Parameter number: The number of the call among those that the page has seen.
+    /// - Parameter number: The number of the call among those of the inspector; the first is 1.
     init(_ record: CallRecord, number: UInt64) {
         id = record.id
         spans = Self.spans(of: record)

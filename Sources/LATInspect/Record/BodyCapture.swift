@@ -6,7 +6,7 @@
 /// bodies.keeps = { type in type.hasPrefix("image/") || BodyCapture.isText(type) }
 /// ```
 public struct BodyCapture: Sendable {
-    /// The largest number of bytes that is kept of a body. Default 256 KiB. Of more only the beginning is kept.
+    /// The largest number of bytes that is kept of a body. Default 256 KiB. Of a larger body only the beginning is kept.
     public var maxSize = 256 << 10
     /// Whether bodies of a media type are kept; the type is in lower case and without parameters, and empty when there is
     /// none. Default: all but audio, video and archives.

@@ -13,7 +13,7 @@ struct CallCollector: Sendable {
         let start: Duration
         let request: HTTPRequest
         let sources: [String: CallEvent.FieldSource]
-        /// With what the request adds; `nil` for those of the call.
+        /// The secrets of the call and those that the request adds; `nil` when it adds none.
         let secrets: Secrets?
         var answer: Result<HTTPResponse, NetworkError>?
         var end: Duration?

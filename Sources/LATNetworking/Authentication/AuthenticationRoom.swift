@@ -12,7 +12,7 @@ struct TokenSource: Sendable {
     let refreshPause: Duration
 }
 
-/// Has the authenticator put its token on each attempt, and renew a rejected one as ``RefreshState`` decides.
+/// Asks the authenticator to put its token on each attempt, and to renew a rejected one as ``RefreshState`` decides.
 final class AuthenticationRoom: Room {
     private struct State {
         var tokens: RefreshState

@@ -68,7 +68,7 @@ final class CacheStorage: Sendable {
         return behind.store
     }
 
-    /// The store without waiting for pending writes of responses. For stored values, which are not written behind.
+    /// Returns the store without waiting for pending writes of responses. For values, which bypass ``WriteBehind``.
     func storeOfValues() throws -> any CacheStore { try make().store }
 
     /// The store for values that are never written to disk.

@@ -8,8 +8,8 @@ extension HTTPCacheRoom {
         chain.call.watch?.record(.cache(verdict()), hop: chain.hop)
     }
 
-    /// Handles a partial response (RFC 9111 §3.4): combines it with the stored bytes, for a caller who asked for more
-    /// and for the store.
+    /// Handles a partial response (RFC 9111 §3.4): combines it with the stored bytes, for the store, and for a caller who
+    /// asked for more than the part.
     ///
     /// - Returns: `nil` if the server has sent something other than the missing part.
     func take(

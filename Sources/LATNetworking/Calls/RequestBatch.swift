@@ -46,7 +46,7 @@ public struct RequestBatch<Value: Sendable>: Sendable {
     public mutating func add(_ work: @escaping @Sendable () async throws -> Value) { steps.append(Step(work)) }
 
     /// Returns the batch with a handler for its progress. The handler is called for every change, on any thread but
-    /// never concurrently, and for the last time when all steps have ended.
+    /// never concurrently. Unless ``values()`` fails, the last call comes when all steps have ended.
     public func progress(_ handler: @escaping @Sendable (BatchProgress) -> Void) -> RequestBatch {
         var copy = self
         copy.progressHandler = handler
@@ -117,7 +117,7 @@ public struct BatchProgress: Hashable, Sendable {
     public let stepCount: Int
     /// The bytes of content transferred so far, summed over the steps that report progress.
     public let completed: Int64
-    /// The bytes to transfer in all; `nil` while the total of a running step is unknown.
+    /// The bytes to transfer in all; `nil` while the total of a step that has not ended is unknown.
     public let total: Int64?
 
     /// The completed share, from 0 to 1: the mean of the steps' shares. A step that has ended counts as 1.

@@ -90,7 +90,7 @@ public final class RequestTask: Sendable, Hashable {
 
 /// Where the closures of calls run.
 ///
-/// Never on the caller's stack, nor on the engine's thread: a closure may block or start further calls.
+/// They never run on the caller's stack, nor on the engine's thread: a closure may block or start further calls.
 public struct CallbackExecutor: Sendable {
     private let enqueue: @Sendable (@escaping @Sendable () -> Void) -> Void
 

@@ -17,7 +17,7 @@ extension CentralRequestManager {
     /// - Parameters:
     ///   - request: the request. Its URL may be a path, which is joined to the base URL.
     ///   - progress: called on the manager's callback executor, never after the call has ended.
-    /// - Returns: a response with a status that ``HTTPRequest/acceptedStatuses`` has, or 2xx or 304.
+    /// - Returns: a response with a status of ``HTTPRequest/acceptedStatuses``; 2xx or 304 where that is `nil`.
     /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status; `CancellationError`
     ///   when the current task was cancelled.
     public func startRequest(_ request: HTTPRequest, progress: ProgressHandler? = nil) async throws -> HTTPResponse {

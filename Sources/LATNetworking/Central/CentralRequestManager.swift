@@ -129,7 +129,7 @@ public final class CentralRequestManager: Sendable {
         public var queued = 0
         /// The circuits that have seen failures, by row and host, and whether each is open.
         public var circuits: [String: Bool] = [:]
-        /// The servers whose last probe still counts, and whether each can be connected to.
+        /// The servers that were probed, and whether each could be connected to in its last probe.
         public var reachability: [String: Bool] = [:]
     }
 

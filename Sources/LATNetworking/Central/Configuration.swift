@@ -47,7 +47,7 @@ extension CentralRequestManager {
         public var parameterProvider: ParameterProvider?
         /// Answers requests in place of the servers. Default `nil`.
         public var simulation: Simulation?
-        /// Decides whether a response with status 2xx is a success, in addition to the envelope of an entity's domain.
+        /// Accepts or rejects a response whose status is a success, in addition to the envelope of an entity's domain.
         /// ``CentralRequestManager/send(_:)`` and streams do not ask it. Default `nil`: every 2xx is a success.
         public var successJudge: SuccessJudge?
         /// Called with the outcome of each call, before the caller gets it. Default none.
@@ -81,7 +81,8 @@ extension CentralRequestManager {
         /// used instead. Then one request tries it again. Default 30 s.
         public var mirrorMemory = Duration.seconds(30)
         /// The names of fields and parameters that hold secrets. Such fields never follow a redirect to another origin.
-        /// Logs show neither them nor the parameters. Rows of the table add fields (`secretHeaders`). Default ``Secrets/standard``.
+        /// Logs show neither them nor the parameters. Rows of the table add fields (`secretHeaders`). Default
+        /// ``Secrets/standard``.
         public var secrets = Secrets.standard
         /// How values become parameters and bodies, and responses become values: dates, names, bytes. Default `Coding()`,
         /// with dates in ISO 8601. The table's rows override dates and names (`dates`, `keys`); an entity or a request
@@ -201,7 +202,7 @@ package protocol ManagerCompanion: Sendable {
 extension CentralRequestManager.Configuration {
     /// Checks the settings that the engine does not check.
     ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value under which calls could not do what it says.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for an invalid value.
     func check() throws(NetworkError) {
         try limits.check(of: "configuration.limits")
         try retryPolicy.check("configuration.retryPolicy")

@@ -57,7 +57,7 @@ extension Corridor {
             .limits: limit, .attempt: AttemptRoom(),
         ]
         var always: RoomSet = []
-        /// Adds an interceptor that only some managers have.
+        /// Adds a room that only some managers have.
         func addOptional(_ place: Place, _ room: (any Room)?) {
             guard let room else { return }
             rooms[place] = room

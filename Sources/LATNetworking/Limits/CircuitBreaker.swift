@@ -78,7 +78,9 @@ struct CircuitBreaker: Sendable {
         case undecided
     }
 
-    /// Records the end of a request; `nil` if it says nothing about the host.
+    /// Records the end of a request.
+    ///
+    /// - Parameter isSuccess: Whether the host works; `nil` if the end says nothing about it.
     @discardableResult
     mutating func finish(_ ticket: UInt64, isSuccess: Bool?, at now: Duration) -> Change? {
         guard ticket >= firstTicket else { return nil }
@@ -123,8 +125,8 @@ struct CircuitBreaker: Sendable {
         return true
     }
 
-    /// Makes a request that asked wait, or lets it probe the host if there is no pause. Returns `false` when another process has
-    /// closed the circuit meanwhile, so that nothing is to be probed.
+    /// Records the answer to ``ask(_:)``: opens the circuit for the pause, or lets the request probe the host if there is
+    /// none. Returns `false` when another process has closed the circuit meanwhile, so that nothing is to be probed.
     mutating func answer(_ ticket: UInt64, pause: Duration?, at now: Duration) -> Bool {
         guard state == .asking(ticket) else { return false }
         if let pause { open(for: pause, at: now) } else { state = .probing(ticket) }

@@ -132,7 +132,7 @@ package struct LimitedCall: Sendable {
 
     package var priority: RequestPriority { call.priority }
 
-    /// Waits, unless there is a result, until there is one or the call ends.
+    /// Waits until there is a result or the call ends.
     ///
     /// - Parameter raised: Called when the call's priority was raised.
     /// - Throws: `CancellationError` when the task is cancelled, the call's error when the call is cancelled or late.
@@ -155,7 +155,7 @@ package enum CircuitReport: Hashable, Sendable {
 /// Limits and circuits that a manager shares with other processes. The manager's own limits apply too, and apply alone while
 /// the shared ones are unavailable.
 package protocol SharedLimits: Sendable {
-    /// Waits until all processes together are within the limits, or cannot be asked.
+    /// Waits until all processes together are within the limits, or the shared limits are unavailable.
     ///
     /// - Returns: A closure to call at the end of the request, with whether it was never sent; `nil` when it needs no call.
     func enter(

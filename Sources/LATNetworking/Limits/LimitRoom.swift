@@ -23,7 +23,7 @@ final class LimitRoom: Room {
     /// A circuit that a request is subject to.
     private struct Circuit {
         let policy: RequestLimits.CircuitBreakerPolicy
-        /// The host, for a row with a policy of its own after the row's name.
+        /// The host. With a row's policy, the row's name comes before it.
         let key: String
     }
 
@@ -208,7 +208,7 @@ final class LimitRoom: Room {
     private func adopt(_ report: CircuitReport, _ key: String) {
         breakers.withLock { breakers in
             guard breakers[key] != nil || report != .closed else { return }
-            // The policy is that of the first request.
+            // The next request replaces this policy with its own.
             var breaker = breakers[key] ?? CircuitBreaker(RequestLimits.CircuitBreakerPolicy())
             breaker.adopt(report, at: clock.now())
             breakers[key] = breaker

@@ -4,7 +4,7 @@ import Platform
 import Synchronization
 
 extension ActivityIndicator {
-    /// Displays that work is in progress, such as a HUD or a status line.
+    /// A view of the app, such as a HUD or a status line, that displays that work is in progress.
     public protocol Presenter: Sendable {
         /// Displays the activity, or changes its tip. Called on any thread, but never concurrently.
         func show(_ tip: String?)

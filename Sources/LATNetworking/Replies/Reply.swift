@@ -11,8 +11,8 @@ public struct Reply<Model: Sendable>: Sendable {
     public let envelope: Envelope?
 }
 
-/// Decides whether a response is a success: status 2xx, or 304, which confirms that the caller's copy is current; or one
-/// that the request accepts.
+/// Decides whether a response is a success: by the statuses that the request accepts, or else by status 2xx or 304, which
+/// confirms that the caller's copy is current.
 enum Verdict {
     /// How many bytes of a streamed body are kept with the error: 1 MiB.
     static let errorBodyLimit = 1 << 20

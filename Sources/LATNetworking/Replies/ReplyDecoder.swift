@@ -115,7 +115,8 @@ struct ReplyDecoder: Sendable {
     }
 }
 
-/// Decides whether a 2xx response is a success, from the response and its body as JSON (`null` when it is not JSON).
+/// Accepts or rejects a response whose status is a success (2xx, 304, or what the request accepts), from the response and its
+/// body as JSON (`null` when it is not JSON).
 public typealias SuccessJudge = @Sendable (_ response: HTTPResponse, _ document: JSONValue) -> Bool
 
 extension HTTPResponse {

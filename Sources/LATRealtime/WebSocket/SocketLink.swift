@@ -80,8 +80,8 @@ final class SocketLink: Sendable {
 
     // MARK: Reading
 
-    /// Reads the connection to its end, in a task of its own. While nothing arrives, it is all that the connection keeps
-    /// of tasks and their stacks.
+    /// Reads the connection to its end, in a task of its own. While nothing arrives, it is the only task of the connection, so
+    /// that no other stack is kept.
     ///
     /// - Parameters:
     ///   - executor: where it reads; `nil` for anywhere.

@@ -42,7 +42,8 @@ final class SocketSession: Sendable {
         shared = Mutex(Shared(plan: ReconnectionPlan(options.reconnection)))
     }
 
-    /// How the newest connection was closed. It is known as soon as a call fails, before the peer has answered.
+    /// How the newest connection was closed. When this side fails the connection (RFC 6455 §7.1.7), it is known at once, before
+    /// the server has answered.
     var closing: WebSocket.Closing? {
         let (closing, latest) = shared.withLock { ($0.closing, $0.latest) }
         return closing ?? latest?.state.withLock { $0.failure == nil ? nil : $0.closing }

@@ -41,10 +41,10 @@ extension WebSocket {
         /// The number.
         public var rawValue: UInt16
 
-        /// Makes a code of its number. An app's own codes are 4000 to 4999, registered ones 3000 to 3999.
+        /// Makes a code from its number. An app's own codes are 4000 to 4999, registered ones 3000 to 3999.
         public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-        /// Makes a code of a literal.
+        /// Makes a code from a literal.
         public init(integerLiteral value: UInt16) { rawValue = value }
 
         /// 1000: all is done.

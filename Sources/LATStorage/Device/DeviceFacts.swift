@@ -31,7 +31,7 @@ extension DeviceInfo {
         public var free: Int64?
         /// Memory that programs can get, including caches that the system can drop; `nil` when unknown.
         public var available: Int64?
-        /// The container's limit; `nil` without one.
+        /// The container's limit; `nil` when it has none, or none that is less than the machine's memory.
         public var limit: Int64?
     }
 

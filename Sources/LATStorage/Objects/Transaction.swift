@@ -8,7 +8,7 @@ import SQLite
 /// ```swift
 /// try store.transaction { transaction in
 ///     try transaction.upsert(order)
-///     try? transaction.transaction { inner in             // undone by itself when it throws
+///     try? transaction.transaction { inner in             // when it throws, only its changes are undone
 ///         try inner.delete(Draft.self, id: 3)
 ///     }
 /// }

@@ -46,8 +46,8 @@ public final class Preferences: Sendable {
     ///
     /// - Parameters:
     ///   - path: the path of the file. The first write makes it and the folders above it.
-    ///   - onProblem: called when the file or a value in it cannot be used, once for each fault, on the thread that
-    ///     found it. Default: none.
+    ///   - onProblem: called when the file or a value in it cannot be used, but not twice in a row for the same fault,
+    ///     on the thread that found it. Default: none.
     public init(path: String, onProblem: (@Sendable (NetworkError) -> Void)? = nil) {
         self.path = path
         self.onProblem = onProblem

@@ -5,7 +5,7 @@ import HTTPCore
 ///
 /// Texts have letters of both cases and spaces around them, numbers have a sign and where possible a fraction, and some
 /// optionals are `nil`. So a computed property differs from a field in at least one sample. If a type refuses every
-/// made-up value, the field has its value in ``SampleSource/row``.
+/// made-up value, the field gets the value that it has in ``SampleSource/row``.
 struct SampleDecoder: Decoder {
     let source: SampleSource
     /// The path of names to this value.

@@ -15,8 +15,8 @@ extension MockReply {
         case ping(_ payload: String = "")
         /// A pong, which nobody has asked for.
         case pong(_ payload: String = "")
-        /// A close frame; without a code an empty one. Of the steps that follow, only frames, bytes, waits and ends take
-        /// effect. When the client answers the close frame, the connection is closed.
+        /// A close frame; without a code an empty one. The frames, bytes, waits and ends that follow still take effect, up to
+        /// the first step of another kind. When the client answers the close frame, the connection is closed.
         case close(_ code: Int? = 1000, _ reason: String = "")
         /// A frame as the fields say, right or wrong. The three reserved bits are 4, 2 and 1.
         case frame(opcode: UInt8, _ payload: Data, isFinal: Bool = true, reserved: UInt8 = 0, isMasked: Bool = false)

@@ -13,8 +13,7 @@ import HTTPCore
 ///
 /// `Content-Length` or `Transfer-Encoding`, and `Connection` where it matters, are added to ``headers`` as RFC 9112
 /// requires. A field of that name in `headers` replaces the added one, and one set to `nil` leaves it out. Replies to
-/// HEAD, and those with status 1xx, 204 or 304, have no body (RFC 9112 §6.3). Unless given, the status is 200, and the
-/// media type of bytes is `application/octet-stream`.
+/// HEAD, and those with status 1xx, 204 or 304, have no body (RFC 9112 §6.3).
 public struct MockReply: Sendable {
     /// The body of a reply.
     public enum Body: Sendable {

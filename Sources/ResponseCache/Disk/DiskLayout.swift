@@ -4,10 +4,10 @@ import Platform
 
 /// The files of a cache's folder, and the operations on them.
 ///
-/// The folder holds `index-4.sqlite` with its `-wal` and `-shm`, `lock`, `leases-4`, and `bodies-4/`, where the name of
-/// a body being written ends in `.part`. The writer of a body locks its file until the index has its row, so that it is
-/// not removed as an orphan. The number 4 is the format version, so that two releases of a program can share a folder
-/// during a deployment. Only the owner has access, whatever the umask.
+/// The folder holds `index-4.sqlite` with its `-wal` and `-shm`, `lock`, `leases-4`, `identity.key` (``IdentityKey``), and
+/// `bodies-4/`, where the name of a body being written ends in `.part`. The writer of a body locks its file until the index
+/// has its row, so that it is not removed as an orphan. The number 4 is the format version, so that two releases of a
+/// program can share a folder during a deployment. Only the owner has access, whatever the umask.
 struct DiskLayout: Sendable {
     let directory: String
     let index: String

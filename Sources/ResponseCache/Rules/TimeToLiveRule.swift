@@ -53,8 +53,8 @@ package enum TimeToLiveRule {
         }
     }
 
-    /// The minimum number of seconds between two writes of an entry's last use, since writing each use costs too much: a
-    /// tenth of a sliding time to live, at most ten minutes.
+    /// The minimum number of seconds between two writes of an entry's last use, since writing each use costs too much: ten
+    /// minutes, or a tenth of a sliding time to live if that is less.
     package static func touchInterval(_ timeToLive: CachePolicy.TimeToLive?) -> Double {
         if case .sliding(let duration)? = timeToLive { min(600, duration.seconds / 10) } else { 600 }
     }

@@ -54,7 +54,8 @@ public final class CacheLease: Sendable {
         self.release = Mutex { _ in release() }
     }
 
-    /// Creates a lease whose store remembers that nobody needs to wait for a response of this name.
+    /// Creates a lease for a store that can remember that responses of this name cannot be stored, so that nobody waits for
+    /// them.
     ///
     /// - Parameter release: Like that of ``init(number:release:)``. Its argument is whether the response cannot be stored.
     package init(number: UInt64, name: String, release: @escaping @Sendable (_ isPassed: Bool) -> Void) {

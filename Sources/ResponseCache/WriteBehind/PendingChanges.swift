@@ -169,7 +169,10 @@ struct PendingChanges {
         if slots[key.primary]?.isEmpty == true { slots[key.primary] = nil }
     }
 
-    /// Reserves room for bytes of a stream.
+    /// Reserves room for bytes of a change or a stream.
+    ///
+    /// - Parameter freed: The bytes of the waiting change that it replaces.
+    /// - Returns: `false` when the queue is full.
     mutating func reserve(_ count: Int64, freed: Int64 = 0) -> Bool {
         // A change that is larger than the limit is accepted when nothing else waits.
         guard byteCount - freed <= 0 || byteCount - freed + count <= byteLimit else { return false }

@@ -35,7 +35,7 @@ extension WriteBehind {
         }
     }
 
-    /// The body of an entry; `nil` when it is missing, or its first byte takes too long.
+    /// The body of an entry; `nil` when it is missing, when its first byte takes too long, and when the store fails.
     package func body(of entry: CacheEntry) async -> ResponseBody? {
         if let body = entry.attachedBody { return ResponseBody(body) }
         // The store checks the whole body before the first byte, at 20 MiB/s or more.

@@ -166,8 +166,8 @@ struct CacheCommand: Command {
         do {
             var options = DiskStore.Options()
             options.collectionInterval = nil
-            // A store removes entries beyond its limits when it opens. The limits of the app that owns the folder are
-            // unknown here, so this store has none.
+            // A store evicts entries beyond its limits when it writes. The limits of the app that owns the folder are unknown
+            // here, so this store has none.
             options.byteLimit = .max
             options.minimumFreeBytes = 0
             let store = try DiskStore(directory: directory, options: options)

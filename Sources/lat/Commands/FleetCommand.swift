@@ -102,7 +102,7 @@ struct FleetReport {
             add("clients", Quantity.grouped(contents.clientCount))
             add("evicted", Quantity.grouped(contents.evictedCount) + " keys since it started")
             let kinds = contents.kinds.map { "\($0.name) \(Quantity.grouped($0.count))" }.joined(separator: ", ")
-            let part = contents.isPartial ? ", counted in a part" : ""
+            let part = contents.isPartial ? ", counted in a part of the keys" : ""
             add("keys", Quantity.grouped(contents.keyCount) + (kinds.isEmpty ? "" : ", of this fleet: \(kinds)\(part)"))
         }
         for table in tables {

@@ -74,7 +74,7 @@ extension WebSocketCommand {
         }
 
     static let details = """
-        URL is one of ws, wss, http or https; ITEM is a header field or a parameter of the query, as of lat request. Each
+        URL is one of ws, wss, http or https; ITEM is a header field or a parameter of the query, as in lat request. Each
         message is one line: the time and the text. With --format json each is one JSON object in a line.
 
         With - the lines of standard input are sent, and the socket closes after the last one. On a terminal, what is

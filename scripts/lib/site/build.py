@@ -58,7 +58,7 @@ class Site:
         self.guides = {guide.source: guide for guide in map(lambda source: Guide(root, source), self.guide_sources())}
 
     def guide_sources(self):
-        """README, the pages in the order in which README links to them, the others, and what is about the work."""
+        """README, the pages in the order in which README links to them, the other pages, CONTRIBUTING and CHANGELOG."""
         with open(os.path.join(self.root, "README.md"), encoding="utf-8") as file:
             linked = re.findall(r"\]\(([\w./-]+\.md)", file.read())
         last = ["CONTRIBUTING.md", "CHANGELOG.md"]
@@ -107,7 +107,7 @@ class Site:
                 f'<li class="level{level - top}"><a href="#{urllib.parse.quote(anchor)}">{text}</a></li>\n'
                 for level, text, anchor in contents
             )
-            # A column where there is room for one, else folded above the text.
+            # The list is a column where there is room for one; otherwise it is folded above the text.
             body = f'<details class="page"><summary>On this page</summary><ul>\n{items}</ul></details>\n{body}'
             contents = (
                 f'<nav class="page" aria-label="On this page">\n<h2>On this page</h2>\n<ul>\n{items}</ul>\n</nav>\n'

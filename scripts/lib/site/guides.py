@@ -15,7 +15,7 @@ class Guide:
         self.source = source
         name = os.path.splitext(os.path.basename(source))[0]
         folder = os.path.dirname(source)
-        # A folder has its own README.
+        # The README of a folder gets the folder's name.
         name = folder.replace("/", "-") if folder and name == "README" else name
         self.address = f"guides/{name}.html"
         with open(os.path.join(root, source), encoding="utf-8") as file:

@@ -47,9 +47,9 @@ extension DomainTable.Source {
 
     /// Reads a table from a URL, and asks for changes with `If-None-Match` (RFC 9110 §13.1.2).
     ///
-    /// Redirects are not followed. `http://` is refused except to this machine or with a public key. A signature is 64 bytes, raw
-    /// or as base64, at the URL with `.sig` behind its path, as `openssl pkeyutl -sign -rawin` makes it; it covers the bytes of
-    /// the table.
+    /// Redirects are not followed. `http://` is refused except to this machine or with a public key. A signature is 64 bytes,
+    /// raw or as base64, at the URL with `.sig` behind its path, as `openssl pkeyutl -sign -rawin` makes it; it covers the
+    /// bytes of the table.
     ///
     /// - Parameters:
     ///   - url: the URL. Messages show neither its query nor user and password.

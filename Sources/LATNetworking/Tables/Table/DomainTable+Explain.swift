@@ -6,7 +6,7 @@ extension DomainTable {
     public struct Explanation: Hashable, Sendable, CustomStringConvertible {
         /// The key in the table, such as `timeout`, or `headers.X-App` for one of the headers.
         public var setting: String
-        /// The value as the table writes it; secrets are masked.
+        /// The value as text; secrets are masked.
         public var value: String
         /// The source of the value: a line of the file, code, or an environment variable.
         public var origin: SettingOrigin

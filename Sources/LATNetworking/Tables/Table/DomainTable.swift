@@ -90,7 +90,7 @@ public struct DomainTable: Sendable {
     /// Whether the table is the copy on disk of one from elsewhere, because the source could not be used at the start.
     public var isCopy: Bool { contents.origin?.isCopy ?? false }
 
-    /// The table's name in messages: the path of its file.
+    /// The table's name in messages: the path of its file, the name given with its text, or that of its source.
     public var name: String { contents.name }
 
     /// Likely mistakes in the file that do not prevent its use.

@@ -2,8 +2,8 @@ import FoundationEssentials
 public import HTTPCore
 
 extension DomainTable {
-    /// The members of `retry` in a row, without the number of retries, which is ``DomainTable/RouteSettings/retries``. Each member comes
-    /// from the last row that sets it, and from the manager's policy when none does.
+    /// The members of `retry` in a row, without the number of retries, which is ``DomainTable/RouteSettings/retries``. Each
+    /// member comes from the last row that sets it, and from the manager's policy when none does.
     public struct RetrySettings: Sendable {
         /// ``RetryPolicy/statuses``.
         @Tracked public var statuses: Set<Int>?
@@ -85,7 +85,8 @@ extension DomainTable {
 extension DomainTable {
     /// The members of `tls` in a row. Each comes from the last row that sets it, and from the manager when none does.
     public struct TLSSettings: Sendable {
-        /// A PEM file of trusted certificates (``HTTPRequest/TLS/caFile``). In the table its path is relative to the table's folder.
+        /// A PEM file of trusted certificates (``HTTPRequest/TLS/caFile``). In the table its path is relative to the table's
+        /// folder.
         @Tracked public var caFile: String?
         /// The certificate that the client sends (``HTTPRequest/TLS/clientCertificate``).
         @Tracked public var clientCertificate: ClientCertificateRule?

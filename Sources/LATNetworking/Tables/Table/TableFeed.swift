@@ -20,7 +20,8 @@ package protocol TableFeed: Sendable {
     func signedHead(of revision: String) -> [UInt8]
     /// Reads the current version, unless it still has the known revision, within a time limit.
     func read(after known: String?, within limit: Duration) async throws(NetworkError) -> TableReading
-    /// Calls back when there may be a new version, until the returned value is released; `nil` for a feed that reports no changes.
+    /// Calls back when there may be a new version, until the returned value is released; `nil` for a feed that reports no
+    /// changes.
     func subscribe(_ onChange: @escaping @Sendable () -> Void) -> (any Sendable)?
     /// Publishes which revision a manager uses. Called after each read.
     func report(_ use: TableUse) async

@@ -35,7 +35,7 @@ package final class DomainTableWatcher: Sendable {
     ///   - environment: as in ``DomainTable/init(contentsOf:environment:)``.
     ///   - onEvent: called for each change, one at a time, on the watcher's thread; must not block. Default `nil`.
     /// - Throws: as ``DomainTable/init(contentsOf:environment:)``; ``NetworkError/Kind/other`` when the system has no
-    ///   more watches, descriptors or threads.
+    ///   more inotify instances, descriptors or threads.
     public convenience init(
         contentsOf path: String, environment: String? = DomainTable.environmentOfProcess,
         onEvent: (@Sendable (DomainTable.FileEvent) -> Void)? = nil

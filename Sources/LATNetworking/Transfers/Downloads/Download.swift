@@ -68,8 +68,8 @@ public final class Download: Sendable {
     /// The state now.
     public var state: RequestTask.State { RequestTask.State(outcome.result, isPaused: control.intent == .pause) }
 
-    /// Whether a later download could continue with the received bytes: `false` for other methods than GET, and for
-    /// servers without ranges or without a strong validator. `true` until the server has answered a GET.
+    /// Whether a later download could continue with the received bytes: `false` for other methods than GET, for sealed
+    /// replies, and for servers without ranges or without a strong validator. Otherwise `true` until the server has answered.
     public var isResumable: Bool { control.isInterruptible }
 
     /// The complete file. Any number of tasks may wait for it; cancelling one of them ends only its waiting.

@@ -112,7 +112,7 @@ extension CentralRequestManager {
     ///   - url: An absolute URL, or a path below the base URL.
     ///   - method: `PUT`, `POST`, `PATCH` or another method with a body. Default `PUT`.
     ///   - body: The content. The progress lists the parts of a `.multipart` body; any other body counts as one file.
-    ///   - parameters: Parameters of the query. Default none.
+    ///   - parameters: Parameters of the query, or, for a `.multipart` body, form fields before its files. Default none.
     ///   - timeout: See ``upload(_:method:files:parameters:timeout:headers:)-(String,_,_,_,_,_)``.
     ///   - headers: Override the manager's headers; `nil` values remove them. Default none.
     @discardableResult

@@ -5,7 +5,7 @@ import HTTPCore
 /// The digest of a file, computed while the file is written.
 ///
 /// Chunks in order are hashed as they arrive. Other bytes, from an earlier run or out of order, are read back from the
-/// file, a little after each chunk, so that hardly any are left at the end.
+/// file, some of them after each chunk, so that hardly any are left at the end.
 final class DigestFollower: @unchecked Sendable {
     // Sendable: the lock of the owning job guards it.
 

@@ -98,11 +98,12 @@ public final class DownloadManager: Sendable {
         state.withLock { state in state.queue.items[id].map { state.withProgress($0) } }
     }
 
-    /// The events from now on. Every reader gets every event. The stream ends when the manager is released.
+    /// The events from now on. Every reader gets every event. The stream ends when the manager is closed or
+    /// released.
     public var events: AsyncStream<Event> { hub.events() }
 
-    /// The progress of a download across its pauses, until the download finishes or is removed; `nil` if the manager
-    /// has none with this identifier.
+    /// The progress of a download across its pauses, until the download finishes or is removed, or the manager is closed;
+    /// `nil` if the manager has none with this identifier.
     public func progress(of id: DownloadManager.Item.ID) -> (some AsyncSequence<TransferProgress, Never> & Sendable)? {
         state.withLock { $0.entries[id] }.map { ProgressUpdates($0.progress) }
     }
@@ -133,8 +134,8 @@ public final class DownloadManager: Sendable {
 
     /// Adds a download after those of the same priority, and saves its record.
     ///
-    /// The parameters are those of ``CentralRequestManager/download(_:to:segments:headers:options:)-(String,_,_,_,_)``, with a priority.
-    /// Default ``RequestPriority/normal``.
+    /// The parameters are those of ``CentralRequestManager/download(_:to:segments:headers:options:)-(String,_,_,_,_)``, with a
+    /// priority. Default ``RequestPriority/normal``.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` if the record cannot be saved, and ``NetworkError/Kind/shutDown`` after
     ///   ``close()``. The download is not added then.

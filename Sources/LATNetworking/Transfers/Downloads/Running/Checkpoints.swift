@@ -4,9 +4,9 @@ import Synchronization
 
 /// Writes the journal from time to time during a transfer, each time after synchronising the file.
 ///
-/// A journal is written when a hundredth of the content is not listed yet. The transfer waits for a slow disk, so that
-/// never more than two hundredths are unlisted. After a kill, at most those bytes, and the ones in flight, are received
-/// again.
+/// A journal is written when ``interval(total:)`` bytes are not listed yet, or after five seconds. The transfer waits for a
+/// slow disk, so that about two intervals at most are unlisted. After a kill, at most those bytes, and the ones in flight,
+/// are received again.
 final class Checkpoints: Sendable {
     private struct State {
         var unlisted: Int64 = 0
@@ -27,7 +27,8 @@ final class Checkpoints: Sendable {
         self.journal = journal
     }
 
-    /// The number of bytes between two journals.
+    /// The number of bytes between two journals: a hundredth of the content, but 256 KiB to 32 MiB; 4 MiB while its size is
+    /// unknown.
     static func interval(total: Int64?) -> Int64 {
         guard let total else { return 4 << 20 }
         return min(32 << 20, max(256 << 10, total / 100))
