@@ -68,7 +68,8 @@ struct ProcessorFacts {
     private var limit: Double? {
         files.controlGroups("cpu").compactMap { group -> Double? in
             let words = files.line(group + "cpu.max")?.split(separator: " ").map { Double($0) }
-            guard let quota = words?.first ?? files.number(group + "cpu.cfs_quota_us").map(Double.init), quota > 0 else {
+            guard let quota = words?.first ?? files.number(group + "cpu.cfs_quota_us").map(Double.init), quota > 0
+            else {
                 return nil
             }
             let period = words?.dropFirst().first ?? files.number(group + "cpu.cfs_period_us").map(Double.init)
@@ -154,7 +155,9 @@ struct MemoryFacts {
             func number(_ name: String, _ legacyName: String) -> Int64? {
                 files.number(group + name) ?? files.number(group + legacyName)
             }
-            guard let limit = number("memory.max", "memory.limit_in_bytes"), limit > 0, limit < 1 << 62 else { return nil }
+            guard let limit = number("memory.max", "memory.limit_in_bytes"), limit > 0, limit < 1 << 62 else {
+                return nil
+            }
             return (limit, number("memory.current", "memory.usage_in_bytes"))
         }
     }
