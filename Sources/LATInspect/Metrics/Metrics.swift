@@ -72,7 +72,8 @@ public final class Metrics: CallMeter {
 
     /// Counts a request that runs.
     public func attemptDidStart(_ request: HTTPRequest) {
-        series(active: request).counts.add(Series.active)
+        let key = Self.activeKey(of: request)
+        table.withOrigin(of: request.url) { table.series(key, $0).counts.add(Series.active) }
     }
 
     /// Counts a response.
@@ -80,20 +81,18 @@ public final class Metrics: CallMeter {
         _ request: HTTPRequest, with response: HTTPResponse, row: ObservedCall.Row?, after time: Duration
     ) {
         let shard = ShardedCounts.shard
-        series(active: request).counts.subtract(Series.active, shard: shard)
-        let version: UInt8 =
+        var key = Self.activeKey(of: request)
+        key.status = Int16(clamping: response.status)
+        key.version =
             switch response.version {
             case .http1_0: 1
             case .http1_1: 2
             case .http2: 3
             case .http3: 4
             }
-        let series = table.series(
-            SeriesKey(
-                method: Self.index(of: request.method), version: version, status: Int16(clamping: response.status),
-                error: "", template: row?.path ?? ""), request.url)
-        Series.duration.note(time.wholeNanoseconds, in: series.counts, shard: shard)
-        guard response.source == .network else { return }
+        guard let series = end(request, key, row, after: time, shard: shard), response.source == .network else {
+            return
+        }
         let connection = response.connection
         let received = connection?.receivedBodySize ?? Int64(response.body.data?.count ?? 0)
         Series.responseSize.note(UInt64(max(0, received)), in: series.counts, shard: shard)
@@ -107,13 +106,24 @@ public final class Metrics: CallMeter {
     public func attemptDidFail(
         _ request: HTTPRequest, with error: NetworkError, row: ObservedCall.Row?, after time: Duration
     ) {
-        let shard = ShardedCounts.shard
-        series(active: request).counts.subtract(Series.active, shard: shard)
-        let series = table.series(
-            SeriesKey(
-                method: Self.index(of: request.method), version: 0, status: 0, error: MetricTotals.group(error.kind),
-                template: row?.path ?? ""), request.url)
-        Series.duration.note(time.wholeNanoseconds, in: series.counts, shard: shard)
+        var key = Self.activeKey(of: request)
+        key.status = 0
+        key.error = MetricTotals.group(error.kind)
+        _ = end(request, key, row, after: time, shard: ShardedCounts.shard)
+    }
+
+    /// Counts the end of a request that ran. Returns its series.
+    private func end(
+        _ request: HTTPRequest, _ key: SeriesKey, _ row: ObservedCall.Row?, after time: Duration, shard: Int
+    ) -> Series? {
+        var key = key
+        if let row { key.template = row.path }
+        return table.withOrigin(of: request.url) { origin in
+            table.series(Self.activeKey(of: request), origin).counts.subtract(Series.active, shard: shard)
+            let series = table.series(key, origin)
+            Series.duration.note(time.wholeNanoseconds, in: series.counts, shard: shard)
+            return series
+        }
     }
 
     /// Counts a wait, a repetition or a decision of the cache.
@@ -138,11 +148,9 @@ public final class Metrics: CallMeter {
         }
     }
 
-    /// The series of the running requests to a server, identified by server and method only.
-    private func series(active request: HTTPRequest) -> Series {
-        table.series(
-            SeriesKey(method: Self.index(of: request.method), version: 0, status: -1, error: "", template: ""),
-            request.url)
+    /// Identifies the running requests to a server by their method only.
+    @inline(__always) private static func activeKey(of request: HTTPRequest) -> SeriesKey {
+        SeriesKey(method: index(of: request.method), version: 0, status: -1, error: "", template: "")
     }
 
     private static func index(of method: HTTPMethod) -> UInt8 {

@@ -15,13 +15,40 @@ struct SeriesKey {
     /// The path of the row; empty for none.
     var template: String
 
-    @inline(__always) func hash(_ origin: UnsafeBufferPointer<UInt8>) -> Int {
-        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in origin { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+    @inline(__always) func hash(_ origin: Origin) -> Int {
+        var hash = origin.hash
         for byte in template.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
         hash ^= UInt64(method) << 48 | UInt64(version) << 40 | UInt64(UInt16(bitPattern: status)) << 16
         hash = (hash ^ UInt64(error.utf8.count)) &* 0x9E37_79B9_7F4A_7C15
         return Int(truncatingIfNeeded: hash >> 40)
+    }
+
+    /// Scheme, host and port of a URL, without its user.
+    struct Origin {
+        let bytes: UnsafeBufferPointer<UInt8>
+        let hash: UInt64
+
+        /// `nil` for a URL that names a user.
+        init?(of url: UnsafeBufferPointer<UInt8>) {
+            var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+            var index = 0
+            var slashes = 0
+            while index < min(url.count, 512) {
+                let byte = url[index]
+                if byte == UInt8(ascii: "/") {
+                    slashes += 1
+                    if slashes == 3 { break }
+                } else if byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") {
+                    break
+                } else if byte == UInt8(ascii: "@") {
+                    return nil
+                }
+                hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3
+                index += 1
+            }
+            bytes = UnsafeBufferPointer(rebasing: url[..<index])
+            self.hash = hash
+        }
     }
 }
 
@@ -49,11 +76,12 @@ final class Series: Sendable {
         counts = ShardedCounts(Self.active + 1)
     }
 
-    @inline(__always) func matches(_ key: SeriesKey, _ origin: UnsafeBufferPointer<UInt8>) -> Bool {
+    @inline(__always) func matches(_ key: SeriesKey, _ origin: SeriesKey.Origin) -> Bool {
         self.key.method == key.method && self.key.status == key.status && self.key.version == key.version
-            && self.key.error == key.error && self.key.template == key.template && self.origin.count == origin.count
+            && self.key.error == key.error && self.key.template == key.template
+            && self.origin.count == origin.bytes.count
             && self.origin.withUnsafeBufferPointer { own in
-                own.baseAddress.map { memcmp($0, origin.baseAddress ?? $0, own.count) == 0 } ?? true
+                own.baseAddress.map { memcmp($0, origin.bytes.baseAddress ?? $0, own.count) == 0 } ?? true
             }
     }
 }
@@ -84,18 +112,16 @@ final class SeriesTable: @unchecked Sendable {
         slots.deallocate()
     }
 
-    /// The series of a request to a URL.
-    func series(_ key: SeriesKey, _ url: String) -> Series {
-        let found = url.utf8.withContiguousStorageIfAvailable { bytes in
-            Self.origin(bytes).map { series(key, $0) }
-        }
+    /// Calls a closure with the origin of a URL.
+    @inline(__always) func withOrigin<Result>(of url: String, _ body: (SeriesKey.Origin) -> Result) -> Result? {
+        let found = url.utf8.withContiguousStorageIfAvailable { bytes in SeriesKey.Origin(of: bytes).map(body) }
         if let found = found ?? nil { return found }
         // The URL has a user, or its bytes are not contiguous.
         var origin = Self.origin(of: url)
-        return origin.withUTF8 { series(key, $0) }
+        return origin.withUTF8 { SeriesKey.Origin(of: $0).map(body) }
     }
 
-    private func series(_ key: SeriesKey, _ origin: UnsafeBufferPointer<UInt8>) -> Series {
+    func series(_ key: SeriesKey, _ origin: SeriesKey.Origin) -> Series {
         var index = key.hash(origin) & (Self.capacity - 1)
         for _ in 0..<Self.capacity {
             if let found = self[index] {
@@ -106,7 +132,7 @@ final class SeriesTable: @unchecked Sendable {
                     hasOverflow.store(true, ordering: .relaxed)
                     return overflow
                 }
-                let new = Series(key, Array(origin))
+                let new = Series(key, Array(origin.bytes))
                 let slot = Unmanaged.passRetained(new)
                 let (isFirst, winner) = slots[index].compareExchange(
                     expected: nil, desired: UnsafeRawPointer(slot.toOpaque()), ordering: .acquiringAndReleasing)
@@ -138,25 +164,6 @@ final class SeriesTable: @unchecked Sendable {
 
     private subscript(index: Int) -> Series? {
         slots[index].load(ordering: .acquiring).map { Unmanaged<Series>.fromOpaque($0).takeUnretainedValue() }
-    }
-
-    /// The bytes of a URL up to its path; `nil` for a URL that names a user.
-    private static func origin(_ url: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8>? {
-        var index = 0
-        var slashes = 0
-        while index < url.count {
-            let byte = url[index]
-            if byte == UInt8(ascii: "/") {
-                slashes += 1
-                if slashes == 3 { break }
-            } else if byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") {
-                break
-            } else if byte == UInt8(ascii: "@") {
-                return nil
-            }
-            index += 1
-        }
-        return UnsafeBufferPointer(rebasing: url[..<min(index, 512)])
     }
 }
 
