@@ -15,10 +15,9 @@ building_clean_up() {
     rm -f "$building_log"
 }
 
-# A debug build takes half the time of a release build, and less without debug information. It has its own folder, because
-# the tests build with other flags.
+# A debug build takes half the time of a release build. It has its own folder, because the tests build with other flags.
 building_run() { # FOLDER PRODUCT [OPTION]...
-    swift build --package-path "$root" --scratch-path "$root/.build/$1" --disable-index-store -debug-info-format none \
+    swift build --package-path "$root" --scratch-path "$root/.build/$1" "${lean_build[@]}" \
         --product "${@:2}" >"$building_log" 2>&1
 }
 

@@ -172,7 +172,7 @@ import Testing
         }
         let late = await failure {
             _ = try await manager.webSocket(
-                server.url("/"), options: WebSocketOptions(openTimeout: .milliseconds(500), greeting: greeting))
+                server.url("/"), options: WebSocketOptions(openTimeout: .seconds(3), greeting: greeting))
         }
         #expect(late?.kind == .timeout(.total))
         #expect(late?.message.contains("greeting") == true)
