@@ -111,7 +111,7 @@ let package = Package(
             name: "LATInspectTests",
             dependencies: [
                 "LATInspect", "CassetteTesting", "LATNetworking", "LATRealtime", "LATTesting", "HTTPCore", "Platform",
-                "lat", "TestSupport",
+                "CZlib", "lat", "TestSupport",
             ],
             exclude: ["Cassettes/Cassettes"]),
         .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),

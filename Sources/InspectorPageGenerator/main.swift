@@ -2,7 +2,8 @@ import CZlib
 import FoundationEssentials
 import Glibc
 
-// Writes a Swift file with the contents of other files, each compressed with zlib (RFC 1950). InspectorPagePlugin runs it.
+// Writes a Swift file with the contents of other files, each without what only people read and compressed with zlib
+// (RFC 1950). InspectorPagePlugin runs it.
 //
 //     InspectorPageGenerator OUTPUT FILE…
 
@@ -17,6 +18,18 @@ func deflated(_ data: Data) -> Data? {
     return code == Z_OK ? Data(output.prefix(Int(length))) : nil
 }
 
+/// What the page gets of a file.
+func served(_ path: String) throws -> Data {
+    let data = try Data(contentsOf: URL(filePath: path)), isScript = path.hasSuffix(".js")
+    guard isScript || path.hasSuffix(".css") else { return data }
+    do {
+        return Data(try Stripping.strip(String(decoding: data, as: UTF8.self), isScript: isScript).utf8)
+    } catch let failure as Stripping.Failure {
+        print("\(path):\(failure.line): error: \(failure.reason)")
+        exit(1)
+    }
+}
+
 let arguments = Array(CommandLine.arguments.dropFirst())
 guard arguments.count >= 2 else {
     print("error: usage: InspectorPageGenerator OUTPUT FILE…")
@@ -29,7 +42,7 @@ do {
 
         """
     for path in arguments.dropFirst() {
-        guard let content = deflated(try Data(contentsOf: URL(filePath: path))) else {
+        guard let content = deflated(try served(path)) else {
             print("error: \(path) cannot be compressed")
             exit(1)
         }

@@ -1,3 +1,4 @@
+import CZlib
 import FoundationEssentials
 import LATTesting
 import TestSupport
@@ -59,6 +60,18 @@ import Testing
         }
         #expect(pageFiles.count > 10)
         #expect(size < 60 << 10)
+    }
+
+    @Test func filesOfThePageAddUpToLessThan60KB() throws {
+        var sizes: [String: Int] = [:]
+        for (name, content) in pageFiles {
+            let compressed = [UInt8](try #require(Data(base64Encoded: content)))
+            var file = [UInt8](repeating: 0, count: 100_000)
+            var length = uLongf(file.count)
+            try #require(uncompress(&file, &length, compressed, uLong(compressed.count)) == Z_OK)
+            sizes[name] = Int(length)
+        }
+        #expect(sizes.values.reduce(0, +) < 60_000, "\(sizes)")
     }
 
     @Test func usedPortIsOneSentence() throws {

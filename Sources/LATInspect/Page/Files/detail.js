@@ -1,125 +1,117 @@
 // One call in full.
-import { clock, durationOf, h, icon, parts, size, statusOf, time } from './dom.js';
+import {
+  choices, clock, decisionOf, durationOf, group, h, heading, iconButton, isCached, label, pairs, parts, set, showMethod, showStatus, size, soft, time,
+} from './dom.js';
 import { bodyView } from './body.js';
+import { fieldsOf } from './har.js';
 import { lanes } from './timing.js';
 
-export const tabs = ['Overview', 'Headers', 'Request', 'Response', 'Timing'];
-export const copies = [['curl', 'curl'], ['swift', 'Swift'], ['entity', 'Entity'], ['httpie', 'HTTPie']];
+// Key, name in addresses, name on the button, and what is copied.
+export const copies = [
+  ['y', 'curl', 'curl', 'curl'], ['s', 'swift', 'Swift', 'Swift'], ['n', 'entity', 'Entity', 'Swift entity'],
+  ['h', 'httpie', 'HTTPie', 'HTTPie'],
+];
 
-const facts = list => h('dl', { class: 'facts' }, list.filter(([, value]) => value !== null && value !== undefined && value !== '' && value !== false)
-  .map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]));
+const facts = values => pairs('facts', Object.entries(values).filter(([, value]) => value != null && value !== '' && value !== false));
 
 function fields(title, list, sources) {
-  const from = new Map((sources ?? []).map(({ name, source }) => [name.toLowerCase(), source]));
-  return [h('h2', {}, title, h('span', { class: 'soft' }, String(list?.length ?? 0))), list?.length ? h('table', { class: 'kv' }, h('tbody', {}, list.map(({ name, value }) =>
-    h('tr', {}, h('th', { scope: 'row' }, name), h('td', {}, value), sources?.length && h('td', { class: 'from' }, from.get(String(name).toLowerCase()) ?? '')))))
-    : h('p', { class: 'soft' }, 'None.')];
+  const from = new Map(sources?.map(({ name, source }) => [name.toLowerCase(), source]));
+  return [h('h2', '', title, h('span', 'soft', list.length)), !list.length ? soft('None.')
+    : h('table', 'kv', list.map(({ name, value }) => h('tr', '', h('th', { scope: 'row' }, name), h('td', '', value),
+      from.size > 0 && h('td', 'from', from.get(String(name).toLowerCase())))))];
 }
 
 // What the cache decided, in words.
-export function cacheNote({ cache, source }) {
-  if (!cache?.outcome || cache.outcome === 'none') return null;
-  return h('div', { class: 'note' + (source && source !== 'network' ? ' hit' : '') }, h('b', {}, `Cache: ${cache.outcome}${cache.tier ? `, ${cache.tier}` : ''}`),
-    cache.reason ?? '');
+function cacheNote(call) {
+  const { outcome, tier, reason } = decisionOf(call) || {};
+  return outcome && h('div', isCached(call) ? 'note hit' : 'note', h('b', '', `Cache: ${outcome}${tier ? `, ${tier}` : ''}`), reason);
 }
 
 const panes = {
   Overview: ({ call, entry }) => [
-    call.error && h('div', { class: 'note' + (call.state === 'cancelled' ? '' : ' err') }, h('b', {}, call.errorKind ?? 'Failed'), call.error),
+    call.error && h('div', call.state === 'cancelled' ? 'note' : 'note err', h('b', '', call.errorKind ?? 'Failed'), call.error),
     cacheNote(call),
-    h('h2', {}, 'Call'),
-    facts([['Status', call.status && `${call.status} ${entry?.response?.statusText ?? ''}`], ['State', call.state !== 'done' && call.state], ['From', call.source],
-      ['Started', `${clock(call.startedDateTime)}`], ['Duration', time(durationOf(call))], ['Domain', call.domain], ['Row', call.row], ['Tag', call.tag],
-      ['Request body', call.requestSize > 0 && size(call.requestSize)], ['Response body', call.responseSize >= 0 && size(call.responseSize)], ['Type', call.mediaType],
-      ['Protocol', entry?.response?.httpVersion], ['Server', entry?.serverIPAddress], ['Connection', entry?.connection]]),
-    h('h2', {}, 'Timing'), lanes(call),
+    h('h2', '', 'Call'),
+    facts({
+      Status: call.status && `${call.status} ${entry?.response?.statusText ?? ''}`, State: call.state !== 'done' && call.state,
+      From: call.source, Started: clock(call.startedDateTime), Duration: time(durationOf(call)),
+      Domain: call.domain, Row: call.row, Tag: call.tag, 'Request body': call.requestSize > 0 && size(call.requestSize),
+      'Response body': call.responseSize >= 0 && size(call.responseSize), Type: call.mediaType,
+      Protocol: entry?.response?.httpVersion, Server: entry?.serverIPAddress, Connection: entry?.connection,
+    }),
+    h('h2', '', 'Timing'), lanes(call),
   ],
-  Headers: ({ call, entry }) => [
-    entry?.request?.queryString?.length > 0 && fields('Query', entry.request.queryString),
-    fields('Request headers', entry?.request?.headers, call.headerSources), fields('Response headers', entry?.response?.headers),
-  ],
-  Request: ({ body }) => bodyView(body), Response: ({ body }) => bodyView(body),
+  Headers: ({ entry, sources }) => Object.entries(fieldsOf(entry)).map(([title, list]) =>
+    (list.length || title !== 'Query') && fields(title, list, title === 'Request headers' ? sources : null)),
+  Request: ({ body }) => bodyView(body),
+  Response: ({ body }) => bodyView(body),
   Timing: ({ call }) => lanes(call),
 };
+export const tabs = Object.keys(panes);
 
-export class Detail {
-  tab = 'Overview';
-  at = -1;
+// Fills the side, and gives what the page needs of it.
+export function makeDetail(root, actions) {
+  let shown = null, tab = tabs[0], chosen = -1, full = null, state = null;
+  const url = h('div', 'url'), status = h('span', ''), method = h('span', ''), hops = h('div', { class: 'hops', hidden: true });
+  const pin = iconButton('pin', 'Pin (p)', actions.pin), compare = iconButton('compare', '', actions.compare);
+  const tabButtons = tabs.map((name, index) => h('button', {
+    role: 'tab', id: 'tab-' + index, 'aria-controls': 'pane', onclick: () => choose(index),
+    onkeydown: ({ key }) => {
+      const step = { ArrowRight: 1, ArrowLeft: 4 }[key], next = (index + step) % 5;
+      if (!step) return;
+      choose(next);
+      tabButtons[next].focus();
+    },
+  }, name));
+  const pane = h('div', { class: 'pane', id: 'pane', role: 'tabpanel', tabindex: 0 });
+  root.append(heading(actions.close, [status, method, url], [pin, compare], hops, h('div', 'under',
+    h('div', { role: 'tablist', 'aria-label': 'Parts of the call' }, tabButtons),
+    h('div', 'copy', 'Copy as', copies.map(([, as, name]) => h('button', { onclick: () => actions.copy(as) }, name))))), pane);
+  return { choose, show, title };
 
-  constructor(root, actions) {
-    Object.assign(this, { root, actions });
-    this.url = h('div', { class: 'url' });
-    this.status = h('span', {});
-    this.method = h('span', {});
-    this.pin = h('button', { class: 'act', title: 'Pin (p)', 'aria-label': 'Pin', onclick: () => actions.pin() }, icon('pin'));
-    this.compare = h('button', { class: 'act', onclick: () => actions.compare() }, icon('compare'));
-    this.tabs = h('div', { role: 'tablist', 'aria-label': 'Parts of the call' }, tabs.map((name, index) => h('button', {
-      role: 'tab', id: 'tab-' + index, 'aria-controls': 'pane', onclick: () => this.choose(name),
-      onkeydown: ({ key }) => { const step = { ArrowRight: 1, ArrowLeft: -1 }[key]; if (step) this.choose(tabs[(index + step + 5) % 5], true); },
-    }, name)));
-    this.hops = h('div', { class: 'hops', hidden: true });
-    this.pane = h('div', { class: 'pane', id: 'pane', role: 'tabpanel', tabindex: 0 });
-    root.append(h('div', { class: 'top' }, h('div', { class: 'title' }, this.status, this.method, this.url, h('div', { class: 'acts' }, this.pin, this.compare,
-      h('button', { class: 'act', title: 'Close (Escape)', 'aria-label': 'Close', onclick: () => actions.close() }, icon('close')))), this.hops,
-    h('div', { class: 'under' }, this.tabs, h('div', { class: 'copy' }, 'Copy as', copies.map(([as, name]) =>
-      h('button', { 'data-as': as, onclick: () => actions.copy(as) }, name))))), this.pane);
+  function choose(index, call = shown) {
+    tab = tabs[index];
+    state = null;
+    show(call);
   }
 
-  choose(tab, focus) {
-    this.tab = tab;
-    this.show(this.call, true);
-    if (focus) this.tabs.children[tabs.indexOf(tab)].focus();
-  }
-
-  // Shows a call, or again when it changed. Its details and bodies are fetched here.
-  async show(call, again) {
-    if (this.call !== call) { this.at = -1; this.full = null; }
-    const state = `${call.key} ${call.version} ${call.duration === null && this.tab !== 'Request' && this.tab !== 'Response' && Math.floor(Date.now() / 250)}`;
-    if (!again && this.state === state) return;
-    this.state = state;
-    this.call = call;
-    this.title();
-    if (this.full?.version !== call.version) {
-      const full = call.entries ? call : await this.actions.details(call);
-      if (this.state !== state) return;
-      this.full = { ...full, version: call.version };
+  // Shows a call, or again when something of it or of the choice changed. Its details and bodies are fetched here.
+  async function show(call) {
+    if (shown !== call) [shown, chosen, full] = [call, -1, null];
+    const side = { Request: 'request', Response: 'response' }[tab];
+    const wanted = `${call.key} ${call.version} ${tab} ${chosen} ${call.duration ?? (side || Math.floor(Date.now() / 250))}`;
+    if (state === wanted) return;
+    state = wanted;
+    title();
+    if (full?.version !== call.version) {
+      const fetched = call.entries ? call : await actions.details(call);
+      if (state !== wanted) return;
+      full = { ...fetched, version: call.version };
     }
-    const entries = this.full.entries ?? [], at = this.at < 0 ? entries.length - 1 : Math.min(this.at, entries.length - 1), entry = entries[at];
-    this.hops.hidden = entries.length < 2;
-    this.hops.replaceChildren(h('div', { class: 'seg', role: 'group', 'aria-label': 'Attempts and hops' }, entries.map((one, index) =>
-      h('button', { 'aria-pressed': String(index === at), onclick: () => { this.at = index; this.show(call, true); } }, `${index + 1} · ${one.response?.status || 'failed'} · ${parts(one.request?.url).host}`))));
-    const data = { call: { ...call, headerSources: this.full.headerSources }, entry };
-    if (this.tab === 'Request' || this.tab === 'Response') {
-      const wanted = `${call.key} ${this.tab} ${at} ${call.version}`;
-      if (this.bodyOf === wanted && !again) return;
-      data.body = await this.actions.body(call, this.tab.toLowerCase(), at, entry);
-      if (this.state !== state) return;
-      this.bodyOf = wanted;
-    } else this.bodyOf = null;
-    const { scrollTop } = this.pane, pane = panes[this.tab](data);
-    this.pane.replaceChildren(...[pane].flat(Infinity).filter(Boolean));
-    this.pane.scrollTop = this.shown === call.key + this.tab ? scrollTop : 0;
-    this.shown = call.key + this.tab;
-    this.pane.dataset.shown = `${call.key} ${this.tab}`;
+    const { entries = [], headerSources: sources } = full, last = entries.length - 1;
+    const at = chosen < 0 ? last : Math.min(chosen, last), entry = entries[at];
+    const names = entries.map(({ request, response }, index) => `${index + 1} · ${response?.status || 'failed'} · ${parts(request?.url).host}`);
+    set(hops, { hidden: last < 1 }, group('Attempts and hops', choices(names, at, index => { chosen = index; show(call); })));
+    const body = side && await actions.body(call, side, at, entry);
+    if (state !== wanted) return;
+    const { scrollTop } = pane, name = `${call.key} ${tab}`, isSame = pane.dataset.shown === name;
+    set(pane, { 'data-shown': name }, panes[tab]({ call, entry, sources, body }));
+    pane.scrollTop = isSame ? scrollTop : 0;
   }
 
-  title() {
-    const { call } = this, status = statusOf(call), { scheme, host, path, query } = parts(call.url);
-    this.status.className = 'st ' + status.class;
-    this.status.textContent = status.text;
-    this.method.className = 'method m-' + String(call.method).replace(/\W/g, '');
-    this.method.textContent = call.method;
-    this.url.replaceChildren(...(scheme ? [h('span', {}, `${scheme}://${host}`)] : []), path, query);
-    this.pin.setAttribute('aria-pressed', String(call.pinned));
-    const marked = this.actions.marked();
-    const label = !marked ? 'Compare with another call (c)' : marked === call ? 'Marked for comparing; choose another call and press c' : `Compare with number ${marked.number} (c)`;
-    this.compare.title = label;
-    this.compare.setAttribute('aria-label', label);
-    this.compare.setAttribute('aria-pressed', String(marked === call));
-    [...this.tabs.children].forEach((tab, index) => {
-      tab.setAttribute('aria-selected', String(tabs[index] === this.tab));
-      tab.tabIndex = tabs[index] === this.tab ? 0 : -1;
+  function title() {
+    if (!shown) return;
+    const { scheme, host, path, query } = parts(shown.url), marked = actions.marked();
+    showStatus(status, shown);
+    showMethod(method, shown);
+    set(url, {}, scheme && h('span', '', `${scheme}://${host}`), path, query);
+    set(pin, { 'aria-pressed': shown.pinned });
+    label(compare, 'compare', !marked ? 'Compare with another call (c)'
+      : marked === shown ? 'Marked for comparing; choose another call and press c' : `Compare with number ${marked.number} (c)`, marked === shown);
+    tabButtons.forEach((button, index) => {
+      const isChosen = tab === tabs[index];
+      set(button, { 'aria-selected': isChosen, tabindex: isChosen ? 0 : -1 });
+      if (isChosen) set(pane, { 'aria-labelledby': button.id });
     });
-    this.pane.setAttribute('aria-labelledby', 'tab-' + tabs.indexOf(this.tab));
   }
 }

@@ -1,179 +1,147 @@
 // The list of calls. Only visible rows have elements, which are used again while scrolling.
-import { $, durationOf, h, icon, size, statusOf, time } from './dom.js';
+import { decisionOf, dotted, durationOf, h, isCached, quantile, set, showMethod, showStatus, size, sorted, time } from './dom.js';
+import { icon } from './icons.js';
 import { bars, nice, ticks } from './timing.js';
 
 const rowHeight = 28;
+// Class, title, what the calls are sorted by, and what puts a call into a cell.
 const columns = [
-  ['no', '#', 'number'], ['', 'Status', 'status'], ['', 'Method', 'method'], ['', 'Name', 'path'], ['dom', 'Domain', 'host'],
-  ['src', 'From', 'source'], ['type', 'Type', 'mediaType'], ['num size', 'Size', 'responseSize'], ['num', 'Time', 'duration'], ['wfc', ''],
+  ['no', '#', 'number', (cell, { pinned, number }) => set(cell, {}, pinned && icon('pin'), number)],
+  ['', 'Status', 'status', showStatus],
+  ['', 'Method', 'method', showMethod],
+  ['', 'Name', 'path', (cell, { url, path, query }) => set(cell, { class: 'name', title: url }, path, h('span', '', query))],
+  ['dom', 'Domain', 'host', (cell, { host, site, row, tag }) => set(cell, { title: host }, site, h('span', '', dotted(row, tag)))],
+  ['src', 'From', 'source', (cell, call) => set(cell, { title: call.cache?.reason }, source(call))],
+  ['type', 'Type', 'mediaType', (cell, { mediaType }) =>
+    set(cell, {}, mediaType?.split(';')[0].replace(/^application\/(x-)?|^(text|image)\//, ''))],
+  ['num size', 'Size', 'responseSize', (cell, call) => set(cell, {}, size(call.responseSize))],
+  ['num', 'Time', 'duration', (cell, call) => set(cell, {}, time(durationOf(call)))],
+  ['wf', '', '', bars],
 ];
 
-export class List {
-  items = [];
-  pool = [];
-  selected = null;
-  follow = true;
-  sort = { by: 'number', down: false };
-  scale = 100;
+function source(call) {
+  if (isCached(call)) return h('span', 'tag hit', call.source);
+  const decision = decisionOf(call);
+  return h('span', decision ? 'tag' : '', decision?.outcome ?? call.source);
+}
 
-  constructor(root, actions) {
-    this.actions = actions;
-    this.ticks = h('div', { class: 'wfc' });
-    this.head = h('div', { class: 'cols head', role: 'row' }, columns.map(([name, title, by]) => by
-      ? h('div', { class: name, role: 'columnheader', 'data-by': by }, h('button', { tabindex: -1, onclick: () => this.sortBy(by) }, title))
-      : this.ticks));
-    this.space = h('div', { role: 'presentation' });
-    this.empty = h('div', { class: 'empty', hidden: true });
-    this.grid = h('div', { class: 'grid', role: 'grid', tabindex: 0, 'aria-label': 'Calls', onscroll: () => this.scrolled() }, this.space, this.empty);
-    root.append(this.head, this.grid);
-    this.root = root;
-    new ResizeObserver(() => { if (this.follow) this.toEnd(); this.draw(); }).observe(this.grid);
+// Gives what the page needs of the list: `selected`, the call that is chosen, and `follow`, whether new calls are scrolled to.
+export function makeList(root, actions) {
+  let items = [], scale = 100, drawing = 0, sort = { by: 'number', down: false };
+  const pool = [], space = h('div', { role: 'presentation' }), empty = h('div', 'empty');
+  const head = h('div', { class: 'cols head', role: 'row' }, columns.map(([name, title, by]) => title
+    ? h('div', { class: name, role: 'columnheader' }, h('button', { tabindex: -1, onclick: () => sortBy(by) }, title))
+    : h('div', name)));
+  const grid = h('div', { class: 'grid', role: 'grid', tabindex: 0, 'aria-label': 'Calls', onscroll }, space, empty);
+  const list = { selected: null, follow: true, head, grid, show, rescale, draw, reveal, move };
+  root.append(head, grid);
+  new ResizeObserver(() => { toEnd(); draw(); }).observe(grid);
+  return list;
+
+  function isInOrder() { return sort.by === 'number' && !sort.down; }
+
+  function sortBy(by) {
+    const ascends = ['number', 'path', 'method', 'host'].includes(by);
+    sort = { by, down: sort.by === by ? !sort.down : !ascends };
+    list.follow &&= isInOrder();
+    actions.sorted();
   }
 
-  sortBy(by) {
-    this.sort = { by, down: this.sort.by === by ? !this.sort.down : by !== 'number' && by !== 'path' && by !== 'method' && by !== 'host' };
-    this.follow = by === 'number' && !this.sort.down && this.follow;
-    this.actions.sorted();
-  }
-
-  order(calls) {
-    const { by, down } = this.sort;
-    if (by === 'number' && !down) return calls;
+  function order(calls) {
+    if (isInOrder()) return calls;
+    const { by, down } = sort, sign = down ? -1 : 1;
     const value = by === 'duration' ? durationOf : by === 'status' ? call => call.state === 'done' ? call.status : 1000 : call => call[by] ?? '';
-    const sign = down ? -1 : 1;
-    return calls.slice().sort((a, b) => {
-      const x = value(a), y = value(b);
-      return sign * (x < y ? -1 : x > y ? 1 : 0) || a.number - b.number;
+    return calls.toSorted((one, other) => {
+      const a = value(one), b = value(other);
+      return sign * (a < b ? -1 : a > b ? 1 : 0) || one.number - other.number;
     });
   }
 
-  show(calls, empty) {
-    const top = this.follow ? null : this.items[Math.floor(this.grid.scrollTop / rowHeight)];
-    const index = top ? this.items.indexOf(top) : -1;
-    this.items = this.order(calls);
-    this.space.style.height = this.items.length * rowHeight + 'px';
-    this.grid.setAttribute('aria-rowcount', this.items.length);
-    this.empty.hidden = this.items.length > 0;
-    if (!this.items.length) this.empty.replaceChildren(...empty);
-    if (this.follow) this.toEnd();
-    else if (top) {
-      const now = this.items.indexOf(top);
-      if (now >= 0 && now !== index) this.grid.scrollTop += (now - index) * rowHeight;
-    }
-    for (const cell of this.head.children) {
-      if (cell.dataset.by === this.sort.by) cell.setAttribute('aria-sort', this.sort.down ? 'descending' : 'ascending');
-      else cell.removeAttribute('aria-sort');
-    }
-    this.draw();
+  function show(calls, advice) {
+    // The first row that is seen stays where it is.
+    const first = items[Math.floor(grid.scrollTop / rowHeight)], before = items.indexOf(first);
+    items = order(calls);
+    set(space, { style: { height: items.length * rowHeight + 'px' } });
+    set(grid, { 'aria-rowcount': items.length });
+    set(empty, { hidden: items.length > 0 }, advice);
+    const now = items.indexOf(first);
+    if (!list.follow && now >= 0 && now !== before) grid.scrollTop += (now - before) * rowHeight;
+    toEnd();
+    const direction = sort.down ? 'descending' : 'ascending';
+    columns.forEach(([, , by], index) => set(head.children[index], { 'aria-sort': by === sort.by ? direction : null }));
+    draw();
   }
 
   // One scale for all rows: what nearly all of the calls need.
-  rescale() {
-    const some = [];
-    for (let at = 0, step = Math.max(1, Math.floor(this.items.length / 1000)); at < this.items.length; at += step) some.push(durationOf(this.items[at]) ?? 0);
-    some.sort((a, b) => a - b);
-    const scale = nice(some[Math.min(some.length - 1, Math.floor(some.length * .96))] ?? 100);
-    if (scale === this.scale && this.ticks.firstChild) return;
-    this.scale = scale;
-    this.ticks.replaceChildren(ticks(scale, 2));
+  function rescale() {
+    const step = Math.ceil(items.length / 1000), axis = head.lastChild;
+    const some = items.filter((_, index) => index % step === 0).map(call => durationOf(call) ?? 0);
+    const fit = nice(quantile(sorted(some), .96) ?? 100);
+    if (fit === scale && axis.firstChild) return;
+    scale = fit;
+    set(axis, {}, ticks(scale, 2));
   }
 
-  toEnd() { this.grid.scrollTop = this.grid.scrollHeight; }
+  function toEnd() { if (list.follow) grid.scrollTop = grid.scrollHeight; }
 
-  scrolled() {
-    this.follow = this.sort.by === 'number' && !this.sort.down && this.grid.scrollTop + this.grid.clientHeight >= this.grid.scrollHeight - 4;
-    this.draw();
+  function onscroll() {
+    list.follow = isInOrder() && grid.scrollTop + grid.clientHeight >= grid.scrollHeight - 4;
+    draw();
   }
 
-  draw() {
-    if (this.drawing) return;
-    this.drawing = requestAnimationFrame(() => { this.drawing = 0; this.paint(); });
-  }
+  function draw() { drawing ||= requestAnimationFrame(() => { drawing = 0; paint(); }); }
 
-  paint() {
-    const first = Math.max(0, Math.floor(this.grid.scrollTop / rowHeight) - 4);
-    const last = Math.min(this.items.length, Math.ceil((this.grid.scrollTop + this.grid.clientHeight) / rowHeight) + 4);
-    while (this.pool.length < last - first) this.pool.push(this.make(this.pool.length));
+  function paint() {
+    const first = Math.max(0, Math.floor(grid.scrollTop / rowHeight) - 4);
+    const last = Math.min(items.length, Math.ceil((grid.scrollTop + grid.clientHeight) / rowHeight) + 4);
+    while (pool.length < last - first) pool.push(makeRow());
     // A visible row keeps its element: the one at its number modulo the size of the pool.
-    const used = new Set();
+    const unused = new Set(pool);
+    let active = null;
     for (let index = first; index < last; index++) {
-      const row = this.pool[index % this.pool.length];
-      used.add(row);
-      this.fill(row, this.items[index], index);
+      const row = pool[index % pool.length];
+      unused.delete(row);
+      fill(row, items[index], index);
+      if (row.call === list.selected) active = row.element.id;
     }
-    for (const row of this.pool) if (!used.has(row)) row.element.hidden = true;
-    const active = this.pool.find(row => used.has(row) && row.call === this.selected);
-    if (active) this.grid.setAttribute('aria-activedescendant', active.element.id);
-    else this.grid.removeAttribute('aria-activedescendant');
+    for (const row of unused) row.element.hidden = true;
+    set(grid, { 'aria-activedescendant': active });
   }
 
-  make(number) {
-    const cell = name => h('div', { class: name, role: 'gridcell' });
-    const cells = { no: cell('no'), status: cell(''), method: cell(''), name: cell('name'), dom: cell('dom'), src: cell('src'), type: cell('type'), size: cell('num size'), time: cell('num') };
-    const wf = h('div', { class: 'wf', 'aria-hidden': 'true' });
-    const row = { ...cells, wf };
-    row.element = h('div', { class: 'row cols', role: 'row', id: 'row-' + number,
-      onmousedown: () => this.actions.select(row.call), ondblclick: () => this.actions.open(row.call), onclick: () => this.actions.clicked(row.call) },
-    Object.values(cells), h('div', { class: 'wfc', role: 'gridcell' }, wf));
-    this.grid.append(row.element);
+  function makeRow() {
+    const row = { cells: columns.map(([name]) => h('div', { class: name, role: 'gridcell' })) };
+    row.element = h('div', { class: 'row cols', role: 'row', id: 'row-' + pool.length, onmousedown: () => actions.select(row.call),
+      ondblclick: () => actions.open(row.call), onclick: () => actions.clicked(row.call) }, row.cells);
+    grid.append(row.element);
     return row;
   }
 
-  fill(row, call, index) {
-    const { element } = row;
-    element.hidden = false;
-    if (row.index !== index) { element.style.top = index * rowHeight + 'px'; element.setAttribute('aria-rowindex', index + 1); row.index = index; }
-    const chosen = call === this.selected;
-    if (row.chosen !== chosen) { element.setAttribute('aria-selected', chosen); row.chosen = chosen; }
-    const state = `${call.version} ${call.pinned} ${this.scale} ${call.duration === null && Math.floor(Date.now() / 100)}`;
-    if (row.call === call && row.state === state) return;
-    row.call = call;
-    row.state = state;
-    const status = statusOf(call);
+  function fill(row, call, index) {
+    const { element, cells } = row, isSelected = call === list.selected;
+    set(element, { hidden: false, 'aria-rowindex': index + 1, style: { top: index * rowHeight + 'px' } });
+    // A call that goes on is drawn ten times a second.
+    const state = `${call.key} ${call.version} ${call.pinned} ${isSelected} ${scale} ${call.duration ?? Math.floor(Date.now() / 100)}`;
+    if (row.state === state) return;
+    Object.assign(row, { call, state });
+    set(element, { 'aria-selected': isSelected });
     element.classList.toggle('bad', call.state === 'failed' || call.status >= 500);
-    row.no.replaceChildren(...(call.pinned ? [icon('pin')] : []), String(call.number));
-    row.status.className = 'st ' + status.class;
-    row.status.textContent = status.text;
-    row.status.title = call.error ?? '';
-    row.method.className = 'method m-' + String(call.method).replace(/\W/g, '');
-    row.method.textContent = call.method;
-    row.name.replaceChildren(call.path, h('span', {}, call.query));
-    row.name.title = call.url;
-    row.dom.replaceChildren(call.domain || call.host, h('span', {}, [call.row, call.tag].filter(Boolean).join(' · ')));
-    row.dom.title = call.host;
-    row.src.replaceChildren(source(call));
-    row.src.title = call.cache?.reason ?? '';
-    row.type.textContent = (call.mediaType ?? '').split(';')[0].replace(/^application\/(x-)?|^(text|image)\//, '');
-    row.size.textContent = size(call.responseSize);
-    row.time.textContent = time(durationOf(call));
-    bars(row.wf, call, this.scale);
+    columns.forEach(([, , , show], index) => show(cells[index], call, scale));
   }
 
-  reveal() {
-    const index = this.items.indexOf(this.selected);
-    if (index < 0) return;
-    const top = index * rowHeight, { scrollTop, clientHeight } = this.grid;
-    if (top < scrollTop) this.grid.scrollTop = top;
-    else if (top + rowHeight > scrollTop + clientHeight) this.grid.scrollTop = top + rowHeight - clientHeight;
+  function reveal() {
+    const index = items.indexOf(list.selected), top = index * rowHeight;
+    if (index >= 0) grid.scrollTop = Math.min(top, Math.max(grid.scrollTop, top + rowHeight - grid.clientHeight));
   }
 
   // Moves the selection by rows, or to an end.
-  move(step) {
-    if (!this.items.length) return;
-    const now = this.items.indexOf(this.selected);
-    const from = now < 0 ? (step > 0 ? -1 : this.items.length) : now;
-    const page = Math.max(1, Math.floor(this.grid.clientHeight / rowHeight) - 1);
-    const to = { first: 0, last: this.items.length - 1, 'page-up': from - page, 'page-down': from + page }[step] ?? from + step;
-    this.actions.select(this.items[Math.max(0, Math.min(this.items.length - 1, to))]);
-    this.reveal();
-    if (step === 'last' && this.sort.by === 'number') { this.follow = true; this.toEnd(); }
+  function move(step) {
+    if (!items.length) return;
+    const end = items.length - 1, now = items.indexOf(list.selected), from = now < 0 && !(step > 0) ? end + 1 : now;
+    const page = Math.max(1, Math.floor(grid.clientHeight / rowHeight) - 1);
+    const to = { first: 0, last: end, 'page-up': from - page, 'page-down': from + page }[step] ?? from + step;
+    actions.select(items[Math.max(0, Math.min(end, to))]);
+    reveal();
+    list.follow = step === 'last' && sort.by === 'number';
+    toEnd();
   }
-}
-
-export function source(call) {
-  if (call.cache?.outcome && call.cache.outcome !== 'none') {
-    const hit = call.source && call.source !== 'network';
-    return h('span', { class: 'tag' + (hit ? ' hit' : '') }, hit ? call.source : call.cache.outcome);
-  }
-  return h('span', { class: call.source && call.source !== 'network' ? 'tag hit' : '' }, call.source ?? '');
 }

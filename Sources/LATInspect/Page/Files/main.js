@@ -1,77 +1,86 @@
 // The page: where calls come from, what is shown of them, and what buttons and keys do.
-import { $, clock, count, download, durationOf, h, icon, isFailed, isOpen, size, time, toast } from './dom.js';
+import { $, choices, count, h, iconButton, isOpen, label, pairs, set, size, time, toast } from './dom.js';
 import { bytesOf, callsOf, exportHAR } from './har.js';
 import { chips, parse, words } from './filter.js';
 import { compareView } from './compare.js';
-import { Detail, tabs } from './detail.js';
+import { copies, makeDetail, tabs } from './detail.js';
 import { legend } from './timing.js';
-import { List } from './list.js';
+import { makeList } from './list.js';
 import { Store } from './store.js';
-import { totalsView } from './totals.js';
+import { summary, totalsTable } from './totals.js';
 
 const store = new Store();
-let filter = parse(''), chip = chips[0], domain = '', marked = null, shown = [], view = 'list', opened = false, state = 'connecting', hello = {};
+let filter = parse(''), chip = 0, domain = '', marked = null, shown = [], opened = false, state = 'connecting', hello = {};
 
-const list = new List($('list'), { select, open, sorted: update, clicked: call => { if (opened) open(call); } });
-const detail = new Detail($('side'), { pin, compare, close, copy, details, body, marked: () => marked });
+const list = makeList($('list'), { select, open, sorted: update, clicked: call => { if (opened) open(call); } });
+const detail = makeDetail($('side'), { pin, compare, close, copy, details, body, marked: () => marked });
 const detailParts = [...$('side').children];
+const totals = h('div', { class: 'totals', tabindex: 0, 'aria-label': 'Totals by domain', hidden: true });
+$('list').append(totals);
 
 // MARK: What is shown
 
 let due = 0, seen = -1, drawnAt = 0;
 function update() { seen = -1; soon(); }
 function soon() {
-  if (due) return;
-  due = setTimeout(() => requestAnimationFrame(() => { due = 0; render(); }), Math.max(0, 120 - (performance.now() - drawnAt)));
+  due ||= setTimeout(() => requestAnimationFrame(() => { due = 0; render(); }), Math.max(0, 120 - (performance.now() - drawnAt)));
 }
 
 function render() {
   drawnAt = performance.now();
-  const all = store.calls, inDomain = call => !domain || (call.domain || call.host) === domain;
+  const { calls } = store;
   if (seen !== store.version) {
     seen = store.version;
-    const candidates = all.filter(call => inDomain(call) && filter.test(call));
-    shown = candidates.filter(chip[1]);
-    $('chips').replaceChildren(...chips.map(one => h('button', { 'aria-pressed': String(one === chip), onclick: () => { chip = one; update(); } }, one[0],
-      one !== chips[0] && h('b', {}, count(candidates.filter(one[1]).length)))));
-    domains(all);
+    const candidates = calls.filter(call => (!domain || call.site === domain) && filter.test(call));
+    shown = candidates.filter(chips[chip][1]);
+    const names = chips.map(([name, test], index) => [name, index > 0 && h('b', '', count(candidates.filter(test).length))]);
+    set($('chips'), {}, choices(names, chip, index => { chip = index; update(); }));
+    domains();
     sums();
   }
-  if (view === 'totals') {
-    $('list').querySelector('.totals')?.remove();
-    $('list').append(totalsView(shown, name => { domain = name; toggleTotals(); update(); }));
-  } else {
+  if (!totals.hidden) set(totals, {}, totalsTable(shown, name => { domain = name; toggleTotals(); }));
+  else {
+    const [title, advice] = calls.length ? ['No call matches', 'Change the filter, or press Escape in it to see all.']
+      : [hello.file ? 'Reading the file' : 'No calls yet', 'Calls appear here as the program makes them. A HAR file can be dropped here.'];
     list.rescale();
-    list.show(shown, all.length ? [h('b', {}, 'No call matches'), h('span', {}, 'Change the filter, or press Escape in it to see all.')]
-      : [h('b', {}, hello.file ? 'Reading the file' : 'No calls yet'), h('span', {}, 'Calls appear here as the program makes them. A HAR file can be dropped here.')]);
+    list.show(shown, [h('b', '', title), h('span', '', advice)]);
   }
   if (opened && list.selected) detail.show(list.selected);
   status();
 }
 
-function domains(all) {
-  const names = [...new Set(all.map(call => call.domain || call.host))].sort().slice(0, 500), select = $('domain');
+function domains() {
+  const select = $('domain'), names = [...new Set(store.calls.map(call => call.site))].sort().slice(0, 500);
   if (domain && !names.includes(domain)) names.push(domain);
-  if (select.dataset.names === names.join('\n') && select.value === domain) return;
-  select.dataset.names = names.join('\n');
-  select.replaceChildren(h('option', { value: '' }, 'All domains'), ...names.map(name => h('option', { value: name }, name || '(none)')));
+  // A list that is open stays as it is while nothing changes.
+  const key = names.join('\n');
+  if (select.dataset.names !== key) {
+    set(select, { 'data-names': key }, h('option', { value: '' }, 'All domains'), names.map(name => h('option', { value: name }, name)));
+  }
   select.value = domain;
 }
 
 function sums() {
-  const ended = shown.map(call => isOpen(call) ? null : call.duration).filter(value => value !== null && value !== undefined).sort((a, b) => a - b);
-  const at = part => time(ended[Math.min(ended.length - 1, Math.floor(ended.length * part))]);
-  const failed = shown.filter(call => call.state === 'failed').length, refused = shown.filter(isFailed).length - failed;
-  $('sums').replaceChildren(h('span', {}, h('b', {}, count(shown.length)), shown.length === store.calls.length ? ' calls' : ` of ${count(store.calls.length)} calls`),
-    h('span', {}, h('b', {}, count(failed)), ' failed, ', h('b', {}, count(refused)), ' with status 4xx or 5xx'), h('span', {}, h('b', {}, size(shown.reduce((sum, call) => sum + Math.max(0, call.responseSize ?? 0), 0))), ' received'),
-    h('span', {}, 'median ', h('b', {}, at(.5)), ', 95 % ', h('b', {}, at(.95))));
+  const { calls, failed, refused, bytes, half, most } = summary(shown), all = store.calls.length;
+  const bold = text => h('b', '', text);
+  set($('sums'), {}, [
+    [bold(count(calls)), calls === all ? ' calls' : ` of ${count(all)} calls`],
+    [bold(count(failed)), ' failed, ', bold(count(refused)), ' with status 4xx or 5xx'],
+    [bold(size(bytes)), ' received'], ['median ', bold(time(half)), ', 95 % ', bold(time(most))],
+  ].map(words => h('span', '', words)));
 }
 
 function status() {
-  const live = store.paused ? 'paused' : state;
-  $('live').dataset.state = live;
-  const text = live === 'paused' ? `paused, ${count(store.held.size)} changed since` : { live: 'live', lost: 'no connection', refused: 'locked', file: 'file', connecting: 'connecting' }[live];
+  const { paused } = store, words = { lost: 'no connection', refused: 'locked' };
+  const text = paused ? `paused, ${count(store.held.size)} changed since` : words[state] ?? state;
+  set($('live'), { 'data-state': paused ? 'paused' : state });
+  // A text that is set again would be read out again.
   if ($('live').lastChild.textContent !== text) $('live').lastChild.textContent = text;
+}
+
+function showSide(isShown) {
+  set($('side'), { hidden: !isShown });
+  $('main').className = isShown ? 'split' : '';
 }
 
 // Running calls grow.
@@ -88,18 +97,16 @@ function select(call) {
 function open(call = list.selected) {
   if (!call) return;
   list.selected = call;
-  if (!$('side').contains(detailParts[0])) $('side').replaceChildren(...detailParts);
+  if (!opened) set($('side'), {}, detailParts);
   opened = true;
-  $('side').hidden = false;
-  $('main').className = 'split';
-  detail.show(call, detail.call !== call);
+  showSide(true);
+  detail.show(call);
   list.draw();
   requestAnimationFrame(() => list.reveal());
 }
 function close() {
   opened = false;
-  $('side').hidden = true;
-  $('main').className = '';
+  showSide(false);
   list.grid.focus();
   list.draw();
 }
@@ -109,7 +116,7 @@ function pin() {
   call.pinned = !call.pinned;
   toast(call.pinned ? `Pinned number ${call.number}: it stays when the list is cleared` : `Number ${call.number} is no longer pinned`);
   store.version += 1;
-  if (opened && detail.call === call) detail.title();
+  detail.title();
   soon();
 }
 async function compare() {
@@ -118,82 +125,97 @@ async function compare() {
   if (!marked || marked === call) {
     marked = marked ? null : call;
     toast(marked ? `Number ${call.number} is marked; choose another call and press c` : 'No call is marked');
-    if (opened) detail.title();
+    detail.title();
     return;
   }
   const pair = await Promise.all([marked, call].map(async one => {
-    const entries = (one.entries ? one : await details(one)).entries ?? [], at = entries.length - 1;
+    const { entries = [] } = one.entries ? one : await details(one), at = entries.length - 1;
     const [request, response] = await Promise.all(['request', 'response'].map(side => body(one, side, at, entries[at])));
     return { call: one, entries, request, response };
   }));
   marked = null;
   opened = false;
-  $('side').replaceChildren(...compareView(pair, close));
-  $('side').hidden = false;
-  $('main').className = 'split';
+  detail.title();
+  set($('side'), {}, compareView(pair, close));
+  showSide(true);
   $('comparison').focus();
 }
 function pause() {
   store.pause(!store.paused);
-  label('pause', store.paused ? 'play' : 'pause', store.paused ? 'Resume (Space)' : 'Pause (Space)', store.paused);
+  if (store.paused) label($('pause'), 'play', 'Resume (Space)', true);
+  else label($('pause'), 'pause', 'Pause (Space)', false);
   update();
 }
 function clear() {
   store.clear();
-  if (!store.byKey.has(list.selected?.key)) { if (opened) close(); list.selected = null; }
+  if (!store.byKey.has(list.selected?.key)) {
+    if (opened) close();
+    list.selected = null;
+  }
   update();
 }
 function toggleTotals() {
-  view = view === 'totals' ? 'list' : 'totals';
-  for (const part of [list.head, list.grid]) part.hidden = view === 'totals';
-  $('list').querySelector('.totals')?.remove();
-  $('totals').setAttribute('aria-pressed', String(view === 'totals'));
+  for (const part of [list.head, list.grid]) part.hidden = totals.hidden;
+  totals.hidden = !totals.hidden;
+  set($('totals'), { 'aria-pressed': !totals.hidden });
   update();
 }
 function theme() {
-  const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
-  root.dataset.theme = dark ? 'light' : 'dark';
-  try { localStorage.setItem('theme', root.dataset.theme); } catch { /* storage is off */ }
+  const { dataset } = document.documentElement;
+  const isDark = dataset.theme ? dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+  dataset.theme = isDark ? 'light' : 'dark';
+  try { localStorage.setItem('theme', dataset.theme); } catch {
+    // Storage is off.
+  }
 }
 async function copy(as) {
   const call = list.selected;
   if (!call) return;
   try {
     const entry = call.entries?.at(-1);
-    const response = entry ? await fetch(`copy?as=${as}`, { method: 'POST', body: JSON.stringify(entry.request) }) : await fetch(`calls/${call.id}/copy?as=${as}`);
+    const response = await (entry ? post('copy?as=' + as, JSON.stringify(entry.request)) : fetch(`calls/${call.id}/copy?as=${as}`));
     const text = await response.text();
     if (!response.ok) return toast(text);
     await navigator.clipboard.writeText(text);
-    toast(`Copied number ${call.number} as ${{ curl: 'a curl command', swift: 'Swift', entity: 'a Swift entity', httpie: 'an HTTPie command' }[as]}`);
+    toast(`Copied number ${call.number} as ${copies.find(([, form]) => form === as)[3]}`);
   } catch (error) { toast(`Nothing was copied: ${error.message}`); }
 }
 async function save() {
   if (!shown.length) return toast('There is no call to save.');
   try {
     const calls = store.calls.length === shown.length ? store.calls : shown;
-    download(`calls-${clock(new Date()).slice(0, 8).replaceAll(':', '')}.har`, await exportHAR(calls, async ids => {
-      const response = await fetch('har', { method: 'POST', body: JSON.stringify(ids) });
+    const href = URL.createObjectURL(await exportHAR(calls, async ids => {
+      const response = await post('har', JSON.stringify(ids));
       if (!response.ok) throw new Error(await response.text());
       return response.json();
     }));
+    h('a', { href, download: `calls-${new Date().toTimeString().slice(0, 8).replaceAll(':', '')}.har` }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60_000);
     toast(`Saved ${count(calls.length)} calls as a HAR file`);
   } catch (error) { toast(`Nothing was saved: ${error.message}`); }
 }
+function help() { $('help').showModal(); }
+function choose() { $('file').click(); }
 
 // MARK: Where calls come from
 
+const post = (path, body) => fetch(path, { method: 'POST', body });
+const ask = path => fetch(path).catch(() => null);
+
 async function details(call) {
-  const response = await fetch(`calls/${call.id}`).catch(() => null);
-  if (response?.ok) return response.json();
-  return { entries: [], headerSources: [] };
+  const response = await ask('calls/' + call.id);
+  return response?.ok ? response.json() : {};
 }
 async function body(call, side, at, entry) {
   if (call.entries) return bytesOf(entry ?? {}, side);
-  const response = await fetch(`calls/${call.id}/body?side=${side}&entry=${at}`).catch(() => null);
-  if (!response?.ok) return { bytes: new Uint8Array(), note: response ? await response.text() : 'The program does not answer.' };
-  const note = response.headers.get('X-Note');
-  return { bytes: new Uint8Array(await response.arrayBuffer()), type: response.headers.get('X-Body-Type'), size: Number(response.headers.get('X-Body-Size')), note: note ? decodeURIComponent(note) : undefined };
+  const response = await ask(`calls/${call.id}/body?side=${side}&entry=${at}`);
+  if (!response?.ok) return { bytes: new Uint8Array(), note: await reason(response) };
+  const header = name => response.headers.get(name) ?? undefined;
+  return { bytes: new Uint8Array(await response.arrayBuffer()), type: header('X-Body-Type'), size: Number(header('X-Body-Size')),
+    note: header('X-Note') && decodeURIComponent(header('X-Note')) };
 }
+const reason = response => response?.text() ?? 'The program does not answer.';
+
 function read(text, name) {
   try {
     const calls = callsOf(text);
@@ -201,20 +223,24 @@ function read(text, name) {
     toast(`${name}: ${count(calls.length)} calls`);
     if (calls.length) list.follow = false;
     update();
-  } catch (error) { toast(`${name}: ${error.message}`); hint(error.message); }
+  } catch (error) {
+    toast(`${name}: ${error.message}`);
+    hint(error.message);
+  }
 }
+async function readAll(files) { for (const file of files) read(await file.text(), file.name); }
 function hint(text) { $('hint').textContent = text; }
 
 async function connect() {
   const token = location.hash.slice(1);
   if (token) {
     history.replaceState(null, '', location.pathname);
-    await fetch('session', { method: 'POST', body: token }).catch(() => null);
+    await post('session', token).catch(() => null);
   }
-  const response = await fetch('hello').catch(() => null);
+  const response = await ask('hello');
   if (!response?.ok) {
     state = response ? 'refused' : 'lost';
-    hint(response ? await response.text() : 'The program does not answer.');
+    hint(await reason(response));
     return update();
   }
   hello = await response.json();
@@ -224,75 +250,88 @@ async function connect() {
     update();
     return read(await (await fetch('file')).text(), hello.file);
   }
-  const stream = new EventSource('stream');
   let from = 'live:' + hello.run;
-  stream.addEventListener('hello', event => { from = 'live:' + JSON.parse(event.data).run; state = 'live'; hint(''); soon(); });
-  stream.onmessage = event => { store.take(JSON.parse(event.data), from); soon(); };
-  stream.onerror = () => { state = 'lost'; hint('The program does not answer; the page tries again.'); soon(); };
+  const stream = new EventSource('stream'), turn = (now, text) => { state = now; hint(text); soon(); };
+  stream.addEventListener('hello', ({ data }) => { from = 'live:' + JSON.parse(data).run; turn('live', ''); });
+  stream.onmessage = ({ data }) => { store.take(JSON.parse(data), from); soon(); };
+  stream.onerror = () => turn('lost', 'The program does not answer; the page tries again.');
 }
 
 // MARK: Buttons and keys
 
-function label(id, name, title, pressed) {
-  const button = $(id);
-  button.replaceChildren(icon(name));
-  button.title = title;
-  button.setAttribute('aria-label', title.replace(/ \(.*/, ''));
-  if (pressed !== undefined) button.setAttribute('aria-pressed', String(pressed));
-}
-const buttons = [['pause', 'pause', 'Pause (Space)', pause], ['clear', 'clear', 'Clear (x)', clear], ['totals', 'totals', 'Totals by domain (t)', toggleTotals],
-  ['open', 'open', 'Open a HAR file (o)', () => $('file').click()], ['save', 'save', 'Save what is shown as HAR (e)', save],
-  ['theme', 'theme', 'Dark or light (d)', theme], ['keys', 'keys', 'Keys and filter words (?)', help]];
-for (const [id, name, title, action] of buttons) { label(id, name, title); $(id).onclick = action; }
-
+// Key, what it does in the help, what is done, and its button: name, title, and whether it is pressed.
+const commands = [
+  ['/', 'filter', () => $('filter').select()], [' ', 'pause, resume', pause, 'pause', 'Pause', false], ['x', 'clear', clear, 'clear', 'Clear'],
+  ['p', 'pin', pin], ['c', 'mark, then compare', compare], ['t', 'totals', toggleTotals, 'totals', 'Totals by domain', false],
+  ...copies.map(([key, as, , what]) => [key, 'copy as ' + what, () => copy(as)]),
+  ['o', 'open a HAR', choose, 'open', 'Open a HAR file'], ['e', 'save as HAR', save, 'save', 'Save what is shown as HAR'],
+  ['d', 'dark or light', theme, 'theme', 'Dark or light'], ['?', '', help, 'keys', 'Keys and filter words'],
+];
+const move = step => () => list.move(step);
 const keys = {
-  ArrowDown: () => list.move(1), ArrowUp: () => list.move(-1), j: () => list.move(1), k: () => list.move(-1), PageDown: () => list.move('page-down'), PageUp: () => list.move('page-up'),
-  Home: () => list.move('first'), End: () => list.move('last'), Enter: () => open(), Escape: close, '/': () => $('filter').select(), ' ': pause, x: clear, t: toggleTotals, o: () => $('file').click(),
-  e: save, d: theme, '?': help, p: pin, c: compare, y: () => copy('curl'), s: () => copy('swift'), n: () => copy('entity'), h: () => copy('httpie'),
+  ArrowDown: move(1), ArrowUp: move(-1), j: move(1), k: move(-1), PageDown: move('page-down'), PageUp: move('page-up'),
+  Home: move('first'), End: move('last'), Enter: () => open(), Escape: close,
 };
-tabs.forEach((name, index) => { keys[index + 1] = () => { if (list.selected) { detail.tab = name; open(); detail.show(list.selected, true); } }; });
-const shownKeys = [['↑ ↓ or k j', 'move'], ['Enter', 'open'], ['Esc', 'close'], ['1 … 5', tabs.join(', ')], ['/', 'filter'], ['Space', 'pause, resume'], ['x', 'clear'], ['p', 'pin'],
-  ['c', 'mark, then compare'], ['t', 'totals'], ['y', 'copy as curl'], ['s', 'copy as Swift'], ['n', 'copy as Swift entity'], ['h', 'copy as HTTPie'], ['e', 'save as HAR'], ['o', 'open a HAR'], ['d', 'dark or light']];
-const shownWords = { domain: 'api, *.example.com', method: 'POST', 'status-code': '404, 5xx', 'mime-type': 'json', kind: 'timeout', row: 'users', tag: 'sync', 'larger-than': '10k', 'slower-than': '200ms', is: 'from-cache, running, failed, cancelled, retried, redirected, pinned' };
-
-function help() {
-  $('help').replaceChildren(h('h2', { id: 'help-title' }, 'Keys and filter words'), h('div', { class: 'two' },
-    h('div', {}, h('h3', {}, 'Keys'), h('dl', { class: 'keys' }, shownKeys.map(([key, what]) => [h('dt', {}, h('kbd', {}, key)), h('dd', {}, what)]))),
-    h('div', {}, h('h3', {}, 'Filter: all words must match; a minus before a word negates it'), h('dl', { class: 'keys' }, Object.keys(words).map(word => [h('dt', {}, h('code', {}, word + ':')), h('dd', { class: 'soft' }, shownWords[word])])))));
-  if (!$('help').open) $('help').showModal();
+tabs.forEach((_, index) => {
+  keys[index + 1] = () => {
+    if (list.selected) detail.choose(index, list.selected);
+    open();
+  };
+});
+const shownKeys = [['↑ ↓ or k j', 'move'], ['Enter', 'open'], ['Esc', 'close'], ['1 … 5', tabs.join(', ')]];
+for (const [key, what, action, name, title, pressed] of commands) {
+  const keyName = key === ' ' ? 'Space' : key;
+  keys[key] = action;
+  if (what) shownKeys.push([keyName, what]);
+  if (name) $('tools').append(iconButton(name, `${title} (${keyName})`, action, pressed));
 }
-$('help').onclick = event => { if (event.target === $('help')) $('help').close(); };
 
-document.addEventListener('keydown', event => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+set($('help'), { onclick: ({ target }) => { if (target === $('help')) target.close(); } },
+  h('h2', { id: 'help-title' }, 'Keys and filter words'), h('div', 'two',
+    h('div', '', h('h3', '', 'Keys'), pairs('keys', shownKeys.map(([key, what]) => [h('kbd', '', key), what]))),
+    h('div', '', h('h3', '', 'Filter: all words must match; a minus before a word negates it'),
+      pairs('keys', Object.entries(words).map(([word, [values]]) => [h('code', '', word + ':'), h('span', 'soft', values)])))));
+
+document.onkeydown = event => {
   const { target, key } = event;
-  if ($('help').open) { if (key === '?') { event.preventDefault(); $('help').close(); } return; }
-  if (target === $('filter')) {
-    if (key === 'Escape') { target.value = ''; target.dispatchEvent(new Event('input')); list.grid.focus(); }
-    if (key === 'Enter' || key === 'ArrowDown') { event.preventDefault(); render(); list.grid.focus(); if (!shown.includes(list.selected)) list.move('first'); }
-    return;
-  }
-  if (target.tagName === 'SELECT') return;
-  // A button that has the focus, and text that scrolls, keep the keys that belong to them.
-  if ((key === ' ' || key === 'Enter') && target.closest('button, summary')) return;
-  if (/^(Arrow|Page|Home|End)/.test(key) && target.closest('.pane, .totals, [role=tablist]')) return;
-  const action = Object.hasOwn(keys, key) && keys[key];
+  if (event.ctrlKey || event.metaKey || event.altKey || target.tagName === 'SELECT') return;
+  const action = actionOf(key, target);
   if (!action) return;
   event.preventDefault();
   // What was typed into the filter counts at once.
   if (seen < 0) render();
   action();
+};
+function actionOf(key, target) {
+  if ($('help').open) return key === '?' && (() => $('help').close());
+  if (target === $('filter')) return { Escape: leaveFilter, Enter: goToList, ArrowDown: goToList }[key];
+  // A button that has the focus, and text that scrolls, keep the keys that belong to them.
+  if ((key === ' ' || key === 'Enter') && target.closest('button, summary')) return null;
+  if (/^(Arrow|Page|Home|End)/.test(key) && target.closest('.pane, .totals, [role=tablist]')) return null;
+  return keys[key];
+}
+function goToList() {
+  list.grid.focus();
+  if (!shown.includes(list.selected)) list.move('first');
+}
+function leaveFilter() {
+  $('filter').value = '';
+  setFilter();
+  list.grid.focus();
+}
+function setFilter() {
+  filter = parse($('filter').value);
+  hint(filter.problem);
+  update();
+}
+$('filter').oninput = setFilter;
+$('domain').onchange = ({ target }) => { domain = target.value; update(); };
+$('file').onchange = async ({ target }) => { await readAll(target.files); target.value = ''; };
+Object.assign(window, {
+  ondragover: event => { event.preventDefault(); $('drop').hidden = false; },
+  ondragleave: event => { $('drop').hidden = !event.relatedTarget; },
+  ondrop: event => { event.preventDefault(); $('drop').hidden = true; readAll(event.dataTransfer.files); },
 });
-$('filter').addEventListener('input', event => { filter = parse(event.target.value); hint(filter.problem); update(); });
-$('domain').addEventListener('change', event => { domain = event.target.value; update(); });
-$('file').addEventListener('change', async event => { for (const file of event.target.files) read(await file.text(), file.name); event.target.value = ''; });
-addEventListener('dragover', event => { event.preventDefault(); $('drop').hidden = false; });
-addEventListener('dragleave', event => { if (!event.relatedTarget) $('drop').hidden = true; });
-addEventListener('drop', async event => {
-  event.preventDefault();
-  $('drop').hidden = true;
-  for (const file of event.dataTransfer.files) read(await file.text(), file.name);
-});
-$('legend').append(...legend.map(([kind, name]) => { const box = h('i', {}); box.style.background = `var(--s-${kind})`; return h('span', {}, box, name); }));
+$('legend').append(...legend());
 list.grid.focus();
 connect();

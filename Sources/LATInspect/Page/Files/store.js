@@ -14,13 +14,14 @@ export class Store {
   // Takes calls of an origin ("live:RUN" or "file:NAME"), new or changed.
   take(batch, origin) {
     for (const call of batch) {
-      const key = origin + '/' + call.id;
-      if (this.paused) {
-        this.held.set(key, [call, origin]);
+      const key = `${origin}/${call.id}`;
+      if (!this.paused) this.put(call, origin, key);
+      else {
+        this.held.set(key, [call, origin, key]);
         if (this.held.size > limit) this.held.delete(this.held.keys().next().value);
-      } else this.put(call, origin, key);
+      }
     }
-    if (!this.paused) this.trim();
+    this.trim();
   }
 
   put(fresh, origin, key) {
@@ -28,44 +29,40 @@ export class Store {
     if (!call) {
       // Cleared calls come again when the page connects anew, unless something happens to them.
       if (this.cleared?.origin === origin && fresh.number <= this.cleared.number) return;
-      call = { key, origin, pinned: false, isNew: true };
+      call = { key, origin, pinned: false, spans: [] };
       this.byKey.set(key, call);
       this.calls.push(call);
     }
-    Object.assign(call, fresh);
-    call.spans ??= [];
-    call.at = Date.parse(call.startedDateTime);
-    Object.assign(call, parts(call.url));
+    Object.assign(call, fresh, parts(fresh.url), { at: Date.parse(fresh.startedDateTime), version: ++this.version });
+    call.site = call.domain || call.host || '(none)';
     call.search = [call.method, call.url, call.status, call.errorKind, call.error, call.domain, call.row, call.tag]
       .filter(Boolean).join(' ').toLowerCase();
-    call.version = ++this.version;
   }
 
   trim() {
-    if (this.calls.length <= limit) return;
     let surplus = this.calls.length - limit;
-    this.calls = this.calls.filter(call => {
-      if (surplus <= 0 || call.pinned) return true;
-      surplus -= 1;
-      this.byKey.delete(call.key);
-      return false;
-    });
+    if (surplus > 0) this.keep(call => call.pinned || surplus-- <= 0);
+  }
+
+  keep(isKept) {
+    this.calls = this.calls.filter(isKept);
+    this.byKey = new Map(this.calls.map(call => [call.key, call]));
   }
 
   pause(paused) {
     this.paused = paused;
     if (paused) return;
-    for (const [key, [call, origin]] of this.held) this.put(call, origin, key);
+    for (const change of this.held.values()) this.put(...change);
     this.held.clear();
     this.trim();
   }
 
   clear() {
-    const live = this.calls.filter(call => call.origin.startsWith('live:')).at(-1);
-    if (live) this.cleared = { origin: live.origin, number: this.calls.reduce((most, call) => call.origin === live.origin ? Math.max(most, call.number) : most, 0) };
+    const origin = this.calls.findLast(call => call.origin.startsWith('live:'))?.origin;
+    const numbers = this.calls.map(call => call.origin === origin ? call.number : 0);
+    if (origin) this.cleared = { origin, number: Math.max(...numbers) };
     this.held.clear();
-    this.calls = this.calls.filter(call => call.pinned);
-    this.byKey = new Map(this.calls.map(call => [call.key, call]));
+    this.keep(call => call.pinned);
     this.version += 1;
   }
 }

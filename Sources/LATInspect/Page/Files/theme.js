@@ -2,4 +2,6 @@
 try {
   const theme = localStorage.getItem('theme');
   if (theme) document.documentElement.dataset.theme = theme;
-} catch { /* storage is off */ }
+} catch {
+  // Storage is off.
+}
