@@ -227,6 +227,23 @@ struct WatcherTests {
         #expect(throws: NetworkError.self) { try DomainTableWatcher(contentsOf: path, environment: nil) }
     }
 
+    @Test func unwatchableFolderIsReportedAtTheStart() async {
+        await #expect(processExitsWith: .success) {
+            let directory = try TemporaryDirectory()
+            let path = try directory.write(Data("{ domains: {} }".utf8), to: "d.json5")
+            // The folder may be passed through, but not read. Root could read it.
+            #expect(chmod(directory.path, 0o311) == 0)
+            let isRoot = geteuid() == 0
+            if isRoot { #expect(seteuid(65_534) == 0) }
+            let error = #expect(throws: NetworkError.self) {
+                try DomainTableWatcher(contentsOf: path, environment: nil)
+            }
+            if isRoot { #expect(seteuid(0) == 0) }
+            #expect(chmod(directory.path, 0o700) == 0)
+            #expect(error?.message.contains("inotify_add_watch failed with errno \(EACCES)") == true, "\(error as Any)")
+        }
+    }
+
     /// The number of inotify descriptors of this process that watch a folder.
     private static func watches(of inode: String) -> Int {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fdinfo")) ?? []
