@@ -227,6 +227,24 @@ struct WatcherTests {
         #expect(throws: NetworkError.self) { try DomainTableWatcher(contentsOf: path, environment: nil) }
     }
 
+    @Test func relativePathIsKeptWhenTheDirectoryChanges() async {
+        await #expect(processExitsWith: .success) {
+            let tests = try WatcherTests()
+            try tests.write(tests.text(1), to: "a/d.json5")
+            try tests.write(tests.text(9), to: "b/d.json5")
+            #expect(chdir(tests.directory.path(of: "a")) == 0)
+            let watcher = try DomainTableWatcher(contentsOf: "d.json5", environment: nil)
+            var events = watcher.events.makeAsyncIterator()
+            #expect(chdir(tests.directory.path(of: "b")) == 0)
+            try tests.write(tests.text(2), to: "a/d.json5")
+            guard case .reloaded(let table)? = await events.next() else {
+                Issue.record("the change was not loaded")
+                return
+            }
+            #expect(try tests.port(table) == 2)
+        }
+    }
+
     @Test func unwatchableFolderIsReportedAtTheStart() async {
         await #expect(processExitsWith: .success) {
             let directory = try TemporaryDirectory()

@@ -120,6 +120,7 @@ package final class DomainTableWatcher: Sendable {
 ///
 /// `@unchecked Sendable`: created on one thread and handed to the watcher's thread, which alone uses it from then on.
 final class WatchLoop: @unchecked Sendable {
+    /// The path in messages. The file is that of `watch`, also when the process changes its current directory.
     private let path: String
     private let state: WatchState
     private let over: WakeUp
@@ -166,7 +167,7 @@ final class WatchLoop: @unchecked Sendable {
     private func reload() {
         // Armed before the file is read, so that changes during the read are noticed.
         watch.arm()
-        let outcome = Result<[UInt8], NetworkError> { () throws(NetworkError) in try DomainTable.bytes(of: path) }
+        let outcome = Result<[UInt8], NetworkError> { () throws(NetworkError) in try DomainTable.bytes(of: watch.path) }
         let changes = watch.takeChanges()
         guard !changes.contains(.written) else {
             // The bytes that were read may be a mix of old and new ones.
@@ -194,7 +195,7 @@ final class WatchLoop: @unchecked Sendable {
 
     private var isMissing: Bool {
         var status = stat()
-        return stat(path, &status) != 0
+        return stat(watch.path, &status) != 0
     }
 
     private func take(_ read: [UInt8]) {
