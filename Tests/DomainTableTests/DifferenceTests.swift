@@ -62,6 +62,13 @@ import Testing
         #expect(value?.old == "[\"http://u:•••@h\"]" && value?.new == value?.old)
     }
 
+    @Test func quotedTextIsCutByWhatIsShown() {
+        let password = String(repeating: "p", count: 60)
+        #expect(QuotedText.of("http://u:\(password)@h/") == "\"http://u:•••@h/\"")
+        let path = String(repeating: "x", count: 47)
+        #expect(QuotedText.of("http://u:p@h/" + path) == "\"http://u:•••@h/\(path.dropLast(2))…\"")
+    }
+
     @Test func brokenTextCountsAsEmpty() {
         #expect(difference("{", "[]").isEmpty)
         #expect(difference("{", "{ domains: { a: {} } }").count(.added) == 1)
