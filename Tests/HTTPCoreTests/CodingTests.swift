@@ -133,7 +133,8 @@ import Testing
     @Test(
         arguments: [
             ("yyyy-MM-dd EEE", "\"E\""), ("HH:mm", "no \"y\""), ("yyyy-MM-dd'T", "not closed"),
-            ("yyyyy-MM-dd", "5 times"),
+            ("yyyyy-MM-dd", "5 times"), ("yyy-MM-dd", "3 times \"y\"; write yy or yyyy"),
+            ("y-MM-dd", "1 times \"y\"; write yy or yyyy"), ("yyyy-MMMM-dd", "4 times \"M\"; write at most 3"),
         ])
     func invalidPatternIsExplained(pattern: String, word: String) {
         let coding = Coding(dates: .pattern(pattern))
