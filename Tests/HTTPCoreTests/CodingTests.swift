@@ -226,6 +226,20 @@ import Testing
         #expect(members["days"] == [0, 200] && members["extra_data"] == ["innerName": ["deepName": 1]])
     }
 
+    @Test func lastOfEqualNamesCountsWhenDeferred() throws {
+        struct Twice: Encodable {
+            enum CodingKeys: CodingKey { case item }
+
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.container(keyedBy: CodingKeys.self)
+                try container.encode(Data([0xFF]), forKey: .item)
+                try container.encode("text", forKey: .item)
+            }
+        }
+        let members = try #require(try EncodedMembers(deferring: Twice()))
+        #expect(try members.coded(by: nil)["item"] == "text")
+    }
+
     @Test func deferredNumberIsRefusedWhenCoded() throws {
         let members = try EncodedMembers(deferring: ["rate": Double.nan])
         #expect(throws: EncodingError.self) { try members.coded(by: nil) }
