@@ -226,6 +226,15 @@ import Testing
         #expect(members["days"] == [0, 200] && members["extra_data"] == ["innerName": ["deepName": 1]])
     }
 
+    @Test func namesOfAJSONValueStay() throws {
+        let value: JSONValue = ["userName": ["firstName": "Ada"], "id": 1]
+        let rules = CodingRules.of(Coding(keys: .snakeCase))
+        let deferred = try #require(try EncodedMembers(deferring: value)).coded(by: rules).named(by: rules)
+        let direct = try #require(try EncodedMembers(encoding: value, by: JSONValueEncoder(rules: rules)))
+        #expect(JSONValue.object(deferred.object) == value && JSONValue.object(direct.object) == value)
+        #expect(try EncodedMembers(deferring: JSONValue.array([1])) == nil)
+    }
+
     @Test func lastOfEqualNamesCountsWhenDeferred() throws {
         struct Twice: Encodable {
             enum CodingKeys: CodingKey { case item }
