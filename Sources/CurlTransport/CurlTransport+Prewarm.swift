@@ -10,7 +10,8 @@ extension CurlTransport {
     ///     server speaks HTTP/2 over TLS, one is enough and no more are opened.
     /// - Throws: ``NetworkError`` when a connection cannot be opened; those already open stay in the pool. The kind is
     ///   ``NetworkError/Kind/invalidRequest`` when `connections` is below 1 or above
-    ///   ``EngineConfiguration/maxConnectionsPerHost``. `CancellationError` when the current task was cancelled.
+    ///   ``EngineConfiguration/maxConnectionsPerHost``, and when that is below 1. `CancellationError` when the current task
+    ///   was cancelled.
     public func prewarm(_ url: String, connections: Int = 1) async throws {
         try await prewarm(HTTPRequest("HEAD", url), connections: connections)
     }
@@ -18,6 +19,7 @@ extension CurlTransport {
     /// Prewarms with a request's own settings, such as its pins and proxy.
     package func prewarm(_ request: HTTPRequest, connections: Int) async throws {
         let limit = request.maxConnectionsPerHost ?? standardPlan.maxConnectionsPerHost
+        guard limit >= 1 else { throw RequestCheck.tooFewConnections(limit) }
         guard (1...limit).contains(connections) else {
             throw NetworkError.invalidRequest(
                 "prewarm: connections is \(connections); give 1 to \(limit) (maxConnectionsPerHost)")

@@ -54,8 +54,8 @@ package struct DatePattern: Sendable {
         }
         guard allowed.contains(width), letter != "y" || width != 3 else {
             throw Problem(
-                reason: "the date pattern \"\(text)\" has \(width) times \"\(letter)\"; write at most "
-                    + "\(allowed.upperBound)")
+                reason: "the date pattern \"\(text)\" has \(width) times \"\(letter)\"; write "
+                    + (letter == "y" ? "yy or yyyy" : "at most \(allowed.upperBound)"))
         }
     }
 

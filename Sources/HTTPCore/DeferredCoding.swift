@@ -106,7 +106,9 @@ extension DeferredCoding.Content {
                 throw EncodingError.unwritable(
                     date.timeIntervalSince1970, at: [JSONKey(stringValue: name)], error.reason)
             }
-        case .data(let data): value = .string(CodingRules.text(of: data, by: rules))
+        case .data(let data):
+            guard value == .string(CodingRules.text(of: data, by: nil)) else { return }
+            value = .string(CodingRules.text(of: data, by: rules))
         case .number(let number):
             guard value == .null else { return }
             guard let text = CodingRules.text(ofNonConforming: number, by: rules) else {

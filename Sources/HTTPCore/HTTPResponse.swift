@@ -177,30 +177,20 @@ package struct DecodingPath {
         }
         switch error {
         case .keyNotFound(let key, let context):
-            path = Self.text(context.codingPath + [key])
+            path = (context.codingPath + [key]).jsonPath
             reason = "there is no such key"
         case .typeMismatch(let type, let context):
-            path = Self.text(context.codingPath)
+            path = context.codingPath.jsonPath
             reason = "it is not of type \(type)"
         case .valueNotFound(let type, let context):
-            path = Self.text(context.codingPath)
+            path = context.codingPath.jsonPath
             reason = "it is null where \(type) is expected"
         case .dataCorrupted(let context):
-            path = Self.text(context.codingPath)
+            path = context.codingPath.jsonPath
             reason = context.debugDescription
         @unknown default:
             path = ""
             reason = "\(error)"
-        }
-    }
-
-    private static func text(_ codingPath: [any CodingKey]) -> String {
-        codingPath.reduce(into: "") { text, key in
-            if let index = key.intValue {
-                text += "[\(index)]"
-            } else {
-                text += text.isEmpty ? key.stringValue : ".\(key.stringValue)"
-            }
         }
     }
 }

@@ -96,7 +96,7 @@ enum JSONKey: CodingKey {
 
 extension [any CodingKey] {
     /// The path as text, `filter.prices[2]`; empty at the top level.
-    var jsonPath: String {
+    package var jsonPath: String {
         reduce(into: "") { text, key in
             if let index = key.intValue {
                 text += "[\(index)]"

@@ -39,6 +39,8 @@ package struct JSONValueEncoder {
 
     /// Encodes a value and returns its members, sorted by name; `nil` when the result is not an object.
     func members(of value: some Encodable) throws -> [EncodedMembers.Member]? {
+        // Encoded as a whole, because its names are data.
+        if let value = value as? JSONValue { return try encode(value).object.map { EncodedMembers.list(of: $0) } }
         let node = JSONEncodingNode(encoder: self, path: [], keepsNames: keepsNames(of: value, at: { [] }))
         try value.encode(to: node)
         return node.sortedMembers

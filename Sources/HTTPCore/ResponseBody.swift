@@ -193,7 +193,7 @@ struct LineSplitter {
     }
 
     private func text(upTo end: Int) -> String {
-        let hasCarriageReturn = end > start && end <= buffer.count && buffer[end - 1] == 0x0D && end < buffer.count
+        let hasCarriageReturn = start < end && end < buffer.count && buffer[end - 1] == 0x0D
         return String(decoding: buffer[start..<(hasCarriageReturn ? end - 1 : end)], as: UTF8.self)
     }
 }

@@ -27,8 +27,10 @@ package struct FileWatch {
         }
     }
 
+    /// The absolute path, which stays the same when the process changes its current directory.
+    package let path: String
+
     private let inotify: Inotify
-    private let path: String
     /// The names to watch in each watched folder, by the number of its watch.
     private var names: [Int32: Set<String>] = [:]
 
@@ -37,9 +39,9 @@ package struct FileWatch {
         UInt32(IN_CREATE) | UInt32(IN_DELETE) | UInt32(IN_MOVED_FROM) | UInt32(IN_MOVED_TO) | UInt32(IN_MODIFY)
         | UInt32(IN_CLOSE_WRITE) | UInt32(IN_ATTRIB) | UInt32(IN_DELETE_SELF) | UInt32(IN_MOVE_SELF)
 
-    /// Returns `nil` and sets `errno` when the process has no descriptor left.
-    package init?(path: String) {
-        guard let inotify = Inotify() else { return nil }
+    /// - Throws: the error of `inotify_init1`, or of `inotify_add_watch` for a folder that is there.
+    package init(path: String) throws(SystemError) {
+        guard let inotify = Inotify() else { throw SystemError("inotify_init1") }
         self.inotify = inotify
         if path.hasPrefix("/") {
             self.path = path
@@ -48,7 +50,7 @@ package struct FileWatch {
             let folder = getcwd(&buffer, buffer.count).map { String(cString: $0) } ?? "/"
             self.path = folder + "/" + path
         }
-        arm()
+        if let error = arm() { throw error }
     }
 
     /// Waits for events; see ``Inotify/wait(until:milliseconds:)``.
@@ -57,18 +59,28 @@ package struct FileWatch {
     }
 
     /// Watches the folders that currently determine where the path leads, and no others.
-    package mutating func arm() {
+    ///
+    /// - Returns: the error for a folder that is there and cannot be watched.
+    @discardableResult
+    package mutating func arm() -> SystemError? {
+        var failure: SystemError?
         // A link may change before its folder is watched, so this repeats until the folders stay the same.
         for _ in 0..<8 {
             var watched: [Int32: Set<String>] = [:]
+            failure = nil
             for (folder, name) in watchedNames() {
-                if let watch = inotify.add(folder, Self.events) { watched[watch, default: []].insert(name) }
+                if let watch = inotify.add(folder, Self.events) {
+                    watched[watch, default: []].insert(name)
+                } else if errno != ENOENT, errno != ENOTDIR {
+                    failure = SystemError("inotify_add_watch")
+                }
             }
             for watch in names.keys where watched[watch] == nil { inotify.remove(watch) }
             let isSettled = watched == names
             names = watched
-            if isSettled { return }
+            if isSettled { break }
         }
+        return failure
     }
 
     /// Returns and clears the changes.

@@ -25,7 +25,8 @@ package final class Inotify: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Watches a folder and returns the number of the watch; `nil` when the folder cannot be watched.
+    /// Watches a folder and returns the number of the watch; `nil` when the folder cannot be watched, with the reason in
+    /// `errno`.
     package func add(_ folder: String, _ events: UInt32) -> Int32? {
         let watch = inotify_add_watch(descriptor, folder, events | UInt32(IN_ONLYDIR))
         return watch < 0 ? nil : watch

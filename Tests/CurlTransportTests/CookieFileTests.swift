@@ -156,6 +156,16 @@ import Testing
         #expect(try String(contentsOfFile: path, encoding: .utf8).contains("n\t2"))
     }
 
+    @Test(arguments: ["x\u{2028}y", "x\u{2029}y", "x\u{85}y", "é"]) func valueIsReadAsWritten(_ value: String) throws {
+        let cookies = [
+            Cookie("a", value, domain: "a.example.org", expires: Date(timeIntervalSince1970: 4e9), sameSite: .lax),
+            Cookie("b", "2", domain: "a.example.org", expires: Date(timeIntervalSince1970: 4e9)),
+        ]
+        let text = try #require(NetscapeCookie.file(cookies))
+        #expect(NetscapeCookie.cookies(text) == cookies)
+        #expect(NetscapeCookie.cookies(text.replacing("\n", with: "\r\n")) == cookies)
+    }
+
     @Test func malformedLinesAreIgnored() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()

@@ -65,6 +65,11 @@ import Testing
         #expect(table.all(now).count == (isTaken ? 1 : 0))
     }
 
+    @Test(arguments: [0, UInt32.max]) func publicSuffixesDependOnLibpslAlone(_ features: UInt32) {
+        let suffixes = LibcurlInfo.all(features, [], hasAres: false).first { $0.name == "public suffixes" }
+        #expect(suffixes?.isThere == (PublicSuffixList.shared != nil))
+    }
+
     @Test func clearTextCannotReplaceSecureCookies() {
         var table = CookieTable()
         #expect(receive(&table, "a=1; Secure; Domain=x.com", from: place("x.com")))

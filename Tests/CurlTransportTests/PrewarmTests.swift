@@ -56,6 +56,17 @@ import Testing
         }
     }
 
+    @Test(arguments: [0, -1]) func limitBelowOneIsRefusedWhenPrewarming(_ limit: Int) async throws {
+        let closed = try ClosedPort()
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("HEAD", closed.url()).with { $0.maxConnectionsPerHost = limit }
+            let error = await #expect(throws: NetworkError.self) {
+                try await transport.prewarm(request, connections: 1)
+            }
+            #expect(error?.kind == .invalidRequest && error?.message.contains("maxConnectionsPerHost") == true)
+        }
+    }
+
     @Test func idleConnectionCountsAsPrewarmed() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }

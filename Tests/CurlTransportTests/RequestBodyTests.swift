@@ -206,7 +206,12 @@ import Testing
             let request = HTTPRequest("POST", "http://127.0.0.1:1/", body: .json(Reading(degrees: .nan)))
             let error = try await transport.failure(of: request)
             #expect(error.kind == .invalidRequest)
-            #expect(error.message.contains("degrees"))
+            #expect(error.message.hasSuffix("does not encode: degrees: nan is not a number in JSON"))
+            // The text of Foundation's encoder has no path.
+            let other = HTTPRequest(
+                "POST", "http://127.0.0.1:1/", body: .json([Reading(degrees: .nan)], encoder: JSONEncoder()))
+            let message = try await transport.failure(of: other).message
+            #expect(message.contains("does not encode: [0].degrees: "), "\(message)")
         }
     }
 }

@@ -42,12 +42,31 @@ import Testing
         #expect(difference.rows.first?.values == [.init(path: ["ttl"], old: "\"5\"", new: "5")])
     }
 
+    @Test func onlySettingsAreComparedAsDurations() {
+        let equal = difference(
+            "{ servers: { s: { ttl: 'sliding 60s', retry: { firstWait: '1s' }, circuit: { pause: '60s' } } } }",
+            "{ servers: { s: { ttl: 'sliding 1m', retry: { firstWait: '1000ms' }, circuit: { pause: '1m' } } } }")
+        #expect(equal.isEmpty)
+        let changed = difference(
+            "{ servers: { s: { headers: { timeout: '60s' }, parameters: { delay: '60s' }, ttl: 'sliding 60s' } } }",
+            "{ servers: { s: { headers: { timeout: '1m' }, parameters: { delay: '1m' }, ttl: '60s' } } }")
+        #expect(
+            changed.rows.first?.values.map(\.path) == [["headers", "timeout"], ["parameters", "delay"], ["ttl"]])
+    }
+
     @Test func passwordsOfURLsAreHidden() {
         let difference = difference(
             "{ domains: { a: { mirrors: ['http://u:one@h'] } } }", "{ domains: { a: { mirrors: ['http://u:two@h'] } } }"
         )
         let value = difference.rows.first?.values.first
         #expect(value?.old == "[\"http://u:•••@h\"]" && value?.new == value?.old)
+    }
+
+    @Test func quotedTextIsCutByWhatIsShown() {
+        let password = String(repeating: "p", count: 60)
+        #expect(QuotedText.of("http://u:\(password)@h/") == "\"http://u:•••@h/\"")
+        let path = String(repeating: "x", count: 47)
+        #expect(QuotedText.of("http://u:p@h/" + path) == "\"http://u:•••@h/\(path.dropLast(2))…\"")
     }
 
     @Test func brokenTextCountsAsEmpty() {

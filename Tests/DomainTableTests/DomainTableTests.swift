@@ -200,6 +200,9 @@ struct DomainTableTests {
         #expect(throws: NetworkError.self) {
             try table.setServer("x", DomainTable.ServerRow(domain: "other", path: "//h/x"))
         }
+        var unconnected = DomainTable.DomainRow(baseURL: "http://127.0.0.1:5/")
+        unconnected.settings.maxConnectionsPerHost = 0
+        #expect(throws: NetworkError.self) { try table.setDomain("new", unconnected) }
         #expect(throws: NetworkError.self) {
             try table.setServer("x", DomainTable.ServerRow(domain: "nowhere", path: "x"))
         }

@@ -202,11 +202,22 @@ struct URLTableTests {
         #expect(table.explain("a").contains("\(directory.path)/ca.pem"))
     }
 
-    @Test(arguments: ["http://config.example.org/t", "ftp://h/t", "config"])
+    @Test(
+        arguments: [
+            "http://config.example.org/t", "ftp://h/t", "config", "http://127.evil.example/t",
+            "http://127.0.0.1.evil.example/t", "http://localhost.evil.example:80/t", "http://10.0.0.1/t",
+            "http://[64:ff9b::127.0.0.1]/t",
+        ])
     func unsafeURLIsRefused(_ url: String) async throws {
         let error = try #require(await error(.url(url, copy: .none)))
         #expect(error.kind == .invalidRequest)
         #expect(url.hasPrefix("http:") == error.message.contains("write https://"))
+    }
+
+    @Test(arguments: ["127.0.0.2", "localhost", "[::1]"]) func ownMachineNeedsNoTLS(_ host: String) async throws {
+        let closed = try ClosedPort()
+        let error = try #require(await error(.url("http://\(host):\(closed.port)/t", copy: .none)))
+        #expect(error.kind != .invalidRequest, "\(error)")
     }
 
     @Test func redirectsAndHugeTablesAreRefused() async throws {

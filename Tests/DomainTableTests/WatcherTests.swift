@@ -227,6 +227,41 @@ struct WatcherTests {
         #expect(throws: NetworkError.self) { try DomainTableWatcher(contentsOf: path, environment: nil) }
     }
 
+    @Test func relativePathIsKeptWhenTheDirectoryChanges() async {
+        await #expect(processExitsWith: .success) {
+            let tests = try WatcherTests()
+            try tests.write(tests.text(1), to: "a/d.json5")
+            try tests.write(tests.text(9), to: "b/d.json5")
+            #expect(chdir(tests.directory.path(of: "a")) == 0)
+            let watcher = try DomainTableWatcher(contentsOf: "d.json5", environment: nil)
+            var events = watcher.events.makeAsyncIterator()
+            #expect(chdir(tests.directory.path(of: "b")) == 0)
+            try tests.write(tests.text(2), to: "a/d.json5")
+            guard case .reloaded(let table)? = await events.next() else {
+                Issue.record("the change was not loaded")
+                return
+            }
+            #expect(try tests.port(table) == 2)
+        }
+    }
+
+    @Test func unwatchableFolderIsReportedAtTheStart() async {
+        await #expect(processExitsWith: .success) {
+            let directory = try TemporaryDirectory()
+            let path = try directory.write(Data("{ domains: {} }".utf8), to: "d.json5")
+            // The folder may be passed through, but not read. Root could read it.
+            #expect(chmod(directory.path, 0o311) == 0)
+            let isRoot = geteuid() == 0
+            if isRoot { #expect(seteuid(65_534) == 0) }
+            let error = #expect(throws: NetworkError.self) {
+                try DomainTableWatcher(contentsOf: path, environment: nil)
+            }
+            if isRoot { #expect(seteuid(0) == 0) }
+            #expect(chmod(directory.path, 0o700) == 0)
+            #expect(error?.message.contains("inotify_add_watch failed with errno \(EACCES)") == true, "\(error as Any)")
+        }
+    }
+
     /// The number of inotify descriptors of this process that watch a folder.
     private static func watches(of inode: String) -> Int {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fdinfo")) ?? []

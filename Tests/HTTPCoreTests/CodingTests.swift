@@ -133,7 +133,8 @@ import Testing
     @Test(
         arguments: [
             ("yyyy-MM-dd EEE", "\"E\""), ("HH:mm", "no \"y\""), ("yyyy-MM-dd'T", "not closed"),
-            ("yyyyy-MM-dd", "5 times"),
+            ("yyyyy-MM-dd", "5 times"), ("yyy-MM-dd", "3 times \"y\"; write yy or yyyy"),
+            ("y-MM-dd", "1 times \"y\"; write yy or yyyy"), ("yyyy-MMMM-dd", "4 times \"M\"; write at most 3"),
         ])
     func invalidPatternIsExplained(pattern: String, word: String) {
         let coding = Coding(dates: .pattern(pattern))
@@ -223,6 +224,29 @@ import Testing
         let rules = CodingRules.of(coding)
         let members = try #require(try EncodedMembers(deferring: query)).coded(by: rules).named(by: rules)
         #expect(members["days"] == [0, 200] && members["extra_data"] == ["innerName": ["deepName": 1]])
+    }
+
+    @Test func namesOfAJSONValueStay() throws {
+        let value: JSONValue = ["userName": ["firstName": "Ada"], "id": 1]
+        let rules = CodingRules.of(Coding(keys: .snakeCase))
+        let deferred = try #require(try EncodedMembers(deferring: value)).coded(by: rules).named(by: rules)
+        let direct = try #require(try EncodedMembers(encoding: value, by: JSONValueEncoder(rules: rules)))
+        #expect(JSONValue.object(deferred.object) == value && JSONValue.object(direct.object) == value)
+        #expect(try EncodedMembers(deferring: JSONValue.array([1])) == nil)
+    }
+
+    @Test func lastOfEqualNamesCountsWhenDeferred() throws {
+        struct Twice: Encodable {
+            enum CodingKeys: CodingKey { case item }
+
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.container(keyedBy: CodingKeys.self)
+                try container.encode(Data([0xFF]), forKey: .item)
+                try container.encode("text", forKey: .item)
+            }
+        }
+        let members = try #require(try EncodedMembers(deferring: Twice()))
+        #expect(try members.coded(by: nil)["item"] == "text")
     }
 
     @Test func deferredNumberIsRefusedWhenCoded() throws {

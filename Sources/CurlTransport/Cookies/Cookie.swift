@@ -80,7 +80,9 @@ enum NetscapeCookie {
     /// Returns the cookies in the text of a file.
     static func cookies(_ text: String) -> [Cookie] {
         var sameSite: Cookie.SameSite?
-        return text.split(whereSeparator: \.isNewline).compactMap { line in
+        // By bytes, because a value may hold other characters that break lines, such as U+2028.
+        return text.utf8.split { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }.compactMap { line in
+            let line = Substring(line)
             if line.hasPrefix(sameSitePrefix) {
                 sameSite = Cookie.SameSite(field: String(line.dropFirst(sameSitePrefix.count)))
                 return nil

@@ -128,13 +128,13 @@ struct AlternativeList: Sendable {
 
     /// Drops the services that do not persist, after a change of the network (RFC 7838 §2.2). Returns whether any was dropped.
     mutating func forgetUnlessPersisting() -> Bool {
-        let before = services.count
+        let before = services
         services = services.compactMapValues { list in
             let kept = list.filter(\.persists)
             return kept.isEmpty ? nil : kept
         }
         broken.removeAll()
-        return services.count != before
+        return services != before
     }
 
     // MARK: The file

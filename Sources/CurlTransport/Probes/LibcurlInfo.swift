@@ -74,8 +74,9 @@ package struct LibcurlInfo: Hashable, Sendable {
                 name: "international names", isThere: has(10) || HostName.canBeWritten,
                 refused: "hosts with letters beyond ASCII", effect: "write such hosts in Punycode (xn--…)"),
             Feature(
-                name: "public suffixes", isThere: has(20), refused: "cookies other than .off",
-                effect: "a site could set cookies for all of .com"),
+                // The manager's jar loads libpsl itself, whatever libcurl was built with.
+                name: "public suffixes", isThere: PublicSuffixList.shared != nil, refused: "cookies other than .off",
+                effect: "a site could set cookies for all of .com; install libpsl (Debian: libpsl5)"),
             Feature(
                 name: "asynchronous name look-ups", isThere: has(7),
                 effect: "each name look-up blocks all transfers of its manager"),

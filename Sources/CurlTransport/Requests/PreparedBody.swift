@@ -99,7 +99,9 @@ enum PreparedBody: Sendable {
     private static func reason(_ error: any Error) -> String {
         // Leaves out the value itself, which may be a secret.
         guard case EncodingError.invalidValue(_, let context) = error else { return "\(error)" }
-        let path = context.codingPath.map(\.stringValue).joined(separator: ".")
+        let path = context.codingPath.jsonPath
+        // The SDK's own encoder begins its text with the path, of which it leaves 200 characters.
+        if !path.isEmpty, context.debugDescription.hasPrefix(path.prefix(200)) { return context.debugDescription }
         return "\(path.isEmpty ? "the value" : path): \(context.debugDescription)"
     }
 }

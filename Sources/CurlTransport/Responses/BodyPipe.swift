@@ -17,8 +17,6 @@ final class BodyPipe: ResponseBody.Source {
         var isPaused = false
         var end: Result<Void, NetworkError>?
         var reader: UnsafeContinuation<Data?, any Error>?
-        /// Whether the reader stopped reading before the end.
-        var isAbandoned = false
     }
 
     /// What the reader asks the engine to do.
@@ -104,11 +102,7 @@ final class BodyPipe: ResponseBody.Source {
 
     /// Ends reading. Cancels the transfer unless it has ended.
     func abandon() {
-        let isOver = state.withLock { state in
-            state.isAbandoned = true
-            return state.end != nil
-        }
-        if !isOver { send(.cancel) }
+        if state.withLock({ $0.end == nil }) { send(.cancel) }
     }
 
     private enum Step {

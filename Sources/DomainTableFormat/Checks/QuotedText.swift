@@ -4,8 +4,9 @@ package enum QuotedText {
 
     /// The text in double quotes, shortened, with control characters escaped and a password in a URL hidden.
     package static func of(_ text: String) -> String {
+        let scalars = HTTPAddress.redacted(text).unicodeScalars
         var shown = ""
-        for scalar in HTTPAddress.redacted(text).unicodeScalars.prefix(longest) {
+        for scalar in scalars.prefix(longest) {
             switch scalar {
             case "\"": shown += "\\\""
             case "\\": shown += "\\\\"
@@ -17,6 +18,6 @@ package enum QuotedText {
             default: shown.unicodeScalars.append(scalar)
             }
         }
-        return "\"" + shown + (text.unicodeScalars.count > longest ? "…\"" : "\"")
+        return "\"" + shown + (scalars.count > longest ? "…\"" : "\"")
     }
 }

@@ -83,22 +83,25 @@ package struct TableDifference: Sendable {
         var meaning: String
     }
 
-    private static let durations: Set<String> = [
-        "timeout", "connectTimeout", "idleTimeout", "firstWait", "longestWait", "longestRetryAfter", "delay", "pause",
-        "ttl",
+    /// The keys that lead to a duration in a row.
+    private static let durations: Set<[String]> = [
+        ["timeout"], ["connectTimeout"], ["idleTimeout"], ["ttl"], ["retry", "firstWait"], ["retry", "longestWait"],
+        ["retry", "longestRetryAfter"], ["events", "firstWait"], ["events", "longestWait"], ["circuit", "pause"],
+        ["simulate", "delay"],
     ]
 
     private static func leaves(of node: JSON5Node, _ path: [String]) -> [Leaf] {
         guard case .object(let members) = node.value, !members.isEmpty else {
-            return [Leaf(path: path, text: text(of: node), meaning: meaning(of: node, path.last ?? ""))]
+            return [Leaf(path: path, text: text(of: node), meaning: meaning(of: node, path))]
         }
         return members.flatMap { leaves(of: $0.value, path + [$0.key]) }
     }
 
-    private static func meaning(of node: JSON5Node, _ key: String) -> String {
+    private static func meaning(of node: JSON5Node, _ path: [String]) -> String {
         guard case .string(let text) = node.value else { return json(node) { $0 } }
-        if durations.contains(key), let duration = DurationText.parse(text) { return "\(duration)" }
-        return quoted(text)
+        guard durations.contains(path) else { return quoted(text) }
+        let sliding = path == ["ttl"] && text.hasPrefix("sliding ") ? "sliding " : ""
+        return DurationText.parse(String(text.dropFirst(sliding.count))).map { "\(sliding)\($0)" } ?? quoted(text)
     }
 
     private static func text(of node: JSON5Node) -> String { json(node, HTTPAddress.redacted) }

@@ -197,14 +197,23 @@ struct NamedAuthenticationRoom: Room {
             return try await standard.handle(request, chain)
         case .named(let name):
             if let room = named[name] { return try await room.handle(request, chain) }
-            let known = named.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", ")
-            throw NetworkError(
-                .invalidRequest,
-                message: "there is no authenticator \"\(name)\"; "
-                    + (known.isEmpty
-                        ? "set configuration.authenticators" : "configuration.authenticators has \(known)"),
-                request: request)
+            throw NetworkError.missing("authenticator", name, in: named, request)
         }
+    }
+}
+
+extension NetworkError {
+    /// The error for a name that the app has not configured: of an `authenticator` among `configuration.authenticators`.
+    static func missing(
+        _ what: String, _ name: String, in named: [String: some Any], _ request: HTTPRequest
+    ) -> NetworkError {
+        let known = named.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", ")
+        let setting = "configuration.\(what)s"
+        return NetworkError(
+            .invalidRequest,
+            message: "there is no \(what) \"\(name)\"; "
+                + (known.isEmpty ? "set \(setting)" : "\(setting) has \(known)"),
+            request: request)
     }
 }
 

@@ -153,13 +153,7 @@ extension CentralRequestManager {
 
     /// A sealed response is opened when all of it has arrived, and a live one never ends.
     private func live(_ call: Call) throws(NetworkError) -> LiveCall {
-        let isSealed =
-            switch call.request.sealing {
-            case .automatic: configuration.sealer != nil
-            case .sealed: true
-            case .unsealed: false
-            }
-        guard !isSealed else {
+        guard !corridor.seals(call.request) else {
             throw NetworkError(
                 .invalidRequest,
                 message: "a sealed response is opened only when all of it has arrived, so an open connection cannot be "

@@ -139,8 +139,10 @@ package struct LimitedCall: Sendable {
     package func wait(
         _ waiter: Waiter<Void>, raised: @escaping @Sendable (RequestPriority) -> Void
     ) async throws {
-        if waiter.result == nil { call.watch?.record(.waiting(.limits)) }
+        guard waiter.result == nil else { return try await waiter.value(for: call, raised: raised) }
+        call.watch?.record(.waiting(.limits))
         try await waiter.value(for: call, raised: raised)
+        call.watch?.record(.waited(.limits))
     }
 }
 

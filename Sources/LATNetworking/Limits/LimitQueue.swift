@@ -176,6 +176,9 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
 
 /// A token bucket: a rate per second with bursts. A pure value that gets the time.
 struct TokenBucket: Sendable {
+    /// In seconds. A rate may be so low that the whole wait fits no number.
+    private static let longestWait = 86_400.0
+
     let perSecond: Double
     let capacity: Double
     private var tokens: Double
@@ -207,13 +210,14 @@ struct TokenBucket: Sendable {
     /// Returns an unused token.
     mutating func giveBack() { tokens = min(capacity, tokens + 1) }
 
-    /// The time until a token is available: zero if there is one now, `nil` if there will never be one.
+    /// The time until a token is available, or a day if that is sooner: zero if there is one now, `nil` if there will never
+    /// be one.
     mutating func wait(at now: Duration) -> Duration? {
         fill(until: now)
         guard tokens < 1 else { return .zero }
         guard perSecond > 0 else { return nil }
         // Rounded up, so that a token is available when the wait ends.
-        return .nanoseconds(Int64(((1 - tokens) / perSecond * 1e9).rounded(.up)) + 1)
+        return .nanoseconds(Int64((min((1 - tokens) / perSecond, Self.longestWait) * 1e9).rounded(.up)) + 1)
     }
 
     /// Whether all tokens are available.

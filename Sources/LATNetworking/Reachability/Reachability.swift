@@ -180,11 +180,11 @@ public final class Reachability: Sendable {
         for target: String, within limit: Duration, until isReached: @escaping @Sendable (Reachability.Status) -> Bool
     ) async -> Bool {
         let end = ContinuousClock.now + limit
-        if isReached(await report(of: target, isFresh: true).status) { return true }
         return await withTaskGroup(of: Bool.self) { group in
-            let updates = updates(of: target)
-            group.addTask {
-                for await status in updates where isReached(status) { return true }
+            group.addTask { [self] in
+                guard let status = await freshStatus(of: target) else { return false }
+                if isReached(status) { return true }
+                for await status in updates(of: target) where isReached(status) { return true }
                 return false
             }
             group.addTask {
@@ -193,6 +193,17 @@ public final class Reachability: Sendable {
             }
             defer { group.cancelAll() }
             return await group.next() ?? false
+        }
+    }
+
+    /// Probes a server. `nil` if the current task is cancelled first; the probe then goes on for others.
+    private func freshStatus(of target: String) async -> Status? {
+        switch begin(target, isFresh: true) {
+        case .known(let report): return report.status
+        case .wait(let task):
+            let waiter = Waiter<Status>()
+            Task { waiter.end(.success(await task.value.status)) }
+            return try? await waiter.value()
         }
     }
 

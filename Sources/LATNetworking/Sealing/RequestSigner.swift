@@ -1,7 +1,6 @@
 import Cryptography
 import CurlTransport
 public import FoundationEssentials
-import Glibc
 public import HTTPCore
 import Platform
 
@@ -212,25 +211,10 @@ struct SignRoom: Room {
         case .encoded(let encoder):
             data = try encoder.encode()
             request.body?.content = .data(data)
-        case .file(let path): return try digest(ofFileAt: path)
+        case .file(let path): return try FileDigest.hexadecimal(path, .sha256, failure: Self.failure)
         case .stream, .multipart: return nil
         }
         return MessageDigest.hexadecimal(try MessageDigest.of(data, .sha256))
-    }
-
-    private static func digest(ofFileAt path: String) throws -> String {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw failure(path) }
-        defer { close(descriptor) }
-        var digest = MessageDigest(.sha256)
-        var buffer = [UInt8](repeating: 0, count: 256 << 10)
-        while true {
-            let count = read(descriptor, &buffer, buffer.count)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw failure(path) }
-            if count == 0 { return MessageDigest.hexadecimal(try digest.finalize()) }
-            buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
-        }
     }
 
     private static func failure(_ path: String) -> NetworkError {

@@ -52,12 +52,7 @@ struct SealRoom: Room {
         case .automatic: return standard
         case .sealed(let name):
             if let sealer = named[name] { return sealer }
-            let known = named.keys.sorted().map { "\"\($0)\"" }.joined(separator: ", ")
-            throw NetworkError(
-                .invalidRequest,
-                message: "there is no sealer \"\(name)\"; "
-                    + (known.isEmpty ? "set configuration.sealers" : "configuration.sealers has \(known)"),
-                request: request)
+            throw .missing("sealer", name, in: named, request)
         }
     }
 

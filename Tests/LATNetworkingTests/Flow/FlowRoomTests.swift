@@ -1,6 +1,8 @@
 import CurlTransport
 import FoundationEssentials
 import LATTesting
+import Platform
+import ResponseCache
 import Synchronization
 import TestSupport
 import Testing
@@ -257,6 +259,27 @@ import Testing
         box.withLock { $0 = nil }
     }
 
+    @Test func waitForSharedLimitsIsReportedToItsEnd() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("ok") }
+        let turn = Waiter<Void>()
+        let manager = try CentralRequestManager.make {
+            $0.limits.maxConcurrentRequests = 5
+            $0.companion = OneTurn(turn: turn)
+        }
+        var events = manager.events.makeAsyncIterator()
+        let call = Task { try await manager.startRequest("GET", server.url()).status }
+        let waiting = await next(&events) { if case .waiting(.limits) = $0 { true } else { false } }
+        #expect(waiting != nil)
+        turn.end(.success(()))
+        let after = await next(&events) { _ in true }
+        guard case .waited(.limits)? = after?.kind else {
+            Issue.record("\(after as Any)")
+            return
+        }
+        #expect(try await call.value == 200)
+    }
+
     // MARK: Circuits
 
     @Test func circuitOpensAndHostIsTriedAfterThePause() async throws {
@@ -288,4 +311,32 @@ import Testing
         #expect(policy.judge(.failure(NetworkError(.timeout(.idle), message: ""))) == false)
         #expect(policy.judge(.success(HTTPResponse(status: 404, url: ""))) == true)
     }
+}
+
+/// Limits of all processes under which a call may start when it is its turn.
+private struct OneTurn: ManagerCompanion, SharedLimits {
+    let turn: Waiter<Void>
+
+    var cacheMode: CacheMode? { nil }
+
+    func prepare(_ configuration: inout CentralRequestManager.Configuration) {}
+
+    func store(above local: any CacheStore) -> (any CacheStore)? { nil }
+
+    func sharedLimits() -> (any SharedLimits)? { self }
+
+    func enter(
+        _ call: LimitedCall, _ limits: [SharedLimit], host: String
+    ) async throws -> (@Sendable (_ isUnused: Bool) -> Void)? {
+        try await call.wait(turn) { _ in }
+        return nil
+    }
+
+    func observeCircuits(_ receive: @escaping @Sendable (_ circuit: String, CircuitReport) -> Void) {}
+
+    func circuitOpened(_ circuit: String, for pause: Duration) {}
+
+    func pauseBeforeProbe(_ circuit: String) async -> Duration? { nil }
+
+    func probeEnded(_ circuit: String, isClosed: Bool) {}
 }

@@ -47,6 +47,13 @@ import Testing
         #expect(bucket.wait(at: .seconds(1_000_000)) == nil)
     }
 
+    @Test(arguments: [1e-11, 1e-300, .leastNonzeroMagnitude]) func lowestRateWaitsForADayAtATime(_ rate: Double) {
+        var bucket = TokenBucket(perSecond: rate, capacity: 1, at: .zero)
+        #expect(bucket.take(at: .zero) == true)
+        #expect(bucket.wait(at: .zero) == .seconds(86_400) + .nanoseconds(1))
+        #expect(bucket.take(at: .seconds(86_401)) == false)
+    }
+
     // MARK: Retry
 
     private func response(_ status: Int, _ headers: HTTPHeaders = [:]) -> Result<HTTPResponse, NetworkError> {

@@ -55,6 +55,21 @@ import Testing
         #expect(report.error?.message.contains("daxian") == true)
     }
 
+    /// The probe itself would take an hour.
+    @Test(.timeLimit(.minutes(1))) func firstProbeIsNotWaitedForBeyondTheLimit() async throws {
+        let full = try FullBacklogListener()
+        let manager = try CentralRequestManager.make { $0.reachability.timeout = .seconds(3600) }
+        #expect(await manager.reachability.waitUntilReachable(full.url(), within: .milliseconds(20)) == false)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func cancelledTaskDoesNotWaitForTheProbe() async throws {
+        let full = try FullBacklogListener()
+        let manager = try CentralRequestManager.make { $0.reachability.timeout = .seconds(3600) }
+        let waiting = Task { await manager.reachability.waitUntilReachable(full.url(), within: .seconds(3600)) }
+        waiting.cancel()
+        #expect(await waiting.value == false)
+    }
+
     @Test func missingProxyIsTheReason() async throws {
         let closed = try ClosedPort()
         let server = try MockServer()

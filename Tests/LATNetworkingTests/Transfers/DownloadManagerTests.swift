@@ -133,6 +133,22 @@ import Testing
         #expect(directory.contents == ["queue", "queue/.lock"])
     }
 
+    @Test func closedManagerLeavesItsRecordsAlone() async throws {
+        let server = try slowServer()
+        let manager = try DownloadManager(central, folder: folder)
+        let id = try manager.add(server.url + "?slow", to: directory.path(of: "f"))
+        try await wait(manager, id) { $0.progress.completed >= 300_000 }
+        await manager.close()
+        let name = "queue/\(id).download"
+        let (record, state) = (try #require(directory.read(name)), manager.item(id)?.state)
+        manager.pause(id)
+        manager.resume(id)
+        manager.setPriority(.high, of: id)
+        manager.remove(id)
+        #expect(directory.read(name) == record && directory.contents.contains("f.part"))
+        #expect(manager.item(id)?.state == state && manager.item(id)?.priority == .normal)
+    }
+
     @Test func damagedRecordIsReportedAndSkipped() async throws {
         let server = try slowServer()
         try directory.write(Data("nonsense".utf8), to: "queue/9.download")

@@ -249,6 +249,18 @@ import Testing
         #expect(plain.path == directory.path(of: "big.bin"))
     }
 
+    @Test func fileSkippedInAFolderHasItsDigest() async throws {
+        let digest = try Self.digest(Self.bytes)
+        let checked = options {
+            $0.existingFile = .skip
+            $0.digest = .sha256(digest.uppercased())
+        }
+        for isSkipped in [false, true] {
+            let file = try await manager.download(server.url, to: directory.path, options: checked).value
+            #expect(file.isSkipped == isSkipped && file.digest == digest)
+        }
+    }
+
     @Test func equalFileNamesDoNotCollideInAFolder() async throws {
         let slow = try RangeServer(Self.bytes) { $2.throttled(bytesPerSecond: 700_000) }
         let first = manager.download(slow.url + "?id=1", to: directory.path)

@@ -121,6 +121,9 @@ extension DomainTable {
                 throw .invalidRequest("\(error.reason) (`dates` of \(what))")
             }
         }
+        if let limit = settings.maxConnectionsPerHost, limit < 1 {
+            throw .invalidRequest("maxConnectionsPerHost of \(what) is \(limit); give 1 or more")
+        }
         try settings.limits?.check(of: what)
         if case .breaker(let policy) = settings.circuit { try policy.check("the circuit of \(what)") }
         try RetryPolicy(

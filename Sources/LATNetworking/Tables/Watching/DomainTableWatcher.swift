@@ -35,7 +35,7 @@ package final class DomainTableWatcher: Sendable {
     ///   - environment: as in ``DomainTable/init(contentsOf:environment:)``.
     ///   - onEvent: called for each change, one at a time, on the watcher's thread; must not block. Default `nil`.
     /// - Throws: as ``DomainTable/init(contentsOf:environment:)``; ``NetworkError/Kind/other`` when the system has no
-    ///   more inotify instances, descriptors or threads.
+    ///   more inotify instances or watches, descriptors or threads, and for a folder that the process may not read.
     public convenience init(
         contentsOf path: String, environment: String? = DomainTable.environmentOfProcess,
         onEvent: (@Sendable (DomainTable.FileEvent) -> Void)? = nil
@@ -60,9 +60,17 @@ package final class DomainTableWatcher: Sendable {
         _ path: String, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?,
         _ makeTable: ([UInt8]) throws(NetworkError) -> DomainTable
     ) throws(NetworkError) {
-        guard let watch = FileWatch(path: path) else {
-            throw Self.systemError(
-                "inotify_init1", "raise fs.inotify.max_user_instances, or read the table without watching")
+        let watch: FileWatch
+        do throws(SystemError) {
+            watch = try FileWatch(path: path)
+        } catch {
+            let advice =
+                switch error.code {
+                case ENOSPC: "raise fs.inotify.max_user_watches"
+                case EACCES: "permit the process to read the table's folder"
+                default: "raise fs.inotify.max_user_instances"
+                }
+            throw Self.systemError(error.attempt, advice + ", or read the table without watching", error.code)
         }
         // Watched before it is read, so that no change is missed in between.
         let bytes = try DomainTable.bytes(of: path)
@@ -103,8 +111,8 @@ package final class DomainTableWatcher: Sendable {
     /// Stops watching; ``current`` stays as it is. Optional: releasing the watcher does the same.
     public func stop() { over.signal() }
 
-    private static func systemError(_ call: String, _ advice: String) -> NetworkError {
-        NetworkError(.other, message: "the table cannot be watched: \(call) failed with errno \(errno); \(advice)")
+    private static func systemError(_ call: String, _ advice: String, _ code: CInt = errno) -> NetworkError {
+        NetworkError(.other, message: "the table cannot be watched: \(call) failed with errno \(code); \(advice)")
     }
 }
 
@@ -112,6 +120,7 @@ package final class DomainTableWatcher: Sendable {
 ///
 /// `@unchecked Sendable`: created on one thread and handed to the watcher's thread, which alone uses it from then on.
 final class WatchLoop: @unchecked Sendable {
+    /// The path in messages. The file is that of `watch`, also when the process changes its current directory.
     private let path: String
     private let state: WatchState
     private let over: WakeUp
@@ -158,7 +167,7 @@ final class WatchLoop: @unchecked Sendable {
     private func reload() {
         // Armed before the file is read, so that changes during the read are noticed.
         watch.arm()
-        let outcome = Result<[UInt8], NetworkError> { () throws(NetworkError) in try DomainTable.bytes(of: path) }
+        let outcome = Result<[UInt8], NetworkError> { () throws(NetworkError) in try DomainTable.bytes(of: watch.path) }
         let changes = watch.takeChanges()
         guard !changes.contains(.written) else {
             // The bytes that were read may be a mix of old and new ones.
@@ -186,7 +195,7 @@ final class WatchLoop: @unchecked Sendable {
 
     private var isMissing: Bool {
         var status = stat()
-        return stat(path, &status) != 0
+        return stat(watch.path, &status) != 0
     }
 
     private func take(_ read: [UInt8]) {

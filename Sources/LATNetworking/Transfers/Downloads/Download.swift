@@ -139,8 +139,7 @@ public final class Download: Sendable {
         let target = try DownloadTarget(order.path, url: order.request.url, identity: order.identity)
         if target.name != nil, try ExistingFile.isKept(at: target.path(serverName: nil), order.options) {
             let file = DownloadJob.skipped(
-                target.path(serverName: nil), target.shownPath(serverName: nil), order.request.url,
-                digest: order.options.digest?.hexadecimal.lowercased())
+                target.path(serverName: nil), target.shownPath(serverName: nil), order)
             last = TransferProgress(direction: .download, completed: file.byteCount, total: file.byteCount)
             return file
         }

@@ -80,16 +80,21 @@ final class DigestFollower: @unchecked Sendable {
 /// The digest of an existing file.
 enum FileDigest {
     /// The digest as lowercase hexadecimal digits.
-    static func hexadecimal(_ path: String, _ algorithm: MessageDigest.Algorithm) throws(NetworkError) -> String {
+    ///
+    /// - Parameter failure: Makes the error for a file that cannot be read, from `errno`.
+    static func hexadecimal(
+        _ path: String, _ algorithm: MessageDigest.Algorithm,
+        failure: (_ path: String) -> NetworkError = { DownloadFiles.system("read", $0) }
+    ) throws(NetworkError) -> String {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw DownloadFiles.system("read", path) }
+        guard descriptor >= 0 else { throw failure(path) }
         defer { close(descriptor) }
         var digest = MessageDigest(algorithm)
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
         while true {
             let count = read(descriptor, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw DownloadFiles.system("read", path) }
+            guard count >= 0 else { throw failure(path) }
             if count == 0 { break }
             buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
         }

@@ -196,11 +196,12 @@ public final class DownloadManager: Sendable {
     ///     the download has stopped. A finished file is always kept.
     public func remove(_ id: DownloadManager.Item.ID, keepingProgress: Bool = false) {
         guard let item = item(id) else { return }
-        let (download, entry, actions) = state.withLock { state in
-            (state.downloads.removeValue(forKey: id), state.entries.removeValue(forKey: id), state.queue.remove(id))
+        let removed = state.withLock { state -> (Download?, Entry, DownloadQueue.Actions)? in
+            guard !state.isClosed, let entry = state.entries.removeValue(forKey: id) else { return nil }
+            return (state.downloads.removeValue(forKey: id), entry, state.queue.remove(id))
         }
+        guard let (download, entry, actions) = removed else { return }
         folder.remove(id.number)
-        guard let entry else { return }
         if let download {
             download.cancel(keepingProgress: keepingProgress)
         } else if !keepingProgress, item.state != .finished {
@@ -215,7 +216,8 @@ public final class DownloadManager: Sendable {
     }
 
     /// Stops all downloads, keeps their progress and records, and releases the folder for another manager. Tasks that
-    /// wait for a file get ``NetworkError/Kind/shutDown``. Nothing can be added afterwards.
+    /// wait for a file get ``NetworkError/Kind/shutDown``. Nothing can be added afterwards; to pause, to resume, to remove
+    /// and to set a priority then has no effect.
     public func close() async {
         let (downloads, entries) = state.withLock { state in
             state.isClosed = true
@@ -232,17 +234,19 @@ public final class DownloadManager: Sendable {
         folder.unlock()
     }
 
-    private static let closed = NetworkError(
+    static let closed = NetworkError(
         .shutDown, message: "the download manager was closed; create a new one for its folder")
 
     // MARK: Internal
 
     private func change(_ id: DownloadManager.Item.ID, _ change: (inout State) -> DownloadQueue.Actions) {
-        let (before, after, actions) = state.withLock { state in
+        let changed = state.withLock { state -> (Item?, Item?, DownloadQueue.Actions)? in
+            guard !state.isClosed else { return nil }
             let before = state.queue.items[id]
             let actions = change(&state)
             return (before, state.queue.items[id], actions)
         }
+        guard let (before, after, actions) = changed else { return }
         if let after, before?.state != after.state || before?.priority != after.priority {
             remember(after)
             if !actions.start.contains(id) { hub.send(.changed(after)) }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 public import HTTPCore
 import Platform
+import Synchronization
 
 extension DownloadManager {
     /// A download of a ``DownloadManager`` at one moment.
@@ -165,6 +166,8 @@ struct DownloadRecord: Hashable, Sendable {
 final class DownloadFolder: Sendable {
     private let path: String
     private let lock: Int32
+    /// Whether this process still has the lock. Held while a record is written or removed.
+    private let isLocked = Mutex(true)
 
     /// Creates the folder if needed, and locks it.
     ///
@@ -194,7 +197,12 @@ final class DownloadFolder: Sendable {
     deinit { close(lock) }
 
     /// Releases the lock now, so that another manager can use the folder.
-    func unlock() { flock(lock, LOCK_UN) }
+    func unlock() {
+        isLocked.withLock { isLocked in
+            isLocked = false
+            flock(lock, LOCK_UN)
+        }
+    }
 
     /// Reads all records, oldest first, and the names of unreadable files.
     func load() -> (records: [DownloadRecord], unreadable: [String]) {
@@ -213,9 +221,14 @@ final class DownloadFolder: Sendable {
         return (records.sorted { $0.number < $1.number }, unreadable.sorted())
     }
 
+    /// - Throws: ``NetworkError/Kind/storage``; ``NetworkError/Kind/shutDown`` after ``unlock()``.
     func save(_ record: DownloadRecord) throws(NetworkError) {
         do {
-            try DownloadFiles.write(try record.encoded(), to: path + "/" + record.fileName)
+            let data = try record.encoded()
+            try isLocked.withLock { isLocked in
+                guard isLocked else { throw DownloadManager.closed }
+                try DownloadFiles.write(data, to: path + "/" + record.fileName)
+            }
         } catch let error as NetworkError {
             throw error
         } catch {
@@ -223,5 +236,10 @@ final class DownloadFolder: Sendable {
         }
     }
 
-    func remove(_ number: UInt64) { AtomicFile.remove(path + "/" + DownloadRecord.fileName(number)) }
+    /// Removes a record; does nothing after ``unlock()``.
+    func remove(_ number: UInt64) {
+        isLocked.withLock { isLocked in
+            if isLocked { AtomicFile.remove(path + "/" + DownloadRecord.fileName(number)) }
+        }
+    }
 }

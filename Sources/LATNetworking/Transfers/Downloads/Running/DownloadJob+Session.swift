@@ -119,16 +119,8 @@ extension DownloadJob {
     /// The error for an unsuccessful status, with the beginning of the response's body.
     private func failure(_ response: HTTPResponse, to request: HTTPRequest) async -> NetworkError {
         var response = response
-        var body = Data()
-        do {
-            for try await chunk in response.body {
-                body.append(chunk.prefix(Verdict.errorBodyLimit - body.count))
-                if body.count >= Verdict.errorBodyLimit { break }
-            }
-        } catch {
-            // The status is the error to report.
-        }
-        response.body = ResponseBody(body)
+        // The status is the error to report, even if the task is cancelled.
+        response.body = ResponseBody((try? await Verdict.beginning(of: response.body)) ?? Data())
         guard response.isSuccess || response.status == 304 else { return Verdict.failure(response, to: request) }
         return NetworkError(
             .httpStatus,

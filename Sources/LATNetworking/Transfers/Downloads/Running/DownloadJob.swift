@@ -124,7 +124,7 @@ final class DownloadJob: Sendable {
         } catch let skip as SkipsExisting {
             await checkpoints?.settle()
             target.discard()
-            return Self.skipped(skip.path, skip.path, order.request.url)
+            return Self.skipped(skip.path, skip.path, order)
         } catch {
             try await keep(after: error)
             throw error
@@ -239,12 +239,12 @@ final class DownloadJob: Sendable {
     static func noResponse(_ url: String) -> HTTPResponse { HTTPResponse(status: 304, url: url) }
 
     /// - Parameter shown: The path to report.
-    static func skipped(_ path: String, _ shown: String, _ url: String, digest: String? = nil) -> DownloadedFile {
+    static func skipped(_ path: String, _ shown: String, _ order: DownloadOrder) -> DownloadedFile {
         var size: Int64 = 0
         if case .file(_, let count) = DownloadTarget.existing(at: path) { size = count }
         return DownloadedFile(
-            path: shown, byteCount: size, response: noResponse(url), isSkipped: true, resumedByteCount: 0,
-            receivedByteCount: 0, digest: digest)
+            path: shown, byteCount: size, response: noResponse(order.request.url), isSkipped: true,
+            resumedByteCount: 0, receivedByteCount: 0, digest: order.options.digest?.hexadecimal.lowercased())
     }
 }
 
