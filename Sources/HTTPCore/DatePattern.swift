@@ -54,7 +54,8 @@ package struct DatePattern: Sendable {
         }
         guard allowed.contains(width), letter != "y" || width != 3 else {
             throw Problem(
-                reason: "the date pattern \"\(text)\" has \(width) times \"\(letter)\"; write at most "
+                reason:
+                    "the date pattern \"\(text)\" has \(width) times \"\(letter)\", which is not supported; write at most "
                     + "\(allowed.upperBound)")
         }
     }
