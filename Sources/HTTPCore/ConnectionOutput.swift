@@ -15,7 +15,7 @@ package final class ConnectionOutput: Sendable {
         var engineWaits = false
         var wake: (@Sendable () -> Void)?
         var drained: (@Sendable () -> Void)?
-        /// ``drained`` is called once at most this many bytes wait; `nil` when no sender waits for that.
+        /// ``drained`` is called as soon as no more than this many bytes wait; `nil` when no sender waits for that.
         var drainLimit: Int?
         var tape: (any MessageTape)?
     }
@@ -64,8 +64,8 @@ package final class ConnectionOutput: Sendable {
     /// Calls `body` on the engine's thread after each ``awaitDrain(to:)``, and when the connection is over.
     package func onDrain(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.drained = body } }
 
-    /// Requests one call of the closure of ``onDrain(_:)`` once at most `limit` bytes wait. Returns `false` when that is so
-    /// already.
+    /// Requests one call of the closure of ``onDrain(_:)`` as soon as no more than `limit` bytes wait. Returns `false` when
+    /// that is so already.
     package func awaitDrain(to limit: Int) -> Bool {
         state.withLock { state in
             guard !state.isOver, state.bytes.count - state.start > limit else { return false }

@@ -9,7 +9,8 @@ package enum AtomicFile {
     ///   - mode: the permissions, whatever the process's umask. Default: the owner reads and writes.
     ///   - isShared: whether several processes may write the file at the same time; each then uses its own temporary
     ///     name. Default `false`.
-    ///   - replaces: whether an existing file is replaced. If `false`, writing throws `EEXIST`. Default `true`.
+    ///   - replaces: whether an existing file is replaced. If `false`, writing throws `EEXIST` when there is one. Default
+    ///     `true`.
     /// - Throws: ``SystemError``. The file is unchanged then, and the temporary file is removed.
     package static func write(
         _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = false,

@@ -255,7 +255,7 @@ final class EasyHandle {
         }
     }
 
-    /// Sets the `Cookie` field of the next requests. The first may be one that libcurl repeats with credentials.
+    /// Sets the `Cookie` field of the next request, which may be the one that libcurl repeats with credentials.
     func setCookies(_ field: String?) {
         guard cookies != field else { return }
         cookies = field

@@ -15,7 +15,7 @@ extension EngineConfiguration {
         ///
         /// The file is read on the caller's thread when the manager is made. Changes are written on a separate thread, and no
         /// response waits for them. The first change is written at once, later ones together, at most once a second. Each
-        /// write replaces the whole file (temporary file, `fsync`, `rename`), so the file is never incomplete. It is up to
+        /// write replaces the whole file (temporary file, `fdatasync`, `rename`), so the file is never incomplete. It is up to
         /// date when ``CookieJar/flush()`` or `shutdown()` returns, and when the process ends by `exit` or by returning from
         /// `main`. If the process is killed, the changes of the last second may be lost.
         ///

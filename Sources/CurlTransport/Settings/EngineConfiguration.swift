@@ -44,7 +44,8 @@ public struct EngineConfiguration: Sendable {
     public var version = HTTPVersionPolicy.automatic
     /// The proxy that requests go through. Default ``ProxyPolicy/environment``.
     public var proxy: ProxyPolicy = .environment
-    /// The scheme that sends the credentials of a proxy's URL to an HTTP proxy. Default ``EngineConfiguration/ProxyAuthentication/basic``.
+    /// The scheme by which an HTTP proxy gets the credentials in its URL. Default
+    /// ``EngineConfiguration/ProxyAuthentication/basic``.
     public var proxyAuthentication = ProxyAuthentication.basic
     /// The settings of TLS. Default ``TLSConfiguration/init()``.
     public var tls = TLSConfiguration()
@@ -77,7 +78,8 @@ public struct EngineConfiguration: Sendable {
     public var connectTo: [String] = []
     /// How long a resolved address is cached (`CURLOPT_DNS_CACHE_TIMEOUT`), rounded up to whole seconds. Default 60 s.
     public var dnsCacheLifetime: Duration = .seconds(60)
-    /// The resolver of host names (`CURLOPT_DOH_URL`, `CURLOPT_DNS_SERVERS`). Default ``EngineConfiguration/NameResolver/system``.
+    /// The resolver of host names (`CURLOPT_DOH_URL`, `CURLOPT_DNS_SERVERS`). Default
+    /// ``EngineConfiguration/NameResolver/system``.
     public var nameResolver = NameResolver.system
     /// The delay between a first connection attempt and a parallel one to an address of the other family (RFC 8305,
     /// `CURLOPT_HAPPY_EYEBALLS_TIMEOUT_MS`). libcurl 8 starts the second attempt before the connect timeout has passed,

@@ -133,7 +133,7 @@ final class FleetWriter: CacheWriter {
             stored.tier = .remote
             return .stored(stored, variantCount: Int(variants))
         case 0:
-            // Nobody has seen an answer that the app stores by hand if there is no other.
+            // An answer that the app stores by hand only where there is none (`.nothing`) was seen by nobody.
             if hasFetchTime, replacing != .nothing { store.raiseFloor(entry) }
             store.counts.superseded.add()
             return .superseded

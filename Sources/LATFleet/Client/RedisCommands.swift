@@ -31,7 +31,7 @@ final class RedisCommands: RedisLineUser {
     private(set) var lastError: FleetError?
     private var nextRoleCheck = MonotonicTime(nanoseconds: 0)
 
-    /// While so many bytes wait in the connection, it gets no more. Exchanges that expire meanwhile are never sent.
+    /// While this many bytes wait in the connection, it gets no more. Exchanges that expire meanwhile are never sent.
     private static let roomInConnection = 256 << 10
     /// The shortest time between two checks whether a replica has become a primary, in milliseconds.
     private static let roleCheckInterval: Int64 = 30_000

@@ -157,8 +157,8 @@ final class FleetCircuits: Sendable {
         return 1
         """)
 
-    /// 0: this process probes; above: the circuit is open for so many µs more; -1: another process probes; -2: the probe of another
-    /// process has closed it.
+    /// 0: this process probes; above: the µs for which the circuit stays open; -1: another process probes; -2: the probe of
+    /// another process has closed it.
     private static let probeScript = RedisScript(
         "a probe",
         """

@@ -7,7 +7,7 @@ struct LimitTerms: Hashable, Sendable {
     enum Rule: Hashable, Sendable {
         /// At most one start in each `period` (µs), and `burst` at once after a pause.
         case rate(period: Int64, burst: Int64)
-        /// At most so many at once.
+        /// At most this many at once.
         case places(Int64)
     }
 

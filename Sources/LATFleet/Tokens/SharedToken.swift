@@ -10,7 +10,7 @@ final class SharedToken: Sendable {
         case newer(Stored)
         /// This process renews.
         case lead
-        /// Another process renews; its lease lasts so long at most.
+        /// Another process renews; its lease lasts at most this long.
         case wait(Duration)
         /// The Redis does not answer.
         case alone

@@ -13,7 +13,7 @@ struct CassetteTape {
 
     let mode: Cassette.Mode
     let matching: Cassette.Matching
-    /// Whether there was no file when recording began.
+    /// Whether no file was read: there was none, or the mode is `all`.
     let isNew: Bool
     private(set) var recorded: [CassetteEntry]
     private let forms: [ComparableRequest]

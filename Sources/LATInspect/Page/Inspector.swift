@@ -25,7 +25,7 @@ public final class Inspector: RequestAccessory {
         /// Keeps 10,000 calls in 128 MiB.
         public init() {}
 
-        /// Keeps so many calls and bytes.
+        /// Keeps at most this many calls and bytes.
         public init(calls: Int = 10_000, bytes: Int = 128 << 20) {
             self.calls = calls
             self.bytes = bytes

@@ -9,7 +9,7 @@ internal import LATNetworking
 /// ```
 ///
 /// Everything in it is redacted by the call's `ObservedCall.secrets`: fields, parameters of URLs, forms, parts and JSON,
-/// and each of their values wherever another text repeats it.
+/// and each of their values of six bytes or more wherever another text repeats it.
 public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
     /// The number of the call, as `ObservedCall.id`.
     public var id: UInt64

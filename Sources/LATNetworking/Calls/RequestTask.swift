@@ -71,7 +71,7 @@ public final class RequestTask: Sendable, Hashable {
         get async throws { try await call.outcome.value() }
     }
 
-    /// Whether the call was cancelled, here or by ``CentralRequestManager/cancelRequests(_:)``.
+    /// Whether the call was cancelled, here or by ``CentralRequestManager/cancelRequests(_:)``, or missed its deadline.
     public var isCancelled: Bool { call.isCancelled }
 
     /// Whether the terminal event has been delivered or is being delivered.

@@ -8,7 +8,7 @@ extension SocketLink {
     /// Messages below this size are not compressed: it would make some of them larger.
     private static let compressedFrom = 1_024
 
-    /// Senders go on when no more than so many bytes wait.
+    /// Senders continue once at most this many bytes wait.
     var lowMark: Int { min(options.sendBuffer / 2, 64 << 10) }
 
     /// Sends a message, after a wait for room.

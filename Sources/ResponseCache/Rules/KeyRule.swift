@@ -61,8 +61,8 @@ package struct KeyRule: Sendable {
     }
 }
 
-/// A URL normalized for comparison (RFC 3986 §6.2): scheme and host in lower case, without default port, empty path,
-/// fragment and user information.
+/// A URL normalized for comparison (RFC 3986 §6.2): scheme and host in lower case, `/` for an empty path, without default
+/// port, fragment and user information.
 package struct CanonicalURL: Hashable, Sendable {
     /// Everything before the query.
     package let base: String

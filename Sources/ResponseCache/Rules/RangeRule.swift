@@ -25,7 +25,7 @@ package enum RangeRule {
         return start..<min(end, byteCount - 1) + 1
     }
 
-    /// Whether ranges can be taken from a stored response: its body has no content coding.
+    /// Whether ranges can be taken from a stored response: its status is 200 or 206, and its body has no content coding.
     package static func hasParts(_ entry: CacheEntry) -> Bool {
         [200, 206].contains(entry.status) && !entry.headers.contains("Content-Encoding")
     }

@@ -8,7 +8,7 @@ import LATNetworking
 struct ArgumentParser {
     let options: [Option]
 
-    /// - Throws: ``UsageError`` for an unknown option, a missing or unexpected value, or an option given twice.
+    /// - Throws: ``UsageError`` for an unknown option, a missing or unexpected value, or a second value where one is allowed.
     func parse(_ arguments: [String]) throws(UsageError) -> ParsedArguments {
         var parsed = ParsedArguments()
         var rest = arguments[...]

@@ -2,7 +2,7 @@ import LATNetworking
 
 /// Heads and timings as lines for people: `>` is sent, `<` is received, `*` is about both.
 enum RequestTrace {
-    /// The request without the values of secret headers.
+    /// The request without the values of secret headers and parameters.
     static func lines(of request: HTTPRequest, hiding secrets: Secrets = .standard, _ style: Style) -> [String] {
         let (host, target) = parts(of: secrets.shown(url: request.url))
         var fields: [(name: String, value: String)] = []

@@ -102,7 +102,8 @@ extension CentralRequestManager {
 }
 
 extension EntityRequest {
-    /// Downloads the response to a file, as ``CentralRequestManager/download(_:to:segments:options:)`` does.
+    /// Downloads the response to a file, as ``CentralRequestManager/download(_:to:segments:options:)`` does. A timeout of
+    /// the call, the entity or its rows limits each request of the download.
     ///
     /// ```swift
     /// let file = try await FetchReport(year: 2026).download(to: "/tmp/report.pdf").value

@@ -28,8 +28,8 @@ public final class Download: Sendable {
 
     /// - Parameters:
     ///   - call: The call of the download. Cancelling it ends the download and keeps the received bytes.
-    ///   - observe: Called with the result first.
-    ///   - end: Called with the result then, before any waiter gets it.
+    ///   - observe: Called with the result.
+    ///   - end: Called with the result after `observe` has returned, before any waiter gets it.
     init(
         _ order: DownloadOrder, _ call: Call,
         observe: @escaping @Sendable (Result<DownloadedFile, NetworkError>) async -> Void,

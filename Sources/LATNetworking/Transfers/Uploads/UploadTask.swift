@@ -63,7 +63,8 @@ public final class UploadTask<Value: Sendable>: Sendable {
     /// Resumes a paused upload.
     public func resume() { call.resume() }
 
-    /// Whether the upload was cancelled, by ``cancel()`` or ``CentralRequestManager/cancelRequests(_:)``.
+    /// Whether the upload was cancelled, by ``cancel()`` or ``CentralRequestManager/cancelRequests(_:)``, or missed its
+    /// deadline.
     public var isCancelled: Bool { call.isCancelled }
 
     /// Whether the upload has ended.

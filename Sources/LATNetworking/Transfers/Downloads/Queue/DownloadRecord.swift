@@ -60,7 +60,7 @@ extension DownloadManager {
         case failed(Item, NetworkError)
         /// A download was removed.
         case removed(Item)
-        /// The manager could not write to its folder, which now lacks something for a restart. Downloads continue.
+        /// The manager could not write to its folder, so a restart finds a record missing or outdated. Downloads continue.
         case trouble(NetworkError)
     }
 }

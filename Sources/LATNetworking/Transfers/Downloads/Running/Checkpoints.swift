@@ -5,7 +5,7 @@ import Synchronization
 /// Writes the journal from time to time during a transfer, each time after synchronising the file.
 ///
 /// A journal is written when ``interval(total:)`` bytes are not listed yet, or after five seconds. The transfer waits for a
-/// slow disk, so that about two intervals at most are unlisted. After a kill, at most those bytes, and the ones in flight,
+/// slow disk, so that at most about two intervals are unlisted. After a kill, at most those bytes, and the ones in flight,
 /// are received again.
 final class Checkpoints: Sendable {
     private struct State {
