@@ -2,14 +2,7 @@ import FoundationEssentials
 import LATFleet
 import LATNetworking
 
-extension Worker {
-    /// The table of the processes, from the Redis.
-    static func table(_ fleet: Fleet, _ origin: String) async throws -> DomainTable {
-        try await DomainTable(from: .redis(fleet, key: DemoTables.name, copy: .none))
-    }
-}
-
-/// The two versions of the table.
+/// The two versions of the table that the processes get from the Redis.
 enum DemoTables {
     static let name = "demo"
     static let ratePerSecond = 100

@@ -13,7 +13,6 @@ final class Origin: Sendable {
         var token = 1
         var renewals = 0
         var rejections = 0
-        var limited = 0
     }
 
     let server: MockServer
@@ -58,10 +57,7 @@ final class Origin: Sendable {
             }
             return isKnown ? .text("account") : .status(401)
         }
-        server.route("GET", "/limited") { _ in
-            state.value.withLock { $0.limited += 1 }
-            return .text("ok")
-        }
+        server.route("GET", "/limited") { _ in .text("ok") }
         server.route("GET", "/{version}/price") { request in .text(request.pathParameters["version"] ?? "") }
     }
 

@@ -53,7 +53,7 @@ struct Worker: Sendable {
         control = try CentralRequestManager(configuration: configuration)
 
         configuration.fleet = fleet
-        configuration.domains = try await Self.table(fleet, origin)
+        configuration.domains = try await DomainTable(from: .redis(fleet, key: DemoTables.name, copy: .none))
         configuration.domainsObserver = { _ in }
         configuration.cacheStorage = .memory
         configuration.cacheLookUpTimeout = .seconds(1)

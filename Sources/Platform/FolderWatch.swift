@@ -4,8 +4,7 @@ internal import Glibc
 package final class FolderWatch: Sendable {
     /// Handles changes, on the thread of the watch.
     ///
-    /// - Returns: the milliseconds after which to call it again at the latest, even without changes; `nil` for never. A
-    ///   change of another file in the folder makes the call come sooner.
+    /// - Returns: the milliseconds after which to call it again at the latest, even without changes; `nil` for never.
     package typealias Handler = @Sendable (_ names: Set<String>) -> Int32?
 
     /// Signalled to end the thread.
@@ -29,10 +28,14 @@ package final class FolderWatch: Sendable {
     package func end() { stop.signal() }
 
     private static func run(_ inotify: Inotify, _ stop: WakeUp, _ names: Set<String>, _ handler: Handler) {
-        var milliseconds: Int32 = -1
-        while inotify.wait(until: stop, milliseconds: milliseconds) {
+        var due = MonotonicTime?.none
+        while inotify.wait(
+            until: stop, milliseconds: due.map { Int32(MonotonicTime.now.milliseconds(until: $0)) } ?? -1)
+        {
             let changed = take(inotify, names)
-            if !changed.isEmpty || milliseconds >= 0 { milliseconds = handler(changed) ?? -1 }
+            // Events of other files in the folder end the wait, too.
+            guard !changed.isEmpty || due.map({ $0 <= .now }) ?? false else { continue }
+            due = handler(changed).map { .now + Int64($0) }
         }
     }
 

@@ -166,7 +166,8 @@ package final class SQLiteConnection {
     /// The path as a `file:` URI (https://www.sqlite.org/uri.html).
     private static func uri(_ path: String) -> String {
         let digits = Array("0123456789ABCDEF")
-        return path.utf8.reduce(into: "file:") { uri, byte in
+        // Without an empty authority, a path that begins with two slashes would name a host.
+        return path.utf8.reduce(into: path.hasPrefix("/") ? "file://" : "file:") { uri, byte in
             let scalar = Unicode.Scalar(byte)
             let isPlain =
                 scalar.isASCII && (scalar.properties.isAlphabetic || "0123456789/-._~".unicodeScalars.contains(scalar))

@@ -10,6 +10,7 @@ import Testing
         ("500ms", Duration.milliseconds(500)), ("1s", .seconds(1)), ("1.5s", .milliseconds(1_500)),
         ("0.3s", .milliseconds(300)), ("2m", .seconds(120)), ("1h", .seconds(3_600)), ("1h30m", .seconds(5_400)),
         (".5ms", .microseconds(500)), ("5", .seconds(5)), ("0.2", .milliseconds(200)), (".5", .milliseconds(500)),
+        ("500h", .seconds(1_800_000)),
     ])
     func durationsAreExact(text: String, duration: Duration) throws {
         #expect(try DurationArgument.parse(text, of: option) == duration)
@@ -21,6 +22,7 @@ import Testing
         ("-1s", "--thing \"-1s\" is not a duration; write it as 500ms, 1.5s, 2m or 1h"),
         ("1.2.3s", "--thing \"1.2.3s\" is not a duration; write it as 500ms, 1.5s, 2m or 1h"),
         ("0s", "--thing 0s is out of range; give more than 0 and at most 500h"),
+        ("501h", "--thing 501h is out of range; give more than 0 and at most 500h"),
         ("99999h", "--thing 99999h is out of range; give more than 0 and at most 500h"),
     ])
     func invalidDurationIsRefused(text: String, message: String) {

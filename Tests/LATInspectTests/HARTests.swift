@@ -122,6 +122,27 @@ import Testing
         #expect(output.contains("\(recorder.count)"))
     }
 
+    /// Answers that claim to come from the source that their path names.
+    private struct Sources: Interceptor {
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse {
+            var response = HTTPResponse(status: 200, url: request.url)
+            response.source =
+                HTTPResponse.Source(rawValue: String(request.url.split(separator: "/").last ?? "")) ?? .network
+            return response
+        }
+    }
+
+    @Test func eachCacheHasItsName() async throws {
+        let recorder = HARRecorder()
+        let manager = try manager(recorder) { $0.interceptors = [Sources()] }
+        for source in ["memoryCache", "diskCache", "remoteCache", "stale", "simulated"] {
+            _ = try await manager.startRequest("GET", "http://a.test/\(source)")
+        }
+        #expect(try entries(recorder).map { $0["_fromCache"].string } == ["memory", "disk", "remote", "stale", nil])
+    }
+
     @Test func emptyFileIsAFile() throws {
         let recorder = HARRecorder()
         #expect(try JSONValue(parsing: recorder.data())["log"]["entries"].array?.isEmpty == true)

@@ -121,6 +121,15 @@ import Testing
         #expect(device.interfaces.map(\.macAddress) == ["52:54:00:12:34:56", nil, "52:54:00:12:34:57", nil])
     }
 
+    @Test(arguments: ["lowerlayerdown", "dormant", "notpresent", "testing", "down"])
+    func interfaceThatCannotSendIsNotUp(state: String) throws {
+        try write("1\n", to: "sys/class/net/eth0/type")
+        try write("0x1003\n", to: "sys/class/net/eth0/flags")
+        #expect(device.interfaces.map(\.isUp) == [true])
+        try write(state + "\n", to: "sys/class/net/eth0/operstate")
+        #expect(device.interfaces.map(\.isUp) == [false])
+    }
+
     @Test func modelIncludesItsMaker() throws {
         try write("ThinkPad X1\n", to: "sys/class/dmi/id/product_name")
         #expect(device.model == "ThinkPad X1")

@@ -40,6 +40,9 @@ private enum Renamed {
 private enum Four {
     struct Item: Codable, Identifiable, Sendable, Hashable { var id: Int; var name: Int; var title: String? }
 }
+private enum Five {
+    struct Item: Codable, Identifiable, Sendable, Hashable { var id: Int; var name: Decimal?; var old: String }
+}
 
 @Suite struct MigrationTests {
     let directory: TemporaryDirectory
@@ -149,6 +152,21 @@ private enum Four {
             try migrator.removeType("Thing")
         }
         #expect(try ObjectStore(path: path, migrations: [rename, retype, last]).count(Four.Item.self) == 0)
+    }
+
+    @Test func optionalDecimalsCompareByNumber() throws {
+        let retype = Migration("m") { migrator in
+            try migrator.changeField("name", of: "Item", to: Decimal?.self) { old in
+                switch old {
+                case .text("1"): .text("10")
+                case .text("2"): .text("9.5")
+                default: .null
+                }
+            }
+        }
+        let store = try ObjectStore(path: path, migrations: [retype])
+        #expect(try store.fetch(Five.Item.self, where: \.name < 10).map(\.id) == [2])
+        #expect(try store.fetch(Five.Item.self, sortedBy: [.descending(\.name)]).map(\.id) == [1, 2, 3])
     }
 
     @Test func retypedFieldIsRefusedOnWrite() throws {

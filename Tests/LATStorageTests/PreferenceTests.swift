@@ -77,6 +77,19 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         #expect(try JSONValue(parsing: #require(directory.read("sub/preferences.json")))["unknown"][0].double == 1.5)
     }
 
+    @Test func eachFaultIsReportedOnceUntilItIsMended() throws {
+        try directory.write(Data(#"{"fontSize": "big", "theme": 1}"#.utf8), to: "sub/preferences.json")
+        let preferences = make()
+        for _ in 0..<3 { #expect(preferences[.fontSize] == 12 && preferences[.theme] == "light") }
+        #expect(problems.count == 2)
+        try preferences.set(.theme, to: "dark")
+        #expect(preferences[.theme] == "dark" && preferences[.fontSize] == 12)
+        #expect(problems.count == 2)
+        try preferences.set(PreferenceKey("theme", default: 0), to: 1)
+        for _ in 0..<2 { #expect(preferences[.fontSize] == 12 && preferences[.theme] == "light") }
+        #expect(problems.count == 3)
+    }
+
     @Test func failedUpdateWritesNothing() throws {
         struct Stop: Error {}
         let preferences = make()

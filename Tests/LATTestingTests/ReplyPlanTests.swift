@@ -80,6 +80,12 @@ import Testing
         #expect(run(Self.hello.endingWithConnection()) == run(unframed))
     }
 
+    @Test func chunksWithoutTheirFieldAreNotFramed() {
+        var reply = Self.hello.inChunks(of: 2)
+        reply.headers["Transfer-Encoding"] = nil
+        #expect(run(reply) == ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello", .close))
+    }
+
     @Test func wrongLengthIsAnnounced() {
         #expect(run(Self.hello.announcingLength(9)) == ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", .close))
         #expect(run(Self.hello.announcingLength(2)) == ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello", .keep))

@@ -101,4 +101,17 @@ import Testing
         #expect(broken[rule]?.contains(word) == true, "\(broken)")
         #expect(broken.count < CacheStoreConformance.Rule.allCases.count)
     }
+
+    @Test func faultyStorePassesCareOfTheStoreOn() async throws {
+        let memory = MemoryStore()
+        var entry = Make.entry("a")
+        entry.retainUntil = Date() - 200
+        try await memory.put(entry)
+        let throwing = FaultyCacheStore(memory, .throwing(.cache))
+        await #expect(throws: NetworkError.self) { try await throwing.flush() }
+        await #expect(throws: NetworkError.self) { try await throwing.collectGarbage() }
+        let store = FaultyCacheStore(memory, .defective(.touch))
+        try await store.flush()
+        #expect(try await store.collectGarbage().entryCount == 1)
+    }
 }

@@ -111,6 +111,20 @@ import Testing
         #expect(try await !store.memory.has("b"))
     }
 
+    @Test func entryThatIsNotFoundIsRemovedToo() async throws {
+        let store = HeldStore(isHeld: false)
+        let behind = behind(store)
+        try await store.memory.put(Make.entry("a"))
+        store.findsNothing.withLock { $0 = true }
+        store.failsToRemove.withLock { $0 = true }
+        await behind.remove(.primaryKey("a"))
+        await behind.settle()
+        #expect(behind.counts.failedWrites > 0)
+        store.failsToRemove.withLock { $0 = false }
+        await behind.settle()
+        #expect(try await !store.memory.has("a"))
+    }
+
     @Test func hangingLookUpIsAMiss() async throws {
         let store = HeldStore(holdsReading: true)
         let reports = Reports()
@@ -247,6 +261,8 @@ private final class Reports: Sendable {
 final class HeldStore: CacheInspecting {
     let memory = MemoryStore()
     let failsToRemove = Mutex(false)
+    /// Whether look-ups find nothing, as those of a server that is away.
+    let findsNothing = Mutex(false)
     let lookUpCount = Atomic(0)
     private let holdsReading: Bool
     private let waiting: Mutex<[CheckedContinuation<Void, Never>]?>
@@ -280,6 +296,7 @@ final class HeldStore: CacheInspecting {
     func entries(for primaryKey: String) async throws -> [CacheEntry] {
         lookUpCount.wrappingAdd(1, ordering: .relaxed)
         if holdsReading { await pass() }
+        if findsNothing.withLock({ $0 }) { return [] }
         return try await memory.entries(for: primaryKey)
     }
 

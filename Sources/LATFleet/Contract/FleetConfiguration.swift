@@ -121,7 +121,7 @@ extension FleetConfiguration {
             }
         }
         guard database >= 0 else { throw .configuration("the database is \(database); give a number from 0") }
-        guard !prefix.isEmpty, prefix.utf8.allSatisfy({ $0 > 32 && $0 < 127 && !Self.forbidden.contains($0) }) else {
+        guard Self.isName(prefix) else {
             throw .configuration(
                 "the prefix \"\(prefix)\" must be printable ASCII without blanks, braces, brackets, *, ? and \\")
         }
@@ -144,6 +144,9 @@ extension FleetConfiguration {
         }
     }
 
-    /// Characters with a meaning in Redis' patterns and hash tags.
-    private static let forbidden = Set("{}*?[]\\".utf8)
+    /// Whether a text may be a part of a key: printable ASCII without characters that have a meaning in Redis' patterns and
+    /// hash tags.
+    static func isName(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.allSatisfy { $0 > 32 && $0 < 127 && !"{}*?[]\\".utf8.contains($0) }
+    }
 }

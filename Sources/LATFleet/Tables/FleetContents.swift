@@ -58,14 +58,17 @@ package struct FleetContents: Sendable {
 
     /// What a key is for; `nil` for a key of somebody else, and for the list of tables.
     static func kind(of key: String, prefix: String) -> String? {
-        let parts = key.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
-        guard parts.count > 1, parts[0] == prefix, parts[1] != "tables" else { return nil }
+        // The prefix may contain colons.
+        guard key.hasPrefix("\(prefix):") else { return nil }
+        let rest = key.dropFirst(prefix.count + 1)
+        let parts = rest.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+        guard parts[0] != "tables" else { return nil }
         if parts.last == "lease" { return "lease" }
         // The cache's keys begin with `c` and the number of their format.
-        if parts[1].first == "c", parts[1].dropFirst().allSatisfy(\.isNumber), parts.count > 3 {
-            return ["e": "cache", "l": "lease"][parts[3]] ?? "generation"
+        if parts[0].first == "c", parts[0].dropFirst().allSatisfy(\.isNumber), parts.count > 2 {
+            return ["e": "cache", "l": "lease"][parts[2]] ?? "generation"
         }
-        return parts[1].allSatisfy { $0.isLetter } && parts[1].count <= 20 ? parts[1] : "other"
+        return parts[0].allSatisfy { $0.isLetter } && parts[0].count <= 20 ? parts[0] : "other"
     }
 
     mutating func read(info: String) {

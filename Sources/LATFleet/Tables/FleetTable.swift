@@ -62,8 +62,7 @@ package struct FleetTable: Sendable {
 
     /// Why a name cannot be used; `nil` for one that can.
     package static func problem(ofName name: String) -> String? {
-        let isGood = !name.isEmpty && name.utf8.count <= 100 && name.utf8.allSatisfy { $0 > 32 && $0 < 127 }
-        guard !isGood || name.contains(where: { "{}*?[]\\".contains($0) }) else { return nil }
+        guard name.utf8.count > 100 || !FleetConfiguration.isName(name) else { return nil }
         return "a table's key must be printable ASCII without blanks, braces, brackets, *, ? and \\, such as domains"
     }
 

@@ -36,8 +36,7 @@ extension Cassette {
             throw NetworkError(
                 .invalidRequest, message: "LAT_CASSETTE_MODE is \"\(name)\"; expected one of \(names)")
         }
-        let file = path.contains("/") || path.hasSuffix(".yaml") ? path : path + ".yaml"
-        return try Cassette(file, mode: mode, matching: matching, secrets: secrets, engine: engine)
+        return try Cassette(path, in: ".", mode: mode, matching: matching, secrets: secrets, engine: engine)
     }
 }
 

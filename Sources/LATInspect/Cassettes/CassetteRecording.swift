@@ -1,6 +1,7 @@
 internal import Cryptography
 internal import FoundationEssentials
 internal import HTTPCore
+internal import LATNetworking
 internal import Synchronization
 
 /// Collects one exchange for a cassette, and delivers its entry once, when its body has ended or is released.
@@ -86,10 +87,7 @@ final class CassetteRecording: Sendable {
             entry.response = state.response.map { redaction.response($0, body) }
             // The sizes of the pieces do not fit a body that redaction has changed.
             if entry.response?.body == body, state.pieces.count <= 100_000 { entry.response?.pieces = state.pieces }
-            if let error {
-                let error = error as? NetworkError ?? NetworkError(.cancelled, message: "the request was cancelled")
-                entry.failure = redaction.failure(error)
-            }
+            if let error { entry.failure = redaction.failure(NetworkError(ending: error, nil)) }
             state.socket?.complete(&entry, isEnded: error == nil && !isReleased)
             return entry
         }

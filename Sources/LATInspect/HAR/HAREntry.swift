@@ -50,7 +50,10 @@ struct HAREntry {
         members["time"] = time
         switch record.response?.source {
         case .memoryCache: members["_fromCache"] = "memory"
-        case .diskCache, .stale: members["_fromCache"] = "disk"
+        case .diskCache: members["_fromCache"] = "disk"
+        // Chrome knows only the two above, and shows no note for others.
+        case .remoteCache: members["_fromCache"] = "remote"
+        case .stale: members["_fromCache"] = "stale"
         default: break
         }
         return .object(members)

@@ -6,21 +6,25 @@ final class ShardedCounts: @unchecked Sendable {
     // Sendable: the cells are atomic, and the pointer is constant until `deinit`.
 
     private static let shardCount = 4
-    private let cells: UnsafeMutablePointer<Atomic<UInt64>>
-    /// The distance between the copies: whole cache lines, so that two groups share one at most.
+    private static let cacheLine = 64
+    /// The copies, which begin at a cache line.
+    let cells: UnsafeMutablePointer<Atomic<UInt64>>
+    /// The distance between the copies: whole cache lines, so that no two groups share one.
     private let stride: Int
     private let count: Int
 
     init(_ count: Int) {
         self.count = count
         stride = (count + 7) / 8 * 8
-        cells = .allocate(capacity: stride * Self.shardCount)
+        let size = stride * Self.shardCount * MemoryLayout<Atomic<UInt64>>.stride
+        cells = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: Self.cacheLine)
+            .bindMemory(to: Atomic<UInt64>.self, capacity: stride * Self.shardCount)
         for index in 0..<(stride * Self.shardCount) { (cells + index).initialize(to: Atomic(0)) }
     }
 
     deinit {
         cells.deinitialize(count: stride * Self.shardCount)
-        cells.deallocate()
+        UnsafeMutableRawPointer(cells).deallocate()
     }
 
     /// The copy of this thread.

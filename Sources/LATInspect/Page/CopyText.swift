@@ -36,8 +36,8 @@ struct CopyText {
 
     func text(as form: Form) -> String {
         switch form {
-        case .curl: comment("#") + piped { CurlCommand(.run).text(of: $0) }
-        case .httpie: comment("#") + httpie
+        case .curl: comment("#") + curl
+        case .httpie: comment("#") + (httpie ?? "# HTTPie has no notation for one of these fields.\n\(curl)")
         case .swift: comment("//") + swift
         case .entity: comment("//") + entity
         }
@@ -67,6 +67,8 @@ struct CopyText {
         return "echo \(body.base64EncodedString()) | base64 -d | \(command(request))"
     }
 
+    private var curl: String { piped { CurlCommand(.run).text(of: $0) } }
+
     private struct EmptyBody: AsyncSequence, Sendable {
         struct AsyncIterator: AsyncIteratorProtocol {
             mutating func next() async throws -> Data? { nil }
@@ -76,20 +78,29 @@ struct CopyText {
 
     private static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
 
-    private var httpie: String {
+    /// `nil` for fields that cannot be written: HTTPie takes a backslash before one of these characters away.
+    private var httpie: String? {
+        let lost = ["\\:", "\\;", "\\=", "\\@"]
+        guard !request.headers.contains(where: { field in lost.contains { field.value.contains($0) } }) else {
+            return nil
+        }
         var words = ["http"]
         var items: [String]?
         var headers = request.headers
         if let bodyText {
             items = Self.items(of: bodyText)
             if items == nil {
-                words += ["--raw", Self.quoted(bodyText)]
+                words.append("--raw=\(Self.quoted(bodyText))")
             } else if headers["Content-Type"]?.lowercased().hasPrefix("application/json") == true {
                 headers["Content-Type"] = nil
             }
         }
         words += [request.method.rawValue, Self.quoted(request.url)]
-        for (name, value) in headers { words.append(Self.quoted(value.isEmpty ? "\(name);" : "\(name):\(value)")) }
+        for (name, value) in headers {
+            // Otherwise `:@` would name a file, and `:=` a member of the body.
+            let mark = value.hasPrefix("@") || value.hasPrefix("=") ? "\\" : ""
+            words.append(Self.quoted(value.isEmpty ? "\(name);" : "\(name):\(mark)\(value)"))
+        }
         if body != nil, !headers.contains("Content-Type"), let type, items == nil {
             words.append(Self.quoted("Content-Type:\(type)"))
         }
@@ -102,7 +113,9 @@ struct CopyText {
     /// The members of a small JSON object as HTTPie's items; `nil` for other bodies.
     private static func items(of body: String) -> [String]? {
         guard let value = try? JSONValue(parsing: Data(body.utf8)), let members = value.object, !members.isEmpty,
-            members.count <= 20
+            members.count <= 20,
+            // An option, a whole document for `lat`, and no item.
+            !members.keys.contains(where: { $0.hasPrefix("-") || $0.hasPrefix("{") || $0.isEmpty })
         else { return nil }
         return members.sorted { $0.key < $1.key }.map { name, member in
             var escaped = ""
@@ -110,7 +123,11 @@ struct CopyText {
                 if ":;=@\\[]".contains(character) { escaped.append("\\") }
                 escaped.append(character)
             }
-            return quoted(member.string.map { "\(escaped)=\($0)" } ?? "\(escaped):=\(member)")
+            // `=@` would name a file, `==` a parameter, and a backslash may be taken away: such texts are written as JSON.
+            guard let text = member.string, !text.hasPrefix("@"), !text.hasPrefix("="),
+                !text.utf8.contains(where: { $0 == UInt8(ascii: "\\") || $0 == 0 })
+            else { return quoted("\(escaped):=\(member)") }
+            return quoted("\(escaped)=\(text)")
         }
     }
 

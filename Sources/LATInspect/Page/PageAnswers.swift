@@ -72,9 +72,12 @@ extension CopyText {
             guard let name = field["name"].string, let value = field["value"].string else { continue }
             copied.headers.append(name, value)
         }
-        if let text = entry["postData"]["text"].string {
-            let data = entry["postData"]["encoding"].string == "base64" ? Data(base64Encoded: text) : nil
-            copied.body = .data(data ?? Data(text.utf8), contentType: entry["postData"]["mimeType"].string)
+        let posted = entry["postData"]
+        if let text = posted["text"].string {
+            // Files of ours have `_encoding`, since HAR 1.2 has no field for it here; other programs write `encoding`.
+            let encoding = posted["_encoding"].string ?? posted["encoding"].string
+            let data = encoding == "base64" ? Data(base64Encoded: text) : nil
+            copied.body = .data(data ?? Data(text.utf8), contentType: posted["mimeType"].string)
         }
         return LoopbackServer.Response("text/plain; charset=utf-8", Data(CopyText(copied).text(as: form).utf8))
     }

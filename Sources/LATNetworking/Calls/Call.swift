@@ -267,7 +267,7 @@ extension Call {
 
 extension NetworkError {
     /// Turns any error that ends a call into a `NetworkError`.
-    init(ending error: any Error, _ request: HTTPRequest?) {
+    package init(ending error: any Error, _ request: HTTPRequest?) {
         if let error = error as? NetworkError {
             self = request.map(error.attaching) ?? error
         } else if error is CancellationError {

@@ -174,8 +174,13 @@ struct InterfaceFacts {
         return Set(SystemInterface.names(files)).union(live.keys).sorted().map { name in
             let found = SystemInterface(name, files)
             let flags = found.flags ?? live[name]?.flags
-            // Loopback and tunnels report "unknown" while they work.
-            let isUp = found.state == "up" || (found.state != "down" && flags.map { $0 & UInt32(IFF_UP) != 0 } ?? false)
+            let isUp =
+                switch found.state {
+                case "up": true
+                // Loopback and tunnels report "unknown" while they work.
+                case "unknown", nil: flags.map { $0 & UInt32(IFF_UP) != 0 } ?? false
+                default: false
+                }
             return DeviceInfo.Interface(
                 name: name, kind: DeviceInfo.Interface.Kind(rawValue: found.kind.rawValue) ?? .other, isUp: isUp,
                 macAddress: found.hardwareAddress, addresses: live[name]?.addresses ?? [])

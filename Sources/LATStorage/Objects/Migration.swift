@@ -123,7 +123,8 @@ public final class Migrator {
         let table = Identifier.quoted(type)
         var temporary = "lat_changed"
         while layout.index(of: temporary) != nil { temporary += "_" }
-        let new = Column(name: temporary, kind: ColumnCoding.kind(of: newType))
+        let plainType = (newType as? any OptionalType.Type)?.wrapped ?? newType
+        let new = Column(name: temporary, kind: ColumnCoding.kind(of: plainType))
         try TableLayout.add([new], to: type, on: connection)
         let taken = Set(layout.columns.map { $0.name.lowercased() })
         guard let row = ["rowid", "_rowid_", "oid"].first(where: { !taken.contains($0) }) else {
@@ -146,4 +147,13 @@ public final class Migrator {
     private func execute(_ sql: String, _ operation: String) throws {
         try connection.execute(sql, operation: operation)
     }
+}
+
+/// An `Optional`, which tells the type that it wraps.
+private protocol OptionalType {
+    static var wrapped: Any.Type { get }
+}
+
+extension Optional: OptionalType {
+    fileprivate static var wrapped: Any.Type { Wrapped.self }
 }

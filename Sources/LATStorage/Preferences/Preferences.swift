@@ -38,16 +38,16 @@ public final class Preferences: Sendable {
         var isLoaded = false
         /// Decoded values, until the file changes.
         var decoded: [String: any Sendable] = [:]
-        /// The last report, so that the same fault is not reported twice in a row.
-        var reported: String?
+        /// The faults that are reported and not mended: by the name of the value, and those of the file under `nil`.
+        var reported: [String?: Set<String>] = [:]
     }
 
     /// Opens preferences. The file is read or made when it is first needed.
     ///
     /// - Parameters:
     ///   - path: the path of the file. The first write makes it and the folders above it.
-    ///   - onProblem: called when the file or a value in it cannot be used, but not twice in a row for the same fault,
-    ///     on the thread that found it. Default: none.
+    ///   - onProblem: called when the file or a value in it cannot be used, once for each fault until it is mended, on the
+    ///     thread that found it. Default: none.
     public init(path: String, onProblem: (@Sendable (NetworkError) -> Void)? = nil) {
         self.path = path
         self.onProblem = onProblem
@@ -72,7 +72,8 @@ public final class Preferences: Sendable {
             report(
                 .storage(
                     .value, "read \"\(key.name)\" of \(path)",
-                    "it is not a \(Value.self), so the default applies; set it again, or repair the file"))
+                    "it is not a \(Value.self), so the default applies; set it again, or repair the file"),
+                of: key.name)
             return key.defaultValue
         }
     }
@@ -178,6 +179,10 @@ public final class Preferences: Sendable {
     private func take(_ values: [String: JSONValue], _ stamp: PreferenceFile.Stamp?) {
         state.withLock {
             if $0.values != values { $0.decoded = [:] }
+            if !$0.reported.isEmpty {
+                let old = $0.values
+                $0.reported = $0.reported.filter { name, _ in name.map { old[$0] == values[$0] } ?? false }
+            }
             ($0.values, $0.stamp, $0.isLoaded) = (values, stamp, true)
         }
     }
@@ -195,11 +200,9 @@ public final class Preferences: Sendable {
         hub.report { state.withLock { $0.values } }
     }
 
-    private func report(_ problem: NetworkError) {
-        let isNew = state.withLock { state in
-            defer { state.reported = problem.message }
-            return state.reported != problem.message
-        }
+    /// - Parameter name: the name of the value; `nil` for a fault of the file.
+    private func report(_ problem: NetworkError, of name: String? = nil) {
+        let isNew = state.withLock { $0.reported[name, default: []].insert(problem.message).inserted }
         if isNew { onProblem?(problem) }
     }
 

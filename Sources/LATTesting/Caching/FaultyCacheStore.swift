@@ -105,6 +105,18 @@ public final class FaultyCacheStore: CacheStore {
         return try await store.remove(selection)
     }
 
+    /// Returns when everything stored so far would survive a loss of power.
+    public func flush() async throws {
+        try await act()
+        try await store.flush()
+    }
+
+    /// Evicts down to the limits.
+    public func collectGarbage() async throws -> CacheUsage {
+        try await act()
+        return try await store.collectGarbage()
+    }
+
     /// `nil`: this store cannot be inspected.
     public var inspecting: (any CacheInspecting)? { nil }
 }

@@ -72,7 +72,7 @@ extension MockReply {
     /// Makes a WebSocket that answers each message of the client, and stays open until the client closes it.
     ///
     /// - Parameters:
-    ///   - steps: what is sent first. Default none.
+    ///   - steps: what happens first. Messages that these steps wait for are not answered. Default none.
     ///   - answer: runs on the server's thread; see ``MockServer``.
     public static func webSocket(
         _ steps: [SocketStep] = [], answering answer: @escaping @Sendable (RecordedMessage) -> [SocketStep]

@@ -195,7 +195,8 @@ private struct Framing {
         if reply.headers.contains("Transfer-Encoding") || reply.headers.contains("Content-Length") {
             kind = .given
         } else if let chunkSize = reply.chunkSize {
-            kind = context.minorVersion > 0 ? .chunked(size: chunkSize) : .untilClose
+            let mayChunk = context.minorVersion > 0 && !reply.headers.removes("Transfer-Encoding")
+            kind = mayChunk ? .chunked(size: chunkSize) : .untilClose
         } else if case .untilClose = reply.framing {
             kind = .untilClose
         } else if reply.headers.removes("Content-Length") {

@@ -81,13 +81,26 @@ struct SocketPlayer {
             hasReceivedClose = true
             receivedCode = code
         case .text, .data:
-            guard let answer = script.answer else { return inbox.append(message) }
+            guard let answer = script.answer, !wantsMessage else { return inbox.append(message) }
             // The steps that were performed are removed, so that they do not pile up in a long conversation.
             if index == steps.count {
                 steps.removeAll(keepingCapacity: true)
                 index = 0
             }
             steps += answer(message)
+        }
+    }
+
+    /// Whether the steps ahead wait for more messages than the inbox has.
+    private var wantsMessage: Bool {
+        var spare = inbox.count
+        return steps.indices[index...].contains { number in
+            switch steps[number] {
+            case .receive(let count): spare -= count
+            case .echo(let count): spare -= number == index ? count - runs : count
+            default: break
+            }
+            return spare < 0
         }
     }
 
@@ -135,15 +148,22 @@ struct SocketPlayer {
 
     private var pause: Action { latePongs.first.map { .wait(until: $0.due) } ?? .receive }
 
+    /// Waits, or drops the steps ahead when the client has closed, so that no message comes any more.
+    private mutating func waitForMessage() -> Action? {
+        guard hasReceivedClose else { return pause }
+        steps.removeSubrange(index...)
+        return nil
+    }
+
     /// Performs a step, at most once. Returns what to do now; `nil` to go on.
     private mutating func perform(_ step: MockReply.SocketStep, at now: Nanoseconds) -> Action? {
         switch step {
         case .receive(let count):
-            guard inbox.count >= count else { return pause }
+            guard inbox.count >= count else { return waitForMessage() }
             inbox.removeFirst(count)
         case .echo(let count):
             guard runs < count else { break }
-            guard !inbox.isEmpty else { return pause }
+            guard !inbox.isEmpty else { return waitForMessage() }
             let message = inbox.removeFirst()
             append(message.kind == .text ? 0x1 : 0x2, Array(message.data))
             runs += 1

@@ -2,16 +2,7 @@ package import HTTPCore
 
 /// Which responses are stored, and which of their fields (RFC 9111 §3).
 package enum StorageRule {
-    /// Whether a cache may store a response and could use it later.
-    ///
-    /// - Parameter storesUnsafe: Whether the request asked for storage although its method is not GET.
-    package static func isStorable(
-        _ response: HTTPResponse, to request: HTTPRequest, storesUnsafe: Bool = false, _ mode: CacheMode = .private
-    ) -> Bool {
-        refusal(of: response, to: request, storesUnsafe: storesUnsafe, mode) == nil
-    }
-
-    /// Why a response is not stored; `nil` when it is.
+    /// Why a response is not stored; `nil` when a cache may store it and could use it later.
     ///
     /// - Parameter storesUnsafe: Whether the request asked for storage although its method is not GET.
     package static func refusal(
@@ -44,12 +35,7 @@ package enum StorageRule {
         return refusal(of: response, to: request, storesUnsafe: storesUnsafe, mode)
     }
 
-    /// Whether a 206 may be stored as an incomplete response (§3.3).
-    package static func isStorable(part: HTTPResponse, to request: HTTPRequest, _ mode: CacheMode = .private) -> Bool {
-        refusal(ofPart: part, to: request, mode) == nil
-    }
-
-    /// Why a 206 is not stored; `nil` when it is.
+    /// Why a 206 is not stored as an incomplete response (§3.3); `nil` when it is.
     package static func refusal(
         ofPart part: HTTPResponse, to request: HTTPRequest, _ mode: CacheMode = .private
     ) -> CacheRefusal? {
@@ -59,8 +45,8 @@ package enum StorageRule {
         return refusal(status: part.status, part.headers, CacheControl(part.headers, mode), to: request, mode)
     }
 
-    /// Why the response to a request may not be stored or used; `nil` when it may. Unlike ``isUsable(status:_:_:)``,
-    /// this also considers the request's credentials (§3.5).
+    /// Why the response to a request may not be stored or used; `nil` when it may. This is checked on arrival and again at
+    /// look-up, because another policy may have stored the entry.
     static func refusal(
         status: Int, _ headers: HTTPHeaders, _ control: CacheControl, to request: HTTPRequest, _ mode: CacheMode
     ) -> CacheRefusal? {
@@ -79,13 +65,7 @@ package enum StorageRule {
         return control.allowsAuthorization
     }
 
-    /// Whether a response may be stored or used. This is checked on arrival and again at look-up, because another policy
-    /// may have stored the entry.
-    package static func isUsable(status: Int, _ headers: HTTPHeaders, _ mode: CacheMode = .private) -> Bool {
-        refusal(status: status, headers, CacheControl(headers, mode), mode) == nil
-    }
-
-    /// Why a response may not be stored or used; `nil` when it may. See ``isUsable(status:_:_:)``.
+    /// Why a response may not be stored or used, whatever the request's credentials; `nil` when it may.
     private static func refusal(
         status: Int, _ headers: HTTPHeaders, _ control: CacheControl, _ mode: CacheMode
     ) -> CacheRefusal? {

@@ -221,9 +221,9 @@ package final class WriteBehind: ProcessExitObserver {
             succeeded = await perform { try await $0.touch(entry.key, at: entry.lastUse) }
         case .removal(_, let selection):
             succeeded = await perform { store -> Void in
-                // Most unsafe requests invalidate nothing, and a look-up costs less than a removal.
+                // Most unsafe requests invalidate nothing, and a look-up costs less than a removal. A store that cannot be
+                // inspected may miss entries that it has, such as those of a server that is away.
                 if case .url = selection, try await store.inspecting?.entries(selection).isEmpty ?? false { return }
-                if case .primaryKey(let key) = selection, try await store.entries(for: key).isEmpty { return }
                 _ = try await store.remove(selection)
             }
         }

@@ -4,7 +4,7 @@ import LATNetworking
 /// A duration on the command line: `500ms`, `1.5s`, `2m`, `1h`. A number alone is in seconds, as in curl and sleep(1).
 enum DurationArgument {
     /// System timers hold their milliseconds in 31 bits.
-    private static let longest = Duration.seconds(2_000_000)
+    private static let longestHours = 500
 
     /// The value of an option; `nil` when it was not given.
     ///
@@ -21,8 +21,8 @@ enum DurationArgument {
             throw UsageError(
                 "\(option.name) \"\(SafeText.line(text))\" is not a duration; write it as 500ms, 1.5s, 2m or 1h")
         }
-        guard duration > .zero, duration <= longest else {
-            throw UsageError("\(option.name) \(text) is out of range; give more than 0 and at most 500h")
+        guard duration > .zero, duration <= .seconds(longestHours * 3_600) else {
+            throw UsageError("\(option.name) \(text) is out of range; give more than 0 and at most \(longestHours)h")
         }
         return duration
     }

@@ -71,10 +71,7 @@ struct DeviceCommand: Command {
             application.name.map { name in
                 name + (application.version.map { " \($0)" } ?? "") + (application.build.map { " (\($0))" } ?? "")
             })
-        let width = rows.map(\.0.count).max() ?? 0
-        return rows.map { name, value in
-            style.dim(name.padded(toEnd: width)) + "  " + SafeText.line(value)
-        }
+        return style.columns(rows)
     }
 
     private static func cores(_ processor: DeviceInfo.Processor) -> String? {

@@ -171,7 +171,7 @@ struct DoctorReport {
     /// One object. Durations are in milliseconds, and unknown values are null.
     static func json(_ url: String?, _ steps: [DoctorStep]) -> JSONValue {
         [
-            "url": url.map { .string($0) } ?? .null,
+            "url": .text(url),
             "healthy": .bool(exitCode(steps) == .success),
             "steps": .array(
                 steps.map { step in
@@ -180,7 +180,7 @@ struct DoctorReport {
                         "finding": .string(step.finding),
                         "duration": .milliseconds(step.duration),
                         "details": .array(step.details.map { .string($0) }),
-                        "advice": step.advice.map { .string($0) } ?? .null,
+                        "advice": .text(step.advice),
                     ]
                 }),
         ]

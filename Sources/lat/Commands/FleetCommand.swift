@@ -120,18 +120,16 @@ struct FleetReport {
                 if let refusal = user.refusal { add("", "\(user.name) does not use the newest: \(refusal)") }
             }
         }
-        let width = rows.map { $0.0.count }.max() ?? 0
         let colour = code == .success ? style.green : style.red
-        return ["\(style.bold(SafeText.line(address)))  \(colour(state))"]
-            + rows.map { "  \(style.dim(SafeText.line($0).padded(toEnd: width)))  \(SafeText.line($1))" }
+        return ["\(style.bold(SafeText.line(address)))  \(colour(state))"] + style.columns(rows).map { "  \($0)" }
     }
 
     var value: JSONValue {
         var value: JSONValue = [
             "address": .string(address), "state": .string(status.state.rawValue),
             "breaker": .string(status.breaker.rawValue), "isReplica": .bool(status.isReplica),
-            "isUsable": .bool(code == .success), "problem": Self.text(problem),
-            "version": Self.text(status.serverVersion),
+            "isUsable": .bool(code == .success), "problem": .text(problem),
+            "version": .text(status.serverVersion),
             "latencyMilliseconds": status.latency.map { .double($0.inSeconds * 1_000) } ?? JSONValue.null,
             "tables": .array(
                 tables.map { table in
@@ -144,7 +142,7 @@ struct FleetReport {
                             table.followers.map { user in
                                 [
                                     "name": .string(user.name), "revision": .int(user.revision),
-                                    "refusal": Self.text(user.refusal),
+                                    "refusal": .text(user.refusal),
                                 ]
                             }),
                     ]
@@ -163,6 +161,4 @@ struct FleetReport {
         }
         return value
     }
-
-    private static func text(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
 }

@@ -277,10 +277,10 @@ struct ProbeTable {
             "url": report.url.isEmpty ? .null : .string(report.url),
             "status": .string(status),
             "latency": .milliseconds(report.status.latency),
-            "address": report.status.address.map { .string($0) } ?? .null,
-            "reason": report.status.reason.map { .string($0.rawValue) } ?? .null,
-            "message": report.error.map { .string($0.message) } ?? .null,
-            "time": report.date.map { .string($0.ISO8601Format()) } ?? .null,
+            "address": .text(report.status.address),
+            "reason": .text(report.status.reason?.rawValue),
+            "message": .text(report.error?.message),
+            "time": .text(report.date?.ISO8601Format()),
         ]
     }
 }

@@ -291,14 +291,14 @@ enum DownloadReport {
             object["skipped"] = .bool(file.isSkipped)
             object["resumed"] = .int(file.resumedByteCount)
             object["received"] = .int(file.receivedByteCount)
-            object["digest"] = file.digest.map { .string($0) } ?? .null
+            object["digest"] = .text(file.digest)
             object["status"] = .int(Int64(file.response.status))
             object["url"] = .string(file.response.url)
         case .failure(let error):
             let (kind, detail) = error.kind.names
             object["status"] = error.response.map { .int(Int64($0.status)) } ?? .null
             object["error"] = [
-                "kind": .string(kind), "detail": detail.map { .string($0) } ?? .null,
+                "kind": .string(kind), "detail": .text(detail),
                 "message": .string(ErrorWords(order.arguments).message(of: error)),
             ]
         }

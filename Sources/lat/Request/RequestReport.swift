@@ -41,11 +41,11 @@ struct RequestReport {
                 response.redirects.map { ["url": .string($0.url), "status": .int(Int64($0.status))] })
             if let body { Self.add(body, of: response, to: &object) }
         }
-        if showsSource { object["source"] = response.map { .string($0.source.rawValue) } ?? .null }
+        if showsSource { object["source"] = .text(response?.source.rawValue) }
         if let file { object["file"] = .string(file) }
         if let server {
             object["server"] = .string(server)
-            object["source"] = response.map { .string($0.source.rawValue) } ?? .null
+            object["source"] = .text(response?.source.rawValue)
             object["envelope"] = envelope.map(Self.value) ?? .null
         }
         return .object(object)
@@ -78,7 +78,7 @@ struct RequestReport {
     private static func value(_ envelope: Envelope) -> JSONValue {
         [
             "code": envelope.code ?? .null,
-            "message": envelope.message.map { .string($0) } ?? .null,
+            "message": .text(envelope.message),
             "data": envelope.data ?? .null,
         ]
     }
@@ -87,7 +87,7 @@ struct RequestReport {
         let (kind, detail) = error.kind.names
         return [
             "kind": .string(kind),
-            "detail": detail.map { .string($0) } ?? .null,
+            "detail": .text(detail),
             "message": .string(words.message(of: error)),
             "curlCode": error.curlCode.map { .int(Int64($0)) } ?? .null,
             "attempts": .int(Int64(error.attempts)),

@@ -68,10 +68,7 @@ struct PathParameters {
     }
 
     private func message(_ missing: [String], _ others: [String]) -> String {
-        let braces = missing.map { "{\($0)}" }
-        let list =
-            braces.count < 2
-            ? braces.joined() : braces.dropLast().joined(separator: ", ") + " and " + braces[braces.count - 1]
+        let list = missing.map { "{\($0)}" }.listed
         let values = missing.count == 1 ? "a value" : "values"
         if let near = NearestName.of(missing[0], among: others) {
             return "the path \(route.path) of \"\(server)\" needs \(values) for \(list); did you mean \(missing[0]) by "

@@ -78,7 +78,7 @@ struct TableText: Sendable {
     var value: JSONValue {
         [
             "source": .string(source ?? name), "revision": source == nil ? .null : .string(version.revision),
-            "note": version.note.map { .string($0) } ?? JSONValue.null,
+            "note": .text(version.note),
         ]
     }
 }

@@ -76,8 +76,8 @@ struct TableProblem: Error {
         let words: [(TableDiagnostic.Severity, String)] = [(.error, "error"), (.warning, "warning")]
         return words.compactMap { severity, word in
             let count = diagnostics.count { $0.severity == severity }
-            return count == 0 ? nil : count == 1 ? "1 \(word)" : "\(count) \(word)s"
-        }.joined(separator: " and ")
+            return count == 0 ? nil : TableReport.count(count, word)
+        }.listed
     }
 }
 

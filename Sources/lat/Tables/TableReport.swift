@@ -14,7 +14,7 @@ struct TableReport {
         ]
         let environments = table.environmentNames
         if !environments.isEmpty {
-            parts.append((environments.count == 1 ? "environment " : "environments ") + Self.list(environments))
+            parts.append((environments.count == 1 ? "environment " : "environments ") + environments.listed)
         }
         if !table.warnings.isEmpty { parts.append(TableProblem.count(table.warnings)) }
         return "\(table.name) is valid: " + parts.joined(separator: ", ")
@@ -26,7 +26,7 @@ struct TableReport {
         return [
             "file": .string(file),
             "isValid": .bool(problem == nil),
-            "message": problem.map { .string($0.message) } ?? .null,
+            "message": .text(problem?.message),
             "problems": .array(diagnostics.map(value)),
             "domains": table.map { .int(Int64($0.domainNames.count)) } ?? .null,
             "servers": table.map { .int(Int64($0.serverNames.count)) } ?? .null,
@@ -41,14 +41,12 @@ struct TableReport {
             "line": .int(Int64(diagnostic.position.line)),
             "column": .int(Int64(diagnostic.position.column)),
             "message": .string(diagnostic.message),
-            "expected": text(diagnostic.expected),
-            "found": text(diagnostic.found),
-            "suggestion": text(diagnostic.suggestion),
+            "expected": .text(diagnostic.expected),
+            "found": .text(diagnostic.found),
+            "suggestion": .text(diagnostic.suggestion),
             "excerpt": .array(diagnostic.excerpt.map { .string($0) }),
         ]
     }
-
-    private static func text(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
 
     // MARK: list
 
@@ -98,7 +96,7 @@ struct TableReport {
     var listValue: JSONValue {
         [
             "file": .string(table.name),
-            "environment": Self.text(table.environment),
+            "environment": .text(table.environment),
             "environments": .array(table.environmentNames.map { .string($0) }),
             "domains": .array(
                 table.domainNames.map { name in
@@ -112,8 +110,8 @@ struct TableReport {
                 table.serverNames.map { name in
                     let row = try? table.server(name)
                     return [
-                        "name": .string(name.rawValue), "method": Self.text(row?.method?.rawValue),
-                        "domain": Self.text(row?.domain?.rawValue), "path": Self.text(row?.path),
+                        "name": .string(name.rawValue), "method": .text(row?.method?.rawValue),
+                        "domain": .text(row?.domain?.rawValue), "path": .text(row?.path),
                     ]
                 }),
         ]
@@ -153,17 +151,12 @@ struct TableReport {
                 "origin": .string("\(explanation.origin)"), "file": file, "line": line,
             ]
         }
-        return ["name": .string(name), "environment": Self.text(table.environment), "values": .array(values)]
+        return ["name": .string(name), "environment": .text(table.environment), "values": .array(values)]
     }
 
     // MARK: Texts
 
-    private static func count(_ count: Int, _ word: String) -> String { count == 1 ? "1 \(word)" : "\(count) \(word)s" }
-
-    private static func list(_ names: [String]) -> String {
-        guard let last = names.last, names.count > 1 else { return names.first ?? "" }
-        return names.dropLast().joined(separator: ", ") + " and " + last
-    }
+    static func count(_ count: Int, _ word: String) -> String { count == 1 ? "1 \(word)" : "\(count) \(word)s" }
 
     /// The URL with the password hidden.
     private static func withoutPassword(_ url: String) -> String {

@@ -175,6 +175,13 @@ struct Style: Hashable, Sendable {
     /// A sign, or its ASCII substitute.
     func sign(_ unicode: String, _ ascii: String) -> String { isUnicode ? unicode : ascii }
 
+    /// Rows of a name and a value, in two columns.
+    func columns(_ rows: [(String, String)]) -> [String] {
+        let names = rows.map { SafeText.line($0.0) }
+        let width = names.map(\.count).max() ?? 0
+        return zip(names, rows).map { "\(dim($0.padded(toEnd: width)))  \(SafeText.line($1.1))" }
+    }
+
     private func painted(_ text: String, _ code: String) -> String {
         isColoured ? "\u{1B}[\(code)m\(text)\u{1B}[0m" : text
     }

@@ -119,7 +119,18 @@ extension String {
     }
 }
 
+extension [String] {
+    /// The texts as a list: `a, b and c`.
+    var listed: String {
+        guard let last, count > 1 else { return first ?? "" }
+        return dropLast().joined(separator: ", ") + " and " + last
+    }
+}
+
 extension JSONValue {
+    /// A text, or null.
+    static func text(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
+
     /// Milliseconds with their fraction; null for an unknown duration.
     static func milliseconds(_ duration: Duration?) -> JSONValue {
         duration.map { .double(Double($0.microseconds) / 1_000) } ?? .null

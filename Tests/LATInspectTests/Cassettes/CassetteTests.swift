@@ -208,6 +208,27 @@ struct CassetteTests {
         #expect(text().contains("kind: connectionLost") && text().contains("pieces: ["), "\(text())")
     }
 
+    /// Throws an error of its own.
+    private struct Refusing: Transport {
+        struct Refusal: Error {}
+        func send(_ request: HTTPRequest) async throws -> HTTPResponse { throw Refusal() }
+    }
+
+    @Test func errorOfATransportIsReplayedAsOne() async throws {
+        func failure(_ cassette: Cassette) async throws -> NetworkError? {
+            var configuration = CentralRequestManager.Configuration()
+            configuration.transport = cassette
+            let central = try CentralRequestManager(configuration: configuration)
+            return await #expect(throws: NetworkError.self) { try await central.startRequest("GET", "http://a.test/") }
+        }
+        let first = try Cassette(path, transport: Refusing())
+        let recorded = try await failure(first)
+        #expect(recorded?.kind == .provider && recorded?.message.contains("Refusal()") == true)
+        try first.eject()
+        let replayed = try await failure(Cassette(path, mode: .none))
+        #expect(replayed?.kind == .provider && replayed?.message == recorded?.message)
+    }
+
     @Test func redirectsRetriesAndUploadsAreEntries() async throws {
         let server = try MockServer()
         server.route("GET", "/old") { _ in MockReply(status: 302).header("Location", "/new") }

@@ -24,6 +24,30 @@ import Testing
         )
     }
 
+    @Test func httpieTextsAreNotReadAsItems() {
+        var tricky = request
+        tricky.headers = ["X-At": "@ada", "X-Equals": "=1", "X-Colon": ":@", "X-Empty": ""]
+        tricky.body = .data(Data(#"{"a":"@ada","b":"=b","c":"x\\=y","d":":=1","e":"\u0000","f:@":"x=@y"}"#.utf8))
+        #expect(
+            CopyText(tricky).text(as: .httpie)
+                == #"http POST 'https://api.example.com/v2/orders?page=1' 'X-At:\@ada' 'X-Equals:\=1' 'X-Colon::@' 'X-Empty;' "#
+                + #"'a:="@ada"' 'b:="=b"' 'c:="x\\=y"' 'd=:=1' 'e:="\u0000"' 'f\:\@=x=@y'"#)
+    }
+
+    @Test(arguments: [#"{"-a":1}"#, #"{"":1}"#, #"{"{a":1}"#, "--boundary"])
+    func httpieBodyThatIsNoListOfItemsIsRaw(body: String) {
+        var raw = request
+        raw.body = .data(Data(body.utf8))
+        #expect(CopyText(raw).text(as: .httpie).hasPrefix("http --raw='\(body)' POST "))
+    }
+
+    @Test func fieldThatHTTPieCannotSendIsCopiedAsCurl() {
+        var tricky = request
+        tricky.headers = ["X-Pattern": #"a\=b"#]
+        let text = CopyText(tricky).text(as: .httpie)
+        #expect(text.hasPrefix("# HTTPie") && text.contains("\ncurl -H 'X-Pattern: a\\=b'"))
+    }
+
     @Test func swiftCallsTheManager() {
         #expect(
             CopyText(request).text(as: .swift) == """

@@ -177,6 +177,23 @@ import Testing
         try await eventually("the bytes within the limit") { inspected.inspector.calls.byteCount <= 4 << 20 }
     }
 
+    @Test(arguments: ["_encoding", "encoding"])
+    func binaryBodyOfAFileIsCopiedAsBytes(name: String) async throws {
+        let recorder = HARRecorder()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [recorder]
+            $0.transport = Echo()
+        }
+        let body = HTTPBody.data(Data([0, 255, 1]), contentType: "image/png")
+        _ = try await manager.startRequest("POST", "http://a.test/", body: body)
+        let entry = try JSONValue(parsing: recorder.data())["log"]["entries"][0]["request"]
+        let sent = try #require(entry).description
+        #expect(sent.contains("\"_encoding\""))
+        let copy = try await InspectedManager().ask(
+            "POST", "/copy?as=curl", body: sent.replacing("\"_encoding\"", with: "\"\(name)\""))
+        #expect(copy.text?.hasPrefix("echo AP8B | base64 -d | curl ") == true)
+    }
+
     // MARK: Secrets
 
     @Test func secretsAreInNoneOfItsAnswers() async throws {

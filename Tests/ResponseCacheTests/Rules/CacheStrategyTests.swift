@@ -106,8 +106,8 @@ import Testing
     @Test func partsAndUnfinishedBodiesAreNotStored() {
         let request = HTTPRequest("GET", "http://a/")
         func isStorable(_ status: Int, _ headers: HTTPHeaders = ["Cache-Control": "max-age=9"]) -> Bool {
-            StorageRule.isStorable(
-                HTTPResponse(status: status, headers: headers, url: request.url), to: request)
+            StorageRule.refusal(
+                of: HTTPResponse(status: status, headers: headers, url: request.url), to: request) == nil
         }
         #expect(isStorable(200))
         #expect(!isStorable(206))

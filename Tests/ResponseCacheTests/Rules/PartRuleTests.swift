@@ -75,9 +75,9 @@ import Testing
 
     @Test(arguments: ["no-store", "private"]) func forbiddenPartsAreNotStored(control: String) {
         let response = part(2..<6, ["Cache-Control": "max-age=60, \(control)", "ETag": Self.tag])
-        #expect(!StorageRule.isStorable(part: response, to: cache.request(), .shared))
+        #expect(StorageRule.refusal(ofPart: response, to: cache.request(), .shared) != nil)
         #expect(
-            !StorageRule.isStorable(part: part(2..<6), to: cache.request(["Cache-Control": "no-store"])))
+            StorageRule.refusal(ofPart: part(2..<6), to: cache.request(["Cache-Control": "no-store"])) != nil)
     }
 
     // MARK: Joining

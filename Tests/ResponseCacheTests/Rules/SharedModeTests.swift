@@ -133,7 +133,7 @@ struct RuleCache {
     ) -> CacheEntry? {
         let request = request(asked)
         let response = HTTPResponse(status: status, headers: headers, url: request.url)
-        guard StorageRule.isStorable(response, to: request, mode), let url = CanonicalURL(request.url) else {
+        guard StorageRule.refusal(of: response, to: request, mode) == nil, let url = CanonicalURL(request.url) else {
             return nil
         }
         return StoredResponseCoding.entry(

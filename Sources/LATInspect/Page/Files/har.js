@@ -53,11 +53,11 @@ export const fieldsOf = entry => ({
 });
 
 export function bytesOf(entry, side) {
-  const { mimeType: type, text, size, encoding } = (side === 'request' ? entry.request?.postData : entry.response?.content) ?? {};
+  const { mimeType: type, text, size, encoding, _encoding } = (side === 'request' ? entry.request?.postData : entry.response?.content) ?? {};
   if (typeof text !== 'string') return { bytes: new Uint8Array(), type, note: size > 0 ? 'The file does not hold this body.' : undefined };
   let note;
   try {
-    if (encoding === 'base64') return { bytes: Uint8Array.from(atob(text), letter => letter.charCodeAt(0)), type };
+    if ((_encoding ?? encoding) === 'base64') return { bytes: Uint8Array.from(atob(text), letter => letter.charCodeAt(0)), type };
   } catch { note = 'The file declares base64, but this text is not base64.'; }
   return { bytes: new TextEncoder().encode(text), type, note };
 }
