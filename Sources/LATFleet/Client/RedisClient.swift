@@ -12,6 +12,8 @@ package enum RedisBudget: Hashable, Sendable {
     case write
     /// This time.
     case time(Duration)
+    /// Until this time, after several commands.
+    case until(MonotonicTime)
 }
 
 /// The Redis of a fleet, for its parts.
@@ -43,6 +45,7 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
     private let known = Mutex(FleetStatus())
     /// The smoothed latency in nanoseconds; 0 before the first answer.
     private let latency = Atomic<Int64>(0)
+    private let connections = Atomic(0)
     private let nextSubscription = Atomic(0)
     private let waker = AtomicLazyReference<Waker>()
     private let sent: FleetCounter
@@ -127,6 +130,7 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
             case .lookUp: configuration.lookUpBudget
             case .write: configuration.writeBudget
             case .time(let time): time
+            case .until(let end): Duration.nanoseconds(end.nanoseconds - start.nanoseconds)
             }
         return RedisExchange(name, bytes, count: count, purpose, budget: time, from: start)
     }
@@ -189,6 +193,9 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
         return status
     }
 
+    /// ``FleetStatus/connectionCount`` without the rest.
+    var connectionCount: Int { connections.load(ordering: .acquiring) }
+
     // MARK: The engine's thread
 
     package var due: MonotonicTime { min(commands.due, subscriptions.due) }
@@ -232,6 +239,7 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
 
     func commandsHaveChanged(_ commands: RedisCommands) {
         refusal.withLock { $0 = commands.refusal }
+        connections.store(commands.connectionCount, ordering: .releasing)
         known.withLock { status in
             status.state = commands.isReady ? .ready : commands.isConnecting ? .connecting : .waiting
             status.breaker =
