@@ -50,6 +50,9 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         storage = .fields(fields.map { Field(name: $0.0, value: $0.1) })
     }
 
+    /// The lines and removals, in order.
+    package init(_ fields: [Field]) { storage = .fields(fields) }
+
     /// The fields of a received head: a status line and field lines that end in
     /// CR LF or LF. They are parsed on access.
     package init(wireHead: [UInt8]) { storage = .wire(wireHead) }

@@ -1,7 +1,10 @@
 import Synchronization
 
 /// Waits for one value. The first result counts; ``end(_:)`` returns `false` for later ones.
-package final class Waiter<Value: Sendable>: Sendable {
+///
+/// It is `public` only because other modules' code is not specialized for their types with `package`, which made each wait several
+/// times slower.
+public final class Waiter<Value: Sendable>: Sendable {
     @usableFromInline struct State {
         @usableFromInline var result: Result<Value, any Error>?
         @usableFromInline var continuation: UnsafeContinuation<Value, any Error>?
@@ -11,13 +14,14 @@ package final class Waiter<Value: Sendable>: Sendable {
 
     @usableFromInline let state = Mutex(State())
 
-    @inlinable package init() {}
+    /// A waiter without a result.
+    @inlinable public init() {}
 
     /// Delivers the result.
     ///
     /// - Returns: whether it is the first. If not, the caller keeps ownership of what the result represents.
     @discardableResult @inlinable
-    package func end(_ result: Result<Value, any Error>) -> Bool {
+    public func end(_ result: Result<Value, any Error>) -> Bool {
         let (isFirst, continuation) = state.withLock { state in
             guard state.result == nil else { return (false, UnsafeContinuation<Value, any Error>?.none) }
             state.result = result
@@ -29,12 +33,12 @@ package final class Waiter<Value: Sendable>: Sendable {
     }
 
     /// The result, `nil` until there is one.
-    @inlinable package var result: Result<Value, any Error>? { state.withLock(\.result) }
+    @inlinable public var result: Result<Value, any Error>? { state.withLock(\.result) }
 
     /// Waits for the result, or until the task is cancelled.
     ///
     /// - Throws: the error of the result; `CancellationError` when the task is cancelled.
-    @inlinable package func value() async throws -> Value {
+    @inlinable public func value() async throws -> Value {
         try await withTaskCancellationHandler {
             try await uncancelledValue()
         } onCancel: {
@@ -45,7 +49,7 @@ package final class Waiter<Value: Sendable>: Sendable {
     /// Waits for the result, even if the task is cancelled.
     ///
     /// - Throws: the error of the result.
-    @inlinable package func uncancelledValue() async throws -> Value {
+    @inlinable public func uncancelledValue() async throws -> Value {
         try await withUnsafeThrowingContinuation { continuation in
             let result = state.withLock { state in
                 if state.result == nil { state.continuation = continuation }

@@ -57,6 +57,31 @@ struct RedisCommandTests {
         }
     }
 
+    /// A large command is sent in pieces: the first from its caller's thread, the rest from the engine's.
+    @Test(arguments: [RedisServer.Place.socket, .port])
+    func largeCommandsAndSmallOnesStayInOrder(_ place: RedisServer.Place) async throws {
+        let server = try await RedisServer(place)
+        try await withFleet(server.configuration()) { fleet in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for task in 0..<8 {
+                    group.addTask {
+                        for turn in 0..<20 {
+                            let size = task < 2 ? 3_000_000 : task + turn
+                            let value = Data(repeating: UInt8(task * 20 + turn), count: size)
+                            let key = RedisArgument.text("t\(task)")
+                            _ = try await fleet.redis.call(
+                                RedisCommand("SET", [key, .data(value)]), .time(.seconds(60)))
+                            let back = try await fleet.redis.call(RedisCommand("GET", [key]), .time(.seconds(60)))
+                            #expect(back.data == value)
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(fleet.status.connectionCount == 1)
+        }
+    }
+
     @Test func scriptRunsByDigestAndWholeWhenUnknown() async throws {
         let server = try await RedisServer()
         let script = RedisScript("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])")

@@ -33,6 +33,8 @@ package final class ByteConnection {
     private(set) var handle: EasyHandle?
     /// Whether a read that fills less than the buffer has taken everything. TLS may hold more.
     private let readsAreWhole: Bool
+    /// A way to send from other threads; `nil` where libcurl encrypts.
+    package let outlet: ByteOutlet?
     private(set) var socket: CInt = -1
     private var state = State.connecting
     private var output = OutputQueue()
@@ -43,6 +45,7 @@ package final class ByteConnection {
         self.user = user
         self.handle = handle
         readsAreWhole = !endpoint.target.isSecure && endpoint.plan.proxy == nil
+        outlet = readsAreWhole ? ByteOutlet() : nil
         transfer = Transfer(request: endpoint.request, target: endpoint.target, plan: endpoint.plan, pipe: nil)
     }
 
@@ -61,6 +64,7 @@ package final class ByteConnection {
     package func close() {
         guard state != .closed else { return }
         state = .closed
+        outlet?.close()
         owner.remove(self)
         handle = nil
     }
@@ -73,6 +77,7 @@ package final class ByteConnection {
         if result == CURLE_OK, lat_getinfo_socket(handle.curl, &socket) == CURLE_OK, socket != CURL_SOCKET_BAD {
             self.socket = socket
             state = .open
+            outlet?.open(socket)
             owner.watch(self, for: .readable)
             user?.connectionIsOpen(self)
             if state == .open, output.byteCount > 0, !isWatchedForWriting { flush() }
@@ -83,12 +88,12 @@ package final class ByteConnection {
     }
 
     func handle(_ events: EventQueue.Events, _ buffer: UnsafeMutableRawBufferPointer) {
-        if state == .open, isWatchedForWriting, !events.isDisjoint(with: [.writable, .gone]) {
+        if state == .open, isWatchedForWriting, !events.isDisjoint(with: .writable.union(.gone)) {
             let before = output.byteCount
             flush()
             if state == .open, output.byteCount < before { user?.connectionHasSent(self) }
         }
-        if !events.isDisjoint(with: [.readable, .gone]) { receive(buffer) }
+        if !events.isDisjoint(with: .readable.union(.gone)) { receive(buffer) }
     }
 
     /// Reads the bytes that have arrived, up to a limit so that other connections need not wait long.

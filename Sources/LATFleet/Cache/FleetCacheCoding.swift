@@ -91,19 +91,31 @@ struct FleetCacheCoding: Sendable {
         var bytes: [UInt8] = [(entry.isExpired ? Self.isExpired : 0) | (entry.isPinned ? Self.isPinned : 0)]
         bytes += Self.bytes(of: entry.lastUse)
         bytes += EntryCoding.encode(entry)
+        guard sealer.isSealing else { return Self.summed(bytes, id, .max) }
         return try sealer.seal(bytes, salt: Array(id.utf8)) { associated(entry.key, id) }
     }
 
     /// The entry of a record; `nil` when it is damaged, or belongs to another key.
     func entry(of record: Data, primaryKey: String, variantField: String, id: String) -> CacheEntry? {
+        guard sealer.isSealing else {
+            return record.withUnsafeBytes { record in
+                Checksum.count(of: record, seed: Self.seed(id, .max)).flatMap {
+                    Self.entry(of: UnsafeRawBufferPointer(rebasing: record[..<$0]))
+                }
+            }
+        }
         let bytes = sealer.open(Array(record), salt: Array(id.utf8)) {
             Array((digest("key", primaryKey) + ":" + variantField + ":" + id).utf8)
         }
-        guard let bytes, bytes.count > 9, var entry = EntryCoding.decode(Array(bytes[9...])),
-            let lastUse = Self.date(bytes[1..<9])
+        return bytes?.withUnsafeBytes { Self.entry(of: $0) }
+    }
+
+    private static func entry(of bytes: UnsafeRawBufferPointer) -> CacheEntry? {
+        guard bytes.count > 9, let lastUse = date(bytes[1..<9]),
+            var entry = EntryCoding.decode(UnsafeRawBufferPointer(rebasing: bytes[9...]))
         else { return nil }
-        entry.isExpired = bytes[0] & Self.isExpired != 0
-        entry.isPinned = bytes[0] & Self.isPinned != 0
+        entry.isExpired = bytes[0] & isExpired != 0
+        entry.isPinned = bytes[0] & isPinned != 0
         entry.lastUse = lastUse
         return entry
     }
@@ -125,12 +137,12 @@ struct FleetCacheCoding: Sendable {
     /// The bytes of a chunk before sealing.
     static let chunkByteCount = 256 << 10
 
-    /// A chunk of a body, sealed, or followed by a digest that covers its place.
+    /// A chunk of a body, sealed, or followed by a checksum that covers its place.
     func seal(_ chunk: Data, number: Int, isLast: Bool, id: String) throws -> Data {
         if let cipher = try sealer.bodyCipher(salt: Array(id.utf8)) {
             return Data(try cipher.seal(chunk, number: UInt64(number), isLast: isLast))
         }
-        return chunk + (try Self.digest(chunk, number, isLast, id))
+        return Self.summed(chunk, id, Self.place(number, isLast))
     }
 
     /// The bytes of a chunk; `nil` when it is damaged, or was stored for another place.
@@ -139,19 +151,23 @@ struct FleetCacheCoding: Sendable {
             guard let cipher = try? sealer.bodyCipher(salt: Array(id.utf8)) else { return nil }
             return (try? cipher.open(chunk, number: UInt64(number), isLast: isLast)).map { Data($0) }
         }
-        let body = chunk.dropLast(32)
-        guard chunk.count >= 32, let digest = try? Self.digest(body, number, isLast, id),
-            Data(digest) == chunk.suffix(32)
-        else { return nil }
-        return body
+        let seed = Self.seed(id, Self.place(number, isLast))
+        return chunk.withUnsafeBytes { Checksum.count(of: $0, seed: seed) }.map { chunk.prefix($0) }
     }
 
-    private static func digest(_ chunk: Data, _ number: Int, _ isLast: Bool, _ id: String) throws -> [UInt8] {
-        var digest = MessageDigest(.sha256)
-        digest.update(Data("\(id) \(number) \(isLast) ".utf8))
-        digest.update(chunk)
-        return try digest.finalize()
+    private static func summed<Bytes: RangeReplaceableCollection<UInt8> & ContiguousBytes>(
+        _ bytes: Bytes, _ id: String, _ place: UInt64
+    ) -> Bytes {
+        bytes + bytes.withUnsafeBytes { Checksum.bytes(of: $0, seed: seed(id, place)) }
     }
+
+    /// The seed of the checksum of a body's chunk, or of its record: bytes in another place are found damaged.
+    private static func seed(_ id: String, _ place: UInt64) -> UInt64 {
+        var id = id
+        return id.withUTF8 { Checksum.of(UnsafeRawBufferPointer($0), seed: place) }
+    }
+
+    private static func place(_ number: Int, _ isLast: Bool) -> UInt64 { UInt64(number) << 1 | (isLast ? 1 : 0) }
 
     // MARK: Messages
 

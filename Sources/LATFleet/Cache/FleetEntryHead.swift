@@ -19,32 +19,21 @@ struct FleetEntryHead: Sendable {
 
     /// - Returns: `nil` unless the bytes are a head of this format.
     init?(_ bytes: Data) {
-        guard let head = bytes.withUnsafeBytes({ FleetEntryHead(words: $0[...]) }) else { return nil }
+        guard let head = bytes.withUnsafeBytes({ FleetEntryHead($0) }) else { return nil }
         self = head
     }
 
-    /// Splits bytes and not a string, because each look-up reads heads.
-    private init?(words rest: Slice<UnsafeRawBufferPointer>) {
-        var rest = rest
-        func word() -> Slice<UnsafeRawBufferPointer> {
-            let end = rest.firstIndex(of: UInt8(ascii: " ")) ?? rest.endIndex
-            defer { rest = rest[end...].dropFirst() }
-            return rest[..<end]
-        }
-        func text() -> String? {
-            let word = word()
-            return word.isEmpty ? nil : String(decoding: word, as: UTF8.self)
-        }
-        func number() -> UInt64? { text().flatMap { UInt64($0) } }
-        guard number() == 1, let version = number(), let second = number() else { return nil }
-        let fetch = word()
+    private init?(_ bytes: UnsafeRawBufferPointer) {
+        var words = Words(bytes: bytes)
+        guard words.number() == 1, let version = words.number(), let second = words.number() else { return nil }
+        begin = words.number(endingAt: UInt8(ascii: "-")).map { Int64(clamping: $0) } ?? 0
         // The end of the fetch and the time of the origin are for the scripts, as are the generations, which follow the mark.
-        _ = word()
-        guard let end = number(), let id = text(), let chunkCount = number(), chunkCount <= 4_096,
-            let byteCount = number(), let epoch = text(), let ruleCount = number(), let mark = text()
+        _ = words.next()
+        guard let end = words.number(), let id = words.text(), let chunkCount = words.number(), chunkCount <= 4_096,
+            let byteCount = words.number(), let epoch = words.text(), let ruleCount = words.number(),
+            let mark = words.text()
         else { return nil }
         self.version = StoredVersion(version, second)
-        begin = Int64(String(decoding: fetch.prefix { $0 != UInt8(ascii: "-") }, as: UTF8.self)) ?? 0
         self.id = id
         self.chunkCount = Int(chunkCount)
         self.byteCount = Int64(clamping: byteCount)
@@ -56,6 +45,41 @@ struct FleetEntryHead: Sendable {
 
     /// A version as in a head.
     static func text(_ version: StoredVersion) -> String { "\(version.number) \(version.second)" }
+}
+
+/// Reads the words of a head from its bytes, without texts for numbers, because each look-up does so.
+private struct Words {
+    let bytes: UnsafeRawBufferPointer
+    private var place = 0
+
+    init(bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    mutating func next() -> Range<Int> {
+        let start = place
+        while place < bytes.count, bytes[place] != UInt8(ascii: " ") { place += 1 }
+        defer { place = min(place + 1, bytes.count) }
+        return start..<place
+    }
+
+    mutating func text() -> String? {
+        let word = next()
+        return word.isEmpty ? nil : String(decoding: UnsafeRawBufferPointer(rebasing: bytes[word]), as: UTF8.self)
+    }
+
+    /// - Parameter mark: A byte before which the number may end.
+    mutating func number(endingAt mark: UInt8? = nil) -> UInt64? {
+        let word = next()
+        var number: UInt64?
+        for byte in bytes[word] {
+            if byte == mark { break }
+            guard (48...57).contains(byte) else { return nil }
+            let (shifted, isTooLarge) = (number ?? 0).multipliedReportingOverflow(by: 10)
+            let (sum, isBeyond) = shifted.addingReportingOverflow(UInt64(byte - 48))
+            guard !isTooLarge, !isBeyond else { return nil }
+            number = sum
+        }
+        return number
+    }
 }
 
 /// The counters of the cache tier, in ``FleetStatus/counters``.

@@ -108,7 +108,7 @@ extension FleetStore {
     }
 
     /// Returns whether Redis has no entry under a primary key that this process could not replace.
-    func dropOutdated(_ primaryKey: String) async -> Bool {
+    func dropOutdated(_ primaryKey: String, _ budget: RedisBudget = .lookUp) async -> Bool {
         let entries = outdated.withLock { $0.isEmpty ? [:] : $0.filter { $0.key.primary == primaryKey } }
         for (key, isLost) in entries {
             guard let message = try? coding.message(.changed(.primaryKey(key.primary)), from: hub.sender) else {
@@ -117,7 +117,7 @@ extension FleetStore {
             let arguments: [RedisArgument] = [
                 .text(coding.channel), .data(message), .text(coding.variantField(key.variant)), isLost ? "1" : "0",
             ]
-            guard await ask(FleetCacheScripts.drop, [coding.entryKey(key.primary)], arguments) != nil else {
+            guard await ask(FleetCacheScripts.drop, [coding.entryKey(key.primary)], arguments, budget) != nil else {
                 return false
             }
             outdated.withLock { if $0[key] == isLost { $0[key] = nil } }

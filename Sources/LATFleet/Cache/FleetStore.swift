@@ -9,13 +9,15 @@ internal import Synchronization
 /// It never returns an answer that was removed, and no older answer after a newer one: see ``FleetFloors``. Where Redis fails,
 /// look-ups end within the budget and find nothing, an answer stays in the tier above (``CacheEntry/version`` is then `nil`),
 /// and only updates and removals throw. Removals are then tried again.
-package final class FleetStore: CacheCoordinating, CacheInvalidating {
+package final class FleetStore: CacheCoordinating, CacheInvalidating, PunctualStore {
     let fleet: Fleet
     let options: FleetCacheOptions
     let coding: FleetCacheCoding
     let hub: FleetCacheHub
     let counts: FleetCacheCounts
     private let subscription: RedisSubscription
+    /// The part of a look-up that is always the same.
+    let rulesQuestion: [RedisCommand]
     let clock = Mutex(RemoteClock())
     /// The entries in Redis that this process could not replace, and whether Redis lost what was to replace them.
     let outdated = Mutex<[CacheKey: Bool]>([:])
@@ -35,6 +37,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
         let hub = FleetCacheHub(coding, fleet.counters)
         self.hub = hub
         counts = FleetCacheCounts(fleet.counters)
+        rulesQuestion = [RedisCommand("HMGET", [.text(coding.rulesKey), "e", "n", "g"]), RedisCommand("TIME")]
         subscription = fleet.redis.subscribe(coding.channel) { hub.receive($0) }
     }
 
@@ -44,14 +47,23 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
     private static let longestRest = Duration.milliseconds(100)
 
     /// Runs a script for a request; `nil` when Redis fails.
-    func ask(_ script: RedisScript, _ keys: [String], _ arguments: [RedisArgument]) async -> RedisValue? {
-        await asked { () throws(FleetError) in try await fleet.redis.run(script, keys: keys, arguments, .lookUp) }
+    func ask(
+        _ script: RedisScript, _ keys: [String], _ arguments: [RedisArgument], _ budget: RedisBudget = .lookUp
+    ) async -> RedisValue? {
+        await asked(budget) { () throws(FleetError) in
+            try await fleet.redis.run(script, keys: keys, arguments, budget)
+        }
     }
 
     /// Runs a command for a request; `nil` when Redis fails.
-    func asked<Value>(_ body: () async throws(FleetError) -> Value) async -> Value? {
+    ///
+    /// - Parameter budget: What is left for it. When that is almost nothing, Redis is not asked, because it would seem to fail.
+    func asked<Value>(
+        _ budget: RedisBudget = .lookUp, _ body: () async throws(FleetError) -> Value
+    ) async -> Value? {
         let now = MonotonicTime.now
         guard restUntil.load(ordering: .relaxed) <= now.nanoseconds else { return nil }
+        if case .until(let end) = budget, end < now + fleet.configuration.lookUpBudget / 10 { return nil }
         do throws(FleetError) {
             return try await body()
         } catch {
@@ -59,37 +71,41 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
                 let rest = min(fleet.configuration.lookUpBudget * 5, Self.longestRest)
                 restUntil.store((MonotonicTime.now + rest.roundedUpMilliseconds).nanoseconds, ordering: .relaxed)
             }
-            counts.failed.add()
+            if error.kind != .cancelled { counts.failed.add() }
             return nil
         }
     }
 
     /// The number of a connection on which what the server has can be relied on: it was not restarted, or everything older is
     /// removed. `nil` when Redis fails.
-    private func connectionThatIsChecked() async -> Int? {
-        let connection = fleet.redis.status.connectionCount
+    private func connectionThatIsChecked(_ budget: RedisBudget) async -> Int? {
+        let connection = fleet.redis.connectionCount
         if checkedConnection.load(ordering: .relaxed) == connection { return connection }
         let arguments: [RedisArgument] = [.text("\(UInt64.random(in: 1 ... .max))"), .integer(generationLife)]
-        guard await ask(FleetCacheScripts.check, [coding.rulesKey], arguments) != nil else { return nil }
+        guard await ask(FleetCacheScripts.check, [coding.rulesKey], arguments, budget) != nil else { return nil }
         checkedConnection.store(connection, ordering: .relaxed)
         return connection
     }
 
     // MARK: Reading
 
+    package var lookUpLimit: Duration? { fleet.configuration.lookUpBudget }
+
     package func entries(for primaryKey: String) async throws -> [CacheEntry] {
+        let budget = RedisBudget.until(.now + fleet.configuration.lookUpBudget)
         // What Redis has is older than what this process is storing, which may be sent later, on another connection.
-        guard !isStoring(primaryKey), let connection = await connectionThatIsChecked(),
-            await dropOutdated(primaryKey), let looked = await lookUp(primaryKey), !isStoring(primaryKey),
+        guard !isStoring(primaryKey), let connection = await connectionThatIsChecked(budget),
+            await dropOutdated(primaryKey, budget), let looked = await lookUp(primaryKey, budget),
+            !isStoring(primaryKey),
             // A command may have waited for the next connection, whose server may have lost the newest changes.
-            connection == fleet.redis.status.connectionCount
+            connection == fleet.redis.connectionCount
         else {
             counts.misses.add()
             return []
         }
         let mayUse = acceptable(primaryKey)
         let variants = looked.variants.compactMap { mayUse($0.field, $0.head) ? entry($0, primaryKey) : nil }
-        let found = await withoutRemoved(variants, count: looked.ruleCount)
+        let found = await withoutRemoved(variants, count: looked.ruleCount, budget)
         if found.isEmpty {
             counts.misses.add()
         } else {
@@ -99,72 +115,6 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
             }
         }
         return found.sorted { $0.head.version.number > $1.head.version.number }.map(\.entry)
-    }
-
-    /// A variant as it is in Redis.
-    private struct Variant {
-        let field: String
-        let head: FleetEntryHead
-        let record, body, lastUse: RedisValue?
-    }
-
-    private typealias Looked = (variants: [Variant], ruleCount: Int)
-
-    /// The variants under a primary key that are not removed; `nil` without any, or when Redis fails.
-    private func lookUp(_ primaryKey: String) async -> Looked? {
-        let keys = [coding.entryKey(primaryKey), coding.rulesKey]
-        let start = MonotonicTime.now
-        // The entry first: what it depends on is read later, and so is not older.
-        let commands = [
-            RedisCommand("HGETALL", [.text(keys[0])]), RedisCommand("HMGET", [.text(keys[1]), "e", "n", "g"]),
-            RedisCommand("TIME"),
-        ]
-        let replies = await asked { () throws(FleetError) in
-            let replies = try await fleet.redis.pipeline(commands, .lookUp)
-            // A key of another type counts as no entry.
-            for reply in replies.dropFirst() { _ = try reply.checked(FleetCacheScripts.lookUp.name) }
-            return replies
-        }
-        guard let replies, replies.count == 3, let now = readClock(replies[2], since: start) else { return nil }
-        guard let fields = replies[0].array, !fields.isEmpty, let rules = replies[1].array, rules.count == 3,
-            let epoch = rules[0].text, let ruleCount = rules[1].integer
-        else { return nil }
-        let variants = Self.variants(fields).filter { $0.head.epoch == epoch && $0.head.end > now / 1_000 }
-        let mark = rules[2].text
-        if variants.allSatisfy({ $0.head.mark == mark ?? "" }) { return (variants, Int(ruleCount)) }
-        // A generation was removed since one of them was stored. Which one, the script finds out.
-        let left = fleet.configuration.lookUpBudget - .nanoseconds(MonotonicTime.now.nanoseconds - start.nanoseconds)
-        let reply = await asked { () throws(FleetError) in
-            try await fleet.redis.run(
-                FleetCacheScripts.lookUp, keys: keys, [.text(coding.generationPrefix)],
-                .time(max(left, .milliseconds(1))))
-        }
-        guard let fields = reply?.array, fields.count >= 2, let count = fields[1].integer else { return nil }
-        let living = stride(from: 2, to: fields.count - 4, by: 5).compactMap { at in
-            Self.variant(fields[at].text, fields[at + 1], fields[at + 2], fields[at + 3], fields[at + 4])
-        }
-        return (living, Int(count))
-    }
-
-    /// The variants of all fields of an entry.
-    private static func variants(_ fields: [RedisValue]) -> [Variant] {
-        var values: [String: RedisValue] = [:]
-        for index in stride(from: 0, to: fields.count - 1, by: 2) {
-            if let name = fields[index].text { values[name] = fields[index + 1] }
-        }
-        return values.compactMap { name, head in
-            guard name.first == "h" else { return nil }
-            let field = String(name.dropFirst())
-            return variant(field, head, values["m" + field], values["b" + field], values["t" + field])
-        }
-    }
-
-    /// - Returns: `nil` when it is of another format.
-    private static func variant(
-        _ field: String?, _ head: RedisValue, _ record: RedisValue?, _ body: RedisValue?, _ lastUse: RedisValue?
-    ) -> Variant? {
-        guard let field, let head = head.data.flatMap({ FleetEntryHead($0) }) else { return nil }
-        return Variant(field: field, head: head, record: record, body: body, lastUse: lastUse)
     }
 
     /// The entry of a variant; `nil` when it is damaged, or sealed with another key.
@@ -192,7 +142,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
 
     /// The entries that no removal by prefix or by time selects.
     private func withoutRemoved(
-        _ found: [(entry: CacheEntry, head: FleetEntryHead)], count: Int
+        _ found: [(entry: CacheEntry, head: FleetEntryHead)], count: Int, _ budget: RedisBudget
     ) async -> [(entry: CacheEntry, head: FleetEntryHead)] {
         var left: [(entry: CacheEntry, head: FleetEntryHead)] = []
         for item in found {
@@ -201,8 +151,8 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating {
             }
             var answer = isRemoved()
             if answer == nil {
-                let fields = await asked { () throws(FleetError) in
-                    try await fleet.redis.call(RedisCommand("HGETALL", [.text(coding.rulesKey)]), .lookUp)
+                let fields = await asked(budget) { () throws(FleetError) in
+                    try await fleet.redis.call(RedisCommand("HGETALL", [.text(coding.rulesKey)]), budget)
                 }
                 if let fields = fields?.array { hub.take(fields) }
                 answer = isRemoved()

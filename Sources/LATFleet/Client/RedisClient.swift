@@ -12,6 +12,8 @@ package enum RedisBudget: Hashable, Sendable {
     case write
     /// This time.
     case time(Duration)
+    /// Until this time, after several commands.
+    case until(MonotonicTime)
 }
 
 /// The Redis of a fleet, for its parts.
@@ -23,11 +25,13 @@ package enum RedisBudget: Hashable, Sendable {
 /// let subscription = redis.subscribe(fleet.channel("cache")) { message in … }
 /// ```
 ///
-/// All commands share one connection. Each waits at most its budget, from the call to the answer, whatever state the server is
-/// in, and a cancelled task stops waiting at once. A command that was sent may have been carried out even if its call throws: only
-/// commands that may be repeated are worth repeating. While the server fails, calls throw at once without asking it.
+/// All commands share one connection; one that finds it idle is sent by its caller (``DirectSender``). Each waits at most its budget,
+/// from the call to the answer, whatever state the server is in, and a cancelled task stops waiting at once. A command that was sent
+/// may have been carried out even if its call throws: only commands that may be repeated are worth repeating. While the server fails,
+/// calls throw at once without asking it.
 package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Sendable {
-    // Sendable: `commands`, `subscriptions` and `warned` belong to the engine's thread. The rest is constant, atomic or locked.
+    // Sendable: `commands`, but for its `DirectSender`, `subscriptions` and `warned` belong to the engine's thread. The rest is constant,
+    // atomic or locked.
 
     private struct Inbox {
         var exchanges: [RedisExchange] = []
@@ -43,6 +47,7 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
     private let known = Mutex(FleetStatus())
     /// The smoothed latency in nanoseconds; 0 before the first answer.
     private let latency = Atomic<Int64>(0)
+    private let connections = Atomic(0)
     private let nextSubscription = Atomic(0)
     private let waker = AtomicLazyReference<Waker>()
     private let sent: FleetCounter
@@ -127,6 +132,7 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
             case .lookUp: configuration.lookUpBudget
             case .write: configuration.writeBudget
             case .time(let time): time
+            case .until(let end): Duration.nanoseconds(end.nanoseconds - start.nanoseconds)
             }
         return RedisExchange(name, bytes, count: count, purpose, budget: time, from: start)
     }
@@ -143,7 +149,11 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
             throw refusal
         }
         sent.add()
-        if !post({ $0.exchanges.append(exchange) }) { throw .shutDown }
+        switch exchange.purpose == .request ? commands.direct.send(exchange) : .notSent {
+        case .sent: break
+        case .sentAndNeedsTurn: _ = waker.load()?.wake()
+        case .notSent: if !post({ $0.exchanges.append(exchange) }) { throw .shutDown }
+        }
         do {
             return try await exchange.waiter.value()
         } catch let error as FleetError {
@@ -189,6 +199,9 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
         return status
     }
 
+    /// ``FleetStatus/connectionCount`` without the rest.
+    var connectionCount: Int { connections.load(ordering: .acquiring) }
+
     // MARK: The engine's thread
 
     package var due: MonotonicTime { min(commands.due, subscriptions.due) }
@@ -232,6 +245,7 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
 
     func commandsHaveChanged(_ commands: RedisCommands) {
         refusal.withLock { $0 = commands.refusal }
+        connections.store(commands.connectionCount, ordering: .releasing)
         known.withLock { status in
             status.state = commands.isReady ? .ready : commands.isConnecting ? .connecting : .waiting
             status.breaker =

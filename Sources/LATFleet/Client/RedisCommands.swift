@@ -19,6 +19,8 @@ protocol RedisCommandsOwner: AnyObject {
 /// engine's thread.
 final class RedisCommands: RedisLineUser {
     private let line: RedisLine
+    /// Sends for the callers while the line is idle.
+    let direct = DirectSender()
     private let configuration: FleetConfiguration
     weak var owner: (any RedisCommandsOwner)?
     private(set) var breaker: Breaker
@@ -78,22 +80,45 @@ final class RedisCommands: RedisLineUser {
     }
 
     func turn(_ now: MonotonicTime) {
+        takeBack(now)
         line.turn(now)
         if breaker.probes(now) { probe(now) }
         if nextDeadline <= now { expire(now) }
         pump(now)
+        offerIfIdle()
     }
 
     /// Ends everything.
     func stop() {
+        takeSent()
         line.stop()
         for exchange in waiting.removeAll() + inFlight.removeAll() { exchange.fail(.shutDown) }
     }
 
     // MARK: Sending
 
+    /// Takes over what a caller has sent. From then on only this thread sends, until the line is idle.
+    private func takeBack(_ now: MonotonicTime) {
+        takeSent()
+        line.outlet?.waitForSending()
+        if let first = inFlight.first, first.hasUnsentBytes { line.send(first.send(now)) }
+    }
+
+    /// Takes over what a caller has sent, or is still sending.
+    private func takeSent() {
+        guard let exchange = direct.takeBack() else { return }
+        nextDeadline = min(nextDeadline, exchange.deadline)
+        inFlight.append(exchange)
+    }
+
+    private func offerIfIdle() {
+        guard inFlight.isEmpty, waiting.isEmpty, line.isReady, let outlet = line.outlet else { return }
+        direct.offer(outlet)
+    }
+
     private func pump(_ now: MonotonicTime) {
-        guard line.isReady else { return }
+        guard line.isReady, !waiting.isEmpty else { return }
+        takeBack(now)
         while line.unsentByteCount < Self.roomInConnection, let exchange = waiting.first {
             waiting.removeFirst()
             if exchange.isOver { continue }
@@ -120,6 +145,7 @@ final class RedisCommands: RedisLineUser {
         }
         if count > 0 { refuseWhatWaits() }
         while let first = waiting.first, first.isOver { waiting.removeFirst() }
+        nextDeadline = direct.setAlarm(nextDeadline)
         if count > 0 { owner?.timedOut(count) }
     }
 
@@ -132,6 +158,7 @@ final class RedisCommands: RedisLineUser {
 
     /// Sends a `PING` before everything that waits.
     private func ask(_ purpose: RedisExchange.Purpose, _ budget: Duration, _ now: MonotonicTime) {
+        takeBack(now)
         let ping = RedisExchange("PING", RedisCommand("PING").bytes, count: 1, purpose, budget: budget, from: now)
         nextDeadline = min(nextDeadline, ping.deadline)
         inFlight.append(ping)
@@ -176,9 +203,11 @@ final class RedisCommands: RedisLineUser {
         owner?.commandsHaveChanged(self)
         if breaker.probes(now) { probe(now) }
         pump(now)
+        offerIfIdle()
     }
 
     func lineReceived(_ value: RedisValue, _ now: MonotonicTime) {
+        if inFlight.isEmpty { takeSent() }
         guard let exchange = inFlight.first else {
             let error = FleetError(.protocolViolation, "\(configuration) sent a reply that nobody asked for")
             return line.fail(error, now)
@@ -194,6 +223,8 @@ final class RedisCommands: RedisLineUser {
         }
         guard isComplete else { return }
         inFlight.removeFirst()
+        // Before the caller continues, whose next command then finds the line idle.
+        offerIfIdle()
         owner?.measured(now.nanoseconds - exchange.sentAt.nanoseconds)
         _ = exchange.finish()
     }
@@ -222,6 +253,7 @@ final class RedisCommands: RedisLineUser {
 
     func lineIsDown(_ error: FleetError, pause: Int64, _ now: MonotonicTime) {
         mayReconnectAtOnce = pause == 0
+        takeSent()
         let lost = inFlight.removeAll()
         if error.kind == .readOnly { lastError = error } else { failed(error, now) }
         let answer = FleetError(error.kind == .shutDown ? .shutDown : .connectionLost, "\(error)")

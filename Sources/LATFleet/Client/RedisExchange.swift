@@ -1,8 +1,10 @@
+internal import CurlTransport
 internal import Platform
 
 /// Commands that are sent together, and their replies.
 final class RedisExchange: @unchecked Sendable {
-    // Sendable: `bytes`, `replies` and `sentAt` belong to the engine's thread from the submission on, which a lock orders.
+    // Sendable: until the submission the caller has it, then the engine's thread. What orders that is the lock of the client's inbox, or
+    // of the `DirectSender`. While a caller sends the bytes, it holds the lock of the `ByteOutlet`.
 
     enum Purpose {
         case request
@@ -20,10 +22,10 @@ final class RedisExchange: @unchecked Sendable {
     let budget: Duration
     let deadline: MonotonicTime
     let waiter = Waiter<[RedisValue]>()
-    private(set) var bytes: [UInt8]
+    @exclusivity(unchecked) private var bytes: [UInt8]
     private let count: Int
-    private var replies: [RedisValue] = []
-    private(set) var sentAt = MonotonicTime(nanoseconds: 0)
+    @exclusivity(unchecked) private var replies: [RedisValue] = []
+    @exclusivity(unchecked) private(set) var sentAt = MonotonicTime(nanoseconds: 0)
 
     init(
         _ name: String, _ bytes: [UInt8], count: Int, _ purpose: Purpose, budget: Duration, from now: MonotonicTime
@@ -39,12 +41,24 @@ final class RedisExchange: @unchecked Sendable {
     /// Whether nobody waits any more.
     var isOver: Bool { waiter.result != nil }
 
-    /// The bytes to send. Called once.
+    /// The bytes that are left to send.
     func send(_ now: MonotonicTime) -> [UInt8] {
         sentAt = now
         defer { bytes = [] }
         return bytes
     }
+
+    /// Sends the bytes from the caller's thread. Those that the kernel does not take are left to the engine's, which looks for them only
+    /// after ``ByteOutlet/waitForSending()``.
+    ///
+    /// - Returns: As ``ByteOutlet/send(_:_:)``.
+    func send(on outlet: ByteOutlet, _ begin: () -> Bool) -> Bool? {
+        sentAt = .now
+        return outlet.send(&bytes, begin)
+    }
+
+    /// For the engine's thread.
+    var hasUnsentBytes: Bool { !bytes.isEmpty }
 
     /// Takes a reply, and returns whether it was the last one.
     func take(_ value: RedisValue) -> Bool {
@@ -76,6 +90,10 @@ struct ExchangeQueue {
     mutating func removeFirst() {
         exchanges[front] = nil
         front += 1
+        if isEmpty {
+            exchanges.removeAll(keepingCapacity: front <= 64)
+            front = 0
+        }
         guard front > 64, front * 2 > exchanges.count else { return }
         exchanges.removeFirst(front)
         front = 0

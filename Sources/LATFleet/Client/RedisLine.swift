@@ -67,6 +67,9 @@ final class RedisLine: ByteConnectionUser {
 
     var server: ServerFacts { greeting.server }
 
+    /// The way to send from other threads; `nil` unless the line is ready and in clear text.
+    var outlet: ByteOutlet? { isReady ? connection?.outlet : nil }
+
     var unsentByteCount: Int { connection?.unsentByteCount ?? 0 }
 
     var due: MonotonicTime {

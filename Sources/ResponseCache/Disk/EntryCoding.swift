@@ -52,8 +52,11 @@ package enum EntryCoding {
     }
 
     /// The entry of encoded bytes; `nil` when they are malformed.
-    package static func decode(_ bytes: [UInt8]) -> CacheEntry? {
-        var reader = Reader(bytes: bytes[...])
+    package static func decode(_ bytes: [UInt8]) -> CacheEntry? { bytes.withUnsafeBytes { decode($0) } }
+
+    /// The entry of encoded bytes; `nil` when they are malformed.
+    package static func decode(_ bytes: UnsafeRawBufferPointer) -> CacheEntry? {
+        var reader = Reader(bytes: bytes)
         guard reader.byte() == format, let primary = reader.text(), let variant = reader.text(),
             let method = reader.text(), let url = reader.text(),
             let domain = reader.optionalText(), let server = reader.optionalText(),
@@ -63,15 +66,14 @@ package enum EntryCoding {
         else { return nil }
         let retainUntil = hasEnd == 0 ? nil : reader.date()
         guard let origin = reader.origin(), let count = reader.number() else { return nil }
-        var headers = HTTPHeaders()
-        var lines: [(String, String)] = []
+        var lines: [HTTPHeaders.Field] = []
         var removals: [String] = []
         for _ in 0..<min(count, UInt64(bytes.count)) {
             guard let name = reader.text(), let value = reader.optionalText() else { return nil }
-            if let value { lines.append((name, value)) } else { removals.append(name) }
+            if value == nil { removals.append(name) } else { lines.append(HTTPHeaders.Field(name: name, value: value)) }
         }
-        guard reader.bytes.isEmpty else { return nil }
-        headers = HTTPHeaders(lines)
+        guard reader.isAtEnd else { return nil }
+        var headers = HTTPHeaders(lines)
         for name in removals {
             guard headers[name] == nil else { return nil }
             headers[name] = nil
@@ -109,14 +111,23 @@ package enum EntryCoding {
     }
 
     private struct Reader {
-        var bytes: ArraySlice<UInt8>
+        let bytes: UnsafeRawBufferPointer
+        private var place = 0
 
-        mutating func byte() -> UInt8? { bytes.popFirst() }
+        init(bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+        var isAtEnd: Bool { place == bytes.count }
+
+        mutating func byte() -> UInt8? {
+            guard place < bytes.count else { return nil }
+            defer { place += 1 }
+            return bytes[place]
+        }
 
         mutating func number() -> UInt64? {
             var number: UInt64 = 0
             var shift: UInt64 = 0
-            while shift < 64, let byte = bytes.popFirst() {
+            while shift < 64, let byte = byte() {
                 number |= UInt64(byte & 0x7F) << shift
                 if byte < 0x80 { return number }
                 shift += 7
@@ -125,10 +136,9 @@ package enum EntryCoding {
         }
 
         mutating func text() -> String? {
-            guard let count = number(), count <= UInt64(bytes.count) else { return nil }
-            let end = bytes.startIndex + Int(count)
-            defer { bytes = bytes[end...] }
-            return String(decoding: bytes[bytes.startIndex..<end], as: UTF8.self)
+            guard let count = number(), count <= UInt64(bytes.count - place) else { return nil }
+            defer { place += Int(count) }
+            return String(decoding: UnsafeRawBufferPointer(rebasing: bytes[place..<place + Int(count)]), as: UTF8.self)
         }
 
         mutating func optionalText() -> String?? {

@@ -17,7 +17,7 @@ import Synchronization
 ///
 /// If the lower store cannot write (the disk is full or read-only), a commit throws, but the upper store keeps the entry and
 /// look-ups find it. If the upper store fails, the lower one works alone. Methods throw the errors of the lower store.
-public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictionCounting {
+public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictionCounting, PunctualStore {
     /// The store that look-ups try first.
     public let upper: any CacheStore
     /// The store that holds every entry.
@@ -68,9 +68,9 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
 
     /// The entries under a primary key, one for each variant, newest first.
     public func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        if let found = entriesInMemory(for: primaryKey) { return found }
-        let areCurrent = memory == nil && copies.areCurrent
-        let kept = (try? await upper.entries(for: primaryKey)) ?? []
+        let areCurrent = copies.areCurrent
+        let kept =
+            if let memory { memory.lookUp(primaryKey) } else { (try? await upper.entries(for: primaryKey)) ?? [] }
         if areCurrent, let found = copies.complete(kept) { return found }
         let stamp = copies.guards.stamp(of: primaryKey)
         let stored: [CacheEntry]
@@ -79,6 +79,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         } catch {
             return try own(of: kept, insteadOf: error)
         }
+        if let memory { return found(kept, stored, stamp, in: memory) }
         let finding = finding(kept, stored, stamp)
         for key in finding.gone { await copies.forget(.key(key)) }
         if !finding.copies.isEmpty {
@@ -112,12 +113,22 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
                 Result {
                     let stored: [CacheEntry]
                     do { stored = try result.get() } catch { return try own(of: kept, insteadOf: error) }
-                    let finding = finding(kept, stored, stamp)
-                    for key in finding.gone { memory.discard(key) }
-                    for entry in finding.copies { copies.copy(entry, to: memory) }
-                    return finding.entries
+                    return found(kept, stored, stamp, in: memory)
                 })
         }
+    }
+
+    /// Memory never waits.
+    package var lookUpLimit: Duration? { memory == nil ? nil : (lower as? any PunctualStore)?.lookUpLimit }
+
+    /// What both stores have, after which memory has copies of it.
+    private func found(
+        _ kept: [CacheEntry], _ stored: [CacheEntry], _ stamp: UInt64?, in memory: MemoryStore
+    ) -> [CacheEntry] {
+        let finding = finding(kept, stored, stamp)
+        for key in finding.gone { memory.discard(key) }
+        for entry in finding.copies { copies.copy(entry, to: memory) }
+        return finding.entries
     }
 
     /// The entries that only the upper store has, for when the lower one fails.

@@ -15,7 +15,9 @@ extension WriteBehind {
         do {
             let entries: [CacheEntry]?
             let streams = view?.streams ?? []
-            if let quick, streams.isEmpty {
+            if isPunctual, streams.isEmpty {
+                entries = try await store.entries(for: primaryKey)
+            } else if let quick, streams.isEmpty {
                 entries = try await limiter.run(within: limit) { quick.lookUp(primaryKey, $0) }
             } else {
                 entries = try await limiter.run(within: limit) { [self] in

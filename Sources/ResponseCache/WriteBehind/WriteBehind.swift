@@ -13,6 +13,8 @@ package final class WriteBehind: ProcessExitObserver {
     /// The store that is written to.
     package let store: any CacheStore
     let quick: (any QuickStore)?
+    /// Whether the store ends its look-ups in time by itself.
+    let isPunctual: Bool
     /// The store's leases, if they cover several machines.
     package let coordinator: (any CacheCoordinating)?
     /// The factor of ``EarlyRefresh``; 0 for none.
@@ -77,6 +79,7 @@ package final class WriteBehind: ProcessExitObserver {
         self.prepare = prepare
         self.report = report
         quick = store as? any QuickStore
+        isPunctual = ((store as? any PunctualStore)?.lookUpLimit).map { $0 <= settings.lookUpTimeout } ?? false
         coordinator = store.leasing as? any CacheCoordinating
         earlyRefreshFactor = coordinator?.earlyRefreshFactor ?? 0
         state = Mutex(State(pending: PendingChanges(byteLimit: settings.queueByteLimit)))

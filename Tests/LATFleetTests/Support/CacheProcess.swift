@@ -26,7 +26,7 @@ final class CacheProcess: Sendable {
         settings.cachePolicy = .http
         settings.cacheMode = .shared
         settings.cacheStore = store
-        settings.cacheLookUpTimeout = .seconds(10)
+        settings.cacheLookUpTimeout = .seconds(20)
         settings.cacheObserver = { Issue.record("the cache reported \($0)") }
         change(&settings)
         manager = try CentralRequestManager(configuration: settings)

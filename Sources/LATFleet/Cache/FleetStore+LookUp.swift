@@ -1,0 +1,79 @@
+internal import FoundationEssentials
+internal import Platform
+
+// What Redis has under a primary key.
+extension FleetStore {
+    /// A variant as it is in Redis.
+    struct Variant {
+        let field: String
+        let head: FleetEntryHead
+        let record, body, lastUse: RedisValue?
+    }
+
+    /// What was found of a variant.
+    private struct VariantFields {
+        var head, record, body, lastUse: RedisValue?
+
+        /// - Parameter kind: The first letter of the field's name.
+        mutating func take(_ value: RedisValue, _ kind: UInt8) {
+            switch kind {
+            case UInt8(ascii: "h"): head = value
+            case UInt8(ascii: "m"): record = value
+            case UInt8(ascii: "b"): body = value
+            case UInt8(ascii: "t"): lastUse = value
+            default: break
+            }
+        }
+    }
+
+    typealias Looked = (variants: [Variant], ruleCount: Int)
+
+    /// The variants under a primary key that are not removed; `nil` without any, or when Redis fails.
+    func lookUp(_ primaryKey: String, _ budget: RedisBudget) async -> Looked? {
+        let keys = [coding.entryKey(primaryKey), coding.rulesKey]
+        let start = MonotonicTime.now
+        // The entry first: what it depends on is read later, and so is not older.
+        let question = [RedisCommand("HGETALL", [.text(keys[0])])] + rulesQuestion
+        let replies = await asked(budget) { () throws(FleetError) in
+            let replies = try await fleet.redis.pipeline(question, budget)
+            // A key of another type counts as no entry.
+            for reply in replies.dropFirst() { _ = try reply.checked(FleetCacheScripts.lookUp.name) }
+            return replies
+        }
+        guard let replies, replies.count == 3, let now = readClock(replies[2], since: start) else { return nil }
+        guard let fields = replies[0].array, !fields.isEmpty, let rules = replies[1].array, rules.count == 3,
+            let epoch = rules[0].text, let ruleCount = rules[1].integer
+        else { return nil }
+        let variants = Self.variants(fields).filter { $0.head.epoch == epoch && $0.head.end > now / 1_000 }
+        let mark = rules[2].text
+        if variants.allSatisfy({ $0.head.mark == mark ?? "" }) { return (variants, Int(ruleCount)) }
+        // A generation was removed since one of them was stored. Which one, the script finds out.
+        let reply = await ask(FleetCacheScripts.lookUp, keys, [.text(coding.generationPrefix)], budget)
+        guard let fields = reply?.array, fields.count >= 2, let count = fields[1].integer else { return nil }
+        let living = stride(from: 2, to: fields.count - 4, by: 5).compactMap { at in
+            Self.variant(fields[at].text, fields[at + 1], fields[at + 2], fields[at + 3], fields[at + 4])
+        }
+        return (living, Int(count))
+    }
+
+    /// The variants of all fields of an entry.
+    private static func variants(_ fields: [RedisValue]) -> [Variant] {
+        var found: [String: VariantFields] = [:]
+        for index in stride(from: 0, to: fields.count - 1, by: 2) {
+            guard case .data(let name) = fields[index], let kind = name.first else { continue }
+            let field = name.count == 1 ? "" : String(decoding: name.dropFirst(), as: UTF8.self)
+            found[field, default: VariantFields()].take(fields[index + 1], kind)
+        }
+        return found.compactMap { field, found in
+            found.head.flatMap { variant(field, $0, found.record, found.body, found.lastUse) }
+        }
+    }
+
+    /// - Returns: `nil` when it is of another format.
+    private static func variant(
+        _ field: String?, _ head: RedisValue, _ record: RedisValue?, _ body: RedisValue?, _ lastUse: RedisValue?
+    ) -> Variant? {
+        guard let field, let head = head.data.flatMap({ FleetEntryHead($0) }) else { return nil }
+        return Variant(field: field, head: head, record: record, body: body, lastUse: lastUse)
+    }
+}

@@ -1,0 +1,69 @@
+internal import CurlTransport
+internal import Platform
+internal import Synchronization
+
+/// Sends commands on their callers' threads while the connection is idle, so that the engine's thread wakes up once for each, for
+/// the reply. While a reply is expected, commands are left to the engine's thread, which sends those that gather meanwhile together.
+final class DirectSender: Sendable {
+    enum Outcome {
+        /// The engine's thread must send it.
+        case notSent
+        case sent
+        /// It was sent, and the engine's thread must take its turn: for its deadline, or for bytes that the kernel did not take.
+        case sentAndNeedsTurn
+    }
+
+    private struct State {
+        /// The way to the server; `nil` unless the connection is idle.
+        var outlet: ByteOutlet?
+        /// What was sent and not yet taken by the engine's thread.
+        var exchange: RedisExchange?
+        /// When the engine's thread ends exchanges whose time is over; perhaps earlier.
+        var alarm = MonotonicTime.distantFuture
+    }
+
+    private let state = Mutex(State())
+
+    /// Sends an exchange if the connection is idle, which it then is no more.
+    func send(_ exchange: RedisExchange) -> Outcome {
+        guard let outlet = state.withLock({ $0.outlet }) else { return .notSent }
+        var isUrgent = false
+        // The state is not locked meanwhile, so that the engine's thread can take the reply while the system call still returns.
+        let isWhole = exchange.send(on: outlet) {
+            state.withLock { state in
+                guard state.outlet === outlet else { return false }
+                state.outlet = nil
+                state.exchange = exchange
+                isUrgent = exchange.deadline < state.alarm
+                if isUrgent { state.alarm = exchange.deadline }
+                return true
+            }
+        }
+        guard let isWhole else { return .notSent }
+        return isUrgent || !isWhole ? .sentAndNeedsTurn : .sent
+    }
+
+    // MARK: The engine's thread
+
+    /// The connection is idle.
+    func offer(_ outlet: ByteOutlet) { state.withLock { $0.outlet = outlet } }
+
+    /// Returns what was sent, if anything, or is being sent. From then on, callers begin to send nothing.
+    func takeBack() -> RedisExchange? {
+        state.withLock { state in
+            state.outlet = nil
+            defer { state.exchange = nil }
+            return state.exchange
+        }
+    }
+
+    /// Notes when the engine's thread next ends exchanges.
+    ///
+    /// - Returns: When it must do so, for what was sent meanwhile.
+    func setAlarm(_ time: MonotonicTime) -> MonotonicTime {
+        state.withLock { state in
+            state.alarm = min(time, state.exchange?.deadline ?? .distantFuture)
+            return state.alarm
+        }
+    }
+}
