@@ -37,16 +37,16 @@ struct TLSConfigurationTests {
             "/no/such/file", directory.path, text, empty, brokenPath, half, cut, rubbish, pipe, "/dev/null",
             "/dev/zero", "",
         ] {
-            #expect(try failure { $0.caFile = path }.message.contains(path))
+            #expect(try failure { $0.caFile = path }.message.contains("\"\(path)\""))
             let certificate = try failure {
                 $0.clientCertificate = .pem(certificate: path, key: certificates.path("client.key"))
             }
-            #expect(certificate.message.contains(path))
+            #expect(certificate.message.contains("\"\(path)\""))
             let key = try failure {
                 $0.clientCertificate = .pem(certificate: certificates.path("client.crt"), key: path)
             }
-            #expect(key.message.contains(path))
-            #expect(try failure { $0.clientCertificate = .pkcs12(path: path, password: "x") }.message.contains(path))
+            #expect(key.message.contains("\"\(path)\""))
+            #expect(try failure { $0.clientCertificate = .pkcs12(path: path, password: "x") }.message.contains("\"\(path)\""))
         }
         #expect(try failure { $0.caData = Data() }.message.contains("tls.caData"))
         #expect(try failure { $0.caData = Data("hello".utf8) }.message.contains("tls.caData"))
