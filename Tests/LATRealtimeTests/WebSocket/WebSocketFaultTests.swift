@@ -198,7 +198,7 @@ import Testing
         let call = try manager.liveCall(HTTPRequest("GET", server.url("/")), standard: [:], upgrades: true)
         let link = SocketLink(
             response, body.output, .init(), WebSocketOptions(pingInterval: nil), call, SocketInbox())
-        try link.sendAtOnce([.data(Data(count: count))])
+        try link.sendAtOnce([.data(Data(count: count))], isKept: true)
         await withCheckedContinuation { over in
             link.start(ResponseBody(body), on: nil) { _, _ in over.resume() }
         }

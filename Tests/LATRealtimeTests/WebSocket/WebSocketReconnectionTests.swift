@@ -71,6 +71,18 @@ import Testing
         #expect(first == ["subscribe", "\u{1}"] && second == first)
     }
 
+    /// No engine takes the bytes of this connection.
+    @Test func greetingIsNotKeptForTheNextConnection() throws {
+        let request = HTTPRequest("GET", server.url("/"))
+        let link = SocketLink(
+            HTTPResponse(status: 101, url: request.url), ConnectionOutput(), .init(),
+            WebSocketOptions(reconnection: .quick, resend: .unsent),
+            try manager.liveCall(request, standard: [:], upgrades: true), SocketInbox())
+        try link.sendAtOnce([.text("subscribe")], isKept: false)
+        try link.sendAtOnce([.text("a")], isKept: true)
+        #expect(link.takeUnsent() == [.text("a")])
+    }
+
     @Test func messagesWaitForTheNextConnection() async throws {
         server.enqueue(.webSocket(.text("a"), .cut), .webSocket { [.text($0.text)] })
         let socket = try await manager.webSocket(
