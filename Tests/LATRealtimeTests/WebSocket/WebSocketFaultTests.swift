@@ -144,11 +144,40 @@ import Testing
 
     @Test func slowReaderIsNoDeadServer() {
         var rule = KeepAlive(limit: 1)
-        for _ in 0..<10 { #expect(rule.beat(hadInput: false, isReaderBehind: true) == .rest) }
-        #expect(rule.beat(hadInput: false, isReaderBehind: false) == .ping)
-        #expect(rule.beat(hadInput: true, isReaderBehind: false) == .rest)
-        #expect(rule.beat(hadInput: false, isReaderBehind: false) == .ping)
-        #expect(rule.beat(hadInput: false, isReaderBehind: false) == .lost)
+        func beat(hadInput: Bool = false, isReaderBehind: Bool = false) -> KeepAlive.Action {
+            rule.beat(hadInput: hadInput, isReaderBehind: isReaderBehind, written: 0, taken: 0)
+        }
+        for _ in 0..<10 { #expect(beat(isReaderBehind: true) == .rest) }
+        #expect(beat() == .ping)
+        #expect(beat(hadInput: true) == .rest)
+        #expect(beat() == .ping)
+        #expect(beat() == .lost)
+    }
+
+    @Test func pingBehindALongMessageIsNotMissed() {
+        var rule = KeepAlive(limit: 1)
+        func beat(taken: Int64) -> KeepAlive.Action {
+            rule.beat(hadInput: false, isReaderBehind: false, written: 1_000, taken: taken)
+        }
+        #expect(beat(taken: 0) == .ping)
+        for taken in 1...5 { #expect(beat(taken: Int64(taken) * 200) == .rest) }
+        #expect(beat(taken: 1_002) == .ping)
+        #expect(beat(taken: 1_004) == .lost)
+        // Nothing leaves.
+        rule = KeepAlive(limit: 1)
+        #expect(beat(taken: 500) == .ping)
+        #expect(beat(taken: 500) == .lost)
+    }
+
+    @Test func closingHandshakeIsNotCutByPings() async throws {
+        server.enqueue(.webSocket(.text("a"), .stall))
+        let socket = try await manager.webSocket(
+            server.url("/"),
+            options: WebSocketOptions(pingInterval: .milliseconds(20), missedPongs: 10, closeTimeout: .seconds(1)))
+        var incoming = socket.messages.makeAsyncIterator()
+        #expect(try await incoming.next() == .text("a"))
+        #expect(try await socket.close(code: 4002).code.rawValue == 4002)
+        #expect(try await incoming.next() == nil)
     }
 
     @Test func senderWaitsForASlowServer() async throws {
