@@ -86,7 +86,9 @@ final class SocketSession: Sendable {
             if error.kind == .httpStatus, let status = error.response?.status {
                 follow(.refused(status: status, retryAfter: error.retryAfter), error)
             } else {
-                follow(error.isWorthReconnecting ? .failed : nil, error)
+                // The first connection must open in time; a later one that does not is tried again.
+                let isLate = error.kind == .timeout(.total) && latest != nil
+                follow(isLate || error.isWorthReconnecting ? .failed : nil, error)
             }
         }
     }

@@ -41,6 +41,14 @@ import Testing
         #expect(socket.closing?.code.rawValue == UInt16(code))
     }
 
+    @Test func laterHandshakeThatHangsIsTriedAgain() async throws {
+        server.enqueue(
+            .webSocket(.text("a"), .cut), .webSocket().stalling(.start), .webSocket(.text("b"), .close(1000)))
+        let socket = try await manager.webSocket(
+            server.url("/"), options: WebSocketOptions(openTimeout: .seconds(2), reconnection: .quick))
+        #expect(try await socket.all() == [.text("a"), .text("b")])
+    }
+
     @Test func firstConnectionIsTriedAgain() async throws {
         server.enqueue(.text("x").closing(afterBytes: 0), .webSocket(.text("a"), .close(1000)))
         let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: .quick))
