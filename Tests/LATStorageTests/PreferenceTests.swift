@@ -68,6 +68,24 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         #expect(directory.contents.contains { $0.contains(".corrupt-") })
     }
 
+    @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+    func handlerOfADamagedFileMayWrite(writes: Bool) async throws {
+        try directory.write(Data("{".utf8), to: "sub/preferences.json")
+        let other = Preferences(path: path)
+        let preferences = Preferences(path: path) { _ in try? other.set(.fontSize, to: 20) }
+        // On a thread of its own, so that the time limit holds.
+        try await withCheckedThrowingContinuation { done in
+            Thread.detachNewThread {
+                done.resume(
+                    with: Result {
+                        if writes { try preferences.set(.theme, to: "dark") } else { _ = preferences[.theme] }
+                    })
+            }
+        }
+        #expect(preferences[.fontSize] == 20)
+        #expect(preferences[.theme] == (writes ? "dark" : "light"))
+    }
+
     @Test func mistypedValueIsDefaultAndReportedOnce() throws {
         try directory.write(Data(#"{"fontSize": "big", "unknown": [1.50]}"#.utf8), to: "sub/preferences.json")
         let preferences = make()
