@@ -1,9 +1,11 @@
 import Foundation
 import HTTPCore
-import LATStorage
 import LATTesting
+import Platform
 import Synchronization
 import Testing
+
+@testable import LATStorage
 
 private struct Window: Codable, Sendable, Equatable { var width: Double; var title: String? }
 extension PreferenceKey<Int> { fileprivate static var fontSize: Self { Self("fontSize", default: 12) } }
@@ -153,6 +155,20 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
             try await group.waitForAll()
         }
         #expect(make()[.fontSize] == 112)
+    }
+
+    @Test func watchStaysForAnObserverThatIsAdded() throws {
+        let hub = PreferenceHub()
+        func add() -> Int { hub.add("a", current: nil, end: {}) {} }
+        hub.prepare()
+        hub.start(try #require(FolderWatch(folder: directory.path, names: ["a"]) { _ in nil }))
+        let first = add()
+        hub.prepare()
+        // The last observer ends after the new one has found the watch.
+        hub.remove(first)
+        #expect(!hub.needsWatch)
+        hub.remove(add())
+        #expect(hub.needsWatch)
     }
 
     @Test func observersReceiveOnlyChangesAndAreReleased() async throws {

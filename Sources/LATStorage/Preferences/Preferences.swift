@@ -237,6 +237,7 @@ public final class Preferences: Sendable {
     private func observe<Value>(
         _ key: PreferenceKey<Value>, end: @escaping @Sendable () -> Void, _ body: @escaping @Sendable (Value) -> Void
     ) -> PreferenceObservation {
+        hub.prepare()
         if hub.needsWatch {
             let parts = PathParts(file.path)
             // Only a folder that exists can be watched.
