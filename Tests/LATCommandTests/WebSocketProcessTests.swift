@@ -106,6 +106,24 @@ import Testing
         #expect(await process.result.exitCode == 0)
     }
 
+    @Test func terminalIsRestoredWhenTheProcessIsEnded() async throws {
+        let folder = try TemporaryDirectory()
+        let server = try MockServer()
+        server.enqueue(.webSocket { _ in [] })
+        // The shell outlives lat, and notes how it left the terminal.
+        let process = try LatProcess(
+            ["ws", server.url()], columns: 80, isTyped: true, in: folder.path,
+            launcher: ["/bin/sh", "-c", "trap : INT; \"$@\"; stty -a > settings", "sh"])
+        await process.waitForOutput("connected")
+        // Ctrl-S stops the output: lat waits for the terminal, and cannot end by itself.
+        process.type("\u{13}x\n")
+        try await server.waitForSocketMessages(1)
+        process.send(signal: SIGINT, toGroup: true)
+        _ = await process.result
+        let settings = String(decoding: folder.read("settings") ?? Data(), as: UTF8.self)
+        #expect(settings.contains(" echo ") && settings.contains(" icanon "), "\(settings)")
+    }
+
     @Test func terminalTellsWhoClosed() async throws {
         let server = try MockServer()
         server.enqueue(.webSocket(.receive(1), .close(4000, "enough")))

@@ -27,6 +27,7 @@ final class LinePrompt: Sendable {
         var settings = termios()
         tcgetattr(STDIN_FILENO, &settings)
         before = settings
+        Interrupts.willRestore(settings)
         settings.c_lflag &= ~tcflag_t(ICANON | ECHO)
         tcsetattr(STDIN_FILENO, TCSANOW, &settings)
         (lines, reader) = AsyncStream.makeStream()
@@ -47,6 +48,7 @@ final class LinePrompt: Sendable {
         reader.finish()
         var settings = before
         tcsetattr(STDIN_FILENO, TCSANOW, &settings)
+        Interrupts.willRestore(nil)
         try? console.out.write("\r\u{1B}[K")
     }
 
