@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 import LATTesting
+import Synchronization
 import TestSupport
 import Testing
 
@@ -151,6 +152,23 @@ import Testing
             #"{"name": "value"}"#, Style(isColoured: true, isUnicode: true), room: 10)
         #expect(cut.hasSuffix("\u{1B}[0m…"))
         #expect(cut.replacing(#/\u{1B}\[[0-9;]*m/#, with: "") == #"{ "name":…"#)
+    }
+
+    @Test func inputIsNotReadFarAheadOfItsUse() async {
+        let read = Mutex(0)
+        let lines = LineInput.lines {
+            read.withLock { count in
+                count += 1
+                return count <= 1_000 ? "\(count)" : nil
+            }
+        }
+        var (used, ahead) = (0, 0)
+        for await line in lines {
+            used += 1
+            #expect(line == "\(used)")
+            ahead = max(ahead, read.withLock(\.self) - used)
+        }
+        #expect(used == 1_000 && ahead <= LineInput.ahead)
     }
 
     @Test func typedBytesBecomeLines() {

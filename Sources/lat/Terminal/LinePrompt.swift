@@ -136,14 +136,27 @@ struct LineEditor: Equatable {
 
 /// The lines of standard input, read without blocking a thread of Swift's tasks.
 enum LineInput {
-    static func lines() -> AsyncStream<String> {
+    /// How many lines are read before they are used.
+    static let ahead = 16
+
+    /// - Parameter read: returns the next line; `nil` at the end.
+    static func lines(
+        _ read: @escaping @Sendable () -> String? = { readLine(strippingNewline: true) }
+    ) -> AsyncMapSequence<AsyncStream<String>, String> {
         let (lines, reader) = AsyncStream<String>.makeStream()
+        // A semaphore must not be released below its first value.
+        let room = DispatchSemaphore(value: 0)
+        for _ in 0..<ahead { room.signal() }
         DispatchQueue.global().async {
-            while let line = readLine(strippingNewline: true) {
+            while true {
+                room.wait()
+                guard let line = read() else { return reader.finish() }
                 if case .terminated = reader.yield(line) { return }
             }
-            reader.finish()
         }
-        return lines
+        return lines.map { line in
+            room.signal()
+            return line
+        }
     }
 }
