@@ -114,7 +114,7 @@ let package = Package(
                 "CZlib", "lat", "TestSupport",
             ],
             exclude: ["Cassettes/Cassettes"]),
-        .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting"]),
+        .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting", "Platform"]),
         .testTarget(
             name: "LATFleetTests",
             dependencies: [

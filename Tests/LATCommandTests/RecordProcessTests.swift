@@ -34,6 +34,31 @@ import Testing
         #expect(second.out == first.out && second.err.isEmpty && server.requests.count == 1)
     }
 
+    @Test(arguments: [["download", "-o", "a.bin"], ["get", "--download", "-o", "a.bin"]])
+    func downloadIsRecordedAndReplayed(_ command: [String]) async throws {
+        let content = String(repeating: "0123456789", count: 5_000)
+        let server = try MockServer()
+        server.route("GET", "/file") { _ in .text(content) }
+        let words = ["c.yaml", "--", LatProcess.path, command[0], server.url("/file")] + command.dropFirst()
+        for _ in 0..<2 {
+            let result = try await record(words)
+            #expect(result.exitCode == 0 && directory.read("a.bin") == Data(content.utf8), "\(result.err)")
+            try FileManager.default.removeItem(atPath: directory.path(of: "a.bin"))
+        }
+        #expect(server.requests.count == 1)
+    }
+
+    @Test func uploadIsRecordedAndReplayed() async throws {
+        let server = try MockServer()
+        server.route("PUT", "/file") { .text("got \($0.body.count)") }
+        try directory.write(Data("content".utf8), to: "a.txt")
+        let words = ["c.yaml", "--", LatProcess.path, "upload", server.url("/file"), "--body", "a.txt"]
+        let first = try await record(words)
+        #expect(first.exitCode == 0 && first.text.contains("got"), "\(first.err)")
+        let second = try await record(words)
+        #expect(second.out == first.out && second.exitCode == 0 && server.requests.count == 1, "\(second.err)")
+    }
+
     @Test(.enabled(if: isPermitted, "this user may not make network namespaces (unshare -rn)"))
     func replayNeedsNoNetwork() async throws {
         let server = try MockServer()

@@ -12,7 +12,7 @@ import Testing
         ("X-Sig:@sig.txt", .init(.headerFile, "X-Sig", "sig.txt")), ("q==a b", .init(.query, "q", "a b")),
         ("q==@q.txt", .init(.queryFile, "q", "q.txt")), ("doc@a.pdf", .init(.file, "doc", "a.pdf")),
         ("@a.json", .init(.file, "", "a.json")), ("text=@a.txt", .init(.textFile, "text", "a.txt")),
-        ("data:=@a.json", .init(.jsonFile, "data", "a.json")),
+        ("data:=@a.json", .init(.jsonFile, "data", "a.json")), ("X-Origin://b", .init(.header, "X-Origin", "//b")),
         // The first separator counts, and of those the longest.
         ("a=b==c", .init(.text, "a", "b==c")), ("a=x:y@z", .init(.text, "a", "x:y@z")),
         ("Date:12:30=now", .init(.header, "Date", "12:30=now")), ("user[name]=x", .init(.text, "user[name]", "x")),
@@ -35,7 +35,7 @@ import Testing
         ("=x", "\"=x\" has no name before the ="), (":=1", "\":=1\" has no name before the :="),
         ("==x", "\"==x\" has no name before the =="), ("a@", "\"a@\" names no file; write a@FILE"),
         ("a=@", "\"a=@\" names no file; write a=@FILE"), ("X;y", "\"X;y\" has text after the semicolon; write 'X:y'"),
-        ("http://b/", "\"http://b/\" is a second URL; give one URL for each request"),
+        ("WSS://b/", "is a second URL"), ("http://b/", "\"http://b/\" is a second URL; give one URL for each request"),
         ("X Y:1", "\"X Y:1\" has no usable name before the colon"), ("X:a\nb", "contains a control character"),
         (":1", "\":1\" has no usable name before the colon"),
     ])

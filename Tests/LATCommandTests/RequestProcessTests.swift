@@ -122,6 +122,21 @@ import Testing
         #expect(result.err.contains("* first byte ") && result.err.contains(" · reused yes\n"))
     }
 
+    @Test func verboseHidesSecretsOfRedirects() async throws {
+        server.route("GET", "/old") { _ in .redirect(to: "/new?access_token=CANARY&b=2") }
+        server.route("GET", "/new") { _ in .text("here").header("Content-Location", "/new?access_token=CANARY") }
+        let result = try await request("GET", "/old?access_token=CANARY", "-v")
+        #expect(result.text == "here" && !result.err.contains("CANARY"), "\(result.err)")
+        for line in [
+            "* 302 redirected by \(server.url("/old?access_token=***"))",
+            "* answered by \(server.url("/new?access_token=***&b=2"))", "< Content-Location: /new?access_token=***",
+        ] {
+            #expect(result.err.contains(line + "\n"), "\(result.err)")
+        }
+        let unfollowed = try await request("GET", "/old", "-v", "--no-follow")
+        #expect(unfollowed.err.contains("< Location: /new?access_token=***&b=2\n"), "\(unfollowed.err)")
+    }
+
     @Test func noFollowShowsTheRedirect() async throws {
         server.enqueue(.redirect(to: "/new", status: 301))
         let result = try await request("GET", "/", "--no-follow", "-i")

@@ -109,6 +109,9 @@ extension RedisServer {
         let low = try await lat("domains", "push", "--revision", "2", server: server)
         #expect(low.exitCode == 2 && low.err.contains("--revision 2 is not above revision 2"))
         #expect(try await lat("domains", "push", "--revision", "50", server: server).text.contains("revision 50 now"))
+        try server.cli("HSET", "lat:table:domains", "revision", "\(Int64.max)")
+        let highest = try await lat("domains", "push", server: server)
+        #expect(highest.exitCode == 2 && highest.err.contains("the highest revision there is"), "\(highest.err)")
     }
 
     @Test func dryRunWritesNothing() async throws {

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 import LATTesting
+import Synchronization
 import TestSupport
 import Testing
 
@@ -106,6 +107,24 @@ import Testing
         #expect(await process.result.exitCode == 0)
     }
 
+    @Test func terminalIsRestoredWhenTheProcessIsEnded() async throws {
+        let folder = try TemporaryDirectory()
+        let server = try MockServer()
+        server.enqueue(.webSocket { _ in [] })
+        // The shell outlives lat, and notes how it left the terminal.
+        let process = try LatProcess(
+            ["ws", server.url()], columns: 80, isTyped: true, in: folder.path,
+            launcher: ["/bin/sh", "-c", "trap : INT; \"$@\"; stty -a > settings", "sh"])
+        await process.waitForOutput("connected")
+        // Ctrl-S stops the output: lat waits for the terminal, and cannot end by itself.
+        process.type("\u{13}x\n")
+        try await server.waitForSocketMessages(1)
+        process.send(signal: SIGINT, toGroup: true)
+        _ = await process.result
+        let settings = String(decoding: folder.read("settings") ?? Data(), as: UTF8.self)
+        #expect(settings.contains(" echo ") && settings.contains(" icanon "), "\(settings)")
+    }
+
     @Test func terminalTellsWhoClosed() async throws {
         let server = try MockServer()
         server.enqueue(.webSocket(.receive(1), .close(4000, "enough")))
@@ -133,6 +152,23 @@ import Testing
             #"{"name": "value"}"#, Style(isColoured: true, isUnicode: true), room: 10)
         #expect(cut.hasSuffix("\u{1B}[0m…"))
         #expect(cut.replacing(#/\u{1B}\[[0-9;]*m/#, with: "") == #"{ "name":…"#)
+    }
+
+    @Test func inputIsNotReadFarAheadOfItsUse() async {
+        let read = Mutex(0)
+        let lines = LineInput.lines {
+            read.withLock { count in
+                count += 1
+                return count <= 1_000 ? "\(count)" : nil
+            }
+        }
+        var (used, ahead) = (0, 0)
+        for await line in lines {
+            used += 1
+            #expect(line == "\(used)")
+            ahead = max(ahead, read.withLock(\.self) - used)
+        }
+        #expect(used == 1_000 && ahead <= LineInput.ahead)
     }
 
     @Test func typedBytesBecomeLines() {

@@ -36,6 +36,24 @@ struct CacheOrderTests {
         }
     }
 
+    @Test func lostAnswerStaysNotedUntilItsRemoval() async throws {
+        try await Self.withTiers { server, mine, _ async throws in
+            let key = Self.fetched().key
+            server.kill()
+            await mine.drop(key, isLost: true)
+            await mine.drop(key, isLost: false)
+            #expect(mine.outdated.withLock { $0[key] } == true)
+        }
+    }
+
+    @Test func timeThatNoClockHasIsNoReply() async throws {
+        try await Self.withTiers { _, mine, _ async throws in
+            for (seconds, rest) in [(Int64.max, 0), (-1, 0), (1, -1), (1, .max)] as [(Int64, Int64)] {
+                #expect(mine.readClock(.array([.integer(seconds), .integer(rest)]), since: .now) == nil)
+            }
+        }
+    }
+
     @Test func answersForOneProcessRefuseNoOthers() async throws {
         try await Self.withTiers { server, mine, others async throws in
             let old = Self.fetched()
@@ -190,7 +208,8 @@ struct CacheOrderTests {
         #expect(floors.floor(of: a) == at(5) && floors.floor(of: b) == nil && floors.floor(of: other) == nil)
         floors.lower(a)
         #expect(floors.floor(of: a) == nil)
-        for number in 0...10_000 { floors.raise(CacheKey(primary: "\(number)"), to: at(7)) }
+        floors.raise(CacheKey(primary: "0"), to: at(7))
+        for number in 1...10_000 { floors.raise(CacheKey(primary: "\(number)"), to: at(6)) }
         #expect(floors.floor(of: a) == at(7))
         floors.raise(a, to: at(9))
         #expect(floors.floor(of: a) == at(9) && floors.floor(of: other) == at(7) && floors.floor(of: b) == at(7))

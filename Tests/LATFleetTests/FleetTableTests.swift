@@ -131,6 +131,21 @@ struct FleetTableTests {
         }
     }
 
+    @Test func revisionAfterTheHighestIsRefused() async throws {
+        let server = try await RedisServer()
+        try await withFleet(server.configuration()) { fleet in
+            _ = try await FleetTable(fleet, "domains").push(bytes(1), expecting: 0, as: .max, author: "ada")
+            let follower = try Follower(
+                try await DomainTable(from: source(fleet, every: .milliseconds(100)), environment: nil))
+            #expect(follower.manager.domains?.revision == "\(Int64.max)")
+            try server.cli("FLUSHALL")
+            try await push(fleet, 2, as: 1)
+            try await eventually("an older table") {
+                follower.rejected.value.last?.message.contains("push it under another --key") == true
+            }
+        }
+    }
+
     @Test func olderRevisionIsNotUsed() async throws {
         let server = try await RedisServer()
         try await withFleet(server.configuration()) { fleet in

@@ -49,6 +49,17 @@ struct RedisReaderTests {
         #expect(try read(whole, limit: 1000).first?.data?.count == 1000)
     }
 
+    @Test func arrayBeyondTheLimitIsRefused() throws {
+        let element = bytes("$1000\r\n") + [UInt8](repeating: 65, count: 1000) + bytes("\r\n")
+        let reader = try #require(RedisReader(sizeLimit: 10_000))
+        func read(_ part: [UInt8]) throws -> Int { try part.withUnsafeBytes { try reader.read($0).count } }
+        // Small replies one after the other have no limit.
+        for _ in 0..<100 { #expect(try read(element) == 1) }
+        #expect(try read(bytes("*100\r\n")) == 0)
+        for _ in 0..<9 { #expect(try read(element) == 0) }
+        #expect(throws: FleetError.self) { try read(element) }
+    }
+
     @Test func commandsAreArraysOfByteStrings() {
         let command = RedisCommand("SET", ["k\u{e4}", .data(Data([0, 13, 10])), "PX", 250, .bytes([])])
         #expect(

@@ -5,6 +5,15 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct CallRecordTests {
+    @Test func negativeSizeOfBodiesKeepsNone() {
+        var bodies = BodyCapture(maxSize: -1)
+        #expect(bodies.maxSize == 0)
+        bodies.maxSize = 5
+        #expect(bodies.maxSize == 5)
+        bodies.maxSize = .min
+        #expect(bodies.maxSize == 0)
+    }
+
     @Test func recordHasAttemptsHopsAndSources() async throws {
         let server = try MockServer()
         server.enqueue(.status(503), .redirect(to: "/end"), .json(#"{"a":1}"#))

@@ -134,6 +134,12 @@ import Testing
                     Data(
                         "--xx\r\nContent-Disposition: form-data; name=\"api_key\"\r\n\r\n\(canary)\r\n--xx--\r\n".utf8),
                     contentType: "multipart/form-data; boundary=xx")),
+            post(
+                "multipart bytes without quotes",
+                .data(
+                    Data(
+                        "--xx\r\ncontent-disposition:form-data;Name=api_key\r\n\r\n\(canary)\r\n--xx--\r\n".utf8),
+                    contentType: "multipart/form-data; boundary=xx")),
             get("Location", .redirect(to: "/next?code=\(canary)")),
             get("Set-Cookie", reply("Set-Cookie", "sid=\(canary); Path=/; HttpOnly")),
             get("set-cookie in lower case", reply("set-cookie", "sid=\(canary)")),

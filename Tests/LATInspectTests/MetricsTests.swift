@@ -53,6 +53,23 @@ import Testing
         #expect(counts.first?.hasSuffix(" 50") == true)
     }
 
+    @Test func originsWithEqualLabelsAreOneSeries() async throws {
+        let metrics = Metrics()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [metrics]
+            $0.transport = Echo()
+        }
+        for origin in ["http://HOST.test", "http://host.test", "http://host.test:80", "HTTP://host.test"] {
+            _ = try await manager.startRequest("GET", origin + "/")
+        }
+        let text = await metrics.text()
+        let counts = lines(text, "http_client_request_duration_seconds_count")
+        #expect(counts.count == 1 && counts.first?.hasSuffix(" 4") == true, "\(counts)")
+        #expect(lines(text, "http_client_active_requests{").count == 1)
+        let last = lines(text, "http_client_request_duration_seconds_bucket").filter { $0.contains("+Inf") }
+        #expect(last.count == 1 && last.first?.hasSuffix(" 4") == true, "\(last)")
+    }
+
     @Test(arguments: [HTTPResponse.Source.memoryCache, .diskCache, .remoteCache])
     func tiersOfTheCacheAreCountedApart(_ tier: HTTPResponse.Source) async throws {
         let metrics = Metrics()

@@ -43,6 +43,15 @@ import Testing
 
     private func client(_ spans: [JSONValue]) -> [JSONValue] { spans.filter { $0["kind"].int == 3 } }
 
+    @Test(arguments: [0, -1]) func limitsBelowOneAreRefused(_ number: Int) {
+        for name in ["queue", "batch"] {
+            var limits = TraceExporter.Limits()
+            if name == "queue" { limits.queue = number } else { limits.batch = number }
+            let error = #expect(throws: NetworkError.self) { try TraceExporter(service: "test", limits: limits) }
+            #expect(error?.kind == .invalidRequest && error?.message.contains("limits.\(name)") == true)
+        }
+    }
+
     @Test func spansFollowTheConventions() async throws {
         let scene = try Scene {
             $0.retries = 1

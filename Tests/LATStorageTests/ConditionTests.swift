@@ -43,6 +43,44 @@ import Testing
         #expect(try store.fetch(Item.self, where: .in(\.any, names + [8])).map(\.id) == [2, 3])
     }
 
+    @Test func comparisonsWithNaNMatchSwift() throws {
+        struct Inner: Codable, Sendable { var value: Double }
+        struct Sample: Codable, Identifiable, Sendable {
+            var id: Int
+            var value: Double
+            var maybe: Float?
+            var inner: Inner
+        }
+        let values: [Double] = [.nan, 1, 7, -.infinity, .infinity]
+        let samples = values.enumerated().map { id, value in
+            Sample(id: id, value: value, maybe: id == 1 ? nil : Float(value), inner: Inner(value: value))
+        }
+        try store.insert(contentsOf: samples)
+        func check(_ condition: Condition<Sample>, _ model: (Sample) -> Bool, _ line: Int = #line) throws {
+            let found = try store.fetch(Sample.self, where: condition, sortedBy: [.ascending(\.id)])
+            #expect(found.map(\.id) == samples.filter(model).map(\.id), "line \(line)")
+        }
+        for limit in [5, .nan, -.infinity, .infinity] as [Double] {
+            try check(\.value > limit) { $0.value > limit }
+            try check(\.value >= limit) { $0.value >= limit }
+            try check(\.value < limit) { $0.value < limit }
+            try check(\.value <= limit) { $0.value <= limit }
+            try check(\.value == limit) { $0.value == limit }
+            try check(\.value != limit) { $0.value != limit }
+            try check(!(\.value > limit)) { !($0.value > limit) }
+            try check(.in(\.value, [limit])) { [limit].contains($0.value) }
+            try check(\.maybe >= Float(limit)) { $0.maybe.map { $0 >= Float(limit) } ?? false }
+            try check(\.maybe != Float(limit)) { $0.maybe != Float(limit) }
+        }
+        try check(\.inner.value > 5) { $0.inner.value > 5 }
+        try check(\.maybe == nil) { $0.maybe == nil }
+        #expect(try store.maximum(of: \Sample.value, where: \.value < .infinity) == 7)
+        #expect(try store.maximum(of: \Sample.value) == .infinity)
+        #expect(try store.maximum(of: \Sample.value, where: \.id == 0) == nil)
+        #expect(try store.average(of: \Sample.value, where: .in(\.id, [0, 1, 2])) == 4)
+        #expect(try store.sum(of: \Sample.value, where: .in(\.id, [0, 1, 2])) == 8)
+    }
+
     @Test func comparisonsMatchSwift() throws {
         try check(\.age == 40) { $0.age == 40 }
         try check(\.age != 40) { $0.age != 40 }

@@ -1,9 +1,11 @@
 import Foundation
 import HTTPCore
-import LATStorage
 import LATTesting
+import Platform
 import Synchronization
 import Testing
+
+@testable import LATStorage
 
 private struct Window: Codable, Sendable, Equatable { var width: Double; var title: String? }
 extension PreferenceKey<Int> { fileprivate static var fontSize: Self { Self("fontSize", default: 12) } }
@@ -66,6 +68,24 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         try directory.write(Data("{".utf8), to: "sub/preferences.json")
         try make().set(.theme, to: "dark")
         #expect(directory.contents.contains { $0.contains(".corrupt-") })
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+    func handlerOfADamagedFileMayWrite(writes: Bool) async throws {
+        try directory.write(Data("{".utf8), to: "sub/preferences.json")
+        let other = Preferences(path: path)
+        let preferences = Preferences(path: path) { _ in try? other.set(.fontSize, to: 20) }
+        // On a thread of its own, so that the time limit holds.
+        try await withCheckedThrowingContinuation { done in
+            Thread.detachNewThread {
+                done.resume(
+                    with: Result {
+                        if writes { try preferences.set(.theme, to: "dark") } else { _ = preferences[.theme] }
+                    })
+            }
+        }
+        #expect(preferences[.fontSize] == 20)
+        #expect(preferences[.theme] == (writes ? "dark" : "light"))
     }
 
     @Test func mistypedValueIsDefaultAndReportedOnce() throws {
@@ -135,6 +155,20 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
             try await group.waitForAll()
         }
         #expect(make()[.fontSize] == 112)
+    }
+
+    @Test func watchStaysForAnObserverThatIsAdded() throws {
+        let hub = PreferenceHub()
+        func add() -> Int { hub.add("a", current: nil, end: {}) {} }
+        hub.prepare()
+        hub.start(try #require(FolderWatch(folder: directory.path, names: ["a"]) { _ in nil }))
+        let first = add()
+        hub.prepare()
+        // The last observer ends after the new one has found the watch.
+        hub.remove(first)
+        #expect(!hub.needsWatch)
+        hub.remove(add())
+        #expect(hub.needsWatch)
     }
 
     @Test func observersReceiveOnlyChangesAndAreReleased() async throws {

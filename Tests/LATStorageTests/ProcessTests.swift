@@ -129,6 +129,14 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
         #expect(try await iterator.next() == nil)
     }
 
+    @Test func observerEndsWhenTheStoreIsClosed() async throws {
+        let store = try ObjectStore.inMemory()
+        // It has its first signal, and no query has run.
+        var iterator = store.values(of: User.self).makeAsyncIterator()
+        store.close()
+        #expect(try await iterator.next() == nil)
+    }
+
     @Test func observerEndsWithItsTask() async throws {
         let store = try ObjectStore.inMemory()
         let (started, signal) = AsyncStream<Void>.makeStream()

@@ -43,6 +43,14 @@ import Testing
         #expect(try store.fetch(User.self, sortedBy: [.ascending(\.id)]).map(\.id) == [1, 4])
     }
 
+    @Test(.timeLimit(.minutes(1))) func rowsBeforeADuplicateAreSeenByObservers() async throws {
+        try store.insert(User(1))
+        var values = store.values(of: User.self, sortedBy: [.ascending(\.id)]).makeAsyncIterator()
+        #expect(try await values.next()?.map(\.id) == [1])
+        try store.transaction { try? $0.insert(contentsOf: [User(2), User(1)]) }
+        #expect(try await values.next()?.map(\.id) == [1, 2])
+    }
+
     @Test func storeUseInsideItsTransactionThrows() throws {
         try store.transaction { transaction in
             try transaction.insert(User(1))

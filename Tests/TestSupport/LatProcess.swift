@@ -139,7 +139,8 @@ package final class LatProcess: Sendable {
         return String(decoding: state.withLock { $0.out }, as: UTF8.self).split(separator: "\n").map(String.init)
     }
 
-    package func send(signal: Int32) { kill(identifier, signal) }
+    /// - Parameter toGroup: Whether all processes of its terminal get the signal, which needs `isTyped`.
+    package func send(signal: Int32, toGroup: Bool = false) { kill(toGroup ? -identifier : identifier, signal) }
 
     /// Types a text on the terminal. `\u{3}` is Ctrl-C, `\u{4}` is Ctrl-D.
     package func type(_ text: String) {

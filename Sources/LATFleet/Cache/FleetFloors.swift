@@ -12,6 +12,10 @@ struct FleetFloors {
         var date: Date
         /// Not before the date.
         var monotonic: MonotonicTime
+
+        func later(_ other: Time) -> Time {
+            Time(date: max(date, other.date), monotonic: max(monotonic, other.monotonic))
+        }
     }
 
     /// What was last seen of a key.
@@ -43,8 +47,8 @@ struct FleetFloors {
         if let floor = floor(of: key), floor.date >= time.date { return }
         // When there are too many to remember, all keys have the floor.
         if floors.count >= Self.limit, floors[key.primary] == nil {
+            lowest = floors.values.flatMap(\.values).reduce(time) { $0.later($1) }
             floors = [:]
-            lowest = time
         } else {
             floors[key.primary, default: [:]][key.variant] = time
         }

@@ -21,7 +21,7 @@ extension FleetStore {
     /// Takes Redis' time, in microseconds, from the reply to `TIME`; `nil` when it is another reply.
     func readClock(_ reply: RedisValue, since start: MonotonicTime) -> Int64? {
         guard let time = reply.array, time.count == 2, let seconds = time[0].integer,
-            let microseconds = time[1].integer
+            let microseconds = time[1].integer, (0..<1 << 42).contains(seconds), (0..<1_000_000).contains(microseconds)
         else { return nil }
         let now = seconds * 1_000_000 + microseconds
         clock.withLock { $0.read(now, since: start) }
@@ -96,7 +96,12 @@ extension FleetStore {
     ///
     /// - Parameter isLost: Whether Redis failed to store the newer one, so that older ones may still come.
     func drop(_ key: CacheKey, isLost: Bool) async {
-        let isNew = outdated.withLock { $0.updateValue(isLost, forKey: key) == nil }
+        let isNew = outdated.withLock { outdated in
+            let known = outdated[key]
+            // Older ones may come until a removal with this note has succeeded.
+            outdated[key] = isLost || known == true
+            return known == nil
+        }
         // When there are too many to remember, everything in Redis is removed.
         if isNew, outdated.withLock({ $0.count > Self.outdatedLimit }) { try? await dropAll() }
         if isNew { _ = await dropOutdated(key.primary) }

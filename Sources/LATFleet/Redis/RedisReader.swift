@@ -15,6 +15,8 @@ final class RedisReader {
 
     private let reader: UnsafeMutablePointer<redisReader>
     private let sizeLimit: Int
+    /// How many bytes of the reply that is not complete have been read.
+    private var pending = 0
 
     /// - Parameter sizeLimit: The largest reply, in bytes.
     /// - Returns: `nil` when no memory is left.
@@ -32,6 +34,7 @@ final class RedisReader {
     func read(_ bytes: UnsafeRawBufferPointer) throws(FleetError) -> [RedisValue] {
         let text = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
         guard redisReaderFeed(reader, text, bytes.count) == REDIS_OK else { throw failure }
+        pending += bytes.count
         var values: [RedisValue] = []
         while true {
             var reply: UnsafeMutableRawPointer?
@@ -39,8 +42,9 @@ final class RedisReader {
             guard let reply else { break }
             defer { freeReplyObject(reply) }
             values.append(Self.value(reply.assumingMemoryBound(to: redisReply.self).pointee))
+            pending = Int(reader.pointee.len) - Int(reader.pointee.pos)
         }
-        guard Int(reader.pointee.len) - Int(reader.pointee.pos) <= sizeLimit else {
+        guard pending <= sizeLimit else {
             throw FleetError(
                 .protocolViolation,
                 "Redis sent a reply of more than \(sizeLimit) bytes; raise maxReplySize if such values are meant")

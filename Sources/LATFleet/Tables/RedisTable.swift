@@ -84,10 +84,11 @@ struct RedisFeed: TableFeed {
         case .garbage(let problem): return .refused(.invalidRequest("the table \(name) \(problem)"))
         case .version(let version):
             if let known = known.flatMap({ Int64($0) }), version.revision < known {
+                let advice = known < .max ? "push it again with --revision \(known + 1)" : "push it under another --key"
                 return .refused(
                     .invalidRequest(
                         "the table \(name) has revision \(version.revision), but revision \(known) is in use and revisions "
-                            + "only grow; push it again with --revision \(known + 1)"))
+                            + "only grow; \(advice)"))
             }
             return .version(
                 TableVersion(

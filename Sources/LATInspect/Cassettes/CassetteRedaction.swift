@@ -55,13 +55,21 @@ final class CassetteRedaction: Sendable {
         }
     }
 
-    /// A message of a WebSocket.
+    /// A message of a WebSocket, or its end.
     func message(_ message: TapedMessage) -> TapedMessage {
-        guard case .text(let text) = message else { return message }
-        return redactor.withLock { redactor in
-            let shown = body(RecordedBody(Data(text.utf8)), "application/json", &redactor)
-            return .text(String(decoding: Self.scrubbed(shown, redactor).data, as: UTF8.self))
+        redactor.withLock { redactor in
+            switch message {
+            case .text(let text): .text(String(decoding: shown(Data(text.utf8), &redactor), as: UTF8.self))
+            case .data(let data): .data(shown(data, &redactor))
+            case .close(let code, let reason):
+                .close(code: code, reason: String(decoding: shown(Data(reason.utf8), &redactor), as: UTF8.self))
+            }
         }
+    }
+
+    private func shown(_ message: Data, _ redactor: inout Redactor) -> Data {
+        let shown = body(RecordedBody(message), "application/json", &redactor)
+        return Self.scrubbed(shown, redactor).data
     }
 
     // MARK: By name

@@ -34,18 +34,23 @@ struct YAMLProblem: Error, Equatable {
 }
 
 /// Reads the subset of YAML that cassettes use: maps, lists, plain and quoted texts, blocks of text, lists in brackets.
+///
+/// It reads scalars, because a combining mark would make one character of a quote or a blank and itself.
 struct YAMLReader {
-    private let lines: [Substring]
+    private typealias Text = Substring.UnicodeScalarView
+
+    private let lines: [Text]
     private var index = 0
 
     /// The documents of a file. The last line must be three dots.
     static func documents(_ text: String) throws(YAMLProblem) -> [YAMLValue] {
-        var reader = YAMLReader(lines: text.split(separator: "\n", omittingEmptySubsequences: false))
+        var reader = YAMLReader(
+            lines: text.unicodeScalars.split(separator: "\n", omittingEmptySubsequences: false))
         return try reader.documents()
     }
 
-    private init(lines: [Substring]) {
-        self.lines = lines.map { $0.utf8.last == UInt8(ascii: "\r") ? $0.dropLast() : $0 }
+    private init(lines: [Text]) {
+        self.lines = lines.map { $0.last == "\r" ? $0.dropLast() : $0 }
     }
 
     private mutating func documents() throws(YAMLProblem) -> [YAMLValue] {
@@ -59,8 +64,8 @@ struct YAMLReader {
                         "the file ends in the middle: its last line must be three dots (...); delete the last entry "
                         + "if it is cut, then add them, or record again with the mode all")
             }
-            if lines[index] == "..." { return documents }
-            if lines[index] == "---" { index += 1; continue }
+            if isMark(lines[index], "...") { return documents }
+            if isMark(lines[index], "---") { index += 1; continue }
             documents.append(try block(indent: 0))
         }
     }
@@ -75,9 +80,11 @@ struct YAMLReader {
         }
     }
 
-    private func indent(of line: Substring) -> Int { line.prefix { $0 == " " }.count }
+    private func indent(of line: Text) -> Int { line.prefix { $0 == " " }.count }
 
-    private func isMark(_ line: Substring) -> Bool { line == "---" || line == "..." }
+    private func isMark(_ line: Text) -> Bool { isMark(line, "---") || isMark(line, "...") }
+
+    private func isMark(_ line: Text, _ mark: String) -> Bool { line.elementsEqual(mark.unicodeScalars) }
 
     /// A map or a list whose lines begin at a column.
     private mutating func block(indent column: Int) throws(YAMLProblem) -> YAMLValue {
@@ -95,7 +102,7 @@ struct YAMLReader {
                     line: index + 1, message: "\(found) blanks at the beginning of the line; expected \(column)")
             }
             let text = line.dropFirst(column)
-            if text.hasPrefix("- ") {
+            if text.starts(with: "- ".unicodeScalars) {
                 elements.append(try element(text.dropFirst(2)))
             } else {
                 let member = try member(text, column: column)
@@ -112,22 +119,23 @@ struct YAMLReader {
     }
 
     /// An element of a list: `Name: value`, or a text.
-    private mutating func element(_ text: Substring) throws(YAMLProblem) -> YAMLValue {
+    private mutating func element(_ text: Text) throws(YAMLProblem) -> YAMLValue {
         let line = index + 1
         index += 1
         guard let (name, rest) = try nameAndRest(text, line), !rest.isEmpty else {
-            throw YAMLProblem(line: line, message: "\"\(text)\" is not a field; write - Name: value")
+            throw YAMLProblem(line: line, message: "\"\(Substring(text))\" is not a field; write - Name: value")
         }
         return .map([.init(name: name, value: try scalar(rest, line))], line: line)
     }
 
-    private mutating func member(_ text: Substring, column: Int) throws(YAMLProblem) -> YAMLValue.Member {
+    private mutating func member(_ text: Text, column: Int) throws(YAMLProblem) -> YAMLValue.Member {
         let line = index + 1
         guard let (name, rest) = try nameAndRest(text, line) else {
-            throw YAMLProblem(line: line, message: "\"\(text)\" has no colon after a name; write name: value")
+            throw YAMLProblem(
+                line: line, message: "\"\(Substring(text))\" has no colon after a name; write name: value")
         }
         index += 1
-        if rest == "|" || rest == "|-" || rest == "|+" {
+        if ["|", "|-", "|+"].contains(String(rest)) {
             return .init(name: name, value: .text(try literal(String(rest), column), line: line))
         }
         if !rest.isEmpty { return .init(name: name, value: try scalar(rest, line)) }
@@ -141,7 +149,7 @@ struct YAMLReader {
 
     /// The lines of a block of text.
     private mutating func literal(_ indicator: String, _ column: Int) throws(YAMLProblem) -> String {
-        var texts: [Substring] = []
+        var texts: [Text] = []
         var indent = 0
         while index < lines.count, !isMark(lines[index]) {
             let line = lines[index]
@@ -154,7 +162,7 @@ struct YAMLReader {
                 }
                 guard found >= indent else { break }
             }
-            texts.append(isBlank && line.count <= indent ? "" : line.dropFirst(indent))
+            texts.append(line.dropFirst(indent))
             index += 1
         }
         var trailing = 0
@@ -162,7 +170,7 @@ struct YAMLReader {
             texts.removeLast()
             trailing += 1
         }
-        let text = texts.joined(separator: "\n")
+        let text = texts.map { String($0) }.joined(separator: "\n")
         switch indicator {
         case "|-": return text
         case "|": return texts.isEmpty ? "" : text + "\n"
@@ -173,59 +181,60 @@ struct YAMLReader {
     // MARK: Texts
 
     /// The name before the colon, and the text after it.
-    private func nameAndRest(_ text: Substring, _ line: Int) throws(YAMLProblem) -> (String, Substring)? {
+    private func nameAndRest(_ text: Text, _ line: Int) throws(YAMLProblem) -> (String, Text)? {
         if text.first == "\"" {
             let (name, rest) = try quoted(text, line)
             guard rest.first == ":" else { return nil }
             return (name, trimmed(rest.dropFirst()))
         }
         if text.last == ":", let colon = text.firstIndex(of: ":"), text.index(after: colon) == text.endIndex {
-            return (String(text.dropLast()), "")
+            return (String(text.dropLast()), text[text.endIndex...])
         }
-        guard let colon = text.firstRange(of: ": ") else { return nil }
+        guard let colon = text.firstRange(of: ": ".unicodeScalars) else { return nil }
         return (String(text[..<colon.lowerBound]), trimmed(text[colon.upperBound...]))
     }
 
-    private func trimmed(_ text: Substring) -> Substring {
+    private func trimmed(_ text: Text) -> Text {
         let text = text.drop { $0 == " " }
         return text.dropLast(text.reversed().prefix { $0 == " " }.count)
     }
 
-    private func scalar(_ text: Substring, _ line: Int) throws(YAMLProblem) -> YAMLValue {
+    private func scalar(_ text: Text, _ line: Int) throws(YAMLProblem) -> YAMLValue {
         if text.first == "\"" {
             let (value, rest) = try quoted(text, line)
             guard rest.isEmpty || trimmed(rest).first == "#" else {
-                throw YAMLProblem(line: line, message: "\"\(rest)\" follows the closing quote")
+                throw YAMLProblem(line: line, message: "\"\(Substring(rest))\" follows the closing quote")
             }
             return .text(value, line: line)
         }
         if text.first == "[" {
             guard text.last == "]" else {
-                throw YAMLProblem(line: line, message: "the list \(text) has no closing bracket in its line")
+                throw YAMLProblem(line: line, message: "the list \(Substring(text)) has no closing bracket in its line")
             }
             let items = text.dropFirst().dropLast().split(separator: ",")
             return .list(items.map { .text(String(trimmed($0)), line: line) }, line: line)
         }
-        if let first = text.first, "{&*!|>'%@`".contains(first) {
+        if let first = text.first, "{&*!|>'%@`".unicodeScalars.contains(first) {
             throw YAMLProblem(
-                line: line, message: "a value that begins with \(first) must be in double quotes: \(text)")
+                line: line, message: "a value that begins with \(first) must be in double quotes: \(Substring(text))")
         }
-        let comment = text.firstRange(of: " #")?.lowerBound ?? text.endIndex
+        let comment = text.firstRange(of: " #".unicodeScalars)?.lowerBound ?? text.endIndex
         return .text(String(trimmed(text[..<comment])), line: line)
     }
 
     /// A text in double quotes, and the text after it.
-    private func quoted(_ text: Substring, _ line: Int) throws(YAMLProblem) -> (String, Substring) {
+    private func quoted(_ text: Text, _ line: Int) throws(YAMLProblem) -> (String, Text) {
         var end = text.index(after: text.startIndex)
         while end < text.endIndex, text[end] != "\"" {
             if text[end] == "\\" { end = text.index(after: end) }
             if end < text.endIndex { end = text.index(after: end) }
         }
         guard end < text.endIndex else {
-            throw YAMLProblem(line: line, message: "the closing quote is missing: \(text.prefix(60))")
+            throw YAMLProblem(line: line, message: "the closing quote is missing: \(Substring(text.prefix(60)))")
         }
         guard let value = try? JSONValue(parsing: String(text[...end])).string else {
-            throw YAMLProblem(line: line, message: "\(text[...end].prefix(60)) is not quoted text; escape as in JSON")
+            throw YAMLProblem(
+                line: line, message: "\(Substring(text[...end].prefix(60))) is not quoted text; escape as in JSON")
         }
         return (value, text[text.index(after: end)...])
     }

@@ -11,6 +11,23 @@ struct MetricFamily {
     var unit: String?
     var help: String
     var samples: [MetricSample] = []
+
+    /// The family with one sample for each set of labels: those with equal labels are added up.
+    var merged: MetricFamily {
+        var family = self
+        family.samples = []
+        var places: [[String]: Int] = [:]
+        for sample in samples {
+            let labels = sample.labels.flatMap { [$0.name, $0.value] }
+            if let place = places[labels] {
+                family.samples[place].value.add(sample.value)
+            } else {
+                places[labels] = family.samples.count
+                family.samples.append(sample)
+            }
+        }
+        return family
+    }
 }
 
 /// A value with its labels.
@@ -18,6 +35,18 @@ struct MetricSample {
     enum Value {
         case number(Double)
         case histogram(Histogram)
+
+        /// Adds a value of the same family, whose histograms have equal bounds.
+        mutating func add(_ other: Value) {
+            switch (self, other) {
+            case (.number(let one), .number(let two)): self = .number(one + two)
+            case (.histogram(let one), .histogram(let two)):
+                let buckets = zip(one.buckets, two.buckets).map { ($0.bound, $0.count + $1.count) }
+                self = .histogram(
+                    Histogram(buckets: buckets, count: one.count + two.count, sum: one.sum + two.sum))
+            default: break
+            }
+        }
     }
 
     struct Histogram {

@@ -201,7 +201,8 @@ public final class Metrics: CallMeter {
             }
         }
         if hasOverflow { add(table.overflow, [("otel_metric_overflow", "true")]) }
-        return [duration, requestSize, responseSize, active]
+        // Series are counted by origins as they are written: `http://A.org` and `http://a.org:80` have the same labels.
+        return [duration, requestSize, responseSize, active].map(\.merged)
     }
 }
 

@@ -7,7 +7,10 @@
 /// ```
 public struct BodyCapture: Sendable {
     /// The largest number of bytes that is kept of a body. Default 256 KiB. Of a larger body only the beginning is kept.
-    public var maxSize = 256 << 10
+    /// A negative number counts as 0.
+    public var maxSize = 256 << 10 {
+        didSet { maxSize = max(0, maxSize) }
+    }
     /// Whether bodies of a media type are kept; the type is in lower case and without parameters, and empty when there is
     /// none. Default: all but audio, video and archives.
     public var keeps: @Sendable (_ mediaType: String) -> Bool = { type in
@@ -20,7 +23,7 @@ public struct BodyCapture: Sendable {
 
     /// Keeps the first bytes of all types.
     public init(maxSize: Int) {
-        self.maxSize = maxSize
+        self.maxSize = max(0, maxSize)
         keeps = { _ in true }
     }
 

@@ -94,19 +94,20 @@ struct BodyRecorder {
             let head = section[..<blank.lowerBound]
             var content = String(section[blank.upperBound...])
             if content.hasSuffix("\r\n") { content = String(content.dropLast()) }
-            let name = parameter("name", in: head) ?? ""
-            var part = CallRecord.Part(name: redactor.text(name), fileName: parameter("filename", in: head))
-            part.contentType = head.split(whereSeparator: \.isNewline)
-                .first { $0.lowercased().hasPrefix("content-type:") }
-                .map { String($0.dropFirst(13).drop { $0 == " " }) }
+            let parameters = FileName.parameters(of: field("content-disposition", in: head) ?? "")
+            let name = parameters.first { $0.name == "name" }?.value ?? ""
+            let fileName = parameters.first { $0.name == "filename" }?.value
+            var part = CallRecord.Part(name: redactor.text(name), fileName: fileName)
+            part.contentType = field("content-type", in: head)
             part.text = redactor.part(name, content)
             parts.append(part)
         }
         return parts
     }
 
-    private static func parameter(_ name: String, in head: Substring) -> String? {
-        guard let start = head.firstRange(of: " \(name)=\"") else { return nil }
-        return String(head[start.upperBound...].prefix { $0 != "\"" })
+    /// - Parameter name: the name of the field, in lower case.
+    private static func field(_ name: String, in head: Substring) -> String? {
+        head.split(whereSeparator: \.isNewline).first { $0.lowercased().hasPrefix(name + ":") }
+            .map { String($0.dropFirst(name.count + 1).drop { $0 == " " }) }
     }
 }

@@ -76,7 +76,11 @@ final class LoopbackServer: Sendable {
         }
         let type = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
         let listener = socket(AF_INET, Int32(type), 0)
-        guard listener >= 0, let wakeUp = WakeUp() else { throw Self.failure("make a socket") }
+        guard listener >= 0 else { throw Self.failure("make a socket") }
+        guard let wakeUp = WakeUp() else {
+            defer { close(listener) }
+            throw Self.failure("make a socket")
+        }
         var yes: Int32 = 1
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
         guard SocketAddress(host: [127, 0, 0, 1], port: UInt16(port))?.call(bind, listener) == true,

@@ -56,7 +56,7 @@ public final class TraceExporter: RequestAccessory {
     ///   - ratio: the share of the traces that begin here which is recorded, 0 to 1. A call that joins a trace follows it.
     ///     Default 1.
     ///   - limits: Default: those of OpenTelemetry.
-    /// - Throws: ``NetworkError`` for an invalid address.
+    /// - Throws: ``NetworkError`` for an invalid address or limit.
     public init(
         _ endpoint: String = "http://127.0.0.1:4318", service: String, headers: HTTPHeaders = HTTPHeaders(),
         ratio: Double = 1, limits: Limits = Limits()
@@ -65,6 +65,9 @@ public final class TraceExporter: RequestAccessory {
             throw NetworkError(
                 .invalidRequest,
                 message: "\"\(endpoint)\" is not the address of a collector; give one such as http://127.0.0.1:4318")
+        }
+        for (name, number) in [("queue", limits.queue), ("batch", limits.batch)] where number < 1 {
+            throw NetworkError(.invalidRequest, message: "limits.\(name) is \(number); give 1 or more")
         }
         let rest = endpoint.split(separator: "/", omittingEmptySubsequences: true).count
         let url = rest > 2 ? endpoint : origin + "/v1/traces"

@@ -1,7 +1,7 @@
 /// Decides, at each beat of a clock, whether a connection gets a ping or counts as lost. A pure value.
 ///
 /// Any bytes of the server keep the connection alive, not only pongs. While the reader of the messages is behind, nothing is read, so
-/// that silence says nothing about the server.
+/// that silence says nothing about the server. Nor does it while the last ping waits behind bytes that still leave.
 struct KeepAlive: Equatable {
     enum Action: Equatable {
         case rest
@@ -12,16 +12,26 @@ struct KeepAlive: Equatable {
     let limit: Int
     /// The pings since the last bytes of the server.
     private(set) var missed = 0
+    /// How many bytes were written before the last ping.
+    private var pingStart: Int64 = 0
+    /// How many bytes had left at the last beat.
+    private var lastTaken: Int64 = 0
 
     init(limit: Int) { self.limit = limit }
 
-    mutating func beat(hadInput: Bool, isReaderBehind: Bool) -> Action {
-        if hadInput || isReaderBehind {
+    /// - Parameters:
+    ///   - written: how many bytes were written since the connection was opened.
+    ///   - taken: how many of them have left.
+    mutating func beat(hadInput: Bool, isReaderBehind: Bool, written: Int64, taken: Int64) -> Action {
+        let isPingBehind = taken <= pingStart && taken > lastTaken
+        lastTaken = taken
+        if hadInput || isReaderBehind || isPingBehind {
             missed = 0
             return .rest
         }
         guard missed < limit else { return .lost }
         missed += 1
+        pingStart = written
         return .ping
     }
 }

@@ -48,9 +48,13 @@ extension SocketLink {
     }
 
     /// Sends messages at once, whether there is room or not.
-    func sendAtOnce(_ messages: [WebSocket.Message]) throws {
+    ///
+    /// - Parameter isKept: whether ``takeUnsent()`` returns those that do not leave.
+    func sendAtOnce(_ messages: [WebSocket.Message], isKept: Bool) throws {
         try state.withLock { state in
-            for message in messages where !state.isOver && !state.hasSentClose { try write(message, &state) }
+            for message in messages where !state.isOver && !state.hasSentClose {
+                try write(message, isKept: isKept, &state)
+            }
         }
     }
 
@@ -97,7 +101,7 @@ extension SocketLink {
         sender?.end(.success(()))
     }
 
-    private func write(_ message: WebSocket.Message, _ state: inout State) throws {
+    private func write(_ message: WebSocket.Message, isKept: Bool = true, _ state: inout State) throws {
         try tape?.send(message.taped)
         switch message {
         case .text(let text):
@@ -106,7 +110,7 @@ extension SocketLink {
         case .data(let data):
             data.withUnsafeBytes { write(.data, $0, &state) }
         }
-        guard options.reconnection != nil, options.resend == .unsent else { return }
+        guard isKept, options.reconnection != nil, options.resend == .unsent else { return }
         let taken = output.takenCount
         if let first = state.unsent.first, first.end <= taken {
             state.unsent.removeFirst(state.unsent.firstIndex { $0.end > taken } ?? state.unsent.count)

@@ -276,14 +276,18 @@ final class SocketLink: Sendable {
 
     private func beat(_ interval: Duration) {
         let isReaderBehind = inbox.holdsUpConnection
-        let isLost = state.withLock { state in
-            guard !state.isOver else { return false }
-            let action = state.keepAlive.beat(hadInput: state.hasInput, isReaderBehind: isReaderBehind)
+        let action = state.withLock { state -> KeepAlive.Action? in
+            // The closing handshake has a time limit of its own.
+            guard !state.isOver, !state.hasSentClose else { return nil }
+            let action = state.keepAlive.beat(
+                hadInput: state.hasInput, isReaderBehind: isReaderBehind, written: state.written,
+                taken: output.takenCount)
             state.hasInput = false
-            if action == .ping, !state.hasSentClose { writePing([], &state) }
-            return action == .lost
+            if action == .ping { writePing([], &state) }
+            return action
         }
-        guard isLost else { return scheduleBeat() }
+        guard let action else { return }
+        guard action == .lost else { return scheduleBeat() }
         abort(
             NetworkError(
                 .timeout(.idle),

@@ -76,7 +76,9 @@ final class SocketSession: Sendable {
         state.send(.connecting)
         do {
             let (link, body) = try await connect()
-            try link.sendAtOnce(try await greeting())
+            // A greeting that does not leave is not kept: the next connection makes its own.
+            try link.sendAtOnce(try await greeting(), isKept: false)
+            try link.sendAtOnce(takeUnsent(), isKept: true)
             publish(link)
             link.start(body, on: manager.executor) { [self] in ended($0, $1) }
         } catch {
@@ -84,7 +86,9 @@ final class SocketSession: Sendable {
             if error.kind == .httpStatus, let status = error.response?.status {
                 follow(.refused(status: status, retryAfter: error.retryAfter), error)
             } else {
-                follow(error.isWorthReconnecting ? .failed : nil, error)
+                // The first connection must open in time; a later one that does not is tried again.
+                let isLate = error.kind == .timeout(.total) && latest != nil
+                follow(isLate || error.isWorthReconnecting ? .failed : nil, error)
             }
         }
     }
@@ -151,10 +155,9 @@ final class SocketSession: Sendable {
     }
 
     private func greeting() async throws -> [WebSocket.Message] {
-        guard let greeting = options.greeting else { return takeUnsent() }
-        let messages: [WebSocket.Message]
+        guard let greeting = options.greeting else { return [] }
         do {
-            messages = try await call.run(within: limit, late: "the greeting had no messages after \(limit)", greeting)
+            return try await call.run(within: limit, late: "the greeting had no messages after \(limit)", greeting)
         } catch let error as NetworkError {
             throw error
         } catch let error as CancellationError where Task.isCancelled {
@@ -163,7 +166,6 @@ final class SocketSession: Sendable {
             throw NetworkError(
                 .provider, message: "the greeting threw: \(error)", request: call.request, underlying: error)
         }
-        return messages + takeUnsent()
     }
 
     private func takeUnsent() -> [WebSocket.Message] {

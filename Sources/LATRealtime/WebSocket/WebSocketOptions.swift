@@ -25,7 +25,7 @@ public struct WebSocketOptions: Sendable {
     /// How many bytes wait to be sent before `send` waits for room. Default 256 KiB.
     public var sendBuffer: Int
     /// The longest time of the opening handshake, with its redirects, and then of the ``greeting``. The request's `timeout`
-    /// replaces it. Default 30 s.
+    /// replaces it. A ``reconnection`` that takes longer is tried again. Default 30 s.
     public var openTimeout: Duration
     /// How long the server may be silent before a ping is sent. Default 30 s; `nil` for no pings.
     public var pingInterval: Duration?

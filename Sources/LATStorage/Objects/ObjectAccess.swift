@@ -184,13 +184,13 @@ extension ObjectAccess {
     public func average<Object: Storable, Value: Codable & Numeric>(
         of path: KeyPath<Object, Value> & Sendable, where condition: Condition<Object> = .all
     ) throws -> Double? where Object.ID: Codable & Sendable {
-        try access(isWriting: false) { try $0.aggregate("avg", Place(path), condition).real }
+        try access(isWriting: false) { try $0.aggregate("avg", Place(path), condition, areNumbers: true).real }
     }
 
     /// See ``average(of:where:)``. Values that are `nil` do not count.
     public func average<Object: Storable, Value: Codable & Numeric>(
         of path: KeyPath<Object, Value?> & Sendable, where condition: Condition<Object> = .all
     ) throws -> Double? where Object.ID: Codable & Sendable {
-        try access(isWriting: false) { try $0.aggregate("avg", Place(path), condition).real }
+        try access(isWriting: false) { try $0.aggregate("avg", Place(path), condition, areNumbers: true).real }
     }
 }

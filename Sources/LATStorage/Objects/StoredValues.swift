@@ -56,7 +56,14 @@ public struct StoredValues<Object: Storable>: AsyncSequence, Sendable where Obje
         public mutating func next() async throws -> [Object]? {
             guard await signals.next() != nil, !Task.isCancelled else { return nil }
             let query = query
-            return try await store.run { try $0.fetch(query) }
+            do {
+                return try await store.run { try $0.fetch(query) }
+            } catch is CancellationError {
+                return nil
+            } catch let error as NetworkError where error.storageFailure?.reason == .closed {
+                // The store was closed after the signal.
+                return nil
+            }
         }
     }
 }

@@ -74,21 +74,24 @@ extension Transaction {
     }
 
     /// Computes `min`, `max`, `sum` or `avg` of a place over all rows.
+    ///
+    /// - Parameter areNumbers: whether the values are numbers, of which NaN is left out.
     func aggregate<Object: Storable>(
-        _ function: String, _ place: Place, _ condition: Condition<Object>
+        _ function: String, _ place: Place, _ condition: Condition<Object>, areNumbers: Bool
     ) throws -> StoredValue where Object.ID: Codable & Sendable {
         var result = StoredValue.null
-        try values(of: place, through: function, condition) { result = $0 }
+        try values(of: place, through: function, condition, areNumbers: areNumbers) { result = $0 }
         return result
     }
 
     /// Reads every value of a place one after the other, or an aggregate of them.
     func values<Object: Storable>(
-        of place: Place, through function: String = "", _ condition: Condition<Object>,
+        of place: Place, through function: String = "", _ condition: Condition<Object>, areNumbers: Bool = false,
         _ body: (StoredValue) throws -> Void
     ) throws where Object.ID: Codable & Sendable {
         try run(for: Object.self) { entry, writer in
-            let expression = try writer.expression(place)
+            var expression = try writer.expression(place)
+            if areNumbers { expression = "nullif(\(expression), 'NaN')" }
             let clause = try writer.clause(condition)
             return "SELECT \(function)(\(expression)) FROM \(Identifier.quoted(entry.layout.table))\(clause)"
         } row: { _, row in
@@ -171,7 +174,8 @@ extension Transaction {
     func extreme<Object: Storable, Value: Decodable>(
         _ function: String, _ place: Place, _ condition: Condition<Object>
     ) throws -> Value? where Object.ID: Codable & Sendable {
-        let stored = try aggregate(function, place, condition)
+        let kind = ColumnCoding.kind(of: Value.self)
+        let stored = try aggregate(function, place, condition, areNumbers: kind == .real || kind == .date)
         return stored == .null ? nil : try read(Value.self, stored, Object.self)
     }
 
@@ -187,7 +191,7 @@ extension Transaction {
             if let sum = sum as? Value { return sum }
             return try read(Value.self, ColumnCoding.unsigned(UInt64(sum.description) ?? 0, of: sum), Object.self)
         }
-        let stored = try aggregate("sum", place, condition)
+        let stored = try aggregate("sum", place, condition, areNumbers: true)
         return stored == .null ? .zero : try read(Value.self, stored, Object.self)
     }
 

@@ -166,6 +166,8 @@ public final class Transaction: ObjectAccess {
         try check("\(purpose) \(type)")
         try refuseWhenFailed()
         var current = try entry(for: type)
+        // Rows before one that fails stay when the app goes on with the transaction.
+        defer { if let current { noteChange(current.layout.table) } }
         var row: (encoder: RowEncoder, statement: SQLiteStatement, entry: TypeEntry)?
         for value in values {
             while true {
@@ -188,7 +190,6 @@ public final class Transaction: ObjectAccess {
                 row = nil
             }
         }
-        if let current { noteChange(current.layout.table) }
     }
 
     private func encode<Object: Storable>(

@@ -16,11 +16,16 @@ final class PreferenceHub: Sendable {
         var next = 0
         var observers: [Int: Observer] = [:]
         var watch: FolderWatch?
+        /// How many observers are about to be added.
+        var coming = 0
     }
 
     private let state = Mutex(State())
 
     var needsWatch: Bool { state.withLock { $0.watch == nil } }
+
+    /// Keeps the watch for the observer that the caller adds next.
+    func prepare() { state.withLock { $0.coming += 1 } }
 
     func start(_ watch: FolderWatch?) {
         let surplus = state.withLock { state -> FolderWatch? in
@@ -31,10 +36,12 @@ final class PreferenceHub: Sendable {
         surplus?.end()
     }
 
+    /// Adds an observer, after a call of ``prepare()``.
     func add(
         _ name: String, current: JSONValue?, end: @escaping @Sendable () -> Void, _ body: @escaping @Sendable () -> Void
     ) -> Int {
         state.withLock { state in
+            state.coming -= 1
             state.next += 1
             state.observers[state.next] = Observer(name: name, last: current, body: body, end: end)
             return state.next
@@ -44,7 +51,7 @@ final class PreferenceHub: Sendable {
     func remove(_ number: Int) {
         let watch = state.withLock { state -> FolderWatch? in
             state.observers[number] = nil
-            guard state.observers.isEmpty else { return nil }
+            guard state.observers.isEmpty, state.coming == 0 else { return nil }
             defer { state.watch = nil }
             return state.watch
         }

@@ -118,13 +118,16 @@ public final class Preferences: Sendable {
     /// - Throws: what the body throws; `NetworkError` of kind `NetworkError.Kind.storage`.
     @discardableResult
     public func update<Result>(_ body: (inout PreferenceEditor) throws -> Result) throws -> Result {
+        // Reported after the lock is released, because the app's closure may write preferences.
+        var damage: NetworkError?
+        defer { if let damage { report(damage) } }
         let (result, isChanged) = try file.locked {
             let (content, _) = try file.read()
             var values: [String: JSONValue] = [:]
             switch content {
             case .missing: break
             case .values(let found): values = found
-            case .damaged(let reason): try setAside(reason)
+            case .damaged(let reason): damage = try setAside(reason)
             }
             var editor = PreferenceEditor(values: values)
             let result = try body(&editor)
@@ -147,12 +150,14 @@ public final class Preferences: Sendable {
         if state.withLock({ $0.isLoaded && $0.stamp == stamp }) { return }
         do {
             guard try load() != nil else { return }
-            try file.locked {
+            let damage = try file.locked { () -> NetworkError? in
                 // Another process may have repaired it since.
-                guard let reason = try load() else { return }
-                try setAside(reason)
+                guard let reason = try load() else { return nil }
+                let damage = try setAside(reason)
                 take([:], nil)
+                return damage
             }
+            if let damage { report(damage) }
         } catch let error as NetworkError {
             // The values of an earlier read stay in use. If there was none, the defaults apply.
             state.withLock {
@@ -187,10 +192,10 @@ public final class Preferences: Sendable {
         }
     }
 
-    private func setAside(_ reason: String) throws {
+    /// Returns the problem to report.
+    private func setAside(_ reason: String) throws -> NetworkError {
         let aside = try file.setAside()
-        report(
-            .storage(.corrupt, "read \(path)", "\(reason); it was renamed to \(aside), and the defaults apply"))
+        return .storage(.corrupt, "read \(path)", "\(reason); it was renamed to \(aside), and the defaults apply")
     }
 
     /// Reads the file again and reports its values to the observers, so that they never receive values from an older
@@ -232,6 +237,7 @@ public final class Preferences: Sendable {
     private func observe<Value>(
         _ key: PreferenceKey<Value>, end: @escaping @Sendable () -> Void, _ body: @escaping @Sendable (Value) -> Void
     ) -> PreferenceObservation {
+        hub.prepare()
         if hub.needsWatch {
             let parts = PathParts(file.path)
             // Only a folder that exists can be watched.

@@ -102,8 +102,14 @@ struct ConditionWriter {
         case .always: return "1"
         case .compare(let place, let comparison, let operand):
             let place = try resolve(place)
+            let compared = try place.path.isEmpty ? stored(operand, at: place) : encoding { try operand.stored() }
+            let number = compared.number
+            if number?.isNaN == true { return comparison == .unequal ? "1" : "0" }
             let left = try expression(place)
-            return "\(left) \(comparison.rawValue) \(try self.operand(operand, at: place))"
+            let test = "\(left) \(comparison.rawValue) \(try self.operand(operand, at: place))"
+            // NaN is stored as a text, in JSON the infinite numbers too, and SQLite sorts texts above all numbers.
+            guard number != nil, comparison == .greater || comparison == .atLeast else { return test }
+            return "(\(test) AND \(left) NOT IN ('NaN', '-Infinity'))"
         case .like(let place, let pattern):
             return "\(try expression(place)) LIKE \(parameter(.text(pattern))) ESCAPE '\\'"
         case .isNil(let place): return "\(try expression(place)) IS NULL"
@@ -141,7 +147,7 @@ struct ConditionWriter {
         let place = try resolve(place)
         let stored = try operands.map { try self.stored($0, at: place) }
         let hasNil = stored.contains(.null)
-        let present = operands.indices.filter { stored[$0] != .null }
+        let present = operands.indices.filter { stored[$0] != .null && stored[$0].number?.isNaN != true }
         var parts: [String] = []
         if place.path.isEmpty, present.count > Self.listLimit, let list = Self.list(present.map { stored[$0] }) {
             parts.append("\(try expression(place)) IN (SELECT value FROM json_each(\(parameter(.text(list)))))")
@@ -161,4 +167,9 @@ struct ConditionWriter {
         let texts = values.compactMap(\.text)
         return texts.count == values.count ? try? ColumnCoding.json(texts) : nil
     }
+}
+
+extension StoredValue {
+    /// A number that may have a fraction.
+    fileprivate var number: Double? { if case .real(let value) = self { value } else { nil } }
 }

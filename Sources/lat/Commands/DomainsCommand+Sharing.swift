@@ -149,6 +149,9 @@ extension DomainsCommand {
                 "revision \(expected) of \(push.name) was expected, but it is \(note); \(TablePush.advice)")
             return .failure
         }
+        guard present < .max else {
+            throw UsageError("\(push.name) has the highest revision there is, \(present); push to another --key")
+        }
         let revision = sharing.revision ?? present + 1
         guard revision > present else {
             throw UsageError("--revision \(revision) is not above revision \(present), which \(push.name) has")

@@ -136,7 +136,7 @@ private struct StartRun {
         let start = clock.now
         let answer = try await answer(from: table, by: route)
         let total = clock.now - start
-        if command.isVerbose { trace(answer, total) }
+        if command.isVerbose { trace(answer, total, hiding: Self.secrets(of: route)) }
 
         let isForFile = answer.error == nil && answer.response?.status != 304
         var body: BodySink?
@@ -188,7 +188,7 @@ private struct StartRun {
                     + "and name it with --table")
         }
         guard case .named(let name) = settings.authenticator else { return }
-        let secrets = Secrets.standard.union(Secrets(headers: settings.secretHeaders ?? []))
+        let secrets = Self.secrets(of: route)
         guard command.headers.contains(where: { secrets.contains(header: $0.name) }) else {
             throw UsageError(
                 "\"\(command.server)\" gets its token from the authenticator \"\(name)\" "
@@ -216,8 +216,7 @@ private struct StartRun {
         configuration.domainsObserver = { _ in }
         configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
         if command.isVerbose {
-            let secrets = Secrets.standard.union(Secrets(headers: route.settings.secretHeaders ?? []))
-            let hidden = secrets
+            let hidden = Self.secrets(of: route)
             configuration.transport = TracingTransport(
                 engine: try configuration.transport ?? CurlTransport(configuration: configuration.engine)
             ) {
@@ -276,12 +275,18 @@ private struct StartRun {
         return try await BodyReceiver(console).receive(response, into: sink)
     }
 
-    private func trace(_ answer: Answer, _ total: Duration) {
+    private static func secrets(of route: DomainTable.ResolvedRoute) -> Secrets {
+        Secrets.standard.union(Secrets(headers: route.settings.secretHeaders ?? []))
+    }
+
+    private func trace(_ answer: Answer, _ total: Duration, hiding secrets: Secrets) {
         let style = console.errStyle
         if answer.response?.source == .simulated {
             console.note(style.dim("*") + " the table simulates this call")
         }
-        if let response = answer.response { RequestTrace.lines(of: response, style).forEach(console.note) }
+        if let response = answer.response {
+            RequestTrace.lines(of: response, hiding: secrets, style).forEach(console.note)
+        }
         if let timings = answer.timings {
             console.note(RequestTrace.line(of: timings, total: timings.total ?? total, style))
         }

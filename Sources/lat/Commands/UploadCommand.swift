@@ -1,4 +1,5 @@
 import FoundationEssentials
+import LATInspect
 import LATNetworking
 
 /// `lat upload URL --file NAME=PATH …`: uploads files and shows the progress of each.
@@ -182,6 +183,7 @@ private struct UploadRun {
         if let user = command.user {
             configuration.interceptors = [Credentials(name: user.name, password: user.password)]
         }
+        configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
         let manager = try CentralRequestManager(configuration: configuration)
         let parameters = command.parameters.isEmpty ? nil : command.parameters
         switch command.content {

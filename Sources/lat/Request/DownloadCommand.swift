@@ -1,4 +1,5 @@
 import FoundationEssentials
+import LATInspect
 import LATNetworking
 
 /// `lat download URL -o FILE …`: downloads a file, and resumes an earlier run.
@@ -45,6 +46,8 @@ struct DownloadCommand: Command {
         order.options.resumesEarlierRun = resumes
         order.options.reservesSpace = reservesSpace
         do {
+            var configuration = configuration
+            configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
             let manager = try CentralRequestManager(configuration: configuration)
             return try await DownloadRun(order: order, manager: manager, console: console).run()
         } catch let error as NetworkError {

@@ -66,7 +66,7 @@ struct RequestItem: Hashable, Sendable {
 
     private func check(_ shown: String) throws(UsageError) {
         switch kind {
-        case .header where value.hasPrefix("//"):
+        case .header where value.hasPrefix("//") && ["http", "https", "ws", "wss"].contains(name.lowercased()):
             throw UsageError("\"\(shown)\" is a second URL; give one URL for each request")
         case .emptyHeader where !value.isEmpty:
             throw UsageError(

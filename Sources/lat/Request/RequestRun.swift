@@ -86,8 +86,9 @@ struct RequestSender {
             trace(request)
             let order = DownloadRun.Order(
                 request: request, path: command.output ?? ".", format: command.format, arguments: command.arguments)
-            let manager = try CentralRequestManager(
-                configuration: RequestSettings.configuration(for: command, console))
+            var configuration = RequestSettings.configuration(for: command, console)
+            configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
+            let manager = try CentralRequestManager(configuration: configuration)
             let code = try await DownloadRun(order: order, manager: manager, console: console).run()
             await manager.shutdown()
             return code

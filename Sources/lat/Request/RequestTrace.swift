@@ -23,33 +23,34 @@ enum RequestTrace {
             case .automatic, .http1: "HTTP/1.1"
             }
         var lines = ["\(request.method) \(target) \(version)"]
-        for (name, value) in fields {
-            let shown = secrets.contains(header: name) ? style.dim("(not shown)") : SafeText.line(value)
-            lines.append("\(style.name(SafeText.line(name))): \(shown)")
-        }
+        for (name, value) in fields { lines.append(line(name, value, hiding: secrets, style)) }
         return lines.map { style.dim(">") + " " + $0 }
     }
 
-    /// The head of a response as `--include` shows it: complete, unless headers are to be hidden.
+    /// The head of a response as `--include` shows it: complete, unless secrets are to be hidden.
     static func head(
-        of response: HTTPResponse, hiding secrets: Secrets = Secrets(), _ style: Style
+        of response: HTTPResponse, hiding secrets: Secrets? = nil, _ style: Style
     ) -> [String] {
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
         let status = SafeText.line("\(response.status)\(reason)")
         var lines = ["\(response.version) " + (response.isSuccess ? style.green(status) : style.magenta(status))]
-        for (name, value) in response.headers {
-            let shown = secrets.contains(header: name) ? style.dim("(not shown)") : SafeText.line(value)
-            lines.append("\(style.name(SafeText.line(name))): \(shown)")
-        }
+        for (name, value) in response.headers { lines.append(line(name, value, hiding: secrets, style)) }
         return lines
+    }
+
+    private static func line(_ name: String, _ value: String, hiding secrets: Secrets?, _ style: Style) -> String {
+        let shown = secrets?.shown(value, of: name) ?? value
+        let isHidden = shown == Secrets.placeholder && value != shown
+        return "\(style.name(SafeText.line(name))): \(isHidden ? style.dim("(not shown)") : SafeText.line(shown))"
     }
 
     /// The redirects before a response, and its head.
     static func lines(
         of response: HTTPResponse, hiding secrets: Secrets = .standard, _ style: Style
     ) -> [String] {
-        let hops = response.redirects.map { style.dim("*") + " \($0.status) redirected by \(address($0.url))" }
-        let arrival = response.redirects.isEmpty ? [] : [style.dim("*") + " answered by \(address(response.url))"]
+        let hops = response.redirects.map { style.dim("*") + " \($0.status) redirected by \(address($0.url, secrets))" }
+        let arrival =
+            response.redirects.isEmpty ? [] : [style.dim("*") + " answered by \(address(response.url, secrets))"]
         return hops + arrival + head(of: response, hiding: secrets, style).map { style.dim("<") + " " + $0 }
     }
 
@@ -65,9 +66,9 @@ enum RequestTrace {
         return style.dim("*") + " " + (texts + [connection]).joined(separator: separator)
     }
 
-    /// A URL without user information.
-    private static func address(_ url: String) -> String {
-        let (host, target) = parts(of: url)
+    /// A URL without user information and the values of secret parameters.
+    private static func address(_ url: String, _ secrets: Secrets) -> String {
+        let (host, target) = parts(of: secrets.shown(url: url))
         guard let scheme = url.firstRange(of: "://"), !host.isEmpty else { return SafeText.line(url) }
         return SafeText.line(url[..<scheme.upperBound] + host + target)
     }

@@ -27,6 +27,7 @@ final class LinePrompt: Sendable {
         var settings = termios()
         tcgetattr(STDIN_FILENO, &settings)
         before = settings
+        Interrupts.willRestore(settings)
         settings.c_lflag &= ~tcflag_t(ICANON | ECHO)
         tcsetattr(STDIN_FILENO, TCSANOW, &settings)
         (lines, reader) = AsyncStream.makeStream()
@@ -47,6 +48,7 @@ final class LinePrompt: Sendable {
         reader.finish()
         var settings = before
         tcsetattr(STDIN_FILENO, TCSANOW, &settings)
+        Interrupts.willRestore(nil)
         try? console.out.write("\r\u{1B}[K")
     }
 
@@ -134,14 +136,27 @@ struct LineEditor: Equatable {
 
 /// The lines of standard input, read without blocking a thread of Swift's tasks.
 enum LineInput {
-    static func lines() -> AsyncStream<String> {
+    /// How many lines are read before they are used.
+    static let ahead = 16
+
+    /// - Parameter read: returns the next line; `nil` at the end.
+    static func lines(
+        _ read: @escaping @Sendable () -> String? = { readLine(strippingNewline: true) }
+    ) -> AsyncMapSequence<AsyncStream<String>, String> {
         let (lines, reader) = AsyncStream<String>.makeStream()
+        // A semaphore must not be released below its first value.
+        let room = DispatchSemaphore(value: 0)
+        for _ in 0..<ahead { room.signal() }
         DispatchQueue.global().async {
-            while let line = readLine(strippingNewline: true) {
+            while true {
+                room.wait()
+                guard let line = read() else { return reader.finish() }
                 if case .terminated = reader.yield(line) { return }
             }
-            reader.finish()
         }
-        return lines
+        return lines.map { line in
+            room.signal()
+            return line
+        }
     }
 }

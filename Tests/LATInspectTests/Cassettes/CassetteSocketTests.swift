@@ -59,6 +59,30 @@ struct CassetteSocketTests {
         #expect(second.1 == first.1 && server.requestCount == count)
     }
 
+    @Test func bytesAndCloseReasonsHoldNoSecrets() async throws {
+        server.enqueue(
+            .webSocket(
+                .text(#"{"token": "CANARY-one"}"#), .data(Data([0, 255]) + Data("CANARY-one".utf8)),
+                .data(Data(#"{"token": "CANARY-two"}"#.utf8)), .close(4001, "no CANARY-one here")))
+        func run(_ mode: Cassette.Mode) async throws -> ([WebSocket.Message], String?) {
+            let (manager, cassette) = try manager(mode)
+            let socket = try await manager.webSocket(server.url("/live"))
+            var messages: [WebSocket.Message] = []
+            for try await message in socket.messages { messages.append(message) }
+            try cassette.eject()
+            return (messages, socket.closing?.reason)
+        }
+        #expect(try await run(.once).1 == "no CANARY-one here")
+        #expect(!text().contains("CANARY"))
+        let (messages, reason) = try await run(.none)
+        #expect(
+            messages == [
+                .text(#"{"token":"***"}"#), .data(Data([0, 255]) + Data("***".utf8)),
+                .data(Data(#"{"token":"***"}"#.utf8)),
+            ])
+        #expect(reason == "no *** here")
+    }
+
     @Test func messageThatDiffersIsNamed() async throws {
         server.route("GET", "/live") { _ in .webSocket([.text("hello")]) { _ in [.text("yes"), .text("and")] } }
         _ = try await talk(.once, #"{"subscribe": "prices"}"#)

@@ -29,7 +29,9 @@ struct CassetteTextTests {
         "[1]", "\"", "\\", "'", "---", "...", "a\n---\n...\nb", "a\n   \nb", "a\n\n  b\n", "é€𝄞", "\u{7F}", "\u{85}",
         "\u{2028}",
         "\u{0}", "%", "@", "`", "key:", "? x", "| x", "> x", "&a", "*a", "!t", "#", "x: |", "\u{FEFF}x", "***", "~",
-        "0x1F", "1e3", "No",
+        "0x1F", "1e3", "No", "\u{301}", "\u{301}a", "a\n\u{301}b", "a: \u{301}", "a \u{301}\n", "\u{200D}",
+        "-\u{301} a",
+        "a:\u{301} b", "\"\u{301}", "a\n \u{301}\n",
     ]
 
     @Test(arguments: texts) func textComesBack(_ text: String) throws {
@@ -46,6 +48,13 @@ struct CassetteTextTests {
             let one = entry(RecordedBody(Data(text.utf8)), value: text)
             #expect(try roundTrip([one, one]) == [one, one], "\(text.debugDescription)")
         }
+    }
+
+    @Test func fileWithCRLFIsReadAsWithLF() throws {
+        let entries = [entry(RecordedBody(Data("a\n\n  b\n".utf8))), entry(.none)]
+        let text = CassetteWriter.write(entries, recorded: "").text
+        let windows = text.split(separator: "\n", omittingEmptySubsequences: false).joined(separator: "\r\n")
+        #expect(try CassetteReader { _ in nil }.entries(windows) == CassetteReader { _ in nil }.entries(text))
     }
 
     @Test func binaryAndLargeBodiesComeBack() throws {

@@ -64,6 +64,40 @@ import Testing
         #expect(error?.message.contains("cannot be opened") == true && closing?.code == .invalidContent)
     }
 
+    private func opened(_ pieces: [[UInt8]]) throws -> (Inflater.Outcome, String) {
+        let inflater = try #require(Inflater(resetsEachMessage: false))
+        var (outcome, output) = (Inflater.Outcome.done, [UInt8]())
+        for (index, piece) in pieces.enumerated() where outcome == .done {
+            outcome = piece.withUnsafeBufferPointer {
+                inflater.inflate($0, isEnd: index == pieces.count - 1, into: &output, upTo: 1 << 20)
+            }
+        }
+        return (outcome, String(decoding: output, as: UTF8.self))
+    }
+
+    @Test(arguments: [1, 7, 1_000]) func messageIsCompressedInPieces(_ size: Int) throws {
+        let text = String(repeating: "a message, and another one; ", count: 100)
+        let deflater = try #require(Deflater(window: 15, resetsEachMessage: false, largestPiece: size))
+        let bytes = try #require(Array(text.utf8).withUnsafeBytes { deflater.deflate($0) })
+        let (outcome, output) = try opened([bytes])
+        #expect(outcome == .done && output == text)
+    }
+
+    @Test func compressedMessageThatIsCutIsRefused() throws {
+        let text = String((0..<400).map { Character(Unicode.Scalar(UInt8(0x61 + ($0 * $0 / 7) % 26))) })
+        let deflater = try #require(Deflater(window: 15, resetsEachMessage: false))
+        let bytes = try #require(Array(text.utf8).withUnsafeBytes { deflater.deflate($0) })
+        #expect(try opened([bytes]) == (.done, text))
+        #expect(try opened([Array(bytes[..<50]), Array(bytes[50...])]) == (.done, text))
+        for count in [1, 10, bytes.count / 2, bytes.count - 2] {
+            #expect(try opened([Array(bytes[..<count])]).0 == .broken, "\(count) of \(bytes.count)")
+        }
+        // A last block, with and without the byte that RFC 7692 §7.2.3.4 adds.
+        let last: [UInt8] = [0xF3, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]
+        #expect(try opened([last + [0]]) == (.done, "Hello"))
+        #expect(try opened([last]) == (.done, "Hello"))
+    }
+
     @Test func bombIsStoppedAtTheLimit() async throws {
         let limit = 1 << 20
         for size in [limit, limit + 1, limit * 20] {
@@ -144,11 +178,40 @@ import Testing
 
     @Test func slowReaderIsNoDeadServer() {
         var rule = KeepAlive(limit: 1)
-        for _ in 0..<10 { #expect(rule.beat(hadInput: false, isReaderBehind: true) == .rest) }
-        #expect(rule.beat(hadInput: false, isReaderBehind: false) == .ping)
-        #expect(rule.beat(hadInput: true, isReaderBehind: false) == .rest)
-        #expect(rule.beat(hadInput: false, isReaderBehind: false) == .ping)
-        #expect(rule.beat(hadInput: false, isReaderBehind: false) == .lost)
+        func beat(hadInput: Bool = false, isReaderBehind: Bool = false) -> KeepAlive.Action {
+            rule.beat(hadInput: hadInput, isReaderBehind: isReaderBehind, written: 0, taken: 0)
+        }
+        for _ in 0..<10 { #expect(beat(isReaderBehind: true) == .rest) }
+        #expect(beat() == .ping)
+        #expect(beat(hadInput: true) == .rest)
+        #expect(beat() == .ping)
+        #expect(beat() == .lost)
+    }
+
+    @Test func pingBehindALongMessageIsNotMissed() {
+        var rule = KeepAlive(limit: 1)
+        func beat(taken: Int64) -> KeepAlive.Action {
+            rule.beat(hadInput: false, isReaderBehind: false, written: 1_000, taken: taken)
+        }
+        #expect(beat(taken: 0) == .ping)
+        for taken in 1...5 { #expect(beat(taken: Int64(taken) * 200) == .rest) }
+        #expect(beat(taken: 1_002) == .ping)
+        #expect(beat(taken: 1_004) == .lost)
+        // Nothing leaves.
+        rule = KeepAlive(limit: 1)
+        #expect(beat(taken: 500) == .ping)
+        #expect(beat(taken: 500) == .lost)
+    }
+
+    @Test func closingHandshakeIsNotCutByPings() async throws {
+        server.enqueue(.webSocket(.text("a"), .stall))
+        let socket = try await manager.webSocket(
+            server.url("/"),
+            options: WebSocketOptions(pingInterval: .milliseconds(20), missedPongs: 10, closeTimeout: .seconds(1)))
+        var incoming = socket.messages.makeAsyncIterator()
+        #expect(try await incoming.next() == .text("a"))
+        #expect(try await socket.close(code: 4002).code.rawValue == 4002)
+        #expect(try await incoming.next() == nil)
     }
 
     @Test func senderWaitsForASlowServer() async throws {
@@ -198,7 +261,7 @@ import Testing
         let call = try manager.liveCall(HTTPRequest("GET", server.url("/")), standard: [:], upgrades: true)
         let link = SocketLink(
             response, body.output, .init(), WebSocketOptions(pingInterval: nil), call, SocketInbox())
-        try link.sendAtOnce([.data(Data(count: count))])
+        try link.sendAtOnce([.data(Data(count: count))], isKept: true)
         await withCheckedContinuation { over in
             link.start(ResponseBody(body), on: nil) { _, _ in over.resume() }
         }

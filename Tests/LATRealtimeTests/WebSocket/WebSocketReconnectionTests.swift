@@ -41,6 +41,14 @@ import Testing
         #expect(socket.closing?.code.rawValue == UInt16(code))
     }
 
+    @Test func laterHandshakeThatHangsIsTriedAgain() async throws {
+        server.enqueue(
+            .webSocket(.text("a"), .cut), .webSocket().stalling(.start), .webSocket(.text("b"), .close(1000)))
+        let socket = try await manager.webSocket(
+            server.url("/"), options: WebSocketOptions(openTimeout: .seconds(2), reconnection: .quick))
+        #expect(try await socket.all() == [.text("a"), .text("b")])
+    }
+
     @Test func firstConnectionIsTriedAgain() async throws {
         server.enqueue(.text("x").closing(afterBytes: 0), .webSocket(.text("a"), .close(1000)))
         let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: .quick))
@@ -69,6 +77,18 @@ import Testing
         let first = server.socketMessages.filter { $0.connection == 1 }.prefix(2).map(\.text)
         let second = server.socketMessages.filter { $0.connection == 2 }.prefix(2).map(\.text)
         #expect(first == ["subscribe", "\u{1}"] && second == first)
+    }
+
+    /// No engine takes the bytes of this connection.
+    @Test func greetingIsNotKeptForTheNextConnection() throws {
+        let request = HTTPRequest("GET", server.url("/"))
+        let link = SocketLink(
+            HTTPResponse(status: 101, url: request.url), ConnectionOutput(), .init(),
+            WebSocketOptions(reconnection: .quick, resend: .unsent),
+            try manager.liveCall(request, standard: [:], upgrades: true), SocketInbox())
+        try link.sendAtOnce([.text("subscribe")], isKept: false)
+        try link.sendAtOnce([.text("a")], isKept: true)
+        #expect(link.takeUnsent() == [.text("a")])
     }
 
     @Test func messagesWaitForTheNextConnection() async throws {

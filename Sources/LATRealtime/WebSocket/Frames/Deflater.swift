@@ -5,6 +5,8 @@ final class Deflater {
     private let stream: UnsafeMutablePointer<z_stream>
     /// Whether each message begins with an empty window.
     private let resetsEachMessage: Bool
+    /// How many bytes zlib is given at once; it counts them with 32 bits.
+    private let largestPiece: Int
 
     /// A window of 4 KiB with a small table takes 32 KiB, and compresses messages nearly as well as the largest, which
     /// takes 256.
@@ -15,8 +17,9 @@ final class Deflater {
     ///
     /// - Parameter window: the largest window that the server allows, as a power of two; at least 9, because zlib makes 9
     ///   of 8.
-    init?(window: Int, resetsEachMessage: Bool) {
+    init?(window: Int, resetsEachMessage: Bool, largestPiece: Int = Int(uInt.max)) {
         self.resetsEachMessage = resetsEachMessage
+        self.largestPiece = largestPiece
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
         guard lat_raw_deflate_begin(stream, CInt(min(window, Self.usualWindow)), Self.memoryLevel) == Z_OK else {
@@ -35,18 +38,23 @@ final class Deflater {
         let bytes = message.assumingMemoryBound(to: Bytef.self)
         // zlib only reads this, but its declaration lacks const.
         stream.pointee.next_in = UnsafeMutablePointer(mutating: bytes.baseAddress)
-        stream.pointee.avail_in = uInt(bytes.count)
         defer { stream.pointee.next_in = nil }
+        var left = bytes.count
         var output: [UInt8] = []
         output.reserveCapacity(bytes.count / 2 + 64)
         let isDone = withUnsafeTemporaryAllocation(of: Bytef.self, capacity: 16 << 10) { buffer -> Bool in
             repeat {
-                stream.pointee.next_out = buffer.baseAddress
-                stream.pointee.avail_out = uInt(buffer.count)
-                let code = CZlib.deflate(stream, Z_SYNC_FLUSH)
-                guard code == Z_OK || code == Z_BUF_ERROR else { return false }
-                output.append(contentsOf: buffer[..<(buffer.count - Int(stream.pointee.avail_out))])
-            } while stream.pointee.avail_out == 0
+                let count = min(left, largestPiece)
+                left -= count
+                stream.pointee.avail_in = uInt(count)
+                repeat {
+                    stream.pointee.next_out = buffer.baseAddress
+                    stream.pointee.avail_out = uInt(buffer.count)
+                    let code = CZlib.deflate(stream, left == 0 ? Z_SYNC_FLUSH : Z_NO_FLUSH)
+                    guard code == Z_OK || code == Z_BUF_ERROR else { return false }
+                    output.append(contentsOf: buffer[..<(buffer.count - Int(stream.pointee.avail_out))])
+                } while stream.pointee.avail_out == 0
+            } while left > 0
             return true
         }
         if resetsEachMessage { deflateReset(stream) }

@@ -12,6 +12,8 @@ final class Inflater {
     private let stream: UnsafeMutablePointer<z_stream>
     /// Whether the server begins each message with an empty window.
     private let resetsEachMessage: Bool
+    /// Whether the last byte was the end of a last block.
+    private var hasEnded = false
     /// The bytes that end every compressed message and are not sent.
     private static let tail: [UInt8] = [0x00, 0x00, 0xFF, 0xFF]
 
@@ -41,15 +43,24 @@ final class Inflater {
     ) -> Outcome {
         var outcome = open(piece, into: &output, upTo: limit)
         guard isEnd, outcome == .done else { return outcome }
-        outcome = Self.tail.withUnsafeBufferPointer { open($0, into: &output, upTo: limit) }
+        // Some servers leave out the byte that belongs before the tail after a last block (RFC 7692 §7.2.3.4).
+        if !hasEnded {
+            outcome = Self.tail.withUnsafeBufferPointer { open($0, into: &output, upTo: limit) }
+            // A message that is cut stops in the middle of a block.
+            if outcome == .done, !isBetweenBlocks { return .broken }
+        }
         if resetsEachMessage, inflateReset(stream) != Z_OK { return .broken }
         return outcome
     }
+
+    /// What zlib says of the position: 128 means that the next byte begins a block.
+    private var isBetweenBlocks: Bool { stream.pointee.data_type & 128 != 0 }
 
     private func open(_ piece: UnsafeBufferPointer<UInt8>, into output: inout [UInt8], upTo limit: Int) -> Outcome {
         // zlib only reads this, but its declaration lacks const.
         stream.pointee.next_in = UnsafeMutablePointer(mutating: piece.baseAddress)
         stream.pointee.avail_in = uInt(piece.count)
+        if !piece.isEmpty { hasEnded = false }
         defer { stream.pointee.next_in = nil }
         return withUnsafeTemporaryAllocation(of: Bytef.self, capacity: 16 << 10) { buffer in
             while true {
@@ -63,7 +74,8 @@ final class Inflater {
                 case Z_STREAM_END:
                     // A last block inside a message is legal; what follows is a new stream (RFC 7692 §7.2.3.5).
                     guard inflateReset(stream) == Z_OK else { return .broken }
-                    if stream.pointee.avail_in == 0 { return .done }
+                    hasEnded = stream.pointee.avail_in == 0
+                    if hasEnded { return .done }
                 case Z_OK, Z_BUF_ERROR:
                     // A full buffer means that there may be more.
                     if stream.pointee.avail_in == 0, stream.pointee.avail_out > 0 { return .done }
