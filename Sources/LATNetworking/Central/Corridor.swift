@@ -19,7 +19,7 @@ final class Corridor: Sendable {
     private let mayHoldEntries: @Sendable () -> Bool
     private let sharing: SharingRoom
     private let barrier: BarrierRoom
-    private let redirect: RedirectRoom
+    let redirect: RedirectRoom
     let limit: LimitRoom
 
     /// The manager's settings, for requests that have none of their own.

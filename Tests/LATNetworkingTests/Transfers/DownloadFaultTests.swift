@@ -315,6 +315,24 @@ import Testing
         #expect(server.mock.requests.last?.headers["If-Range"] == "\"v1\"")
     }
 
+    /// What a redirect to another origin loses, a new link to another origin loses too.
+    @Test func refreshedLinkElsewhereGetsNoSecret() async throws {
+        let server = try RangeServer(bytes) { _, _, _ in .status(403) }
+        let foreign = try RangeServer(bytes)
+        let manager = try CentralRequestManager.make { $0.headers = ["X-Api-Key": "manager", "X-Default": "d"] }
+        var options = DownloadOptions()
+        options.refreshURL = { [url = foreign.url] _ in url }
+        var request = HTTPRequest(
+            "GET", server.url, headers: ["Cookie": "c=1", "X-Api-Key": "own", "X-Plain": "p", "X-Auth-Token": nil])
+        request.authentication = .basic(user: "u", password: "p")
+        _ = try await manager.download(request, to: target, options: options).value
+        let sent = try #require(server.mock.requests.first?.headers)
+        #expect(sent["Authorization"] != nil && sent["Cookie"] == "c=1" && sent["X-Api-Key"] == "own")
+        let headers = try #require(foreign.mock.requests.first?.headers)
+        #expect(headers["X-Plain"] == "p" && headers["X-Default"] == "d")
+        for name in ["Authorization", "Cookie", "X-Api-Key", "X-Auth-Token"] { #expect(headers[name] == nil) }
+    }
+
     @Test func linkIsRefreshedOnlyOnce() async throws {
         let server = try RangeServer(bytes) { _, _, _ in .status(410) }
         let asked = Log<Int>()
