@@ -85,6 +85,23 @@ import Testing
         #expect(try later.add(server.url, to: directory.path(of: "more")) != slow)
     }
 
+    /// A removal keeps the manager's token from a third party, in a later process too.
+    @Test func removedHeaderStaysRemovedAfterARestart() async throws {
+        let server = try slowServer()
+        let central = try CentralRequestManager.make { $0.headers = ["Authorization": "Bearer t", "X-Plain": "p"] }
+        var options = DownloadOptions()
+        options.startsPaused = true
+        let manager = try DownloadManager(central, folder: folder)
+        let id = try manager.add(
+            server.url, to: directory.path(of: "f"), headers: ["Authorization": nil, "X-Own": "1"], options: options)
+        await manager.close()
+        let later = try DownloadManager(central, folder: folder)
+        later.resume(id)
+        _ = try await later.value(of: id)
+        let headers = try #require(server.mock.requests.first?.headers)
+        #expect(headers["Authorization"] == nil && headers["X-Own"] == "1" && headers["X-Plain"] == "p")
+    }
+
     @Test func allDownloadsPauseAndResume() async throws {
         let server = try slowServer()
         let manager = try DownloadManager(central, folder: folder, limit: 2)

@@ -69,7 +69,7 @@ public final class DownloadManager: Sendable {
             var actions = DownloadQueue.Actions()
             for record in records {
                 state.entries[record.item.id] = Entry(
-                    headers: HTTPHeaders(record.headers.map { ($0[0], $0[1]) }), options: record.options(refreshURL))
+                    headers: record.requestHeaders, options: record.options(refreshURL))
                 state.lastNumber = max(state.lastNumber, record.number)
                 actions.start += state.queue.add(record.item).start
             }
