@@ -315,6 +315,46 @@ import Testing
         #expect(server.mock.requests.last?.headers["If-Range"] == "\"v1\"")
     }
 
+    /// Returns options whose hook waits for its cancellation the first time, and the event of that wait.
+    private func waitingOptions(_ url: String, _ asked: Log<Int>) -> (DownloadOptions, Event) {
+        let isWaiting = Event()
+        var options = DownloadOptions()
+        options.refreshURL = { _ in
+            asked.append(1)
+            guard !isWaiting.hasHappened else { return url + "?fresh" }
+            let isCancelled = Event()
+            await withTaskCancellationHandler {
+                isWaiting.happen()
+                await isCancelled.wait()
+            } onCancel: {
+                isCancelled.happen()
+            }
+            throw CancellationError()
+        }
+        return (options, isWaiting)
+    }
+
+    @Test func pauseDuringARefreshPauses() async throws {
+        let server = try breaking { request, _, honest in request.query == "fresh" ? honest : .status(403) }
+        let asked = Log<Int>()
+        let (options, isWaiting) = waitingOptions(server.url, asked)
+        let download = manager.download(server.url, to: target, options: options)
+        await isWaiting.wait()
+        download.pause()
+        download.resume()
+        _ = try await download.value
+        #expect(asked.count == 2 && directory.read("big.bin") == bytes)
+    }
+
+    @Test func cancellationDuringARefreshCancels() async throws {
+        let server = try breaking { _, _, _ in .status(403) }
+        let (options, isWaiting) = waitingOptions(server.url, Log())
+        let download = manager.download(server.url, to: target, options: options)
+        await isWaiting.wait()
+        download.cancel()
+        #expect(await failure { try await download.value }?.kind == .cancelled)
+    }
+
     /// What a redirect to another origin loses, a new link to another origin loses too.
     @Test func refreshedLinkElsewhereGetsNoSecret() async throws {
         let server = try RangeServer(bytes) { _, _, _ in .status(403) }
