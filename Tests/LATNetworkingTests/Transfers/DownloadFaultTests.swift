@@ -255,6 +255,19 @@ import Testing
         #expect(server.ranges.count == 3 && directory.read("big.bin") == bytes)
     }
 
+    /// Without a strong validator, other parts cannot be joined to a first one that is not the whole.
+    @Test(arguments: ["\(size)", "*"]) func shortPartWithoutValidatorStartsOver(total: String) async throws {
+        let server = try RangeServer(bytes, headers: [:]) { request, _, honest in
+            guard request.headers["Range"] != nil else { return honest }
+            var reply = honest
+            reply.headers["Content-Range"] = "bytes 0-99999/\(total)"
+            reply.body = .bytes(content(100_000))
+            return reply
+        }
+        _ = try await manager.download(server.url, to: target, segments: 3).value
+        #expect(server.ranges == ["bytes=0-", "-"] && directory.read("big.bin") == bytes)
+    }
+
     @Test func rangeErrorAtTheEndCompletesTheDownload() async throws {
         // The server sends no length, and stalls after the last byte.
         let server = try RangeServer(bytes) { _, number, honest in
