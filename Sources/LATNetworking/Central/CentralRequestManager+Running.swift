@@ -136,7 +136,8 @@ extension CentralRequestManager {
         _ request: HTTPRequest, of whole: Call, check: ((HTTPResponse) throws -> Void)? = nil
     ) async throws -> HTTPResponse {
         // A refreshed link leads elsewhere, without the mirrors of the route, and perhaps to another origin.
-        let isSame = request.isLive || whole.details.row != nil && request.url == whole.request.url
+        // The same URL keeps the details of the call: a simulated address, for one, is in the URL already.
+        let isSame = request.isLive || request.url == whole.request.url
         var request = located(request)
         if !isSame {
             corridor.redirect.rule.strip(&request, from: whole.request.url, defaults: configuration.headers)
