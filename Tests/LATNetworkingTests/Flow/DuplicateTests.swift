@@ -207,4 +207,21 @@ import Testing
         let stream = AsyncStream<Data> { $0.finish() }
         #expect(key { $0.body = .stream(stream) } == nil)
     }
+
+    /// What an authenticator sets on one attempt is not in the request of the call.
+    @Test func sharingKeyCoversTheAuthenticatorsToken() {
+        func key(_ authorize: (inout HTTPRequest) -> Void = { _ in }) -> DuplicateKey? {
+            let call = Call(HTTPRequest("GET", "http://h/a"))
+            var composed = call.request
+            authorize(&composed)
+            return DuplicateKey(sharing: call, composed: composed, secrets: .standard)
+        }
+        let keys = [
+            key(), key { $0.authentication = .bearer(token: "1") }, key { $0.authentication = .bearer(token: "2") },
+            key { $0.headers["Authorization"] = "Bearer 1" }, key { $0.headers["Authorization"] = "Bearer 2" },
+            key { $0.tls = .init(minimumVersion: .v1_3) },
+        ]
+        #expect(Set(keys).count == keys.count)
+        #expect(key { $0.authentication = .bearer(token: "1") } == keys[1])
+    }
 }
