@@ -248,11 +248,10 @@ extension FlightTable {
         return outcome == .abandoned
     }
 
-    /// What the leader's error means to the followers. A cancellation says nothing about the server.
+    /// What the leader's error means to the followers. A cancellation and a missed deadline say nothing about the server.
     static func ending(of error: any Error) -> Ending {
         if error is CancellationError || Task.isCancelled { return .abandoned }
-        if let error = error as? NetworkError, error.kind == .cancelled { return .abandoned }
-        return .notStored
+        return (error as? NetworkError)?.isEndOfCall == true ? .abandoned : .notStored
     }
 }
 

@@ -287,6 +287,10 @@ extension Call {
 }
 
 extension NetworkError {
+    /// Whether the error says nothing about the server or the network: the call was cancelled, or its deadline passed, wherever
+    /// it was then.
+    var isEndOfCall: Bool { kind == .cancelled || kind == .timeout(.deadline) }
+
     /// Turns any error that ends a call into a `NetworkError`.
     init(ending error: any Error, _ request: HTTPRequest?) {
         if let error = error as? NetworkError {
