@@ -91,7 +91,7 @@ final class SharingRoom: Room {
         }
         defer { call.note { $0.absorb(shared.call.sent) } }
         do {
-            let response = try await waiter.value(for: call) { shared.call.raisePriority(to: $0) }
+            let response = try await waiter.value(for: call) { shared.call.raisePriority(to: $0.priority) }
             if !isFirst { call.watch?.record(.waited(.sharedRequest)) }
             return response
         } catch {

@@ -1,5 +1,7 @@
 import FoundationEssentials
+import CurlTransport
 import LATTesting
+import Platform
 import TestSupport
 import Testing
 
@@ -132,6 +134,15 @@ import Testing
         blocker.cancel()
         for call in calls { #expect(try await call.value.status == 200) }
         #expect(order.elements == ["/low", "/normal"])
+    }
+
+    @Test func waitBeginsWithTheStateOfItsCall() async throws {
+        let call = Call(HTTPRequest("GET", "http://h/"))
+        call.raisePriority(to: .high)
+        call.setSuspended(true)
+        let waiter = Waiter<TransferState>()
+        let state = try await waiter.value(for: call) { waiter.end(.success($0)) }
+        #expect(state.priority == .high && state.isSuspended)
     }
 
     @Test func secondEqualRequestIsRejected() async throws {
