@@ -1,8 +1,9 @@
 import FoundationEssentials
-import LATNetworking
 import LATTesting
 import TestSupport
 import Testing
+
+@testable import LATNetworking
 
 /// Many downloads: limit, order, pauses, and their continuation in a later process.
 @Suite(.timeLimit(.minutes(2))) struct DownloadManagerTests {
@@ -148,6 +149,41 @@ import Testing
         try await server.mock.waitUntilDisconnected()
         try await eventually { !directory.contents.contains("f.part") }
         #expect(directory.contents == ["queue", "queue/.lock"])
+    }
+
+    /// Removes the download that is about to start, just when its `.part` file is in use.
+    private final class Removing: RequestAccessory {
+        let manager = Box<DownloadManager?>(nil)
+        let hasEnded = Event()
+        private let path: String
+
+        init(_ path: String) { self.path = path }
+
+        func willStart(_ call: ObservedCall) {
+            guard let manager = manager.value, let item = manager.items.first else { return }
+            let file = try? PartFile(path: path + ".part", target: path)
+            manager.remove(item.id)
+            file?.unlock()
+        }
+
+        func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) { hasEnded.happen() }
+    }
+
+    @Test func removalOfAStartingDownloadLeavesNoFiles() async throws {
+        let server = try slowServer()
+        let earlier = try DownloadManager(central, folder: folder)
+        let id = try earlier.add(server.url + "?slow", to: directory.path(of: "f"))
+        try await wait(earlier, id) { $0.progress.completed >= 300_000 }
+        earlier.pause(id)
+        await earlier.close()
+        #expect(directory.contents.contains("f.part"))
+        let removing = Removing(directory.path(of: "f"))
+        let later = try DownloadManager(try .make { $0.accessories = [removing] }, folder: folder)
+        removing.manager.change { $0 = later }
+        later.resume(id)
+        await removing.hasEnded.wait()
+        #expect(directory.contents == ["queue", "queue/.lock"])
+        removing.manager.change { $0 = nil }
     }
 
     @Test func closedManagerLeavesItsRecordsAlone() async throws {
