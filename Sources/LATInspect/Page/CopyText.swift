@@ -74,8 +74,6 @@ struct CopyText {
         func makeAsyncIterator() -> AsyncIterator { AsyncIterator() }
     }
 
-    private static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
-
     private var httpie: String {
         var words = ["http"]
         var items: [String]?
@@ -83,15 +81,15 @@ struct CopyText {
         if let bodyText {
             items = Self.items(of: bodyText)
             if items == nil {
-                words += ["--raw", Self.quoted(bodyText)]
+                words += ["--raw", bodyText.shellQuoted]
             } else if headers["Content-Type"]?.lowercased().hasPrefix("application/json") == true {
                 headers["Content-Type"] = nil
             }
         }
-        words += [request.method.rawValue, Self.quoted(request.url)]
-        for (name, value) in headers { words.append(Self.quoted(value.isEmpty ? "\(name);" : "\(name):\(value)")) }
+        words += [request.method.rawValue, request.url.shellQuoted]
+        for (name, value) in headers { words.append((value.isEmpty ? "\(name);" : "\(name):\(value)").shellQuoted) }
         if body != nil, !headers.contains("Content-Type"), let type, items == nil {
-            words.append(Self.quoted("Content-Type:\(type)"))
+            words.append("Content-Type:\(type)".shellQuoted)
         }
         words += items ?? []
         let command = words.joined(separator: " ")
@@ -105,12 +103,9 @@ struct CopyText {
             members.count <= 20
         else { return nil }
         return members.sorted { $0.key < $1.key }.map { name, member in
-            var escaped = ""
-            for character in name {
-                if ":;=@\\[]".contains(character) { escaped.append("\\") }
-                escaped.append(character)
-            }
-            return quoted(member.string.map { "\(escaped)=\($0)" } ?? "\(escaped):=\(member)")
+            let special = ":;=@\\[]".unicodeScalars.map { ($0, "\\\($0)") }
+            let escaped = name.replacingScalars(Dictionary(uniqueKeysWithValues: special))
+            return (member.string.map { "\(escaped)=\($0)" } ?? "\(escaped):=\(member)").shellQuoted
         }
     }
 
@@ -209,10 +204,12 @@ struct CopyText {
     /// A literal of Swift, raw where that is easier to read.
     private func literal(_ text: String) -> String {
         let isPlain = text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
-        if isPlain, !text.contains("\""), !text.contains("\\") { return "\"\(text)\"" }
+        /// Looks at bytes: a quote before a combining mark is one character with it, but ends the literal.
+        func contains(_ part: String) -> Bool { text.utf8.firstRange(of: part.utf8) != nil }
+        if isPlain, !contains("\""), !contains("\\") { return "\"\(text)\"" }
         if isPlain {
             var marks = "#"
-            while text.contains("\"\(marks)") || text.contains("\\\(marks)") { marks += "#" }
+            while contains("\"\(marks)") || contains("\\\(marks)") { marks += "#" }
             return "\(marks)\"\(text)\"\(marks)"
         }
         let escaped = text.unicodeScalars.map { scalar in
