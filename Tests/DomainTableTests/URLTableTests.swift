@@ -21,6 +21,8 @@ struct URLTableTests {
             var signature: Data?
             /// In place of the table.
             var reply: MockReply?
+            /// Before each reply.
+            var delay = Duration.zero
         }
 
         private let content = Mutex(Content())
@@ -28,6 +30,10 @@ struct URLTableTests {
         func change(_ change: (inout Content) -> Void) { content.withLock { change(&$0) } }
 
         func reply(to request: RecordedRequest) -> MockReply {
+            honestReply(to: request).delayed(by: content.withLock(\.delay))
+        }
+
+        private func honestReply(to request: RecordedRequest) -> MockReply {
             content.withLock { content in
                 if request.path.hasSuffix(".sig") {
                     return content.signature.map { .data($0) } ?? .status(404)
@@ -332,6 +338,18 @@ struct URLTableTests {
         #expect(try await DomainTable(from: source, environment: nil).isCopy)
         let other = self.source(publicKey: try stranger.publicKey().text)
         #expect(await error(other)?.kind == .httpStatus)
+    }
+
+    /// Each reply alone comes within the limit.
+    @Test func tableAndSignatureShareTheLimit() async throws {
+        let key = try Ed25519.PrivateKey(seed: [UInt8](repeating: 7, count: 32))
+        publish(1, signedBy: key)
+        site.change { $0.delay = .milliseconds(400) }
+        let feed = source(publicKey: try key.publicKey().text).feed
+        let error = await #expect(throws: NetworkError.self) {
+            try await feed.read(after: nil, within: .milliseconds(600))
+        }
+        #expect(error?.kind == .timeout(.total))
     }
 
     @Test func unusablePublicKeyIsSaid() async throws {

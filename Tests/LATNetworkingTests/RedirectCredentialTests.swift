@@ -155,6 +155,24 @@ import Testing
         #expect(request.headers["X-Plain"] == "1")
     }
 
+    /// A request that is composed anew loses the same as the next hop of a redirect.
+    @Test(arguments: [("http://h/b", true), ("http://g/b", false)])
+    func strippedRequestKeepsNothingOfItsOrigin(_ url: String, _ isSame: Bool) {
+        var request = HTTPRequest("GET", url, headers: ["Authorization": "a", "X-Plain": "1"])
+        request.authentication = .basic(user: "u", password: "p")
+        request.pinnedPublicKeys = ["sha256//AAAA"]
+        request.tls = .init(minimumVersion: .v1_3)
+        request.rowHeaders = ["X-Row-Key": "k", "X-Row": "1"]
+        request.rowSecrets = Secrets(headers: ["X-Row-Key"])
+        let before = request
+        RedirectRule(secrets: .standard).strip(&request, from: "http://h/a", defaults: ["X-Api-Key": "m", "X-M": "1"])
+        guard !isSame else { return #expect(request == before) }
+        #expect(request.authentication == nil && request.pinnedPublicKeys.isEmpty && request.tls == nil)
+        #expect(request.rowHeaders == ["X-Row": "1"])
+        // A removal keeps out what the manager or an outer level would add.
+        #expect(request.headers == ["X-Plain": "1", "X-Api-Key": nil, "X-Row-Key": nil, "Authorization": nil])
+    }
+
     @Test(arguments: [200, 204, 300, 304, 305, 306, 400])
     func otherStatusesAreNotFollowed(_ status: Int) throws {
         #expect(try next(status, from: "http://h/a", to: "/b").map(\.url) == nil)

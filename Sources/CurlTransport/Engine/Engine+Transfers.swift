@@ -27,6 +27,7 @@ extension Engine {
 
     func start(_ transfer: Transfer) {
         let deadline = transfer.machine.started(now)
+        transfer.owner?.transferDidStart()
         runningCount += 1
         if capacity.note(running: runningCount, now) { setCapacity() }
         if transfer.plan.isLimited { limit(transfer) }

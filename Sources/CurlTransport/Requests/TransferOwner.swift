@@ -19,6 +19,10 @@ package protocol TransferOwner: AnyObject, Sendable {
     /// Whether the owner has observers, so that responses describe their connection.
     var isObserved: Bool { get }
 
+    /// Called on the engine's thread when a transfer starts: the time that it waited to be sent is over, and its total timeout
+    /// begins.
+    func transferDidStart()
+
     /// Notifies a transfer of every change of ``transferState`` from now on.
     func attach(_ listener: any TransferListener)
 
@@ -32,6 +36,9 @@ extension TransferOwner {
 
     /// Default `false`.
     package var isObserved: Bool { false }
+
+    /// By default does nothing.
+    package func transferDidStart() {}
 }
 
 /// Receives an event for every read of a body that is sent in pieces.

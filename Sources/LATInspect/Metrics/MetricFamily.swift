@@ -1,3 +1,5 @@
+internal import LATNetworking
+
 /// A metric with its samples, as it is written for a scraper.
 struct MetricFamily {
     enum Kind: String {
@@ -116,11 +118,10 @@ struct MetricText {
     }
 
     private func escaped(_ value: String) -> String {
-        escapedHelp(value).replacing("\"", with: "\\\"")
+        value.replacingScalars(["\\": "\\\\", "\n": "\\n", "\r": " ", "\"": "\\\""])
     }
 
     private func escapedHelp(_ text: String) -> String {
-        let text = text.replacing("\\", with: "\\\\").replacing("\r\n", with: "\\n").replacing("\n", with: "\\n")
-        return text.replacing("\r", with: " ")
+        text.replacingScalars(["\\": "\\\\", "\n": "\\n", "\r": " "])
     }
 }

@@ -76,33 +76,33 @@ struct CopyText {
         func makeAsyncIterator() -> AsyncIterator { AsyncIterator() }
     }
 
-    private static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
-
     /// `nil` for fields that cannot be written: HTTPie takes a backslash before one of these characters away.
     private var httpie: String? {
-        let lost = ["\\:", "\\;", "\\=", "\\@"]
-        guard !request.headers.contains(where: { field in lost.contains { field.value.contains($0) } }) else {
-            return nil
+        let isLost = request.headers.contains { field in
+            zip(field.value.utf8, field.value.utf8.dropFirst()).contains {
+                $0 == UInt8(ascii: "\\") && ":;=@".utf8.contains($1)
+            }
         }
+        guard !isLost else { return nil }
         var words = ["http"]
         var items: [String]?
         var headers = request.headers
         if let bodyText {
             items = Self.items(of: bodyText)
             if items == nil {
-                words.append("--raw=\(Self.quoted(bodyText))")
+                words.append("--raw=\(bodyText.shellQuoted)")
             } else if headers["Content-Type"]?.lowercased().hasPrefix("application/json") == true {
                 headers["Content-Type"] = nil
             }
         }
-        words += [request.method.rawValue, Self.quoted(request.url)]
+        words += [request.method.rawValue, request.url.shellQuoted]
         for (name, value) in headers {
             // Otherwise `:@` would name a file, and `:=` a member of the body.
-            let mark = value.hasPrefix("@") || value.hasPrefix("=") ? "\\" : ""
-            words.append(Self.quoted(value.isEmpty ? "\(name);" : "\(name):\(mark)\(value)"))
+            let mark = Self.isSpecial(value) ? "\\" : ""
+            words.append((value.isEmpty ? "\(name);" : "\(name):\(mark)\(value)").shellQuoted)
         }
         if body != nil, !headers.contains("Content-Type"), let type, items == nil {
-            words.append(Self.quoted("Content-Type:\(type)"))
+            words.append("Content-Type:\(type)".shellQuoted)
         }
         words += items ?? []
         let command = words.joined(separator: " ")
@@ -110,24 +110,26 @@ struct CopyText {
         return "echo \(body.base64EncodedString()) | base64 -d | \(command)"
     }
 
+    /// Whether HTTPie would read more than a text behind the `:` or `=` of an item.
+    private static func isSpecial(_ value: String) -> Bool {
+        value.utf8.first == UInt8(ascii: "@") || value.utf8.first == UInt8(ascii: "=")
+    }
+
     /// The members of a small JSON object as HTTPie's items; `nil` for other bodies.
     private static func items(of body: String) -> [String]? {
         guard let value = try? JSONValue(parsing: Data(body.utf8)), let members = value.object, !members.isEmpty,
             members.count <= 20,
             // An option, a whole document for `lat`, and no item.
-            !members.keys.contains(where: { $0.hasPrefix("-") || $0.hasPrefix("{") || $0.isEmpty })
+            members.keys.allSatisfy({ $0.utf8.first.map { $0 != UInt8(ascii: "-") && $0 != UInt8(ascii: "{") } ?? false })
         else { return nil }
         return members.sorted { $0.key < $1.key }.map { name, member in
-            var escaped = ""
-            for character in name {
-                if ":;=@\\[]".contains(character) { escaped.append("\\") }
-                escaped.append(character)
-            }
+            let special = ":;=@\\[]".unicodeScalars.map { ($0, "\\\($0)") }
+            let escaped = name.replacingScalars(Dictionary(uniqueKeysWithValues: special))
             // `=@` would name a file, `==` a parameter, and a backslash may be taken away: such texts are written as JSON.
-            guard let text = member.string, !text.hasPrefix("@"), !text.hasPrefix("="),
+            guard let text = member.string, !isSpecial(text),
                 !text.utf8.contains(where: { $0 == UInt8(ascii: "\\") || $0 == 0 })
-            else { return quoted("\(escaped):=\(member)") }
-            return quoted("\(escaped)=\(text)")
+            else { return "\(escaped):=\(member)".shellQuoted }
+            return "\(escaped)=\(text)".shellQuoted
         }
     }
 
@@ -226,10 +228,12 @@ struct CopyText {
     /// A literal of Swift, raw where that is easier to read.
     private func literal(_ text: String) -> String {
         let isPlain = text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
-        if isPlain, !text.contains("\""), !text.contains("\\") { return "\"\(text)\"" }
+        /// Looks at bytes: a quote before a combining mark is one character with it, but ends the literal.
+        func contains(_ part: String) -> Bool { text.utf8.firstRange(of: part.utf8) != nil }
+        if isPlain, !contains("\""), !contains("\\") { return "\"\(text)\"" }
         if isPlain {
             var marks = "#"
-            while text.contains("\"\(marks)") || text.contains("\\\(marks)") { marks += "#" }
+            while contains("\"\(marks)") || contains("\\\(marks)") { marks += "#" }
             return "\(marks)\"\(text)\"\(marks)"
         }
         let escaped = text.unicodeScalars.map { scalar in

@@ -18,6 +18,10 @@ final class AuthenticationRoom: Room {
         var tokens: RefreshState
         var waiters: [Waiter<Void>] = []
         var failure: NetworkError?
+        /// Whether the authenticator renews now, perhaps after its time limit.
+        var isRenewing = false
+        /// The renewal that waits for the end of one that has missed its limit.
+        var next: Waiter<Bool>?
     }
 
     private let tokens: TokenSource
@@ -142,12 +146,12 @@ final class AuthenticationRoom: Room {
     private func renew() {
         let scope = CallScope.renewing.union([ObjectIdentifier(self)])
         let limit = tokens.refreshTimeout
-        Task { [tokens, limits] in
+        Task { [limits] in
             var failure: NetworkError?
             do {
                 try await CallScope.$renewing.withValue(scope) {
-                    try await limits.run(within: limit, for: nil, late: { Late(limit: limit) }) {
-                        try await tokens.refresh()
+                    try await limits.run(within: limit, for: nil, late: { Late(limit: limit) }) { [self] in
+                        try await refresh()
                     }
                 }
             } catch {
@@ -156,6 +160,30 @@ final class AuthenticationRoom: Room {
                     underlying: error)
             }
             finish(failure)
+        }
+    }
+
+    /// Has the authenticator renew the token, one renewal at a time. One that has missed its limit may still run: if it
+    /// succeeds, its token is the new one.
+    private func refresh() async throws {
+        let earlier = state.withLock { state -> Waiter<Bool>? in
+            state.next = state.isRenewing ? Waiter() : nil
+            state.isRenewing = true
+            return state.next
+        }
+        if let earlier, try await earlier.value() { return }
+        var isRenewed = false
+        defer { endRefresh(isRenewed) }
+        try await tokens.refresh()
+        isRenewed = true
+    }
+
+    /// Hands on to the renewal that waits, if there is one that has not been cancelled.
+    private func endRefresh(_ isRenewed: Bool) {
+        state.withLock { state in
+            let isTaken = state.next?.end(.success(isRenewed)) ?? false
+            state.next = nil
+            state.isRenewing = isTaken && !isRenewed
         }
     }
 

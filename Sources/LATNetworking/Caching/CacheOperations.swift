@@ -296,6 +296,7 @@ struct CacheOperations: Sendable {
     /// Whether an error means that the network, not the request, failed.
     static func isNetworkFailure(_ error: NetworkError) -> Bool {
         switch error.kind {
+        case _ where error.isEndOfCall: false
         case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation, .proxy, .other: true
         default: false
         }

@@ -72,6 +72,7 @@ struct CacheRoom: Room {
             switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
+                flight.starts(with: chain.call)
                 return try await operations.lead(ticket, flight, within: request.timeout ?? timeout) {
                     try await usable(request, ticket, timeToLive, chain.call)
                 } fetch: {
@@ -232,6 +233,8 @@ extension FlightTable {
         _ flight: Flight, _ request: HTTPRequest, _ call: Call, _ timeout: Duration?, _ limits: TimeLimits
     ) async throws -> Bool {
         let timeout = request.timeout ?? timeout
+        // While the leader is paused or waits to be sent, its own timeout does not run either.
+        try await flight.start.value(for: call)
         let outcome = try await limits.run(
             within: timeout, for: call,
             late: {
@@ -241,15 +244,14 @@ extension FlightTable {
                         "the response to an equal request in flight did not arrive within \(timeout ?? .zero); try again",
                     request: request)
             }
-        ) { try await flight.value() }
+        ) { try await flight.ending.value() }
         return outcome == .abandoned
     }
 
-    /// What the leader's error means to the followers. A cancellation says nothing about the server.
+    /// What the leader's error means to the followers. A cancellation and a missed deadline say nothing about the server.
     static func ending(of error: any Error) -> Ending {
         if error is CancellationError || Task.isCancelled { return .abandoned }
-        if let error = error as? NetworkError, error.kind == .cancelled { return .abandoned }
-        return .notStored
+        return (error as? NetworkError)?.isEndOfCall == true ? .abandoned : .notStored
     }
 }
 
@@ -337,9 +339,17 @@ final class FlightTable: Sendable {
             ended.wrappingAdd(1, ordering: .releasing)
             if state.flights[key] === flight { state.flights[key] = nil }
         }
-        flight.settle(.success(ending))
+        flight.start.settle(.success(()))
+        flight.ending.settle(.success(ending))
     }
 }
 
 /// A request in flight, and its followers.
-typealias Flight = Outcome<FlightTable.Ending>
+final class Flight: Sendable {
+    /// The start of its transfer, or its end without one.
+    fileprivate let start = Outcome<Void>()
+    fileprivate let ending = Outcome<FlightTable.Ending>()
+
+    /// Starts with the next transfer of the call that leads it.
+    func starts(with leader: Call) { leader.atNextStart { [start] in start.settle(.success(())) } }
+}

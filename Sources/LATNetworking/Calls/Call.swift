@@ -45,6 +45,8 @@ final class Call: @unchecked Sendable, TransferOwner {
         /// The task that runs the call, if it has one of its own.
         var work: Task<Void, Never>?
         var sent = SentRequests()
+        /// What to do when the next transfer starts.
+        var startActions: [@Sendable () -> Void] = []
         var hasDeliveredCachedReply = false
         /// The progress, once somebody has asked for it.
         var board: ProgressBoard?
@@ -62,7 +64,9 @@ final class Call: @unchecked Sendable, TransferOwner {
         static let finished: UInt32 = 8
         /// The progress is observed as a sequence.
         static let measured: UInt32 = 16
-        static let priorityShift: UInt32 = 5
+        /// The start of a transfer has been awaited.
+        static let awaited: UInt32 = 32
+        static let priorityShift: UInt32 = 6
     }
 
     private static let count = Atomic<UInt64>(0)
@@ -170,6 +174,23 @@ final class Call: @unchecked Sendable, TransferOwner {
             message: "not finished by the deadline, including retries and waits; raise the deadline", request: request)
     }
 
+    // MARK: Start
+
+    /// Runs a closure when the next transfer of the call starts.
+    func atNextStart(_ action: @escaping @Sendable () -> Void) {
+        state.withLock { $0.startActions.append(action) }
+        word.bitwiseOr(Flag.awaited, ordering: .acquiringAndReleasing)
+    }
+
+    func transferDidStart() {
+        guard word.load(ordering: .acquiring) & Flag.awaited != 0 else { return }
+        let actions = state.withLock { state in
+            defer { state.startActions = [] }
+            return state.startActions
+        }
+        for action in actions { action() }
+    }
+
     // MARK: Waiting
 
     /// Notifies a listener of every change of ``transferState``, and at once when the call is already cancelled.
@@ -266,6 +287,10 @@ extension Call {
 }
 
 extension NetworkError {
+    /// Whether the error says nothing about the server or the network: the call was cancelled, or its deadline passed, wherever
+    /// it was then.
+    var isEndOfCall: Bool { kind == .cancelled || kind == .timeout(.deadline) }
+
     /// Turns any error that ends a call into a `NetworkError`.
     package init(ending error: any Error, _ request: HTTPRequest?) {
         if let error = error as? NetworkError {

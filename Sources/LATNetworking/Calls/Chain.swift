@@ -87,6 +87,7 @@ final class RoomTable: Sendable {
             return try await engine.send(request, for: call)
         case .custom(let transport):
             // The transport does not know calls, so it runs in a task of its own that is cancelled with the call.
+            call.transferDidStart()
             return try await limits.run(for: call) { try await transport.send(request) }
         }
     }

@@ -116,26 +116,29 @@ struct ProgressUpdates: AsyncSequence, Sendable {
 }
 
 /// Adds the rate to the engine's numbers, and keeps them from decreasing when a redirect or a retry starts a new
-/// transfer at 0.
+/// transfer at 0, in each direction: the body of a response that is followed by a retry comes between two uploads.
 private struct ProgressMeter {
-    private var last: TransferProgress?
+    private var last: [TransferProgress.Direction: TransferProgress] = [:]
+    private var direction: TransferProgress.Direction?
     private var rate = RateMeter()
     private let start = ContinuousClock.now
 
     /// Returns the progress to report. The first event of another direction counts, such as the response after a 303.
     mutating func note(_ event: TransferProgress) -> TransferProgress? {
-        var before: Int64 = 0
-        if let last, last.direction == event.direction {
-            guard event.completed > last.completed || event.completed == last.completed && event.total != last.total
+        let before = last[event.direction]
+        if let before {
+            guard
+                event.completed > before.completed || event.completed == before.completed && event.total != before.total
             else { return nil }
-            before = last.completed
-        } else {
+        }
+        if direction != event.direction {
+            direction = event.direction
             rate.stop()
         }
-        rate.note(event.completed - before, at: ContinuousClock.now - start)
+        rate.note(event.completed - (before?.completed ?? 0), at: ContinuousClock.now - start)
         var progress = event
         progress.set(rate)
-        last = progress
+        last[event.direction] = progress
         return event.completed == event.total ? progress.ended : progress
     }
 }

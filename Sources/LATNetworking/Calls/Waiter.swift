@@ -8,20 +8,22 @@ extension Waiter {
     ///
     /// - Parameters:
     ///   - call: the call whose cancellation also ends the waiting; `nil` for none.
-    ///   - raised: receives the call's priority when the call's state changes without a cancellation.
+    ///   - changed: receives the call's state at the beginning of the wait and after each change but a cancellation.
     /// - Throws: the error of the result; `CancellationError` if the task is cancelled, ``Call/cancellation`` if the
     ///   call is.
-    func value(for call: Call?, raised: (@Sendable (RequestPriority) -> Void)? = nil) async throws -> Value {
+    func value(for call: Call?, changed: (@Sendable (TransferState) -> Void)? = nil) async throws -> Value {
         if let result { return try result.get() }
         let wait = call.map { call in
             CallWait(call) { state in
                 if state.isCancelled {
                     self.end(.failure(call.cancellation))
                 } else {
-                    raised?(state.priority)
+                    changed?(state)
                 }
             }
         }
+        // A change before the registration is not notified.
+        if let call { changed?(call.transferState) }
         defer { wait?.end() }
         return try await value()
     }

@@ -135,9 +135,14 @@ extension CentralRequestManager {
     func sendPart(
         _ request: HTTPRequest, of whole: Call, check: ((HTTPResponse) throws -> Void)? = nil
     ) async throws -> HTTPResponse {
-        // A refreshed link leads elsewhere, without the mirrors of the route.
-        let isSame = request.isLive || whole.details.row != nil && request.url == whole.request.url
-        let part = makeCall(located(request), isSame ? whole.details : CallDetails(), partOf: whole.watch)
+        // A refreshed link leads elsewhere, without the mirrors of the route, and perhaps to another origin.
+        // The same URL keeps the details of the call: a simulated address, for one, is in the URL already.
+        let isSame = request.isLive || request.url == whole.request.url
+        var request = located(request)
+        if !isSame {
+            corridor.redirect.rule.strip(&request, from: whole.request.url, defaults: configuration.headers)
+        }
+        let part = makeCall(request, isSame ? whole.details : CallDetails(), partOf: whole.watch)
         let wait = CallWait(whole) { state in
             if state.isCancelled { part.cancel() }
             part.setSuspended(state.isSuspended)

@@ -19,7 +19,7 @@ final class Corridor: Sendable {
     private let mayHoldEntries: @Sendable () -> Bool
     private let sharing: SharingRoom
     private let barrier: BarrierRoom
-    private let redirect: RedirectRoom
+    let redirect: RedirectRoom
     let limit: LimitRoom
 
     /// The manager's settings, for requests that have none of their own.
@@ -122,10 +122,13 @@ final class Corridor: Sendable {
         if call.details.simulation != nil { rooms.insert(.simulation) }
         if !request.rowHeaders.hasNoFields { rooms.insert(.composition) }
         if let row = call.details.row, limit.concerns(row) { rooms.insert(.limits) }
-        guard !request.hasNoSettings else {
-            if isInvalidating(request) { rooms.insert(.httpCache) }
-            return rooms
-        }
+        if !request.hasNoSettings { apply(request, to: &rooms) }
+        if !rooms.contains(.httpCacheOfOpened), isInvalidating(request) { rooms.insert(.httpCache) }
+        return rooms
+    }
+
+    /// Changes the rooms as the request's own settings ask.
+    private func apply(_ request: HTTPRequest, to rooms: inout RoomSet) {
         if let retries = request.retries { rooms.set(.retry, retries > 0) }
         if let waits = request.waitsForConnectivity { rooms.set(.connectivity, waits) }
         if request.authenticator != .automatic { rooms.set(.authentication, request.authenticator != .off) }
@@ -139,8 +142,6 @@ final class Corridor: Sendable {
                 Self.caches(
                     request.cachePolicy ?? defaults.cachePolicy, isSealed: isSealed, defaults.cachesSealed))
         }
-        if !rooms.contains(.httpCacheOfOpened), isInvalidating(request) { rooms.insert(.httpCache) }
-        return rooms
     }
 
     /// Whether a request is sealed.

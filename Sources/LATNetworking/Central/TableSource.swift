@@ -13,6 +13,8 @@ final class TableSource: Sendable {
 
     private let storage: Storage
     private let kept: Mutex<DomainTable?>
+    /// Held while a changed table is made, so that no update is lost; readers do not wait for it.
+    private let changes = Mutex<Void>(())
 
     /// Follows the file of a table, or its source. If that fails, the table stays fixed, and the observer gets the error.
     init(_ table: DomainTable?, observer: (@Sendable (DomainTable.FileEvent) -> Void)?) {
@@ -49,10 +51,11 @@ final class TableSource: Sendable {
         case .followed(let state, _):
             try state.update(change)
         case .kept:
-            try kept.withLock { table in
-                var changed = table ?? DomainTable()
-                try change(&changed)
-                table = changed
+            try changes.withLock { _ in
+                var copy = current ?? DomainTable()
+                try change(&copy)
+                let changed = copy
+                kept.withLock { $0 = changed }
             }
         }
     }

@@ -102,22 +102,22 @@ extension CentralRequestManager {
     /// Starts an entity's request in closure form.
     ///
     /// - Parameters:
+    ///   - deliversCached: whether a cached reply is delivered before the outcome where the policy asks for one.
     ///   - refine: makes the delivered reply from the decoded one.
-    ///   - deliver: receives the outcome, and before it a cached reply where the policy asks for one.
+    ///   - deliver: receives the outcome, and before it a cached reply.
     func start<Model: Decodable & Sendable>(
         _ entity: Result<EntityPlan, NetworkError>, as model: Model.Type, progress: ProgressHandler? = nil,
-        on executor: CallbackExecutor? = nil,
+        on executor: CallbackExecutor? = nil, deliversCached: Bool = true,
         refine: @escaping @Sendable (Reply<Model>) throws -> Reply<Model> = { $0 },
         deliver: @escaping @Sendable (RequestTask, Result<Reply<Model>, NetworkError>) -> Void
     ) -> RequestTask {
         let gate = progress.map { ProgressGate($0, callbacks) }
+        let cached = { @Sendable [self] (response: HTTPResponse, call: Call) in
+            guard let reply = try? refine(call.reply(model, from: response)) else { return }
+            self.deliver(cached: call) { deliver(RequestTask(call), .success(reply)) }
+        }
         return start(gate, on: executor) { () throws(NetworkError) in
-            try call(
-                try entity.get(), progress: gate?.handler,
-                cached: { [self] response, call in
-                    guard let reply = try? refine(call.reply(model, from: response)) else { return }
-                    self.deliver(cached: call) { deliver(RequestTask(call), .success(reply)) }
-                })
+            try call(try entity.get(), progress: gate?.handler, cached: deliversCached ? cached : nil)
         } conclude: { response, call in
             try refine(call.reply(model, from: response))
         } deliver: { task, result in

@@ -4,7 +4,7 @@ import HTTPCore
 /// What makes two requests equal: method, URL, parameters, their own headers, the body, the settings that
 /// affect the response, and, for requests that share a response, its credentials and partition.
 struct DuplicateKey: Hashable, Sendable {
-    private let request: HTTPRequest
+    private var request: HTTPRequest
     private let simulation: Simulation?
     private var credentials: HTTPHeaders?
     private var partition: String?
@@ -52,6 +52,9 @@ struct DuplicateKey: Hashable, Sendable {
         // Each caller gets its own cached response, so such calls are not shared.
         guard call.details.deliversCached == nil else { return nil }
         self.init(call.request, simulation: call.details.simulation)
+        // An authenticator may set these instead of a field.
+        request.authentication = composed.authentication
+        request.tls = composed.tls
         credentials = Self.sorted(
             HTTPHeaders(
                 composed.headers.filter {

@@ -42,12 +42,20 @@ final class SharingRoom: Room {
         let call: Call
         let progress: ProgressRelay
         var waiters: [UInt64: Waiter<HTTPResponse>] = [:]
+        /// The callers that are paused.
+        var paused: Set<UInt64> = []
     }
 
     private struct State {
         var table = SharedCalls<DuplicateKey, UInt64>()
         var shared: [UInt64: SharedCall] = [:]
         var ids: UInt64 = 0
+
+        /// Suspends or resumes a shared call. Under the lock, so that changes reach the call in their order.
+        func suspend(_ token: UInt64) {
+            guard let shared = shared[token], !shared.waiters.isEmpty else { return }
+            shared.call.setSuspended(shared.paused.count == shared.waiters.count)
+        }
     }
 
     private let standard: DuplicatePolicy
@@ -75,7 +83,7 @@ final class SharingRoom: Room {
         }
         let waiter = Waiter<HTTPResponse>()
         let (id, token, shared, isFirst) = join(key, call, waiter)
-        shared.call.raisePriority(to: call.priority)
+        update(shared.call, id, token, call.transferState)
         if isFirst {
             shared.call.run { [self] in
                 let result: Result<HTTPResponse, any Error>
@@ -91,7 +99,7 @@ final class SharingRoom: Room {
         }
         defer { call.note { $0.absorb(shared.call.sent) } }
         do {
-            let response = try await waiter.value(for: call) { shared.call.raisePriority(to: $0) }
+            let response = try await waiter.value(for: call) { [self] in update(shared.call, id, token, $0) }
             if !isFirst { call.watch?.record(.waited(.sharedRequest)) }
             return response
         } catch {
@@ -125,6 +133,20 @@ final class SharingRoom: Room {
         }
     }
 
+    /// Has the shared call follow a caller: it gets the highest priority of all, and is suspended while all are.
+    private func update(_ shared: Call, _ id: UInt64, _ token: UInt64, _ caller: TransferState) {
+        shared.raisePriority(to: caller.priority)
+        state.withLock { state in
+            guard state.shared[token]?.waiters[id] != nil else { return }
+            if caller.isSuspended {
+                state.shared[token]?.paused.insert(id)
+            } else {
+                state.shared[token]?.paused.remove(id)
+            }
+            state.suspend(token)
+        }
+    }
+
     private func finish(_ key: DuplicateKey, _ token: UInt64, _ result: Result<HTTPResponse, any Error>) {
         let shared = state.withLock { state in
             _ = state.table.finish(key, token: token)
@@ -136,8 +158,12 @@ final class SharingRoom: Room {
     private func leave(_ key: DuplicateKey, _ id: UInt64, _ token: UInt64) {
         let abandoned = state.withLock { state -> Call? in
             state.shared[token]?.waiters[id] = nil
+            state.shared[token]?.paused.remove(id)
             state.shared[token]?.progress.remove(id)
-            guard state.table.leave(key, id, token: token) else { return nil }
+            guard state.table.leave(key, id, token: token) else {
+                state.suspend(token)
+                return nil
+            }
             return state.shared.removeValue(forKey: token)?.call
         }
         abandoned?.cancel()

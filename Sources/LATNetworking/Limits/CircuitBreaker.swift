@@ -6,7 +6,7 @@ extension RequestLimits.CircuitBreakerPolicy {
         switch answer {
         case .success(let response): return !statuses.contains(response.status)
         case .failure(let error):
-            guard let error = error as? NetworkError else { return nil }
+            guard let error = error as? NetworkError, !error.isEndOfCall else { return nil }
             return switch error.kind {
             case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation: false
             case .redirect, .bodyTooLarge, .httpStatus: true

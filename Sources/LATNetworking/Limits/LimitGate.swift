@@ -66,8 +66,8 @@ final class LimitGate: Sendable {
         guard !isStarted else { return }
         call.watch?.record(.waiting(.limits))
         do {
-            try await waiter.value(for: call) { [self] priority in
-                state.withLock { $0.queue.raise(id, host: host, to: priority) }
+            try await waiter.value(for: call) { [self] transfer in
+                state.withLock { $0.queue.raise(id, host: host, to: transfer.priority) }
             }
             call.watch?.record(.waited(.limits))
         } catch {
@@ -139,9 +139,9 @@ package struct LimitedCall: Sendable {
     package func wait(
         _ waiter: Waiter<Void>, raised: @escaping @Sendable (RequestPriority) -> Void
     ) async throws {
-        guard waiter.result == nil else { return try await waiter.value(for: call, raised: raised) }
+        guard waiter.result == nil else { return try await waiter.value() }
         call.watch?.record(.waiting(.limits))
-        try await waiter.value(for: call, raised: raised)
+        try await waiter.value(for: call) { raised($0.priority) }
         call.watch?.record(.waited(.limits))
     }
 }

@@ -85,7 +85,7 @@ package struct CurlCommand: Sendable {
 
     /// A value within `-F` in double quotes, in which curl looks for neither `;` nor a leading `@` or `<`.
     private func escaped(_ value: String) -> String {
-        "\"\(value.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
+        "\"\(value.replacingScalars(["\\": "\\\\", "\"": "\\\""]))\""
     }
 
     // MARK: What is shown
@@ -115,7 +115,25 @@ package struct CurlCommand: Sendable {
 
     /// Quotes a text for a shell in single quotes. A log has control characters escaped, so that it stays one line.
     private func quoted(_ text: String) -> String {
-        let text = if case .log = purpose { URLText.visible(text) } else { text }
-        return "'\(text.replacing("'", with: "'\\''"))'"
+        if case .log = purpose { return URLText.visible(text).shellQuoted }
+        return text.shellQuoted
+    }
+}
+
+extension String {
+    /// The text in single quotes for a shell.
+    package var shellQuoted: String { "'\(replacingScalars(["'": "'\\''"]))'" }
+
+    /// Replaces Unicode scalars. A quote before a combining mark is one character with it, but ends a text in quotes.
+    package func replacingScalars(_ replacements: [Unicode.Scalar: String]) -> String {
+        var result = String.UnicodeScalarView()
+        for scalar in unicodeScalars {
+            if let replacement = replacements[scalar] {
+                result.append(contentsOf: replacement.unicodeScalars)
+            } else {
+                result.append(scalar)
+            }
+        }
+        return String(result)
     }
 }

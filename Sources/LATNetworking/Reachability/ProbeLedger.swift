@@ -27,6 +27,9 @@ struct ProbeLedger<Target: Hashable, Answer> {
         var answer: Answer?
         var validUntil: Instant?
         var isRunning = false
+        /// Whether the running probe is the repetition of one that a change of the network made useless.
+        var isRepeated = false
+        /// Whether the network has changed since the probe began.
         var isOutdated = false
         var failures = 0
     }
@@ -64,6 +67,7 @@ struct ProbeLedger<Target: Hashable, Answer> {
             return .take(answer)
         }
         entry.isRunning = true
+        entry.isRepeated = false
         entry.isOutdated = false
         return .start
     }
@@ -72,8 +76,9 @@ struct ProbeLedger<Target: Hashable, Answer> {
     mutating func finish(_ target: Target, _ answer: Answer, isReachable: Bool, at now: Instant) -> Outcome {
         var entry = entries[target] ?? Entry()
         defer { entries[target] = entry }
-        if entry.isOutdated {
+        if entry.isOutdated, !entry.isRepeated {
             // Repeated only once, so that a network that keeps changing delays no caller forever.
+            entry.isRepeated = true
             entry.isOutdated = false
             entry.validUntil = nil
             return .repeated
@@ -81,7 +86,7 @@ struct ProbeLedger<Target: Hashable, Answer> {
         entry.isRunning = false
         entry.answer = answer
         entry.failures = isReachable ? 0 : min(entry.failures + 1, 16)
-        entry.validUntil = now + (isReachable ? ttl : failureTTL)
+        entry.validUntil = entry.isOutdated ? nil : now + (isReachable ? ttl : failureTTL)
         return .deliver
     }
 

@@ -50,11 +50,30 @@ struct RedirectRule {
                 "the server redirects from https to http (\(URLText.redacted(next.url))), which is not "
                     + "encrypted", request, response)
         }
+        strip(&next)
+    }
+
+    /// Removes what belongs to an origin from a request that is composed anew for another one than that of `url`.
+    ///
+    /// - Parameter defaults: the headers that the manager adds later; secret ones are kept out.
+    func strip(_ next: inout HTTPRequest, from url: String, defaults: HTTPHeaders) {
+        guard URLReference.origin(of: next.url) != URLReference.origin(of: url) else { return }
+        var rule = self
+        rule.secrets = secrets.union(next.rowSecrets)
+        let names = (defaults.fields + next.rowHeaders.fields + next.headers.fields).map(\.name)
+            .filter(rule.secrets.contains(header:))
+        rule.strip(&next)
+        for name in names { next.headers[name] = nil }
+    }
+
+    private func strip(_ next: inout HTTPRequest) {
         next.authentication = nil
-        // Both belong to the domain that redirected.
+        // Both belong to the domain that is left.
         next.pinnedPublicKeys = []
         next.tls = nil
-        Self.removeHeaders(&next) { secrets.contains(header: $0) || $0.equalsIgnoringASCIICase("Host") }
+        let belongsToOrigin = { secrets.contains(header: $0) || $0.equalsIgnoringASCIICase("Host") }
+        Self.removeHeaders(&next, where: belongsToOrigin)
+        if !next.rowHeaders.hasNoFields { next.rowHeaders.removeAll(where: belongsToOrigin) }
     }
 
     /// The base URL of `Location`: the URL that answered, with the fragment of the request, which a `Location` without

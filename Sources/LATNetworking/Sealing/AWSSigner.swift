@@ -116,11 +116,14 @@ public struct AWSSigner: RequestSigner {
     }
 
     private static func canonicalQuery(_ query: Substring) -> String {
-        query.split(separator: "&").map { pair in
+        let pairs = query.split(separator: "&").map { pair in
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            return parts.map { $0.percentDecoded().percentEncodedComponent }.joined(separator: "=")
-                + (parts.count == 1 ? "=" : "")
-        }.sorted { Array($0.utf8).lexicographicallyPrecedes(Array($1.utf8)) }.joined(separator: "&")
+                .map { $0.percentDecoded().percentEncodedComponent }
+            return (name: parts[0], value: parts.count > 1 ? parts[1] : "")
+        }
+        // By name, then by value: "=" is not part of the order. The encoded text is ASCII.
+        return pairs.sorted { ($0.name, $0.value) < ($1.name, $1.value) }.map { "\($0.name)=\($0.value)" }
+            .joined(separator: "&")
     }
 
     /// Formats a time, as in `20150830T123600Z`.

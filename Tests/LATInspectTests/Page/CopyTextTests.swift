@@ -92,6 +92,22 @@ import Testing
         #expect(text.hasPrefix("// Only the beginning of this body is kept.\nlet response"))
     }
 
+    /// A quote with a combining mark is one character, but ends what is in quotes.
+    @Test func quoteWithACombiningMarkIsEscaped() {
+        let request = HTTPRequest(
+            "POST", "https://a.test/'\u{301};id;'\u{301}", headers: ["X": "\"\u{301}+\"\\\u{301}", "Y": "\"#\u{301}"],
+            body: .data(Data(#"{"=\#u{301}a":"'\#u{301}"}"#.utf8)))
+        let curl = CopyText(request).text(as: .curl)
+        let httpie = CopyText(request).text(as: .httpie)
+        for text in [curl, httpie] {
+            #expect(text.utf8.firstRange(of: "'https://a.test/'\\''\u{301};id;'\\''\u{301}'".utf8) != nil)
+        }
+        #expect(httpie.utf8.firstRange(of: "'\\=\u{301}a='\\''\u{301}'".utf8) != nil)
+        let swift = CopyText(request).text(as: .swift)
+        #expect(swift.utf8.firstRange(of: "#\"\"\u{301}+\"\\\u{301}\"#".utf8) != nil)
+        #expect(swift.utf8.firstRange(of: "##\"\"#\u{301}\"##".utf8) != nil)
+    }
+
     @Test func hostileTextStaysALiteral() {
         let request = HTTPRequest("GET", "https://a.test/\"\\(x)", headers: ["X": "a\nb\u{1}\"#"])
         let text = CopyText(request).text(as: .swift)

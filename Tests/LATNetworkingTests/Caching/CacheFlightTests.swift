@@ -1,9 +1,11 @@
 import FoundationEssentials
-import LATNetworking
 import LATTesting
+import Platform
 import Synchronization
 import TestSupport
 import Testing
+
+@testable import LATNetworking
 
 /// Concurrent equal requests.
 @Suite(.timeLimit(.minutes(2))) struct CacheFlightTests {
@@ -76,6 +78,51 @@ import Testing
         #expect(error?.kind == .timeout(.total))
         leader.cancel()
         _ = await leader.result
+    }
+
+    @Test func followerOfACustomTransportHasItsTimeout() async throws {
+        let transport = HeldTransport()
+        let manager = try CentralRequestManager.caching(.http) { $0.transport = transport }
+        let leader = Task { try await manager.startRequest("GET", "http://a.example/").text }
+        await transport.hasBegun.wait()
+        let error = await failure {
+            try await manager.startRequest("GET", "http://a.example/", timeout: .milliseconds(50))
+        }
+        #expect(error?.kind == .timeout(.total))
+        transport.mayEnd.happen()
+        #expect(try await leader.value == "shared")
+    }
+
+    /// A leader that is paused or queued has a timeout that does not run; that of a follower does not run either.
+    @Test(arguments: [4, 5]) func followersTimeoutBeginsWithTheTransfer(seconds: Int) async throws {
+        let clock = VirtualClock()
+        let limits = TimeLimits(clock.callClock)
+        let (table, request) = (FlightTable(), HTTPRequest("GET", "http://h/"))
+        guard case .lead(let flight) = table.join("k", since: nil) else { throw Overdue(description: "a flight") }
+        let leader = Call(request)
+        flight.starts(with: leader)
+        let follower = Task {
+            try await FlightTable.follow(flight, request, Call(request), .seconds(5), limits)
+        }
+        clock.advance(by: .seconds(60))
+        leader.transferDidStart()
+        await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(seconds))
+        if seconds < 5 {
+            table.end("k", flight, .stored)
+            #expect(try await follower.value == false)
+        } else {
+            await #expect(throws: NetworkError.self) { try await follower.value }
+        }
+    }
+
+    @Test func followerOfAnEndWithoutTransferReturns() async throws {
+        let (table, request) = (FlightTable(), HTTPRequest("GET", "http://h/"))
+        guard case .lead(let flight) = table.join("k", since: nil) else { throw Overdue(description: "a flight") }
+        flight.starts(with: Call(request))
+        let follower = Task { try await FlightTable.follow(flight, request, Call(request), .seconds(5), TimeLimits()) }
+        table.end("k", flight, .abandoned)
+        #expect(try await follower.value)
     }
 }
 

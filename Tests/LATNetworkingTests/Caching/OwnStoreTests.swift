@@ -36,6 +36,41 @@ import Testing
         _ = try await manager.startRequest("GET", server.url(), cache: .cacheElseNetwork(.fixed(.seconds(5))))
     }
 
+    /// A store that records what is removed.
+    private struct Removals: ForwardingStore {
+        let store: any CacheStore = MemoryStore()
+        let selections = Log<CacheSelection>()
+
+        func remove(_ selection: CacheSelection) async throws -> CacheUsage {
+            selections.append(selection)
+            return try await store.remove(selection)
+        }
+    }
+
+    private struct Plain: Sealer {
+        func seal(_ body: Data?, of request: HTTPRequest) async throws -> SealedRequest {
+            SealedRequest(method: request.method, body: body, headers: [:])
+        }
+
+        func open(_ body: Data, of response: HTTPResponse, to sealed: SealedRequest) async throws -> OpenedReply? {
+            OpenedReply(body: body)
+        }
+    }
+
+    @Test func sealedPostInvalidatesOnce() async throws {
+        let server = try MockServer.counting(["Cache-Control": "max-age=60"])
+        let store = Removals()
+        let manager = try CentralRequestManager.caching(.http) {
+            $0.cacheStore = store
+            $0.sealer = Plain()
+        }
+        _ = try await manager.startRequest("GET", server.url())
+        _ = try await manager.startRequest("POST", server.url(), body: .text("x"))
+        try await manager.cache.flush()
+        let selections = store.selections.elements
+        #expect(!selections.isEmpty && Set(selections).count == selections.count)
+    }
+
     @Test func tagRemovesItsResponses() async throws {
         let server = try MockServer()
         server.fallback { request in

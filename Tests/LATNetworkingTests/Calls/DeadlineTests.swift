@@ -69,6 +69,33 @@ import Testing
         #expect(server.requestCount == 0)
     }
 
+    /// A missed deadline says nothing about the server, as a cancellation does.
+    @Test(arguments: [NetworkError.Kind.timeout(.deadline), .cancelled])
+    func endOfACallIsNoFailureOfTheServer(_ kind: NetworkError.Kind) {
+        let error = NetworkError(kind, message: "over")
+        #expect(RequestLimits.CircuitBreakerPolicy().judge(.failure(error)) == nil)
+        #expect(!CacheOperations.isNetworkFailure(error) && FlightTable.ending(of: error) == .abandoned)
+        let late = NetworkError(.timeout(.total), message: "slow")
+        #expect(RequestLimits.CircuitBreakerPolicy().judge(.failure(late)) == false)
+        #expect(CacheOperations.isNetworkFailure(late) && FlightTable.ending(of: late) == .notStored)
+    }
+
+    @Test func staleReplyDoesNotOutliveTheDeadline() async throws {
+        let (isHeld, mayGo) = (Event(), Event())
+        let manager = try CentralRequestManager.caching(.networkElseCache) {
+            $0.transport = FunctionTransport { request in
+                if isHeld.hasHappened { await mayGo.wait() }
+                return HTTPResponse(status: 200, body: ResponseBody(Data("old".utf8)), url: request.url)
+            }
+        }
+        var request = HTTPRequest("GET", "http://h/")
+        #expect(try await manager.send(request).text == "old")
+        isHeld.happen()
+        request.deadline = .milliseconds(50)
+        #expect(await failure { try await manager.send(request) }?.kind == .timeout(.deadline))
+        mayGo.happen()
+    }
+
     @Test func requestsOwnDeadlineWins() async throws {
         let server = try MockServer()
         server.fallback { _ in MockReply.text("ok").delayed(by: .milliseconds(300)) }

@@ -183,6 +183,17 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(stage.requests.map(\.target) == ["/mock/v1/users/42"])
     }
 
+    /// A download sends several requests for one call; each goes to the simulated address as the call does.
+    @Test(arguments: [1, 2]) func downloadReachesTheSimulatedServer(segments: Int) async throws {
+        let stage = try MockServer.answering("stage")
+        let manager = try CentralRequestManager.make {
+            $0.simulation = .server(stage.url("/mock"))
+        }
+        let folder = try TemporaryDirectory()
+        _ = try await manager.download(server.url("/file?a=1"), to: folder.path(of: "f"), segments: segments).value
+        #expect(stage.requests.map(\.target) == ["/mock/file?a=1"])
+    }
+
     // MARK: Precedence
 
     @Test func mostSpecificSimulationWins() async throws {

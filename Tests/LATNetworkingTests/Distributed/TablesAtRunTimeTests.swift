@@ -25,6 +25,16 @@ private struct TwoInPath: RequestEntity {
 @Suite(.timeLimit(.minutes(1))) struct TablesAtRunTimeTests {
     // MARK: Names
 
+    @Test func changeMayReadTheTable() throws {
+        let manager = try CentralRequestManager.make { $0.domains = DomainTable() }
+        func knows(_ table: DomainTable?) -> Bool { (try? table?.resolve(domain: "a", path: "")) != nil }
+        try manager.updateDomains { table in
+            try table.setDomain("a", DomainTable.DomainRow(baseURL: "http://h"))
+            #expect(!knows(manager.domains))
+        }
+        #expect(knows(manager.domains))
+    }
+
     @Test func unknownNameErrorSuggestsTheNearestName() async throws {
         let table = try DomainTable(
             json5: """

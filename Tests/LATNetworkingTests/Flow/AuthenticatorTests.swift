@@ -183,6 +183,42 @@ import Platform
         isOver.happen()
     }
 
+    /// A renewal that ignores its cancellation runs on after its limit. The next one waits for it.
+    @Test(arguments: [true, false]) func lateRenewalIsNotJoinedByASecond(succeeds: Bool) async throws {
+        let clock = VirtualClock()
+        let (isLate, mayEnd) = (Event(), Event())
+        let running = Log<Int>()
+        let session = Session(timeout: .seconds(30), pause: .zero) { number in
+            if number == 1 {
+                isLate.happen()
+                await mayEnd.wait()  // ignores cancellation
+                running.append(1)
+                guard succeeds else { throw Refused() }
+            } else {
+                running.append(number)
+            }
+            return "token-1"
+        }
+        let room = AuthenticationRoom(TokenSource(session), limits: TimeLimits(clock.callClock))
+        @Sendable func send() async throws -> Int {
+            try await room.intercept(HTTPRequest("GET", "http://h/")) { request in
+                HTTPResponse(
+                    status: request.headers["Authorization"] == "token-1" ? 200 : 401, url: request.url)
+            }.status
+        }
+        let first = Task { await failure { try await send() } }
+        await isLate.wait()
+        await clock.waitForSleepers(1)
+        clock.advance(by: .seconds(30))
+        #expect(await first.value?.kind == .authentication)
+        let second = Task { try await send() }
+        await clock.waitForSleepers(1)
+        #expect(session.refreshes == 1)
+        mayEnd.happen()
+        #expect(try await second.value == 200)
+        #expect(running.elements == (succeeds ? [1] : [1, 2]) && session.refreshes == running.count)
+    }
+
     @Test func cancelledWaiterDoesNotCancelTheRenewal() async throws {
         let tokens = try TokenServer()
         let (hasBegun, mayEnd) = (Event(), Event())

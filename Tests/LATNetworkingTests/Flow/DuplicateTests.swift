@@ -1,5 +1,7 @@
 import FoundationEssentials
+import CurlTransport
 import LATTesting
+import Platform
 import TestSupport
 import Testing
 
@@ -134,6 +136,15 @@ import Testing
         #expect(order.elements == ["/low", "/normal"])
     }
 
+    @Test func waitBeginsWithTheStateOfItsCall() async throws {
+        let call = Call(HTTPRequest("GET", "http://h/"))
+        call.raisePriority(to: .high)
+        call.setSuspended(true)
+        let waiter = Waiter<TransferState>()
+        let state = try await waiter.value(for: call) { waiter.end(.success($0)) }
+        #expect(state.priority == .high && state.isSuspended)
+    }
+
     @Test func secondEqualRequestIsRejected() async throws {
         let server = try stalling()
         let manager = try CentralRequestManager.make()
@@ -180,6 +191,49 @@ import Testing
         }
     }
 
+    /// A room that holds the shared call.
+    private struct Holding: Room {
+        let held = Box<Call?>(nil)
+        let hasBegun = Event()
+        let mayEnd = Event()
+
+        func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+            held.change { $0 = chain.call }
+            hasBegun.happen()
+            await mayEnd.wait()
+            return HTTPResponse(status: 200, url: request.url)
+        }
+    }
+
+    @Test func sharedTransferPausesWithAllItsCallers() async throws {
+        let (room, end) = (SharingRoom(.coalesce), Holding())
+        let table = RoomTable([.simulation: end], .custom(FunctionTransport { _ in throw CancellationError() }))
+        let calls = (0..<3).map { _ in Call(HTTPRequest("GET", "http://h/")) }
+        func start(_ call: Call) -> Task<HTTPResponse, any Error> {
+            Task { try await room.handle(call.request, Chain(call, table, RoomSet(.simulation))) }
+        }
+        // A call that is paused before it is sent begins suspended.
+        calls[0].setSuspended(true)
+        let first = start(calls[0])
+        await end.hasBegun.wait()
+        let shared = try #require(end.held.value)
+        #expect(shared.transferState.isSuspended)
+        let others = [start(calls[1])]
+        try await eventually { !shared.transferState.isSuspended }
+        calls[1].setSuspended(true)
+        try await eventually { shared.transferState.isSuspended }
+        let last = start(calls[2])
+        try await eventually { !shared.transferState.isSuspended }
+        // The others stay paused, so the transfer is suspended without the one that leaves.
+        calls[2].cancel()
+        _ = await last.result
+        #expect(shared.transferState.isSuspended)
+        calls[0].setSuspended(false)
+        try await eventually { !shared.transferState.isSuspended }
+        end.mayEnd.happen()
+        for task in [first] + others { #expect(try await task.value.status == 200) }
+    }
+
     // MARK: The key
 
     @Test func keyCoversEverythingThatIsSent() {
@@ -206,5 +260,22 @@ import Testing
         #expect(!others.contains(nil))
         let stream = AsyncStream<Data> { $0.finish() }
         #expect(key { $0.body = .stream(stream) } == nil)
+    }
+
+    /// What an authenticator sets on one attempt is not in the request of the call.
+    @Test func sharingKeyCoversTheAuthenticatorsToken() {
+        func key(_ authorize: (inout HTTPRequest) -> Void = { _ in }) -> DuplicateKey? {
+            let call = Call(HTTPRequest("GET", "http://h/a"))
+            var composed = call.request
+            authorize(&composed)
+            return DuplicateKey(sharing: call, composed: composed, secrets: .standard)
+        }
+        let keys = [
+            key(), key { $0.authentication = .bearer(token: "1") }, key { $0.authentication = .bearer(token: "2") },
+            key { $0.headers["Authorization"] = "Bearer 1" }, key { $0.headers["Authorization"] = "Bearer 2" },
+            key { $0.tls = .init(minimumVersion: .v1_3) },
+        ]
+        #expect(Set(keys).count == keys.count)
+        #expect(key { $0.authentication = .bearer(token: "1") } == keys[1])
     }
 }

@@ -61,6 +61,19 @@ import Testing
         #expect(word(ledger.ask("a", at: start)) == "take 3")
     }
 
+    @Test func repeatedProbeEndsWhileTheNetworkChanges() {
+        var ledger = ledger()
+        for round in 0..<3 {
+            #expect(word(ledger.ask("a", at: start)) == "start")
+            ledger.networkChanged()
+            #expect(ledger.finish("a", round, isReachable: true, at: start) == .repeated)
+            ledger.networkChanged()
+            #expect(ledger.finish("a", round, isReachable: true, at: start) == .deliver)
+            // The waiters get the result, but it is from before the last change, so that the next caller probes.
+            #expect(ledger.answer(of: "a") == round && ledger.nextTry(of: "a", at: start) == start)
+        }
+    }
+
     @Test func probesOfUnreachableHostsSlowDown() {
         var ledger = ledger()
         var pauses: [Duration] = []

@@ -37,6 +37,13 @@ import Testing
         #expect(names == "host;x-amz-date" && signature == expected)
     }
 
+    /// The order is that of names, then values; the expected signature was computed apart from this package.
+    @Test(arguments: ["/?page=1&page-size=10", "/?page-size=10&page=1"])
+    func queryIsSignedInTheOrderOfItsNames(target: String) async throws {
+        let (_, signature) = try await signature(HTTPRequest("GET", "https://example.amazonaws.com" + target))
+        #expect(signature == "cbdd8f9f566f29835c79703328118306820c8c917cd8e85e6ac32443b4ff52eb")
+    }
+
     @Test func suiteFormHasTheExpectedSignature() async throws {
         var request = HTTPRequest("POST", "https://example.amazonaws.com/")
         request.body = .data(Data("Param1=value1".utf8), contentType: "application/x-www-form-urlencoded")

@@ -255,6 +255,19 @@ import Testing
         #expect(server.ranges.count == 3 && directory.read("big.bin") == bytes)
     }
 
+    /// Without a strong validator, other parts cannot be joined to a first one that is not the whole.
+    @Test(arguments: ["\(size)", "*"]) func shortPartWithoutValidatorStartsOver(total: String) async throws {
+        let server = try RangeServer(bytes, headers: [:]) { request, _, honest in
+            guard request.headers["Range"] != nil else { return honest }
+            var reply = honest
+            reply.headers["Content-Range"] = "bytes 0-99999/\(total)"
+            reply.body = .bytes(content(100_000))
+            return reply
+        }
+        _ = try await manager.download(server.url, to: target, segments: 3).value
+        #expect(server.ranges == ["bytes=0-", "-"] && directory.read("big.bin") == bytes)
+    }
+
     @Test func rangeErrorAtTheEndCompletesTheDownload() async throws {
         // The server sends no length, and stalls after the last byte.
         let server = try RangeServer(bytes) { _, number, honest in
@@ -313,6 +326,64 @@ import Testing
         _ = try await manager.download(server.url, to: target, options: options).value
         #expect(asked.elements == [403] && directory.read("big.bin") == bytes)
         #expect(server.mock.requests.last?.headers["If-Range"] == "\"v1\"")
+    }
+
+    /// Returns options whose hook waits for its cancellation the first time, and the event of that wait.
+    private func waitingOptions(_ url: String, _ asked: Log<Int>) -> (DownloadOptions, Event) {
+        let isWaiting = Event()
+        var options = DownloadOptions()
+        options.refreshURL = { _ in
+            asked.append(1)
+            guard !isWaiting.hasHappened else { return url + "?fresh" }
+            let isCancelled = Event()
+            await withTaskCancellationHandler {
+                isWaiting.happen()
+                await isCancelled.wait()
+            } onCancel: {
+                isCancelled.happen()
+            }
+            throw CancellationError()
+        }
+        return (options, isWaiting)
+    }
+
+    @Test func pauseDuringARefreshPauses() async throws {
+        let server = try breaking { request, _, honest in request.query == "fresh" ? honest : .status(403) }
+        let asked = Log<Int>()
+        let (options, isWaiting) = waitingOptions(server.url, asked)
+        let download = manager.download(server.url, to: target, options: options)
+        await isWaiting.wait()
+        download.pause()
+        download.resume()
+        _ = try await download.value
+        #expect(asked.count == 2 && directory.read("big.bin") == bytes)
+    }
+
+    @Test func cancellationDuringARefreshCancels() async throws {
+        let server = try breaking { _, _, _ in .status(403) }
+        let (options, isWaiting) = waitingOptions(server.url, Log())
+        let download = manager.download(server.url, to: target, options: options)
+        await isWaiting.wait()
+        download.cancel()
+        #expect(await failure { try await download.value }?.kind == .cancelled)
+    }
+
+    /// What a redirect to another origin loses, a new link to another origin loses too.
+    @Test func refreshedLinkElsewhereGetsNoSecret() async throws {
+        let server = try RangeServer(bytes) { _, _, _ in .status(403) }
+        let foreign = try RangeServer(bytes)
+        let manager = try CentralRequestManager.make { $0.headers = ["X-Api-Key": "manager", "X-Default": "d"] }
+        var options = DownloadOptions()
+        options.refreshURL = { [url = foreign.url] _ in url }
+        var request = HTTPRequest(
+            "GET", server.url, headers: ["Cookie": "c=1", "X-Api-Key": "own", "X-Plain": "p", "X-Auth-Token": nil])
+        request.authentication = .basic(user: "u", password: "p")
+        _ = try await manager.download(request, to: target, options: options).value
+        let sent = try #require(server.mock.requests.first?.headers)
+        #expect(sent["Authorization"] != nil && sent["Cookie"] == "c=1" && sent["X-Api-Key"] == "own")
+        let headers = try #require(foreign.mock.requests.first?.headers)
+        #expect(headers["X-Plain"] == "p" && headers["X-Default"] == "d")
+        for name in ["Authorization", "Cookie", "X-Api-Key", "X-Auth-Token"] { #expect(headers[name] == nil) }
     }
 
     @Test func linkIsRefreshedOnlyOnce() async throws {

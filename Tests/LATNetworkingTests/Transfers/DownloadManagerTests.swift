@@ -1,8 +1,9 @@
 import FoundationEssentials
-import LATNetworking
 import LATTesting
 import TestSupport
 import Testing
+
+@testable import LATNetworking
 
 /// Many downloads: limit, order, pauses, and their continuation in a later process.
 @Suite(.timeLimit(.minutes(2))) struct DownloadManagerTests {
@@ -85,6 +86,23 @@ import Testing
         #expect(try later.add(server.url, to: directory.path(of: "more")) != slow)
     }
 
+    /// A removal keeps the manager's token from a third party, in a later process too.
+    @Test func removedHeaderStaysRemovedAfterARestart() async throws {
+        let server = try slowServer()
+        let central = try CentralRequestManager.make { $0.headers = ["Authorization": "Bearer t", "X-Plain": "p"] }
+        var options = DownloadOptions()
+        options.startsPaused = true
+        let manager = try DownloadManager(central, folder: folder)
+        let id = try manager.add(
+            server.url, to: directory.path(of: "f"), headers: ["Authorization": nil, "X-Own": "1"], options: options)
+        await manager.close()
+        let later = try DownloadManager(central, folder: folder)
+        later.resume(id)
+        _ = try await later.value(of: id)
+        let headers = try #require(server.mock.requests.first?.headers)
+        #expect(headers["Authorization"] == nil && headers["X-Own"] == "1" && headers["X-Plain"] == "p")
+    }
+
     @Test func allDownloadsPauseAndResume() async throws {
         let server = try slowServer()
         let manager = try DownloadManager(central, folder: folder, limit: 2)
@@ -131,6 +149,41 @@ import Testing
         try await server.mock.waitUntilDisconnected()
         try await eventually { !directory.contents.contains("f.part") }
         #expect(directory.contents == ["queue", "queue/.lock"])
+    }
+
+    /// Removes the download that is about to start, just when its `.part` file is in use.
+    private final class Removing: RequestAccessory {
+        let manager = Box<DownloadManager?>(nil)
+        let hasEnded = Event()
+        private let path: String
+
+        init(_ path: String) { self.path = path }
+
+        func willStart(_ call: ObservedCall) {
+            guard let manager = manager.value, let item = manager.items.first else { return }
+            let file = try? PartFile(path: path + ".part", target: path)
+            manager.remove(item.id)
+            file?.unlock()
+        }
+
+        func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) { hasEnded.happen() }
+    }
+
+    @Test func removalOfAStartingDownloadLeavesNoFiles() async throws {
+        let server = try slowServer()
+        let earlier = try DownloadManager(central, folder: folder)
+        let id = try earlier.add(server.url + "?slow", to: directory.path(of: "f"))
+        try await wait(earlier, id) { $0.progress.completed >= 300_000 }
+        earlier.pause(id)
+        await earlier.close()
+        #expect(directory.contents.contains("f.part"))
+        let removing = Removing(directory.path(of: "f"))
+        let later = try DownloadManager(try .make { $0.accessories = [removing] }, folder: folder)
+        removing.manager.change { $0 = later }
+        later.resume(id)
+        await removing.hasEnded.wait()
+        #expect(directory.contents == ["queue", "queue/.lock"])
+        removing.manager.change { $0 = nil }
     }
 
     @Test func closedManagerLeavesItsRecordsAlone() async throws {

@@ -27,6 +27,20 @@ import Testing
         #expect(states(ledger) == [.done, .done] && ledger.progress.bytesPerSecond == nil)
     }
 
+    /// The body of a response that is followed by a retry comes between two uploads.
+    @Test func progressDoesNotFallBackAtARetry() {
+        let seen = Log<TransferProgress>()
+        let report = ProgressGate({ seen.append($0) }, .immediate).handler
+        let events: [(TransferProgress.Direction, Int64)] = [
+            (.upload, 5), (.upload, 10), (.download, 3), (.upload, 4), (.upload, 10), (.download, 2), (.download, 8),
+        ]
+        for (direction, completed) in events {
+            report(TransferProgress(direction: direction, completed: completed, total: 10))
+        }
+        #expect(seen.elements.map(\.completed) == [5, 10, 3, 8])
+        #expect(seen.elements.map(\.direction) == [.upload, .upload, .download, .download])
+    }
+
     /// Readers are cancelled just as progress is sent, and their cancellation handlers use the sender.
     @Test(.timeLimit(.minutes(1))) func cancelledReadersUseTheirTransfer() async {
         for _ in 1...3_000 {

@@ -45,6 +45,23 @@ import Testing
         TransferProgress.File.State.allCases.firstIndex(of: state) ?? -1
     }
 
+    private struct Save: RequestEntity {
+        typealias Model = Int
+        static let route = Route("POST", url: "/save")
+        var parameters: Parameters? { ["title": "Holiday"] }
+    }
+
+    @Test func uploadEndsWithTheServersReply() async throws {
+        server.enqueue(.json("1"), .json("2"))
+        let manager = try CentralRequestManager.caching(.cacheThenNetwork) {
+            $0.baseURL = server.url()
+            $0.cachesUnsafeMethods = true
+        }
+        #expect(try await Save().upload(on: manager).value.model == 1)
+        try await manager.cache.flush()
+        #expect(try await Save().upload(on: manager).value.model == 2)
+    }
+
     @Test func progressReportsEachFileAndTheWhole() async throws {
         server.fallback { _ in .text("thanks") }
         let manager = try CentralRequestManager.make()

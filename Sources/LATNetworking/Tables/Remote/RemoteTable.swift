@@ -165,6 +165,7 @@ final class URLFeed: TableFeed {
 
     func read(after known: String?, within limit: Duration) async throws(NetworkError) -> TableReading {
         try check()
+        let end = ContinuousClock.now + limit
         var headers = headers
         // A revision without quotes is not an `ETag`, but a digest that this type made.
         if let known, known.hasSuffix("\"") { headers["If-None-Match"] = known }
@@ -174,7 +175,9 @@ final class URLFeed: TableFeed {
         let bytes = Array(response.data)
         let revision = response.headers["ETag"] ?? Self.revision(of: bytes)
         if revision == known { return .unchanged }
-        let signature = publicKey == nil ? nil : try await signature(within: limit)
+        // The table and its signature have the limit together. A timeout of zero would be none.
+        let signature =
+            publicKey == nil ? nil : try await signature(within: max(.milliseconds(1), end - ContinuousClock.now))
         return .version(
             TableVersion(
                 bytes: bytes, revision: revision, signature: signature, note: response.headers["Last-Modified"]))

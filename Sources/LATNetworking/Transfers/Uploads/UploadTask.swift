@@ -180,7 +180,10 @@ extension EntityRequest {
             return plan
         }
         return UploadTask(monitor) { [plan] outcome in
-            manager.start(plan, as: Model.self, progress: call.progressHandler, on: .immediate) { _, result in
+            // The result of an upload is the server's response, not a cached one before it.
+            manager.start(
+                plan, as: Model.self, progress: call.progressHandler, on: .immediate, deliversCached: false
+            ) { _, result in
                 outcome(result)
             }
         }

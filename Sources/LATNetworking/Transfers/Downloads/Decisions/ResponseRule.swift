@@ -134,14 +134,17 @@ enum ResponseRule {
             case .unknown: return .startOver(.wrongRange("a part without the ETag of the whole"))
             }
         }
+        let validator = ask == .probe ? ContentValidator(headers) : known.validator
+        guard validator != nil || range.upperBound == total else {
+            return .startOver(.wrongRange("a part of the content without a strong validator, so that no other fits"))
+        }
         if let total, let knownTotal = known.total, total != knownTotal {
             return .startOver(.wrongRange("a total of \(total) bytes where it was \(knownTotal)"))
         }
         return .content(
             ContentResponse(
                 start: range.lowerBound, end: range.upperBound, total: total ?? known.total,
-                validator: ask == .probe ? ContentValidator(headers) : known.validator, isPart: true,
-                deniesRanges: false, invalidatesReceived: ask == .probe))
+                validator: validator, isPart: true, deniesRanges: false, invalidatesReceived: ask == .probe))
     }
 
     // MARK: 416

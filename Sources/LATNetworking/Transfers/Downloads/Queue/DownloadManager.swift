@@ -26,6 +26,8 @@ public final class DownloadManager: Sendable {
         var downloads: [DownloadManager.Item.ID: Download] = [:]
         var lastNumber: UInt64 = 0
         var isClosed = false
+        /// The downloads that are being started, and whether to keep their progress if they are removed meanwhile.
+        var starting: [DownloadManager.Item.ID: Bool] = [:]
 
         func withProgress(_ item: Item) -> Item {
             var item = item
@@ -69,7 +71,7 @@ public final class DownloadManager: Sendable {
             var actions = DownloadQueue.Actions()
             for record in records {
                 state.entries[record.item.id] = Entry(
-                    headers: HTTPHeaders(record.headers.map { ($0[0], $0[1]) }), options: record.options(refreshURL))
+                    headers: record.requestHeaders, options: record.options(refreshURL))
                 state.lastNumber = max(state.lastNumber, record.number)
                 actions.start += state.queue.add(record.item).start
             }
@@ -198,6 +200,7 @@ public final class DownloadManager: Sendable {
         guard let item = item(id) else { return }
         let removed = state.withLock { state -> (Download?, Entry, DownloadQueue.Actions)? in
             guard !state.isClosed, let entry = state.entries.removeValue(forKey: id) else { return nil }
+            if state.starting[id] != nil { state.starting[id] = keepingProgress }
             return (state.downloads.removeValue(forKey: id), entry, state.queue.remove(id))
         }
         guard let (download, entry, actions) = removed else { return }
@@ -272,12 +275,11 @@ public final class DownloadManager: Sendable {
     }
 
     private func start(_ id: DownloadManager.Item.ID) {
-        let found = state.withLock { state in
-            state.isClosed
-                ? nil
-                : state.queue.items[id].flatMap { item in
-                    state.entries[id].map { (item: state.withProgress(item), entry: $0, download: state.downloads[id]) }
-                }
+        let found = state.withLock { state -> (item: Item, entry: Entry, download: Download?)? in
+            guard !state.isClosed, let item = state.queue.items[id], let entry = state.entries[id] else { return nil }
+            let download = state.downloads[id]
+            if download == nil { state.starting[id] = true }
+            return (state.withProgress(item), entry, download)
         }
         guard let found else { return }
         hub.send(.changed(found.item))
@@ -287,12 +289,13 @@ public final class DownloadManager: Sendable {
         let download = central.download(
             found.item.url, to: found.item.path, segments: found.item.segments, headers: entry.headers,
             options: entry.options)
-        let isWanted = state.withLock { state in
-            guard state.entries[id] != nil, !state.isClosed else { return false }
+        let (isWanted, keepsProgress) = state.withLock { state in
+            let keepsProgress = state.starting.removeValue(forKey: id) ?? true
+            guard state.entries[id] != nil, !state.isClosed else { return (false, keepsProgress) }
             state.downloads[id] = download
-            return true
+            return (true, keepsProgress)
         }
-        guard isWanted else { return download.cancel(keepingProgress: true) }
+        guard isWanted else { return download.cancel(keepingProgress: keepsProgress) }
         Task {
             for await progress in download.progress { entry.progress.send(progress) }
         }

@@ -77,6 +77,7 @@ struct DownloadRecord: Hashable, Sendable {
     var priority: RequestPriority
     /// Whether it is paused.
     var isPaused: Bool
+    /// The lines of the headers as name and value; a removal is a name alone.
     var headers: [[String]]
     var existingFile: ExistingFilePolicy
     var digest: DownloadDigest?
@@ -116,7 +117,8 @@ struct DownloadRecord: Hashable, Sendable {
         self.segments = segments
         self.priority = priority
         self.isPaused = isPaused
-        self.headers = headers.compactMap { line in line.array?.compactMap(\.string) }.filter { $0.count == 2 }
+        self.headers = headers.compactMap { line in line.array?.compactMap(\.string) }
+            .filter { $0.count == 1 || $0.count == 2 }
         self.existingFile = existingFile
         self.reservesSpace = reservesSpace
         identity = document["identity"]?.string
@@ -136,11 +138,20 @@ struct DownloadRecord: Hashable, Sendable {
         segments = item.segments
         priority = item.priority
         isPaused = item.state == .paused
-        self.headers = headers.map { [$0.name, $0.value] }
+        self.headers = headers.fields.map { field in field.value.map { [field.name, $0] } ?? [field.name] }
         existingFile = options.existingFile
         digest = options.digest
         identity = options.identity
         reservesSpace = options.reservesSpace
+    }
+
+    /// The headers that it was added with.
+    var requestHeaders: HTTPHeaders {
+        var all = HTTPHeaders()
+        for line in headers {
+            if line.count == 2 { all.append(line[0], line[1]) } else { all[line[0]] = nil }
+        }
+        return all
     }
 
     /// The options that it was added with. The hook for new links is the manager's.

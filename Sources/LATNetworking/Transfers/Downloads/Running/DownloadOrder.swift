@@ -112,7 +112,8 @@ final class URLRenewal: Sendable {
     /// Returns another URL in place of one that was refused.
     ///
     /// - Returns: `nil` if there is none.
-    /// - Throws: ``NetworkError/Kind/provider`` with the error of the hook.
+    /// - Throws: ``NetworkError/Kind/provider`` with the error of the hook; `CancellationError` if the download was
+    ///   paused or cancelled during the renewal.
     func renew(_ refused: Link, _ refusal: NetworkError) async throws -> Link? {
         guard let refresh else { return nil }
         let renewal = state.withLock { state -> Task<Link, any Error>? in
@@ -130,6 +131,11 @@ final class URLRenewal: Sendable {
                     settle(link)
                     return link
                 } catch {
+                    // A hook may throw anything when it is cancelled. The next session asks it again.
+                    guard !Task.isCancelled else {
+                        settle(nil, isCancelled: true)
+                        throw CancellationError()
+                    }
                     settle(nil)
                     throw NetworkError(
                         .provider, message: "refreshURL threw: \(error); received bytes are kept",
@@ -147,9 +153,10 @@ final class URLRenewal: Sendable {
         }
     }
 
-    private func settle(_ link: Link?) {
+    private func settle(_ link: Link?, isCancelled: Bool = false) {
         state.withLock { state in
             if let link { state.link = link }
+            if isCancelled { state.hasReceivedBytes = true }
             state.renewal = nil
         }
     }

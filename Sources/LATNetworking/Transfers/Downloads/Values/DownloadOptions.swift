@@ -28,7 +28,8 @@ public struct DownloadOptions: Sendable {
     public var startsPaused = false
     /// Supplies another URL for the same content when the server refuses the present one with 401, 403, 404 or 410, as
     /// it does for expired links. The download then continues. The hook is not called twice without received bytes in
-    /// between. Default `nil`: the refusal ends the download.
+    /// between, unless a pause has cancelled it. A URL of another origin gets none of the request's credentials, secret fields,
+    /// client certificate and pins. Default `nil`: the refusal ends the download.
     public var refreshURL: LinkRefresh?
 
     /// Creates options with the default values.
