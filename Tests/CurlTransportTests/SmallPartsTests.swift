@@ -210,6 +210,14 @@ import Testing
     }
 }
 
+@Suite struct VersionChoiceTests {
+    @Test func withoutHTTP2TheAutomaticVersionIsOneOne() {
+        #expect(VersionChoice.automatic(hasHTTP2: false).value == Int(CURL_HTTP_VERSION_1_1))
+        #expect(VersionChoice.automatic(hasHTTP2: true).value == Int(CURL_HTTP_VERSION_2TLS))
+        #expect(EngineFailure.refusedOption(CURLOPT_HTTP_VERSION, CURLE_UNSUPPORTED_PROTOCOL).kind == .unsupported)
+    }
+}
+
 @Suite struct SocketTableTests {
     /// Runs `body` with an event queue and two connected sockets.
     private func withSockets(_ body: (EventQueue, CInt, CInt) throws -> Void) throws {

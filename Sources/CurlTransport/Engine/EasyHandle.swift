@@ -125,7 +125,8 @@ final class EasyHandle {
         if code != CURLE_OK, firstFailure == nil { firstFailure = (option, code) }
     }
 
-    /// Sets the handle up for a transfer. Throws the first error that libcurl returned for an option.
+    /// Sets the handle up for a transfer. Throws the first error that libcurl returned for an option. Without that option,
+    /// a pin for example, nothing may be sent.
     func prepare(for transfer: Transfer) throws(NetworkError) {
         self.transfer = transfer
         let plan = transfer.plan
@@ -172,7 +173,6 @@ final class EasyHandle {
         if let alternative = plan.alternative { connect(to: alternative) }
         if let warmUp = plan.warmUp { setWarmUp(warmUp) }
         handshake = nil
-        defer { firstFailure = nil }
         if let failure = firstFailure {
             throw EngineFailure.refusedOption(failure.option, failure.code)
         }
@@ -337,7 +337,7 @@ final class EasyHandle {
         let isUnusual =
             transfer.plan.needsReset || transfer.progress != nil || shape == .mime || shape == .upload
             || wasRepeated || hasKeptChallenge(transfer.machine.status)
-            || transfer.plan.alternative != nil || transfer.plan.warmUp != nil
+            || transfer.plan.alternative != nil || transfer.plan.warmUp != nil || firstFailure != nil
         guard isUnusual else { return }
         if transfer.request.trailers == nil { curl_easy_reset(curl) } else { replace() }
         setAllOptions()
@@ -362,6 +362,7 @@ final class EasyHandle {
         headerLines = []
         curl_slist_free_all(headerList)
         headerList = nil
+        firstFailure = nil
         setBaseOptions()
     }
 }
