@@ -58,6 +58,12 @@ import Testing
         ("__Secure-a=1; Secure", "x.com", true), ("__Host-a=1; Secure; Path=/", "x.com", true),
         ("__Host-a=1; Secure; Path=/; Domain=x.com", "x.com", false), ("a=1; SameSite=None", "x.com", false),
         ("a=1; SameSite=None; Secure", "x.com", true),
+        // With a dot at the end.
+        ("a=1; Domain=github.io.", "me.github.io.", false), ("a=1; Domain=com.", "x.com.", false),
+        ("a=1; Domain=com.", "x.com", false), ("a=1; Domain=com", "x.com.", false),
+        ("a=1; Domain=com..", "x.com..", false),
+        ("a=1; Domain=x.com.", "y.x.com", true), ("a=1; Domain=x.com", "y.x.com.", true),
+        ("a=1; Domain=7.1.", "10.0.7.1.", false), ("a=1; Domain=.", "x.com", true),
     ])
     func domainPrefixAndSameSiteAreChecked(_ field: String, _ host: String, _ isTaken: Bool) {
         var table = CookieTable()
