@@ -128,6 +128,11 @@ import Testing
         #expect(try await values.keys().count == 9)
     }
 
+    @Test func selectionsWithOtherBytesAreNotEqual() {
+        #expect(CacheSelection.url("http://h/caf\u{E9}") != .url("http://h/cafe\u{301}"))
+        #expect(CacheSelection.tag("a") == .tag("a") && CacheSelection.tag("a") != .url("a"))
+    }
+
     @Test func selectionsOfResponsesSelectNoValues() {
         #expect(CacheSelection.all.withoutValues == .urlPrefix("http"))
         for prefix in ["", "h", "http"] {

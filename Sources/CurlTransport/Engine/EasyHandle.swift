@@ -257,13 +257,13 @@ final class EasyHandle {
 
     /// Sets the `Cookie` field of the next request, which may be the one that libcurl repeats with credentials.
     func setCookies(_ field: String?) {
-        guard cookies != field else { return }
+        guard !cookies.hasSameBytes(as: field) else { return }
         cookies = field
         set(CURLOPT_COOKIE, field)
     }
 
     func setHeaderLines(_ lines: [String]) {
-        guard headerLines != lines else { return }
+        guard !headerLines.hasSameBytes(as: lines) else { return }
         headerLines = lines
         curl_slist_free_all(headerList)
         headerList = nil
