@@ -101,10 +101,8 @@ extension Secrets {
 
     /// A URL without user information and the values of secret parameters.
     public func shown(url: String) -> String {
-        let fragmentless = url.prefix { $0 != "#" }
-        guard let queryStart = fragmentless.utf8.firstIndex(of: UInt8(ascii: "?")) else { return URLText.redacted(url) }
-        let stem = URLText.redacted(String(fragmentless[..<queryStart]))
-        return stem + "?" + shown(form: String(fragmentless[fragmentless.utf8.index(after: queryStart)...]))
+        let (stem, query) = URLText.parts(of: url)
+        return query.map { stem + "?" + shown(form: String($0)) } ?? stem
     }
 
     /// A query or form without the values of secret parameters.
