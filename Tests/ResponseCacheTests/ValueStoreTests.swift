@@ -84,6 +84,18 @@ import Testing
         #expect(try await values.get(Int.self, for: "a") == nil)
     }
 
+    /// Another machine's clock is ahead, or this one was set back a little.
+    @Test(arguments: Kind.allCases) func valueFromALaterClockIsKept(kind: Kind) async throws {
+        let directory = try TemporaryDirectory()
+        let clock = Clock()
+        let values = values(try kind.make(in: directory), clock)
+        try await values.set(1, for: "a", expiresAfter: .seconds(60))
+        clock.advance(by: -0.3)
+        #expect(try await values.get(Int.self, for: "a") == nil)
+        clock.advance(by: 0.3)
+        #expect(try await values.get(Int.self, for: "a") == 1)
+    }
+
     @Test func mismatchedTypeIsAnError() async throws {
         let values = values(MemoryStore())
         try await values.set(["name": 7], for: "profile")
