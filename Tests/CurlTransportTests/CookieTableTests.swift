@@ -131,6 +131,24 @@ import Testing
         #expect(try #require(table.field(for: place("y.com"), now: now)).utf8.count <= CookieTable.fieldLimit)
     }
 
+    @Test func hostWithADotAtItsEndIsTheSameHost() {
+        var table = CookieTable()
+        receive(&table, "a=1", from: place("x.com."))
+        receive(&table, "b=1; Domain=x.com.", from: place("x.com"))
+        #expect(table.field(for: place("x.com"), now: now) == "a=1; b=1")
+        #expect(table.field(for: place("X.com."), now: now) == "a=1; b=1")
+        #expect(table.field(for: place("y.x.com."), now: now) == "b=1")
+    }
+
+    @Test func oversizedCookieDoesNotStopTheNext() {
+        var table = CookieTable()
+        let large = String(repeating: "x", count: CookieTable.fieldLimit)
+        table.set(Cookie("large", large, domain: "x.com"), now: now)
+        #expect(table.field(for: place("x.com"), now: now) == nil)
+        receive(&table, "a=1", from: place("x.com"))
+        #expect(table.field(for: place("x.com"), now: now) == "a=1")
+    }
+
     @Test func tableIsBounded() {
         var table = CookieTable()
         for number in 0..<1000 { receive(&table, "n\(number)=v", from: place("x.com")) }

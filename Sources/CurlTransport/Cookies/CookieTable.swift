@@ -174,10 +174,10 @@ struct CookieTable: Sendable {
         var field = ""
         for entry in found.prefix(Self.sentLimit) {
             let length = entry.cookie.name.utf8.count + entry.cookie.value.utf8.count + 3
-            guard field.utf8.count + length <= Self.fieldLimit else { break }
+            guard field.utf8.count + length <= Self.fieldLimit else { continue }
             field += "\(field.isEmpty ? "" : "; ")\(entry.cookie.name)=\(entry.cookie.value)"
         }
-        return field
+        return field.isEmpty ? nil : field
     }
 
     private func collect(
