@@ -276,6 +276,16 @@ import Testing
         }
     }
 
+    @Test func socketOutsideThePoolIsNeverIdle() throws {
+        try withSockets { epoll, near, far in
+            var table = SocketTable(epoll)
+            table.opened(near)
+            table.opened(far, isPooled: false)
+            #expect(table.idle(exceptPorts: []) == [near])
+            #expect(table.openCount == 2)
+        }
+    }
+
     @Test func unconnectedSocketIsRemovedAtOnce() throws {
         try withSockets { epoll, _, _ in
             let unconnected = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)

@@ -9,7 +9,9 @@ internal import HTTPCore
 /// never freed while it is in the multi handle.
 final class EasyHandle {
     @exclusivity(unchecked) private(set) var curl: UnsafeMutableRawPointer
+    /// Its index in the pool; -1 for the handle of one byte connection or probe.
     let slot: Int
+    var isPooled: Bool { slot >= 0 }
     /// Whether it has a large receive buffer.
     let hasLargeBuffer: Bool
     /// The multi handle that it is in, or was in last.
@@ -49,6 +51,7 @@ final class EasyHandle {
     @exclusivity(unchecked) var connectToList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) private var alternativeList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) var mime: OpaquePointer?
+    /// The first option that libcurl refused since the last reset. Until the next one, no transfer may use the handle.
     @exclusivity(unchecked) private var firstFailure: (option: CURLoption, code: CURLcode)?
 
     /// The kind of request that libcurl is set up for.
