@@ -21,10 +21,27 @@ public struct HTTPBody: Sendable, Hashable {
         case file(path: String)
         case stream(BodyStream)
         case multipart([UploadFile])
+
+        package static func == (lhs: Content, rhs: Content) -> Bool {
+            switch (lhs, rhs) {
+            case (.parameters(let one), .parameters(let other)): one == other
+            case (.encoded(let one), .encoded(let other)): one == other
+            case (.data(let one), .data(let other)): one == other
+            case (.file(let one), .file(let other)): one.hasSameBytes(as: other)
+            case (.stream(let one), .stream(let other)): one == other
+            case (.multipart(let one), .multipart(let other)): one == other
+            case (.parameters, _), (.encoded, _), (.data, _), (.file, _), (.stream, _), (.multipart, _): false
+            }
+        }
     }
 
     package var content: Content
     package var contentType: String?
+
+    /// Whether content and type are equal. Texts are compared byte by byte.
+    public static func == (lhs: HTTPBody, rhs: HTTPBody) -> Bool {
+        lhs.contentType.hasSameBytes(as: rhs.contentType) && lhs.content == rhs.content
+    }
 
     /// The call's parameters as a JSON object, whatever the manager's default.
     public static var json: HTTPBody { HTTPBody(content: .parameters(.json)) }

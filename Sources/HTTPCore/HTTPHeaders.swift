@@ -28,6 +28,10 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
             self.name = name
             self.value = value
         }
+
+        package static func == (lhs: Field, rhs: Field) -> Bool {
+            lhs.name.hasSameBytes(as: rhs.name) && lhs.value.hasSameBytes(as: rhs.value)
+        }
     }
 
     private var storage: Storage
@@ -174,9 +178,12 @@ extension HTTPHeaders: Sequence {
 }
 
 extension HTTPHeaders: Hashable, CustomStringConvertible {
-    /// Whether lines and removals are equal and in the same order. Names are compared without regard to case.
+    /// Whether lines and removals are equal and in the same order. Names are compared without regard to
+    /// case, values byte by byte.
     public static func == (lhs: HTTPHeaders, rhs: HTTPHeaders) -> Bool {
-        lhs.fields.elementsEqual(rhs.fields) { $0.value == $1.value && $0.name.equalsIgnoringASCIICase($1.name) }
+        lhs.fields.elementsEqual(rhs.fields) {
+            $0.value.hasSameBytes(as: $1.value) && $0.name.equalsIgnoringASCIICase($1.name)
+        }
     }
 
     /// Hashes the names in lower case, and the values.

@@ -15,7 +15,7 @@ public import FoundationEssentials
 /// https) fails with ``NetworkError/Kind/invalidRequest`` before any byte is
 /// sent. A setting that is `nil` takes the manager's value.
 ///
-/// Two requests are equal when all their properties are. A body that is produced while it is sent (a stream, a value to
+/// Two requests are equal when all their properties are; what is sent is compared byte by byte. A body that is produced while it is sent (a stream, a value to
 /// encode) equals only its own copies.
 public struct HTTPRequest: Sendable, Hashable {
     /// The method (RFC 9110 §9).
@@ -64,8 +64,8 @@ public struct HTTPRequest: Sendable, Hashable {
     /// within a partition credentials are not part of the key. Default `nil`: the manager's partition. Without any
     /// partition, the response to a request with credentials is used for the same credentials only.
     public var cachePartition: String? {
-        get { options.value.cachePartition }
-        set { options.modify { $0.cachePartition = newValue } }
+        get { options.value.cachePartition?.text }
+        set { options.modify { $0.cachePartition = newValue.map(ExactText.init) } }
     }
 
     /// Whether redirects are followed. Default ``RedirectPolicy/automatic``: the manager's rule.
@@ -153,8 +153,8 @@ public struct HTTPRequest: Sendable, Hashable {
     /// The path of a Unix domain socket to connect to instead of the URL's host (`CURLOPT_UNIX_SOCKET_PATH`).
     /// Default `nil`: the manager's.
     public var unixSocketPath: String? {
-        get { options.value.unixSocketPath }
-        set { options.modifyTransfer { $0.unixSocketPath = newValue } }
+        get { options.value.unixSocketPath?.text }
+        set { options.modifyTransfer { $0.unixSocketPath = newValue.map(ExactText.init) } }
     }
 
     /// The proxy of this request. Default `nil`: the manager's.
@@ -334,6 +334,12 @@ public struct HTTPRequest: Sendable, Hashable {
     package var rowSecrets: Secrets {
         get { options.value.rowSecrets }
         set { options.modify { $0.rowSecrets = newValue } }
+    }
+
+    /// Whether all properties are equal. What is sent is compared byte by byte.
+    public static func == (lhs: HTTPRequest, rhs: HTTPRequest) -> Bool {
+        lhs.method == rhs.method && lhs.url.hasSameBytes(as: rhs.url) && lhs.headers == rhs.headers
+            && lhs.body == rhs.body && lhs.options == rhs.options
     }
 
     /// A request with the settings of this one and nothing else.

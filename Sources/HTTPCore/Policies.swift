@@ -50,6 +50,18 @@ public enum Authentication: Hashable, Sendable {
     case bearer(token: String)
     /// The strongest of the schemes the server offers (`CURLAUTH_ANY`).
     case any(user: String, password: String)
+
+    /// Whether the schemes are the same and the credentials have the same bytes.
+    public static func == (lhs: Authentication, rhs: Authentication) -> Bool {
+        switch (lhs, rhs) {
+        case (.basic(let user, let password), .basic(let otherUser, let otherPassword)),
+            (.digest(let user, let password), .digest(let otherUser, let otherPassword)),
+            (.any(let user, let password), .any(let otherUser, let otherPassword)):
+            user.hasSameBytes(as: otherUser) && password.hasSameBytes(as: otherPassword)
+        case (.bearer(let token), .bearer(let otherToken)): token.hasSameBytes(as: otherToken)
+        case (.basic, _), (.digest, _), (.any, _), (.bearer, _): false
+        }
+    }
 }
 
 /// The order in which requests that wait for a connection are started.
@@ -119,6 +131,15 @@ public enum ProxyPolicy: Hashable, Sendable, ExpressibleByStringLiteral {
 
     /// The URL of a proxy; an empty string means ``none``.
     public init(stringLiteral value: String) { self = value.isEmpty ? .none : .url(value) }
+
+    /// Whether the policies are the same; URLs are compared byte by byte.
+    public static func == (lhs: ProxyPolicy, rhs: ProxyPolicy) -> Bool {
+        switch (lhs, rhs) {
+        case (.environment, .environment), (.none, .none): true
+        case (.url(let one), .url(let other)): one.hasSameBytes(as: other)
+        case (.environment, _), (.none, _), (.url, _): false
+        }
+    }
 }
 
 /// What happens to a request while an equal one is in flight.

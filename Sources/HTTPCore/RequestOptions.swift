@@ -2,7 +2,7 @@
 struct RequestOptions: Sendable, Hashable {
     var cachePolicy: CachePolicy?
     var cachesUnsafeMethods = false
-    var cachePartition: String?
+    var cachePartition: ExactText?
     var redirects = RedirectPolicy.automatic
     var decompresses = true
     var retries: Int?
@@ -15,7 +15,7 @@ struct RequestOptions: Sendable, Hashable {
     var priority = RequestPriority.normal
     var version = HTTPVersionPolicy.automatic
     var waitsForConnectivity: Bool?
-    var unixSocketPath: String?
+    var unixSocketPath: ExactText?
     var proxy: ProxyPolicy?
     var maxConnectionsPerHost: Int?
     var pinnedPublicKeys: [String] = []

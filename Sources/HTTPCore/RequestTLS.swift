@@ -43,9 +43,9 @@ extension HTTPRequest {
                 minimumVersion: minimumVersion ?? other.minimumVersion)
         }
 
-        /// Compares the settings.
+        /// Compares the settings, and paths byte by byte.
         public static func == (lhs: Self, rhs: Self) -> Bool {
-            lhs.caFile == rhs.caFile && lhs.clientCertificate == rhs.clientCertificate
+            lhs.caFile.hasSameBytes(as: rhs.caFile) && lhs.clientCertificate == rhs.clientCertificate
                 && lhs.minimumVersion == rhs.minimumVersion
         }
 
@@ -78,6 +78,18 @@ public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible, Cust
     /// PEM files: the certificate, followed by the intermediate ones, and its key. The password is for an encrypted
     /// key; default `nil`.
     case pem(certificate: String, key: String, password: String? = nil)
+
+    /// Whether paths and password have the same bytes.
+    public static func == (lhs: ClientCertificate, rhs: ClientCertificate) -> Bool {
+        switch (lhs, rhs) {
+        case (.pkcs12(let path, let password), .pkcs12(let otherPath, let otherPassword)):
+            path.hasSameBytes(as: otherPath) && password.hasSameBytes(as: otherPassword)
+        case (.pem(let certificate, let key, let password), .pem(let other, let otherKey, let otherPassword)):
+            certificate.hasSameBytes(as: other) && key.hasSameBytes(as: otherKey)
+                && password.hasSameBytes(as: otherPassword)
+        case (.pkcs12, _), (.pem, _): false
+        }
+    }
 
     /// The paths of the files, without the password.
     public var description: String {

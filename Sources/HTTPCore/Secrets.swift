@@ -70,7 +70,9 @@ public struct Secrets: Hashable, Sendable {
         for _ in 0..<3 where text.utf8.contains(UInt8(ascii: "%")) {
             text = text[...].percentDecoded()
         }
-        return text.split { $0 == "[" || $0 == "]" || $0 == "." }
+        // Works on bytes: a bracket followed by a combining mark is one `Character`.
+        return text.utf8.split { $0 == UInt8(ascii: "[") || $0 == UInt8(ascii: "]") || $0 == UInt8(ascii: ".") }
+            .map { Substring($0) }
     }
 
     /// A name without separators and case.
@@ -101,10 +103,8 @@ extension Secrets {
 
     /// A URL without user information and the values of secret parameters.
     public func shown(url: String) -> String {
-        let fragmentless = url.prefix { $0 != "#" }
-        guard let queryStart = fragmentless.utf8.firstIndex(of: UInt8(ascii: "?")) else { return URLText.redacted(url) }
-        let stem = URLText.redacted(String(fragmentless[..<queryStart]))
-        return stem + "?" + shown(form: String(fragmentless[fragmentless.utf8.index(after: queryStart)...]))
+        let (stem, query) = URLText.parts(of: url)
+        return query.map { stem + "?" + shown(form: String($0)) } ?? stem
     }
 
     /// A query or form without the values of secret parameters.
@@ -112,10 +112,11 @@ extension Secrets {
 
     /// A query or form in which the values of the listed parameters are replaced by a text, given their names.
     package func replaced(form: String, by text: (String) -> String) -> String {
-        form.split(separator: "&", omittingEmptySubsequences: false).map { item in
-            guard let equals = item.firstIndex(of: "=") else { return String(item) }
-            let name = String(item[..<equals])
-            return contains(parameter: name) ? "\(name)=\(text(name))" : String(item)
+        // Works on bytes: a `=` followed by a combining mark is one `Character`.
+        form.utf8.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false).map { item in
+            guard let equals = item.firstIndex(of: UInt8(ascii: "=")) else { return String(Substring(item)) }
+            let name = String(Substring(item[..<equals]))
+            return contains(parameter: name) ? "\(name)=\(text(name))" : String(Substring(item))
         }.joined(separator: "&")
     }
 

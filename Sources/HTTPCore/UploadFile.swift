@@ -17,6 +17,15 @@ public struct UploadFile: Sendable, Hashable {
         case data(Data)
         case path(String)
         case stream(BodyStream)
+
+        package static func == (lhs: Source, rhs: Source) -> Bool {
+            switch (lhs, rhs) {
+            case (.data(let one), .data(let other)): one == other
+            case (.path(let one), .path(let other)): one.hasSameBytes(as: other)
+            case (.stream(let one), .stream(let other)): one == other
+            case (.data, _), (.path, _), (.stream, _): false
+            }
+        }
     }
 
     /// The name of the form field.
@@ -26,6 +35,12 @@ public struct UploadFile: Sendable, Hashable {
     /// The media type of the part; `nil` for plain fields.
     public var contentType: String?
     package var source: Source
+
+    /// Whether all properties are equal. Texts are compared byte by byte.
+    public static func == (lhs: UploadFile, rhs: UploadFile) -> Bool {
+        lhs.name.hasSameBytes(as: rhs.name) && lhs.fileName.hasSameBytes(as: rhs.fileName)
+            && lhs.contentType.hasSameBytes(as: rhs.contentType) && lhs.source == rhs.source
+    }
 
     /// A part from memory: a file if it has a file name, else a field.
     public init(name: String, fileName: String? = nil, data: Data, contentType: String? = nil) {

@@ -8,7 +8,7 @@ package enum AtomicFile {
     /// - Parameters:
     ///   - mode: the permissions, whatever the process's umask. Default: the owner reads and writes.
     ///   - isShared: whether several processes may write the file at the same time; each then uses its own temporary
-    ///     name. Default `false`.
+    ///     name, and the next one removes those that killed processes left. Default `false`.
     ///   - replaces: whether an existing file is replaced. If `false`, writing throws `EEXIST` when there is one. Default
     ///     `true`.
     /// - Throws: ``SystemError``. The file is unchanged then, and the temporary file is removed.
@@ -21,15 +21,17 @@ package enum AtomicFile {
             return String(cString: name)
         }
         let path = target ?? path
-        let temporary = path + (isShared ? ".\(getpid())-\(UInt64.random(in: 0 ... .max)).new" : ".new")
+        if isShared { removeLeftovers(of: path) }
+        let temporary = isShared ? ownName(path) : path + ".new"
         // A temporary file left by a killed process is incomplete.
         unlink(temporary)
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw SystemError() }
+        if isShared { flock(descriptor, LOCK_EX | LOCK_NB) }
         let code =
             bytes.withContiguousStorageIfAvailable { writeAndSynchronize(descriptor, UnsafeRawBufferPointer($0), mode) }
             ?? Array(bytes).withUnsafeBytes { writeAndSynchronize(descriptor, $0, mode) }
-        close(descriptor)
+        defer { close(descriptor) }
         guard code == 0, move(temporary, path, replaces: replaces) else {
             let failure = SystemError(code: code == 0 ? errno : code)
             unlink(temporary)
@@ -45,9 +47,11 @@ package enum AtomicFile {
     package static func write(
         to path: String, mode: mode_t = 0o600, pieces: (_ write: (ArraySlice<UInt8>) throws -> Void) throws -> Void
     ) throws {
-        let temporary = path + ".\(getpid())-\(UInt64.random(in: 0 ... .max)).new"
+        removeLeftovers(of: path)
+        let temporary = ownName(path)
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw SystemError() }
+        flock(descriptor, LOCK_EX | LOCK_NB)
         defer { close(descriptor) }
         do {
             try pieces { piece in
@@ -60,6 +64,46 @@ package enum AtomicFile {
             unlink(temporary)
             throw error
         }
+    }
+
+    /// A temporary name that no other writer uses.
+    private static func ownName(_ path: String) -> String {
+        path + ".\(getpid())-\(UInt64.random(in: 0 ... .max)).new"
+    }
+
+    /// Removes the temporary files that killed processes left beside a shared file. A writer locks its own until it has
+    /// renamed it. Process numbers would not do: containers that share a folder have the same ones.
+    private static func removeLeftovers(of path: String) {
+        let parts = PathParts(path)
+        guard let folder = opendir(parts.folder) else { return }
+        defer { closedir(folder) }
+        while let entry = readdir(folder) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 1) { String(cString: $0) }
+            }
+            if isOwnName(name, of: parts.name) { removeIfLeft("\(parts.folder)/\(name)") }
+        }
+    }
+
+    /// Whether a name is one that ``ownName(_:)`` makes for a file.
+    private static func isOwnName(_ name: String, of file: String) -> Bool {
+        guard name.utf8.starts(with: file.utf8) else { return false }
+        let rest = name.utf8.dropFirst(file.utf8.count)
+        guard rest.first == UInt8(ascii: "."), rest.suffix(4).elementsEqual(".new".utf8) else { return false }
+        let numbers = rest.dropFirst().dropLast(4).split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
+        return numbers.count == 2 && numbers.allSatisfy { !$0.isEmpty && $0.allSatisfy { (0x30...0x39).contains($0) } }
+    }
+
+    /// Removes a temporary file that is not locked. A file of the last minute stays: its writer may not have locked it yet.
+    private static func removeIfLeft(_ path: String) {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, time(nil) - facts.st_mtim.tv_sec > 60,
+            flock(descriptor, LOCK_EX | LOCK_NB) == 0
+        else { return }
+        unlink(path)
     }
 
     /// Renames the temporary file to the path. Returns `false` and sets `errno` on failure.

@@ -48,6 +48,13 @@ private struct NaiveQueue {
 }
 
 @Suite struct AdmissionQueueTests {
+    @Test func largestLimitOfAMultiplexedHostHasRoom() {
+        var queue = AdmissionQueue<Int>(totalLimit: .max)
+        let first = queue.submit(1, host: "a", priority: .normal, limit: .max)
+        #expect(queue.setMultiplexed(true, at: first.place).isEmpty)
+        #expect(queue.submit(2, host: "a", priority: .normal, limit: .max).mayStart)
+    }
+
     @Test(arguments: [(1, Int.max), (2, 3), (5, 7), (3, 1), (2, .max)], 0..<3)
     func decisionsMatchNaiveQueue(limits: (perHost: Int, total: Int), seed: UInt64) {
         var random = SeededGenerator(seed: seed &* 7919 &+ UInt64(limits.perHost))

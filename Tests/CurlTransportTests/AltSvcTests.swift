@@ -36,6 +36,24 @@ import Testing
         }
     }
 
+    @Test(arguments: [(0, 600), (100, 500), (600, nil), (.max, nil)] as [(Int64, Int64?)])
+    func ageReducesTheLifetime(_ age: Int64, _ left: Int64?) throws {
+        var list = AlternativeList()
+        let target = try Target("https://a.example/")
+        let hasChanged = list.note("h2=\"b.example:443\"; ma=600", of: target, age: age, now: 1_000)
+        #expect(hasChanged)
+        #expect(list.alternative(for: target, speaking: ["h2"], now: 1_000)?.expires == left.map { 1_000 + $0 })
+    }
+
+    @Test func agedResponseAnnouncesNoAlternative() async throws {
+        let (origin, other) = (try await EchoOrigin(), try await EchoOrigin())
+        try await withTransport(try configuration()) { transport async throws in
+            _ = try await transport.get(origin.url("https", "Alt-Svc:h2=\":\(other.port)\"; ma=600", "Age:600"))
+            _ = try await transport.get(origin.url())
+            #expect((origin.requests.count, other.requests.count) == (2, 0))
+        }
+    }
+
     @Test func altSvcIsIgnoredWhenOff() async throws {
         let (origin, other) = (try await EchoOrigin(), try await EchoOrigin())
         try await withTransport(try configuration { $0.altSvc = .off }) { transport async throws in

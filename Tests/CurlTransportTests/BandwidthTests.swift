@@ -170,6 +170,19 @@ import Testing
         #expect(budget.allows(start + Int64(501)) == true)
     }
 
+    @Test func onlyReceivedBytesAreCharged() throws {
+        let start = MonotonicTime(nanoseconds: 0)
+        let transfer = Transfer(
+            request: HTTPRequest("GET", "http://a.example/"), target: try Target("http://a.example/"),
+            plan: TransferPlan(testConfiguration()), pipe: nil)
+        transfer.receiveBudget = ByteBudget(rate: 1000, start)
+        var throttle = Throttle(testConfiguration { $0.maxReceiveRate = 1000 }, start)
+        // libcurl offers bytes that it kept during a pause again.
+        for _ in 0..<3 { #expect(throttle.allowsReceiving(transfer, start) == true) }
+        throttle.received(101, transfer)
+        #expect(throttle.allowsReceiving(transfer, start) == false)
+    }
+
     @Test func pauseSavesAtMostOneBurst() {
         let start = MonotonicTime(nanoseconds: 0)
         var budget = ByteBudget(rate: 1000, start)

@@ -58,6 +58,12 @@ import Testing
         ("__Secure-a=1; Secure", "x.com", true), ("__Host-a=1; Secure; Path=/", "x.com", true),
         ("__Host-a=1; Secure; Path=/; Domain=x.com", "x.com", false), ("a=1; SameSite=None", "x.com", false),
         ("a=1; SameSite=None; Secure", "x.com", true),
+        // With a dot at the end.
+        ("a=1; Domain=github.io.", "me.github.io.", false), ("a=1; Domain=com.", "x.com.", false),
+        ("a=1; Domain=com.", "x.com", false), ("a=1; Domain=com", "x.com.", false),
+        ("a=1; Domain=com..", "x.com..", false),
+        ("a=1; Domain=x.com.", "y.x.com", true), ("a=1; Domain=x.com", "y.x.com.", true),
+        ("a=1; Domain=7.1.", "10.0.7.1.", false), ("a=1; Domain=.", "x.com", true),
     ])
     func domainPrefixAndSameSiteAreChecked(_ field: String, _ host: String, _ isTaken: Bool) {
         var table = CookieTable()
@@ -123,6 +129,24 @@ import Testing
             receive(&table, "l\(number)=\(String(repeating: "x", count: 4000))", from: place("y.com"))
         }
         #expect(try #require(table.field(for: place("y.com"), now: now)).utf8.count <= CookieTable.fieldLimit)
+    }
+
+    @Test func hostWithADotAtItsEndIsTheSameHost() {
+        var table = CookieTable()
+        receive(&table, "a=1", from: place("x.com."))
+        receive(&table, "b=1; Domain=x.com.", from: place("x.com"))
+        #expect(table.field(for: place("x.com"), now: now) == "a=1; b=1")
+        #expect(table.field(for: place("X.com."), now: now) == "a=1; b=1")
+        #expect(table.field(for: place("y.x.com."), now: now) == "b=1")
+    }
+
+    @Test func oversizedCookieDoesNotStopTheNext() {
+        var table = CookieTable()
+        let large = String(repeating: "x", count: CookieTable.fieldLimit)
+        table.set(Cookie("large", large, domain: "x.com"), now: now)
+        #expect(table.field(for: place("x.com"), now: now) == nil)
+        receive(&table, "a=1", from: place("x.com"))
+        #expect(table.field(for: place("x.com"), now: now) == "a=1")
     }
 
     @Test func tableIsBounded() {

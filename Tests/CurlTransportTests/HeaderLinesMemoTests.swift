@@ -45,6 +45,16 @@ import Testing
         }
     }
 
+    @Test func equivalentValuesHaveTheirOwnLines() throws {
+        for value in ["caf\u{E9}", "cafe\u{301}"] {
+            let fields = try made(HTTPRequest("GET", "http://a.example/", headers: ["A": value]))
+            #expect(fields.contains { $0.hasSameBytes(as: "A: " + value) })
+            let body = HTTPBody.text("a", contentType: "text/plain; a=" + value)
+            let types = try made(HTTPRequest("POST", "http://a.example/", body: body))
+            #expect(types.contains { $0.hasSameBytes(as: "Content-Type: text/plain; a=" + value) })
+        }
+    }
+
     @Test func wrongContentLengthIsAlwaysRefused() throws {
         let headers: HTTPHeaders = ["Content-Length": "3"]
         for _ in 0..<3 {

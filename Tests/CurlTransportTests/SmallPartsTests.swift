@@ -210,6 +210,14 @@ import Testing
     }
 }
 
+@Suite struct VersionChoiceTests {
+    @Test func withoutHTTP2TheAutomaticVersionIsOneOne() {
+        #expect(VersionChoice.automatic(hasHTTP2: false).value == Int(CURL_HTTP_VERSION_1_1))
+        #expect(VersionChoice.automatic(hasHTTP2: true).value == Int(CURL_HTTP_VERSION_2TLS))
+        #expect(EngineFailure.refusedOption(CURLOPT_HTTP_VERSION, CURLE_UNSUPPORTED_PROTOCOL).kind == .unsupported)
+    }
+}
+
 @Suite struct SocketTableTests {
     /// Runs `body` with an event queue and two connected sockets.
     private func withSockets(_ body: (EventQueue, CInt, CInt) throws -> Void) throws {
@@ -265,6 +273,16 @@ import Testing
             #expect(table.inputCount == 1 && eventCount(epoll) == 0)
             let isFound = [80, 0, 0].map { table.takeInput(port: $0) }
             #expect(isFound == [false, true, false], "a Unix socket has no port")
+        }
+    }
+
+    @Test func socketOutsideThePoolIsNeverIdle() throws {
+        try withSockets { epoll, near, far in
+            var table = SocketTable(epoll)
+            table.opened(near)
+            table.opened(far, isPooled: false)
+            #expect(table.idle(exceptPorts: []) == [near])
+            #expect(table.openCount == 2)
         }
     }
 

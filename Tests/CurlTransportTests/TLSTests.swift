@@ -145,6 +145,23 @@ struct TLSTests {
         }
     }
 
+    /// libcurl refuses texts of more than 8 MB.
+    @Test func refusedPinsSendNoLaterRequest() async throws {
+        let server = try await TLSServer()
+        let pins = (0..<200_000).map { number in
+            "sha256//" + withUnsafeBytes(of: (number, number, number, number)) { Data($0).base64EncodedString() }
+        }
+        try await withTransport(configuration()) { transport async throws in
+            let request = HTTPRequest("GET", server.url())
+            let pinned = request.with { $0.pinnedPublicKeys = pins }
+            for _ in 0..<3 {
+                let error = try await transport.failure(of: pinned)
+                #expect(error.message.contains("CURLOPT_PINNEDPUBLICKEY"), "\(error)")
+            }
+            #expect(try await transport.answer(to: request).status == 200)
+        }
+    }
+
     @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
     func pooledConnectionDoesNotBypassAPin() async throws {
         let url = try #require(Servers.nginxTLS) + "/1k.bin"

@@ -49,6 +49,25 @@ struct TLSTrustTests {
 
     // MARK: Changes
 
+    @Test func unusableChangeIsReportedOnce() throws {
+        let directory = try TemporaryDirectory()
+        var configuration = TLSConfiguration()
+        let path = try directory.write(pem("ca.pem"), to: "ca.pem")
+        configuration.caFile = path
+        let warnings = Box(0)
+        let trust = try TrustStore(configuration) { _ in warnings.change { $0 += 1 } }
+        let first = trust.storeForConnection()
+        // A folder in its place cannot be read, not even by root.
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+        for _ in 0..<3 { #expect(trust.storeForConnection() === first) }
+        #expect(warnings.value == 1)
+        try FileManager.default.removeItem(atPath: path)
+        try directory.write(pem("ca.pem"), to: "ca.pem")
+        #expect(trust.storeForConnection() !== first)
+        #expect(warnings.value == 1)
+    }
+
     /// Repeats a request until the server is trusted, or no longer trusted.
     private func untilTrusted(_ isTrusted: Bool, _ transport: CurlTransport, _ url: String) async throws {
         try await within(.seconds(20), "the changed file to apply") {

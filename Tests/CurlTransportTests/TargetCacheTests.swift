@@ -68,6 +68,12 @@ import Testing
         }
     }
 
+    @Test func equivalentURLsHaveTheirOwnTargets() throws {
+        let cache = TargetCache(capacity: 8)
+        #expect(try cache.target(for: "http://a.example/caf\u{E9}").url == "http://a.example/caf%C3%A9")
+        #expect(try cache.target(for: "http://a.example/cafe\u{301}").url == "http://a.example/cafe%CC%81")
+    }
+
     @Test func cacheIsBoundedByBytes() throws {
         let cache = TargetCache(capacity: 1000, byteCapacity: 10_000)
         for index in 0..<200 {

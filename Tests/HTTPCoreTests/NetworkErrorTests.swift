@@ -8,6 +8,14 @@ import Testing
         ("http://h/x?token=s", "http://h/x?…"), ("http://u:s@h/x", "http://h/x"), ("http://h/x#s", "http://h/x"),
         ("http://u:s@h?q=s#s", "http://h?…"), ("http://h/a@b", "http://h/a@b"), ("http://u:a@s@h/", "http://h/"),
         ("/relative?s", "/relative?…"), ("", ""), ("http://h/x#s?s", "http://h/x"),
+        // Without a scheme.
+        ("u:s@h/x", "h/x"), ("u:s@h?q=s", "h?…"), ("//u:s@h/x", "//h/x"), ("@ada/posts?s", "@ada/posts?…"),
+        ("/a:b@c", "/a:b@c"), ("items/a:b@c", "items/a:b@c"), ("/x?next=http://u:s@h/", "/x?…"),
+        // A delimiter in the password.
+        ("http://u:s#s@h/", "http://…"), ("http://u:s?s@h/", "http://…"), ("http://u:s/s@h/", "http://…"),
+        ("http://u:12#s@h/", "http://…"), ("u:s#s@h/", "…"), ("u:s://s@h/", "…"), ("http://u:s#s@h/?q=s@s", "http://…"),
+        ("http://u:s@\u{301}h/", "http://\u{301}h/"), ("http://h:80/a?mail=s@s", "http://h:80/a?…"),
+        ("http://[::1]:80/a@b", "http://[::1]:80/a@b"), ("http://h:port/x", "http://h:port/x"),
     ])
     func urlsAreShownWithoutSecrets(_ url: String, _ shown: String) {
         #expect(URLText.redacted(url) == shown)

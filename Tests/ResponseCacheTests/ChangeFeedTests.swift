@@ -74,6 +74,37 @@ import Testing
         #expect(await iterator.next() == nil)
     }
 
+    /// Another process holds the locks that a reader needs to repair the shared memory.
+    @Test func busyIndexIsReadLater() async throws {
+        let (one, two) = (try disk(), try disk())
+        try await one.put(Make.entry("a"))
+        #expect(try await two.has("a"))
+        let feed = two.invalidations()
+        try await eventually { feed.isQuiet }
+        let index = directory.path(of: "cache/index-4.sqlite")
+        let connection = try SQLiteConnection(path: index, mode: .reading, busyTimeout: .zero)
+        connection.keepLogOnClose()
+        _ = try connection.number("SELECT count(*) FROM entries")
+        let script = """
+            import fcntl, os, signal
+            file = open(os.environ["INDEX"] + "-shm", "r+b")
+            fcntl.lockf(file, fcntl.LOCK_EX, 3, 120)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            """
+        let locker = try ChildProcess(["/usr/bin/python3", "-c", script], environment: ["INDEX": index])
+        #expect(locker.waitUntilStopped())
+        // The checksum no longer agrees with that of the header's second copy.
+        let header = try #require(UnsafeMutableRawPointer(mutating: connection.sharedHeader))
+        header.storeBytes(of: ~SQLiteConnection.checksum(ofHeader: header), toByteOffset: 40, as: UInt64.self)
+        #expect(!feed.isQuiet)
+        locker.kill()
+        locker.wait()
+        try await eventually { feed.isQuiet }
+        feed.finish()
+        var iterator = feed.makeAsyncIterator()
+        #expect(await iterator.next() == nil, "what is in memory is still right")
+    }
+
     @Test func feedReportsChangesByOthers() async throws {
         let (one, two) = (try disk(), try disk())
         try await one.put(Make.entry("first"))

@@ -39,13 +39,21 @@ import Testing
         for file in directory.bodyFiles("cache") { #expect(mode(String(file.dropFirst("cache/".count))) == 0o600) }
     }
 
+    /// Makes a database whose settings are in the log alone.
+    private func makeDatabase(_ name: String, applicationID: Int64) throws {
+        let connection = try SQLiteConnection(path: folder + "/" + name, mode: .creating, busyTimeout: .seconds(5))
+        connection.keepLogOnClose()
+        _ = try connection.number("PRAGMA journal_mode = WAL")
+        try connection.execute("BEGIN; PRAGMA application_id = \(applicationID); CREATE TABLE entries(id); COMMIT")
+    }
+
     /// Two releases share a folder during a deployment.
     @Test func otherFormatVersionIsKeptForAWeek() async throws {
-        try run(
-            """
-            mkdir -p $CACHE/bodies $CACHE/bodies-9; for f in index.sqlite index-9.sqlite bodies/a bodies-9/a; do
-            echo x > $CACHE/$f; done; touch -d '8 days ago' $CACHE/index.sqlite; touch -d '6 days ago' $CACHE/index-9.sqlite
-            """)
+        try run("mkdir -p $CACHE/bodies $CACHE/bodies-9; echo x > $CACHE/bodies/a; echo x > $CACHE/bodies-9/a")
+        for name in ["index.sqlite", "index-9.sqlite"] {
+            try makeDatabase(name, applicationID: CacheIndex.applicationID)
+        }
+        try run("touch -d '8 days ago' $CACHE/index.sqlite*; touch -d '6 days ago' $CACHE/index-9.sqlite*")
         let store = try DiskStore.plain(folder)
         try await store.put(Make.entry("a"), Make.body(50_000))
         _ = try await store.collectGarbage()
@@ -53,6 +61,22 @@ import Testing
         #expect(left.contains("cache/index-9.sqlite") && left.contains("cache/bodies-9/a"))
         #expect(!left.contains("cache/index.sqlite") && !left.contains("cache/bodies/a"))
         #expect(try await store.first("a") != nil)
+    }
+
+    /// The app's own files in the folder may have the names of an old version.
+    @Test(arguments: [false, true]) func filesOfOthersAreKept(isDatabase: Bool) async throws {
+        try run(
+            "mkdir -p $CACHE/bodies; echo x > $CACHE/bodies/a; echo x > $CACHE/leases; echo x > $CACHE/index.sqlite")
+        if isDatabase {
+            try run("rm $CACHE/index.sqlite")
+            try makeDatabase("index.sqlite", applicationID: 7)
+        }
+        try run("touch -d '8 days ago' $CACHE/index.sqlite*")
+        let store = try DiskStore.plain(folder)
+        try await store.put(Make.entry("a"), Make.body(50_000))
+        _ = try await store.collectGarbage()
+        let left = directory.contents
+        for name in ["index.sqlite", "bodies/a", "leases"] { #expect(left.contains("cache/" + name), "\(name)") }
     }
 
     /// A sealed entry opens only in its own row with its own columns.

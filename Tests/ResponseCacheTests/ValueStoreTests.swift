@@ -84,6 +84,18 @@ import Testing
         #expect(try await values.get(Int.self, for: "a") == nil)
     }
 
+    /// Another machine's clock is ahead, or this one was set back a little.
+    @Test(arguments: Kind.allCases) func valueFromALaterClockIsKept(kind: Kind) async throws {
+        let directory = try TemporaryDirectory()
+        let clock = Clock()
+        let values = values(try kind.make(in: directory), clock)
+        try await values.set(1, for: "a", expiresAfter: .seconds(60))
+        clock.advance(by: -0.3)
+        #expect(try await values.get(Int.self, for: "a") == nil)
+        clock.advance(by: 0.3)
+        #expect(try await values.get(Int.self, for: "a") == 1)
+    }
+
     @Test func mismatchedTypeIsAnError() async throws {
         let values = values(MemoryStore())
         try await values.set(["name": 7], for: "profile")
@@ -126,6 +138,11 @@ import Testing
         }
         for writer in UInt8(0)..<8 { #expect(try await values.get(UInt8.self, for: "own \(writer)") == writer) }
         #expect(try await values.keys().count == 9)
+    }
+
+    @Test func selectionsWithOtherBytesAreNotEqual() {
+        #expect(CacheSelection.url("http://h/caf\u{E9}") != .url("http://h/cafe\u{301}"))
+        #expect(CacheSelection.tag("a") == .tag("a") && CacheSelection.tag("a") != .url("a"))
     }
 
     @Test func selectionsOfResponsesSelectNoValues() {

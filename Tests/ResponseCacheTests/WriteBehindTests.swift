@@ -125,6 +125,39 @@ import Testing
         #expect(try await !store.memory.has("a"))
     }
 
+    @Test func repeatedFailedRemovalIsKeptOnce() {
+        var pending = PendingChanges(byteLimit: .max)
+        for second in 0..<3 {
+            pending.remove(.url("http://h/a"), at: Make.start + Double(second))
+            for work in pending.next() { pending.end(work, succeeded: false) }
+        }
+        #expect(pending.view(of: "a").removals.count == 1)
+        // The last request counts.
+        #expect(pending.view(of: "a").applied(to: [Make.entry("a", at: Make.start + 2)]).isEmpty)
+        #expect(pending.view(of: "a").applied(to: [Make.entry("a", at: Make.start + 3)]).count == 1)
+        pending.retryFailedRemovals()
+        pending.remove(.url("http://h/a"), at: Make.start + 3)
+        let work = pending.next()
+        #expect(work.count == 1)
+        // One that the store is making may miss what was stored since it began.
+        pending.remove(.url("http://h/a"), at: Make.start + 4)
+        pending.retryFailedRemovals()
+        #expect(pending.next().count == 1)
+        for work in work { pending.end(work, succeeded: true) }
+        #expect(pending.view(of: "a").removals.count == 1)
+    }
+
+    @Test func tooManyRemovalsLeaveTheAppsValues() {
+        var pending = PendingChanges(byteLimit: .max)
+        for number in 0...1_000 { pending.remove(.url("http://h/\(number)"), at: Make.start) }
+        let selections = pending.next(.max).map { work in
+            if case .removal(_, let selection) = work { selection } else { CacheSelection.all }
+        }
+        #expect(selections == [.responses])
+        let left = pending.view(of: "a").applied(to: [Make.entry("a"), Make.entry("b", url: "value:b")])
+        #expect(left.map(\.key.primary) == ["b"])
+    }
+
     @Test func hangingLookUpIsAMiss() async throws {
         let store = HeldStore(holdsReading: true)
         let reports = Reports()

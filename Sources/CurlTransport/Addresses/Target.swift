@@ -267,8 +267,8 @@ final class TargetCache: Sendable {
     /// Two generations. A target that is used moves to the young one; when that is full, the old one is dropped. The
     /// effect is close to that of an LRU list and costs one dictionary look-up per request.
     private struct State {
-        var young: [String: Target] = [:]
-        var old: [String: Target] = [:]
+        var young: [ExactText: Target] = [:]
+        var old: [ExactText: Target] = [:]
         /// The size of the texts in `young`, in bytes.
         var youngBytes = 0
         /// The scheme and authority of the targets parsed last.
@@ -292,22 +292,23 @@ final class TargetCache: Sendable {
 
     /// Returns the target of a URL, parsed only when it is not in the cache.
     func target(for url: String) throws(NetworkError) -> Target {
+        let text = ExactText(url)
         let (known, bases) = state.withLock { state -> (Target?, [TargetBase]) in
-            if let target = state.young[url] { return (target, []) }
-            guard let target = state.old[url] else { return (nil, state.bases) }
-            insert(target, for: url, into: &state)
+            if let target = state.young[text] { return (target, []) }
+            guard let target = state.old[text] else { return (nil, state.bases) }
+            insert(target, for: text, into: &state)
             return (target, [])
         }
         if let known { return known }
         for base in bases {
             guard let target = base.target(for: url) else { continue }
-            state.withLock { insert(target, for: url, into: &$0) }
+            state.withLock { insert(target, for: text, into: &$0) }
             return target
         }
         let target = try Target(url)
         let base = TargetBase(target, text: url)
         state.withLock { state in
-            insert(target, for: url, into: &state)
+            insert(target, for: text, into: &state)
             if let base { insert(base, into: &state) }
         }
         return target
@@ -317,12 +318,12 @@ final class TargetCache: Sendable {
     var size: (count: Int, bytes: Int) {
         state.withLock { state in
             let texts = Array(state.young.keys) + Array(state.old.keys)
-            return (texts.count, texts.reduce(0) { $0 + $1.utf8.count })
+            return (texts.count, texts.reduce(0) { $0 + $1.text.utf8.count })
         }
     }
 
-    private func insert(_ target: Target, for url: String, into state: inout State) {
-        let bytes = url.utf8.count
+    private func insert(_ target: Target, for url: ExactText, into state: inout State) {
+        let bytes = url.text.utf8.count
         // A longer text would evict too many others.
         guard bytes <= byteCapacity / 8 else { return }
         if state.young.count >= capacity || state.youngBytes + bytes > byteCapacity {

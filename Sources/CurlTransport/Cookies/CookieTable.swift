@@ -7,7 +7,7 @@ internal import HTTPCore
 struct CookieTable: Sendable {
     /// The destination of a request, or the source of a response.
     struct Place {
-        /// In lower case; an IPv6 address without brackets.
+        /// In lower case; a name without dots at its end, an IPv6 address without brackets.
         let host: String
         let path: String
         /// Whether secure cookies may be sent to it and accepted from it.
@@ -15,10 +15,10 @@ struct CookieTable: Sendable {
         let isAddress: Bool
 
         init(host: String, path: String, isSecure: Bool) {
-            let name = host.lowercased()
+            let name = CookieTable.bare(host.lowercased())
             self.host = name.hasPrefix("[") && name.hasSuffix("]") ? String(name.dropFirst().dropLast()) : name
             self.path = path
-            isAddress = IPAddress(host: host) != nil
+            isAddress = IPAddress(host: name) != nil
             isTrusted = isSecure || ["localhost", "127.0.0.1", "::1"].contains(self.host)
         }
 
@@ -35,6 +35,13 @@ struct CookieTable: Sendable {
         var order: UInt64
 
         func isOver(_ now: Date) -> Bool { cookie.expires.map { $0 <= now } ?? false }
+    }
+
+    /// A name without the dots at its end: `example.org.` is `example.org`, and `co.uk.` the public suffix `co.uk`.
+    static func bare(_ name: String) -> String {
+        guard name.utf8.last == UInt8(ascii: ".") else { return name }
+        let last = name.utf8.lastIndex { $0 != UInt8(ascii: ".") }
+        return last.map { String(name[...$0]) } ?? ""
     }
 
     private var domains: [String: [Entry]] = [:]
@@ -167,10 +174,10 @@ struct CookieTable: Sendable {
         var field = ""
         for entry in found.prefix(Self.sentLimit) {
             let length = entry.cookie.name.utf8.count + entry.cookie.value.utf8.count + 3
-            guard field.utf8.count + length <= Self.fieldLimit else { break }
+            guard field.utf8.count + length <= Self.fieldLimit else { continue }
             field += "\(field.isEmpty ? "" : "; ")\(entry.cookie.name)=\(entry.cookie.value)"
         }
-        return field
+        return field.isEmpty ? nil : field
     }
 
     private func collect(

@@ -6,7 +6,7 @@ internal import HTTPCore
 struct SetCookie {
     private(set) var name: String
     private(set) var value: String
-    /// In lower case, without a leading dot.
+    /// In lower case, without a leading dot and dots at its end.
     private(set) var domain: String?
     /// `nil` when it is missing or does not begin with a slash.
     private(set) var path: String?
@@ -41,7 +41,8 @@ struct SetCookie {
             case "max-age": maxAge = Self.seconds(text) ?? maxAge
             case "domain":
                 let bare = text.hasPrefix(".") ? text.dropFirst() : text[...]
-                domain = bare.isEmpty ? domain : bare.lowercased()
+                let name = CookieTable.bare(bare.lowercased())
+                domain = name.isEmpty ? domain : name
             case "path": path = text.hasPrefix("/") && !text.utf8.contains(0x09) ? text : nil
             case "secure": isSecure = true
             case "httponly": isHTTPOnly = true

@@ -183,7 +183,8 @@ struct AdmissionQueue<ID: Hashable> {
 
     private func hasRoom(_ index: Int) -> Bool {
         guard let host = hosts[index] else { return false }
-        return host.running < (host.isMultiplexed ? host.limit * Self.streamsPerConnection : host.limit)
+        // Divided rather than multiplied, since a limit may be as large as `Int.max`.
+        return (host.isMultiplexed ? host.running / Self.streamsPerConnection : host.running) < host.limit
     }
 
     private mutating func startWaiting(at index: Int) -> [ID] {

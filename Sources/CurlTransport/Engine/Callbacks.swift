@@ -70,7 +70,7 @@ let openSocketCallback: curl_opensocket_callback = { context, _, address in
     handle.hasProxyHandshake = false
     let kind = address.pointee.socktype | CInt(SOCK_CLOEXEC.rawValue)
     let descriptor = socket(address.pointee.family, kind, address.pointee.protocol)
-    if descriptor >= 0 { handle.engine.opened(descriptor) }
+    if descriptor >= 0 { handle.engine.opened(descriptor, handle) }
     return descriptor
 }
 

@@ -20,7 +20,9 @@ extension EasyHandle {
         set(CURLOPT_DNS_CACHE_TIMEOUT, engine.wholeSeconds(configuration.dnsCacheLifetime))
         set(CURLOPT_HTTP_VERSION, version)
         set(CURLOPT_SHARE, pointer: engine.share)
-        setTLS()
+        // A libcurl without TLS refuses its options, and can still send requests in clear text.
+        if GlobalCurl.has(CURL_VERSION_SSL) { setTLS() }
+        setProxyAuthentication()
         // Both are set, even if empty, so that libcurl ignores the environment's proxy variables.
         set(CURLOPT_PROXY, "")
         set(CURLOPT_NOPROXY, "")
@@ -48,6 +50,14 @@ extension EasyHandle {
         }
         setHostOverrides()
         setEngineOptions()
+    }
+
+    private func setProxyAuthentication() {
+        switch engine.configuration.proxyAuthentication {
+        case .basic: break
+        case .digest: set(CURLOPT_PROXYAUTH, Int(bitPattern: digestScheme))
+        case .any: set(CURLOPT_PROXYAUTH, Int(bitPattern: anyScheme))
+        }
     }
 
     private func setHostOverrides() {

@@ -32,11 +32,6 @@ extension EasyHandle {
             set(CURLOPT_PROXY_SSL_VERIFYPEER, 0)
             set(CURLOPT_PROXY_SSL_VERIFYHOST, 0)
         }
-        switch engine.configuration.proxyAuthentication {
-        case .basic: break
-        case .digest: set(CURLOPT_PROXYAUTH, Int(bitPattern: digestScheme))
-        case .any: set(CURLOPT_PROXYAUTH, Int(bitPattern: anyScheme))
-        }
         if OpenSSL.shared != nil {
             let context = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
             note(lat_setopt_ssl_context(curl, contextCallback, context), CURLOPT_SSL_CTX_FUNCTION)

@@ -9,7 +9,9 @@ internal import HTTPCore
 /// never freed while it is in the multi handle.
 final class EasyHandle {
     @exclusivity(unchecked) private(set) var curl: UnsafeMutableRawPointer
+    /// Its index in the pool; -1 for the handle of one byte connection or probe.
     let slot: Int
+    var isPooled: Bool { slot >= 0 }
     /// Whether it has a large receive buffer.
     let hasLargeBuffer: Bool
     /// The multi handle that it is in, or was in last.
@@ -49,6 +51,7 @@ final class EasyHandle {
     @exclusivity(unchecked) var connectToList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) private var alternativeList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) var mime: OpaquePointer?
+    /// The first option that libcurl refused since the last reset. Until the next one, no transfer may use the handle.
     @exclusivity(unchecked) private var firstFailure: (option: CURLoption, code: CURLcode)?
 
     /// The kind of request that libcurl is set up for.
@@ -125,7 +128,8 @@ final class EasyHandle {
         if code != CURLE_OK, firstFailure == nil { firstFailure = (option, code) }
     }
 
-    /// Sets the handle up for a transfer. Throws the first error that libcurl returned for an option.
+    /// Sets the handle up for a transfer. Throws the first error that libcurl returned for an option. Without that option,
+    /// a pin for example, nothing may be sent.
     func prepare(for transfer: Transfer) throws(NetworkError) {
         self.transfer = transfer
         let plan = transfer.plan
@@ -172,7 +176,6 @@ final class EasyHandle {
         if let alternative = plan.alternative { connect(to: alternative) }
         if let warmUp = plan.warmUp { setWarmUp(warmUp) }
         handshake = nil
-        defer { firstFailure = nil }
         if let failure = firstFailure {
             throw EngineFailure.refusedOption(failure.option, failure.code)
         }
@@ -257,13 +260,13 @@ final class EasyHandle {
 
     /// Sets the `Cookie` field of the next request, which may be the one that libcurl repeats with credentials.
     func setCookies(_ field: String?) {
-        guard cookies != field else { return }
+        guard !cookies.hasSameBytes(as: field) else { return }
         cookies = field
         set(CURLOPT_COOKIE, field)
     }
 
     func setHeaderLines(_ lines: [String]) {
-        guard headerLines != lines else { return }
+        guard !headerLines.hasSameBytes(as: lines) else { return }
         headerLines = lines
         curl_slist_free_all(headerList)
         headerList = nil
@@ -337,7 +340,7 @@ final class EasyHandle {
         let isUnusual =
             transfer.plan.needsReset || transfer.progress != nil || shape == .mime || shape == .upload
             || wasRepeated || hasKeptChallenge(transfer.machine.status)
-            || transfer.plan.alternative != nil || transfer.plan.warmUp != nil
+            || transfer.plan.alternative != nil || transfer.plan.warmUp != nil || firstFailure != nil
         guard isUnusual else { return }
         if transfer.request.trailers == nil { curl_easy_reset(curl) } else { replace() }
         setAllOptions()
@@ -362,6 +365,7 @@ final class EasyHandle {
         headerLines = []
         curl_slist_free_all(headerList)
         headerList = nil
+        firstFailure = nil
         setBaseOptions()
     }
 }

@@ -151,10 +151,12 @@ extension Engine {
 
     func received(_ bytes: UnsafeRawBufferPointer, _ handle: EasyHandle) -> Int {
         guard let transfer = handle.transfer else { return 0 }
-        if throttle?.allows(receiving: bytes.count, transfer, now) == false { return Int(CURL_WRITEFUNC_PAUSE) }
+        if throttle?.allowsReceiving(transfer, now) == false { return Int(CURL_WRITEFUNC_PAUSE) }
         let action = transfer.machine.receivedBody(
             bytes.count, now, isReaderBehind: transfer.pipe?.pauseIfFull() ?? false,
             unread: transfer.pipe?.unreadCount ?? 0, coded: handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
+        // Bytes that libcurl keeps arrive, and count, once more.
+        if action != .pause { throttle?.received(bytes.count, transfer) }
         switch action {
         case .keep: break
         case .answerAndKeep: answerWithStream(transfer, handle)

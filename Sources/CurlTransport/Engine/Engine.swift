@@ -139,8 +139,8 @@ final class Engine: @unchecked Sendable {
     }
 
     /// Notes a new socket of any handle.
-    func opened(_ descriptor: CInt) {
-        sockets.opened(descriptor)
+    func opened(_ descriptor: CInt, _ handle: EasyHandle) {
+        sockets.opened(descriptor, isPooled: handle.isPooled)
         services?.opened(descriptor)
     }
 

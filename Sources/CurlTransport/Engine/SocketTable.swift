@@ -18,6 +18,8 @@ struct SocketTable {
         var registered: EventQueue.Events = []
         /// Whether our open callback made it and our close callback has not closed it yet.
         var isOpenedByEngine = false
+        /// Whether libcurl keeps the connection for later requests. Byte connections and probes have their own.
+        var isPooled = false
         /// Whether the connection was established. If not, libcurl 7.88 may close it without calling back, so that its
         /// descriptor could be reused unnoticed.
         var isConnected = false
@@ -36,10 +38,10 @@ struct SocketTable {
 
     init(_ events: EventQueue) { self.events = events }
 
-    mutating func opened(_ descriptor: CInt) {
+    mutating func opened(_ descriptor: CInt, isPooled: Bool = true) {
         reserve(descriptor)
         forgetInput(descriptor)
-        entries[Int(descriptor)] = Entry(isOpenedByEngine: true, inode: Self.inode(of: descriptor))
+        entries[Int(descriptor)] = Entry(isOpenedByEngine: true, isPooled: isPooled, inode: Self.inode(of: descriptor))
     }
 
     mutating func closed(_ descriptor: CInt) {
@@ -178,10 +180,12 @@ struct SocketTable {
 
     var openCount: Int { open.reduce(0) { count, _ in count + 1 } }
 
-    /// The sockets of idle connections: those that libcurl does not watch, except on a port that a transfer uses. The
+    /// The sockets of idle connections: those of the pool that libcurl does not watch, except on a port that a transfer uses. The
     /// socket of a paused transfer is not watched either.
     func idle(exceptPorts busy: Set<Int>) -> [CInt] {
-        open.filter { entries[Int($0)].wanted.isEmpty && !busy.contains(Self.port(of: $0)) }
+        open.filter {
+            entries[Int($0)].isPooled && entries[Int($0)].wanted.isEmpty && !busy.contains(Self.port(of: $0))
+        }
     }
 
     private static func inode(of descriptor: CInt) -> ino_t {

@@ -65,17 +65,20 @@ struct Throttle {
     }
 
     /// Whether a transfer may take the bytes that arrived. If not, it waits and is resumed in turn.
-    mutating func allows(receiving bytes: Int, _ transfer: Transfer, _ now: MonotonicTime) -> Bool {
+    mutating func allowsReceiving(_ transfer: Transfer, _ now: MonotonicTime) -> Bool {
         if transfer.receiveBudget?.allows(now) == false { return hold(transfer, transfer.receiveBudget?.next(now)) }
-        guard Self.allows(bytes, transfer, now, &receiving, &receivers, &due) else { return false }
+        return Self.allows(transfer, now, &receiving, &receivers, &due)
+    }
+
+    mutating func received(_ bytes: Int, _ transfer: Transfer) {
+        receiving?.spend(bytes)
         transfer.receiveBudget?.spend(bytes)
-        return true
     }
 
     /// Whether a transfer may send. If not, it waits and is resumed in turn.
     mutating func allowsSending(_ transfer: Transfer, _ now: MonotonicTime) -> Bool {
         if transfer.sendBudget?.allows(now) == false { return hold(transfer, transfer.sendBudget?.next(now)) }
-        return Self.allows(0, transfer, now, &sending, &senders, &due)
+        return Self.allows(transfer, now, &sending, &senders, &due)
     }
 
     /// How many bytes a transfer may send at once: as many as its rate allows in a tenth of a second.
@@ -98,14 +101,10 @@ struct Throttle {
     }
 
     private static func allows(
-        _ bytes: Int, _ transfer: Transfer, _ now: MonotonicTime, _ budget: inout ByteBudget?,
-        _ waiting: inout [Transfer], _ due: inout MonotonicTime
+        _ transfer: Transfer, _ now: MonotonicTime, _ budget: inout ByteBudget?, _ waiting: inout [Transfer],
+        _ due: inout MonotonicTime
     ) -> Bool {
-        guard budget != nil else { return true }
-        if budget?.allows(now) == true {
-            budget?.spend(bytes)
-            return true
-        }
+        if budget?.allows(now) != false { return true }
         if !transfer.isThrottled {
             transfer.isThrottled = true
             waiting.append(transfer)

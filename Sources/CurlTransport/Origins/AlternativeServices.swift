@@ -50,6 +50,8 @@ struct AlternativeList: Sendable {
 
     /// The maximum number of origins.
     static let limit = 1000
+    /// The longest lifetime, and the highest age of a response, in seconds.
+    static let longestAge: UInt64 = 100 * 365 * 86_400
     /// How long a failed service is skipped, in seconds.
     static let pause: Int64 = 300
 
@@ -65,10 +67,12 @@ struct AlternativeList: Sendable {
 
     /// Stores the value of an `Alt-Svc` field, which replaces all earlier services of the origin (RFC 7838 §3). Returns
     /// whether the list has changed.
-    mutating func note(_ value: String, of target: Target, now: Int64) -> Bool {
+    ///
+    /// - Parameter age: The response's age in seconds, which reduces the lifetimes (§3.1).
+    mutating func note(_ value: String, of target: Target, age: Int64 = 0, now: Int64) -> Bool {
         let origin = target.origin.lowercased()
         if value.trimmingPrefix(" ").lowercased() == "clear" { return services.removeValue(forKey: origin) != nil }
-        let parsed = FieldList.elements(of: value).compactMap { Self.service($0, of: target, now: now) }
+        let parsed = FieldList.elements(of: value).compactMap { Self.service($0, of: target, age: age, now: now) }
         guard !parsed.isEmpty else { return false }
         let known = services[origin] ?? []
         let isKnown =
@@ -92,7 +96,9 @@ struct AlternativeList: Sendable {
     }
 
     /// Parses one element: `h2="alt.example.org:443"; ma=86400; persist=1`.
-    private static func service(_ text: String, of target: Target, now: Int64) -> AlternativeService? {
+    private static func service(
+        _ text: String, of target: Target, age: Int64, now: Int64
+    ) -> AlternativeService? {
         let parts = FieldList.elements(of: text, separatedBy: UInt8(ascii: ";"))
         // The name is a token (RFC 7838 §3); white space in it would corrupt the file.
         guard let first = parts.first, let equals = first.firstIndex(of: "="), first[..<equals].utf8.isToken else {
@@ -105,15 +111,18 @@ struct AlternativeList: Sendable {
         else { return nil }
         let host = authority[..<colon].isEmpty ? target.host : String(authority[..<colon])
         guard isHost(host) else { return nil }
-        var age: Int64 = 86_400
+        var lifetime = 86_400 as Int64
         var persists = false
         for part in parts.dropFirst() {
             let (name, value) = FieldList.parameter(part)
-            if name == "ma", let value, let number = UInt64(value) { age = Int64(min(number, 100 * 365 * 86_400)) }
+            if name == "ma", let value, let number = UInt64(value) {
+                lifetime = Int64(min(number, longestAge))
+            }
             if name == "persist" { persists = value == "1" }
         }
         return AlternativeService(
-            protocolName: name, host: host, port: Int(port), expires: now + age, persists: persists)
+            protocolName: name, host: host, port: Int(port), expires: now + max(0, lifetime - age),
+            persists: persists)
     }
 
     private static func isHost(_ text: String) -> Bool {
@@ -221,7 +230,11 @@ final class AlternativeServices: Sendable {
         let values = response.headers[values: "Alt-Svc"]
         guard !values.isEmpty else { return }
         let now = HSTSStore.now
-        change { $0.note(values.joined(separator: ", "), of: target, now: now) }
+        let age = response.headers["Age"].flatMap(UInt64.init) ?? 0
+        change {
+            $0.note(
+                values.joined(separator: ", "), of: target, age: Int64(min(age, AlternativeList.longestAge)), now: now)
+        }
     }
 
     func setAside(_ service: AlternativeService, of target: Target) {

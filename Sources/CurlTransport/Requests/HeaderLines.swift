@@ -39,7 +39,7 @@ final class HeaderLines: Sendable {
         var body: Body?
 
         struct Body: Hashable {
-            var contentType: String?
+            var contentType: ExactText?
             var isBytes: Bool
             var isMultipart: Bool
             var isSmall: Bool
@@ -85,7 +85,8 @@ final class HeaderLines: Sendable {
         var isBytes = false
         if case .bytes = body { isBytes = true }
         return Traits.Body(
-            contentType: original?.contentType, isBytes: isBytes, isMultipart: body.isMultipart, isSmall: body.isSmall)
+            contentType: original?.contentType.map(ExactText.init), isBytes: isBytes, isMultipart: body.isMultipart,
+            isSmall: body.isSmall)
     }
 
     private func known(_ fields: [HTTPHeaders.Field], _ traits: Traits) -> [String]? {

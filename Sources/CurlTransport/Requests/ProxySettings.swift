@@ -10,6 +10,9 @@ struct ProxySettings: Sendable {
         let isSOCKS: Bool
         /// Whether the connection to the proxy uses TLS.
         let isSecure: Bool
+
+        /// Compares the URLs, which determine the rest, byte by byte.
+        static func == (lhs: Self, rhs: Self) -> Bool { lhs.url.hasSameBytes(as: rhs.url) }
     }
 
     private let http: Proxy?

@@ -36,8 +36,12 @@ final class VersionChoice: Sendable {
         }
     }
 
-    /// libcurl's default.
-    static let automatic = Choice(value: Int(CURL_HTTP_VERSION_2TLS))
+    static let automatic = automatic(hasHTTP2: GlobalCurl.has(CURL_VERSION_HTTP2))
+
+    /// libcurl's default. A libcurl without HTTP/2 refuses the value for it.
+    static func automatic(hasHTTP2: Bool) -> Choice {
+        Choice(value: Int(hasHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
+    }
 
     /// HTTP/3 alone, for an alternative service that announced it.
     static let http3Only = Choice(value: CurlVersion.http3Only)

@@ -16,7 +16,8 @@ enum EngineFailure {
         var name = "option \(option.rawValue)"
         if let known = curl_easy_option_by_id(option) { name = "CURLOPT_\(String(cString: known.pointee.name))" }
         return NetworkError(
-            code == CURLE_NOT_BUILT_IN || code == CURLE_UNKNOWN_OPTION ? .unsupported : .other,
+            [CURLE_NOT_BUILT_IN, CURLE_UNKNOWN_OPTION, CURLE_UNSUPPORTED_PROTOCOL].contains(code)
+                ? .unsupported : .other,
             message: "libcurl refused \(name): \(String(cString: curl_easy_strerror(code)))",
             curlCode: Int(code.rawValue))
     }

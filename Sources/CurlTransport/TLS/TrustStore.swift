@@ -64,10 +64,10 @@ final class TrustStore: Sendable {
         }
         guard hasChanged, let now else { return store ?? prepare() }
         if isOwn, now.size <= Self.sizeReadAtOnce {
-            readAgain()
+            readAgain(now)
             return state.withLock(\.store)
         }
-        Task.detached { self.readAgain() }
+        Task.detached { self.readAgain(now) }
         return store
     }
 
@@ -84,8 +84,9 @@ final class TrustStore: Sendable {
         }
     }
 
-    private func readAgain() {
-        var stamp: FileStamp?
+    /// - Parameter seen: The file's stamp, recorded even if the file cannot be read, so that it is read once for each change.
+    private func readAgain(_ seen: FileStamp) {
+        var stamp = seen
         var store: CertificateStore?
         do throws(NetworkError) {
             // The system's file may be missing while it is being replaced; that is no error.
@@ -98,7 +99,7 @@ final class TrustStore: Sendable {
         }
         state.withLock { state in
             state.isReading = false
-            if let stamp { state.stamp = stamp }
+            state.stamp = stamp
             if let store { state.store = store }
         }
     }

@@ -7,9 +7,9 @@ struct DuplicateKey: Hashable, Sendable {
     private var request: HTTPRequest
     private let simulation: Simulation?
     private var credentials: HTTPHeaders?
-    private var partition: String?
+    private var partition: ExactText?
     /// The rows of the table, which decide what is stored of a response.
-    private var rows: [String?] = []
+    private var rows: [ExactText?] = []
 
     /// Fields that may differ between equal requests, because they do not affect the response.
     private static let volatileFields: Set<String> = [
@@ -61,8 +61,8 @@ struct DuplicateKey: Hashable, Sendable {
                     secrets.contains(header: $0.name) || composed.rowSecrets.contains(header: $0.name)
                 }
                 .map { ($0.name, $0.value) }))
-        partition = call.details.partition
-        rows = [call.details.row?.domain, call.details.row?.server]
+        partition = call.details.partition.map(ExactText.init)
+        rows = [call.details.row?.domain, call.details.row?.server].map { $0.map(ExactText.init) }
     }
 
     /// Sorts by name only, because the order of fields with the same name matters.

@@ -68,7 +68,8 @@ final class ChangeWatch: Sendable {
 
     /// Checks for changes by others and sends them to the feeds.
     ///
-    /// - Returns: `false` when the index is not open, so that changes go unnoticed until it is opened again.
+    /// - Returns: `false` when the index is not open, so that changes go unnoticed until it is opened again, or when another
+    ///   process held a lock for too long. The next look then reads the changes.
     func check() -> Bool {
         guard isOpen.load(ordering: .acquiring) else { return false }
         let now = Self.milliseconds
@@ -97,6 +98,8 @@ final class ChangeWatch: Sendable {
                 seen.store(current, ordering: .relaxed)
                 lookedAt.store(now, ordering: .relaxed)
                 return true
+            } catch let error as SQLiteError where error.isBusy {
+                return false
             } catch {
                 // The file was replaced or removed, or cannot be read, so any entry may have changed.
                 state.retired.append(Confined(index))

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Platform
+import SQLite
 
 /// The files of a cache's folder, and the operations on them.
 ///
@@ -49,7 +50,7 @@ struct DiskLayout: Sendable {
         }
     }
 
-    /// Removes the files of other format versions that were not used for a week.
+    /// Removes the files of other format versions that were not used for a week. Files of others with such names stay.
     func removeOldVersions(now: time_t = time(nil)) {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
         for name in names where name.hasPrefix("index") && name.hasSuffix(".sqlite") && directory + "/" + name != index
@@ -61,12 +62,22 @@ struct DiskLayout: Sendable {
                 var facts = stat()
                 return lstat(path, &facts) == 0 ? facts.st_mtim.tv_sec : nil
             }.max()
-            guard let lastUse, now - lastUse > 7 * 86_400 else { continue }
+            guard let lastUse, now - lastUse > 7 * 86_400, Self.isIndex(files[0]) else { continue }
             for file in files { unlink(file) }
             unlink("\(directory)/\(name).damaged")
             unlink("\(directory)/leases\(number)")
             try? FileManager.default.removeItem(atPath: "\(directory)/bodies\(number)")
         }
+    }
+
+    /// Whether a file is an index of any version: an SQLite database with our application ID. SQLite reads it, because the
+    /// ID may still be in the log, and because closing a descriptor here would release the locks of the app's own database.
+    private static func isIndex(_ path: String) -> Bool {
+        guard let connection = try? SQLiteConnection(path: path, mode: .readOnly, busyTimeout: .zero) else {
+            return false
+        }
+        connection.keepLogOnClose()
+        return (try? connection.number("PRAGMA application_id")) == CacheIndex.applicationID
     }
 
     func path(ofBody name: String) -> String { bodies + "/" + name }

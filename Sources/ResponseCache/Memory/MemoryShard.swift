@@ -1,4 +1,5 @@
 import FoundationEssentials
+import HTTPCore
 
 /// One part of the memory store: entries by key, in order of use. A pure value.
 struct MemoryShard {
@@ -11,14 +12,6 @@ struct MemoryShard {
         /// The neighbours in the order of use; -1 for none. Pinned nodes are not linked.
         var older = -1
         var newer = -1
-    }
-
-    private struct PrimaryKey: Hashable {
-        let text: String
-
-        static func == (a: PrimaryKey, b: PrimaryKey) -> Bool { a.text.hasSameBytes(as: b.text) }
-
-        func hash(into hasher: inout Hasher) { text.hashBytes(into: &hasher) }
     }
 
     /// A number of entries and their cost, or the difference that a change makes.
@@ -38,7 +31,7 @@ struct MemoryShard {
     private var nodes: [Node] = []
     private var free: [Int] = []
     /// The variants under each primary key, newest last.
-    private var buckets: [PrimaryKey: [Int]] = [:]
+    private var buckets: [ExactText: [Int]] = [:]
     private var oldest = -1
     private var newest = -1
     /// The unpinned entries by the minute of their ``CacheEntry/retainUntil``.
@@ -54,7 +47,7 @@ struct MemoryShard {
     // MARK: Looking
 
     /// The variants under a primary key, newest last.
-    func indexes(of primary: String) -> [Int] { buckets[PrimaryKey(text: primary)] ?? [] }
+    func indexes(of primary: String) -> [Int] { buckets[ExactText(primary)] ?? [] }
 
     func entry(_ index: Int) -> CacheEntry? { entries[index] }
 
@@ -89,7 +82,7 @@ struct MemoryShard {
         count(index, 1)
         if !entry.isPinned { link(index) }
         noteEnd(index)
-        buckets[PrimaryKey(text: entry.key.primary), default: []].append(index)
+        buckets[ExactText(entry.key.primary), default: []].append(index)
     }
 
     /// Replaces everything in an entry except its body. Unpinning counts as a use.
@@ -118,7 +111,7 @@ struct MemoryShard {
         if !nodes[index].isPinned { unlink(index) }
         entries[index] = nil
         free.append(index)
-        let key = PrimaryKey(text: primary)
+        let key = ExactText(primary)
         buckets[key]?.removeAll { $0 == index }
         if buckets[key]?.isEmpty == true { buckets[key] = nil }
     }

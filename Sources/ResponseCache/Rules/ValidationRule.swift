@@ -40,12 +40,13 @@ package enum ValidationRule {
         case unknown
     }
 
-    /// Evaluates a request's conditions. `If-None-Match` takes precedence over `If-Modified-Since`; only the server can
+    /// Evaluates a request's conditions, which concern successful responses only (RFC 9110 §13.2.1). `If-None-Match` takes precedence over `If-Modified-Since`; only the server can
     /// evaluate the others.
     package static func verdict(on request: HTTPRequest, by entry: CacheEntry) -> Verdict {
         for name in ["If-Match", "If-Unmodified-Since", "If-Range"] where request.headers.contains(name) {
             return .unknown
         }
+        guard (200...299).contains(entry.status) else { return .modified }
         let tags = request.headers[values: "If-None-Match"].flatMap { FieldList.elements(of: $0) }
         if !tags.isEmpty {
             if tags == ["*"] { return .notModified }

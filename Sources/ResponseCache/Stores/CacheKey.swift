@@ -1,4 +1,4 @@
-import Glibc
+internal import HTTPCore
 
 /// The key of a stored response: digests of what identifies a request, which reveal no secrets.
 ///
@@ -26,30 +26,5 @@ extension CacheKey: Hashable {
     public func hash(into hasher: inout Hasher) {
         primary.hashBytes(into: &hasher)
         variant.hashBytes(into: &hasher)
-    }
-}
-
-extension String {
-    /// Whether the UTF-8 bytes are the same. `==` would compare by canonical equivalence.
-    func hasSameBytes(as other: String) -> Bool {
-        let isSame: Bool?? = utf8.withContiguousStorageIfAvailable { a in
-            other.utf8.withContiguousStorageIfAvailable { b in
-                guard a.count == b.count, let start = a.baseAddress, let otherStart = b.baseAddress else {
-                    return a.count == b.count
-                }
-                return memcmp(start, otherStart, a.count) == 0
-            }
-        }
-        if let isSame, let isSame { return isSame }
-        return utf8.elementsEqual(other.utf8)
-    }
-
-    /// Hashes the bytes and 0xFF as their end, which never occurs in UTF-8.
-    func hashBytes(into hasher: inout Hasher) {
-        let isDone: Void? = utf8.withContiguousStorageIfAvailable { bytes in
-            hasher.combine(bytes: UnsafeRawBufferPointer(bytes))
-        }
-        if isDone == nil { for byte in utf8 { hasher.combine(byte) } }
-        hasher.combine(0xFF as UInt8)
     }
 }

@@ -167,6 +167,22 @@ public enum CacheSelection: Hashable, Sendable {
     /// The entries whose ``CacheEntry/responseTime`` is before a time.
     case storedBefore(Date)
 
+    /// Whether both select the same entries in the same way.
+    public static func == (one: CacheSelection, other: CacheSelection) -> Bool {
+        switch (one, other) {
+        case (.all, .all): true
+        case (.key(let a), .key(let b)): a == b
+        case (.primaryKey(let a), .primaryKey(let b)), (.tag(let a), .tag(let b)), (.url(let a), .url(let b)),
+            (.urlPrefix(let a), .urlPrefix(let b)), (.server(let a), .server(let b)), (.domain(let a), .domain(let b)),
+            (.partition(let a), .partition(let b)):
+            areSame(a, b)
+        case (.storedBefore(let a), .storedBefore(let b)): a == b
+        case (.all, _), (.key, _), (.primaryKey, _), (.tag, _), (.url, _), (.urlPrefix, _), (.server, _), (.domain, _),
+            (.partition, _), (.storedBefore, _):
+            false
+        }
+    }
+
     /// Whether the selection includes an entry.
     public func selects(_ entry: CacheEntry) -> Bool {
         switch self {

@@ -1,3 +1,4 @@
+import HTTPCore
 import Synchronization
 
 /// Detects, without a lock, copies that were made while their key changed, so that they can be removed.

@@ -16,7 +16,7 @@ public import HTTPCore
 ///
 /// **Expired** values count as absent. A value expires exactly at its expiry. Setting the clock back does not make it valid
 /// again once it was found expired. A value with an expiry also counts as expired while the time at which it was stored
-/// lies in the future.
+/// lies in the future, and is valid once that time has come.
 ///
 /// A value that does not fit the requested type is an error (`NetworkError.Kind.decoding`) and stays stored, since
 /// another version of the program may read it. A damaged value counts as absent.
@@ -155,7 +155,8 @@ public struct ValueStore: Sendable {
         return try await attempt { store in
             guard let entry = try await store.entries(for: cacheKey.primary).first else { return nil }
             if StoredValue.isAlive(entry, at: time) { return entry }
-            if !entry.isExpired {
+            // A value whose time lies in the future stays, since it may come from a machine whose clock is ahead.
+            if !entry.isExpired, StoredValue.isOver(entry, at: time) {
                 var expired = entry
                 expired.isExpired = true
                 try await store.update(expired)
@@ -231,6 +232,9 @@ enum StoredValue {
         guard let expiry = expiry(of: entry) else { return true }
         return !entry.isExpired && entry.responseTime <= now && now < expiry
     }
+
+    /// Whether the expiry has come.
+    static func isOver(_ entry: CacheEntry, at now: Date) -> Bool { expiry(of: entry).map { $0 <= now } ?? false }
 }
 
 extension CacheSelection {

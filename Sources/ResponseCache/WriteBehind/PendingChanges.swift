@@ -15,9 +15,12 @@ struct PendingChanges {
     struct Removal: Sendable {
         let number: UInt64
         let selection: CacheSelection
-        let time: Date
+        /// When it was last requested.
+        var time: Date
         /// Whether it is in the queue.
         var isQueued = true
+        /// Whether the store is making it.
+        var isRunning = false
         /// Whether the store has failed to make the removal. Until it succeeds, entries from before ``time`` count as absent.
         var hasFailedRemoval = false
 
@@ -57,7 +60,7 @@ struct PendingChanges {
     private var streams: [String: Set<UInt64>] = [:]
     private var last: UInt64 = 0
 
-    /// The maximum number of waiting and failed removals. Beyond it, one removal of all entries replaces them.
+    /// The maximum number of waiting and failed removals. Beyond it, one removal of all responses replaces them.
     private static let removalLimit = 1_000
 
     init(byteLimit: Int64) { self.byteLimit = byteLimit }
@@ -144,17 +147,18 @@ struct PendingChanges {
             }
             if rest.count < list.count { slots[primary] = rest.isEmpty ? nil : rest }
         }
-        guard !removals.contains(where: { $0.selection == selection && $0.isQueued && !$0.hasFailedRemoval }) else {
+        if let index = removals.firstIndex(where: { $0.selection == selection && !$0.isRunning }) {
+            removals[index].time = max(removals[index].time, time)
             return
         }
-        if removals.count >= Self.removalLimit, selection != .all {
-            // Too many removals wait, so all entries are removed instead.
+        if removals.count >= Self.removalLimit {
+            // Too many removals wait, so all responses are removed instead. The app's values stay.
             items.removeFirst(head)
             head = 0
             for case .removal(let number, _) in items { unfinished.remove(number) }
             items.removeAll { if case .removal = $0 { true } else { false } }
             removals = []
-            return remove(.all, at: time)
+            return remove(.responses, at: time)
         }
         let number = begin()
         items.append(.removal(number, selection))
@@ -224,7 +228,10 @@ struct PendingChanges {
                 continue
             case (.removal(let number, let selection), _):
                 count += 1
-                if let index = index(number) { removals[index].isQueued = false }
+                if let index = index(number) {
+                    removals[index].isQueued = false
+                    removals[index].isRunning = true
+                }
                 work.append(.removal(number, selection))
                 continue
             }
@@ -250,7 +257,12 @@ struct PendingChanges {
         case .removal(let number, _):
             unfinished.remove(number)
             guard let index = index(number) else { return }
-            if succeeded { removals.remove(at: index) } else { removals[index].hasFailedRemoval = true }
+            guard !succeeded else {
+                removals.remove(at: index)
+                return
+            }
+            removals[index].isRunning = false
+            removals[index].hasFailedRemoval = true
         }
     }
 
@@ -260,7 +272,8 @@ struct PendingChanges {
 
     /// Puts the failed removals back in the queue.
     mutating func retryFailedRemovals() {
-        for (index, removal) in removals.enumerated() where removal.hasFailedRemoval && !removal.isQueued {
+        for (index, removal) in removals.enumerated()
+        where removal.hasFailedRemoval && !removal.isQueued && !removal.isRunning {
             removals[index].isQueued = true
             unfinished.insert(removal.number)
             items.append(.removal(removal.number, removal.selection))

@@ -52,6 +52,21 @@ import Testing
         }
     }
 
+    @Test(arguments: [200, 404, 410, 301])
+    func conditionsConcernSuccessesOnly(_ status: Int) {
+        let stored = entry(["Cache-Control": "max-age=60", "ETag": "\"a\""], status: status)
+        for (name, value) in [
+            ("If-None-Match", "*"), ("If-None-Match", "\"a\""), ("If-Modified-Since", "Thu, 01 Jan 2099 00:00:00 GMT"),
+        ] {
+            let request = HTTPRequest("GET", "http://a/", headers: [name: value])
+            guard case .answer(let answer) = CacheStrategy(request, entries: [stored], at: start) else {
+                Issue.record("not answered")
+                continue
+            }
+            #expect(answer.form == (status == 200 ? .notModified : .whole), "\(name)")
+        }
+    }
+
     @Test func onlyIfCachedNeverGoesToTheNetwork() {
         for stored in [["Cache-Control": "no-store"], ["Cache-Control": "max-age=1"]] as [HTTPHeaders] {
             guard case .gatewayTimeout = decide(["Cache-Control": "only-if-cached"], stored: stored, after: 9) else {
