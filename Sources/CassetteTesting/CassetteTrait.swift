@@ -38,8 +38,8 @@ extension Trait where Self == CassetteTrait {
     /// ```
     ///
     /// - Parameters:
-    ///   - name: The name of the file without `.yaml`, in the folder `Cassettes` beside the test's source file; or an absolute path.
-    ///     Tests that run at the same time need files of their own.
+    ///   - name: The name of the file without `.yaml`, in the folder `Cassettes` beside the test's source file; or an absolute
+    ///     path. Tests that run at the same time need files of their own.
     ///   - mode: When it records. Default ``LATInspect/Cassette/Mode/once``.
     ///   - matching: Which requests are equal. Default `Matching()`.
     ///   - secrets: What is never written. Default ``HTTPCore/Secrets/standard``.

@@ -148,7 +148,8 @@ package final class CurlTransport: Transport {
         }
     }
 
-    /// The URL that a request for `url` goes to: the `https` form where the host requires TLS (``EngineConfiguration/HSTSPolicy``).
+    /// The URL that a request for `url` goes to: the `https` form where the host requires TLS
+    /// (``EngineConfiguration/HSTSPolicy``).
     package func effectiveURL(of url: String) -> String {
         guard let hsts = origins?.hsts, let target = try? targets.target(for: url) else { return url }
         return hsts.secureURL(of: target) ?? url

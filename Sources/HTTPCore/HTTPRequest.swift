@@ -15,8 +15,8 @@ public import FoundationEssentials
 /// https) fails with ``NetworkError/Kind/invalidRequest`` before any byte is
 /// sent. A setting that is `nil` takes the manager's value.
 ///
-/// Two requests are equal when all their properties are; what is sent is compared byte by byte. A body that is produced while it is sent (a stream, a value to
-/// encode) equals only its own copies.
+/// Two requests are equal when all their properties are; what is sent is compared byte by byte. A body that is produced while
+/// it is sent (a stream, a value to encode) equals only its own copies.
 public struct HTTPRequest: Sendable, Hashable {
     /// The method (RFC 9110 §9).
     public var method: HTTPMethod

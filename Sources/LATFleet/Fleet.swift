@@ -9,9 +9,9 @@ internal import HTTPCore
 /// print(fleet.status.state, fleet.status.latency ?? .zero)
 /// ```
 ///
-/// A Redis that is slow, full, restarted or lost costs a request at most ``FleetConfiguration/lookUpBudget``, and after a few failures
-/// nothing at all: requests then go on as if there were no fleet. The connection is made in the background, and again whenever it
-/// is lost. A process may have any number of fleets.
+/// A Redis that is slow, full, restarted or lost costs a request at most ``FleetConfiguration/lookUpBudget``, and after a few
+/// failures nothing at all: requests then go on as if there were no fleet. The connection is made in the background, and again
+/// whenever it is lost. A process may have any number of fleets.
 ///
 /// Needs the package trait `Fleet`; see the guide *Fleet*.
 public final class Fleet: Sendable {
@@ -25,8 +25,8 @@ public final class Fleet: Sendable {
 
     /// Makes a fleet on the Redis of a URL, such as `redis://localhost` (``FleetConfiguration/init(url:)``).
     ///
-    /// - Throws: ``FleetError`` with the kind ``FleetError/Kind/configuration`` or ``FleetError/Kind/unsupported``. That the Redis
-    ///   cannot be reached is no error here.
+    /// - Throws: ``FleetError`` with the kind ``FleetError/Kind/configuration`` or ``FleetError/Kind/unsupported``. That the
+    ///   Redis cannot be reached is no error here.
     public convenience init(url: String) throws(FleetError) { try self.init(FleetConfiguration(url: url)) }
 
     /// Makes a fleet.

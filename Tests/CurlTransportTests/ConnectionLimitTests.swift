@@ -120,8 +120,8 @@ import Testing
         }
     }
 
-    /// Together the hosts have more connections than may be idle. Each answer takes a while, so that on a busy machine too nearly all
-    /// requests run at once: the limit falls to the number that ran in the last two seconds.
+    /// Together the hosts have more connections than may be idle. Each answer takes a while, so that on a busy machine too
+    /// nearly all requests run at once: the limit falls to the number that ran in the last two seconds.
     @Test func manyBusyHostsKeepTheirConnections() async throws {
         let servers = try (0..<40).map { _ in try MockServer() }
         for server in servers { server.fallback { _ in .text("x").delayed(by: .milliseconds(100)) } }

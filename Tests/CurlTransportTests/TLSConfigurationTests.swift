@@ -46,7 +46,9 @@ struct TLSConfigurationTests {
                 $0.clientCertificate = .pem(certificate: certificates.path("client.crt"), key: path)
             }
             #expect(key.message.contains("\"\(path)\""))
-            #expect(try failure { $0.clientCertificate = .pkcs12(path: path, password: "x") }.message.contains("\"\(path)\""))
+            #expect(
+                try failure { $0.clientCertificate = .pkcs12(path: path, password: "x") }.message.contains(
+                    "\"\(path)\""))
         }
         #expect(try failure { $0.caData = Data() }.message.contains("tls.caData"))
         #expect(try failure { $0.caData = Data("hello".utf8) }.message.contains("tls.caData"))

@@ -8,7 +8,8 @@ import Testing
 
 @testable import LATFleet
 
-/// What happens to the Redis of a cache, and what its requests notice: no error, no wrong answer, and no wait beyond the budget.
+/// What happens to the Redis of a cache, and what its requests notice: no error, no wrong answer, and no wait beyond the
+/// budget.
 @Suite(.needsRedis, .timeLimit(.minutes(3)))
 struct CacheFaultTests {
     private func entryKey(_ process: CacheProcess, _ origin: Origin) throws -> String {

@@ -14,8 +14,8 @@ import Testing
         if: NetworkNamespace.isPermitted, "needs the right to make network namespaces (root or CAP_SYS_ADMIN) and ip(8)"
     ), .timeLimit(.minutes(3)))
 struct CacheNetworkTests {
-    /// A process, its origin and a Redis in a namespace of their own. The Redis has an address that can be cut off, and a socket
-    /// for those outside.
+    /// A process, its origin and a Redis in a namespace of their own. The Redis has an address that can be cut off, and a
+    /// socket for those outside.
     private final class Place: Sendable {
         private static let address = "10.9.9.9"
         let server: RedisServer

@@ -104,8 +104,8 @@ struct CacheOrderTests {
         }
     }
 
-    /// The same, with tiers that know the clock exactly and store what was fetched in the last 300 ms. Nothing that may have been
-    /// fetched before the first look-up is stored, as if the server had been restarted.
+    /// The same, with tiers that know the clock exactly and store what was fetched in the last 300 ms. Nothing that may have
+    /// been fetched before the first look-up is stored, as if the server had been restarted.
     private static func withExactTiers(
         _ body: @Sendable (FleetStore, FleetStore) async throws -> Void
     ) async throws {

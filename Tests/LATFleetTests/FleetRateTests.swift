@@ -75,7 +75,8 @@ struct FleetRateTests {
         }
     }
 
-    /// The rule itself, exactly and on the clock of Redis: in no span of time are more starts granted than the rate and the burst allow.
+    /// The rule itself, exactly and on the clock of Redis: in no span of time are more starts granted than the rate and the
+    /// burst allow.
     @Test(arguments: [1, 3, 10])
     func grantsKeepTheRule(burst: Int64) async throws {
         let redis = try await RedisServer()

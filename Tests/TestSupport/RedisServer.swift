@@ -2,7 +2,8 @@ import FoundationEssentials
 import Glibc
 import LATTesting
 
-/// A real `redis-server` with a password, on a Unix socket, a port or a port with TLS. Releasing it kills it and removes its files.
+/// A real `redis-server` with a password, on a Unix socket, a port or a port with TLS. Releasing it kills it and removes its
+/// files.
 package final class RedisServer: Sendable {
     package enum Place {
         case socket

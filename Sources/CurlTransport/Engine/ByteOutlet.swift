@@ -3,10 +3,11 @@ import Synchronization
 
 /// Sends bytes on a ``ByteConnection`` from any thread, so that a caller need not hand them to the engine's thread.
 ///
-/// The engine's thread must not send at the same time. So its user has both sides agree who sends, and calls ``waitForSending()``.
+/// The engine's thread must not send at the same time. So its user has both sides agree who sends, and calls
+/// ``waitForSending()``.
 package final class ByteOutlet: Sendable {
-    /// The connection's socket; -1 unless it is open. Locked while bytes are sent, and changed before the socket is closed, because its
-    /// number may then belong to another connection.
+    /// The connection's socket; -1 unless it is open. Locked while bytes are sent, and changed before the socket is closed,
+    /// because its number may then belong to another connection.
     private let socket = Mutex<CInt>(-1)
 
     private static let flags = CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL)
@@ -15,8 +16,8 @@ package final class ByteOutlet: Sendable {
 
     func close() { socket.withLock { $0 = -1 } }
 
-    /// Sends as many bytes as the kernel takes without waiting, and removes them. None are when the connection is lost, which the
-    /// engine's thread then reports.
+    /// Sends as many bytes as the kernel takes without waiting, and removes them. None are when the connection is lost, which
+    /// the engine's thread then reports.
     ///
     /// - Parameter begin: Called before, while no other thread sends. It returns `false` when nothing may be sent after all.
     /// - Returns: Whether all bytes were sent; `nil` when nothing was tried.

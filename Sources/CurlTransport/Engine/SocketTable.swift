@@ -180,8 +180,8 @@ struct SocketTable {
 
     var openCount: Int { open.reduce(0) { count, _ in count + 1 } }
 
-    /// The sockets of idle connections: those of the pool that libcurl does not watch, except on a port that a transfer uses. The
-    /// socket of a paused transfer is not watched either.
+    /// The sockets of idle connections: those of the pool that libcurl does not watch, except on a port that a transfer uses.
+    /// The socket of a paused transfer is not watched either.
     func idle(exceptPorts busy: Set<Int>) -> [CInt] {
         open.filter {
             entries[Int($0)].isPooled && entries[Int($0)].wanted.isEmpty && !busy.contains(Self.port(of: $0))

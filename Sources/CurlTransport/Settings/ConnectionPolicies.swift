@@ -9,10 +9,10 @@ extension EngineConfiguration {
         /// A DNS-over-HTTPS server (RFC 8484) by URL: `https://dns.example.org/dns-query` (`CURLOPT_DOH_URL`).
         ///
         /// `localhost` and IP addresses are not looked up there. `/etc/hosts` is ignored, but ``EngineConfiguration/resolve``
-        /// applies. The server's own name is looked up in ``EngineConfiguration/resolve``, or else by the system. Its certificate
-        /// must be signed by an authority of ``EngineConfiguration/tls``; pins and client certificate do not apply. The connect
-        /// timeout of a request includes the look-up. ``EngineConfiguration/blocksPrivateAddresses`` applies to the addresses that
-        /// the server returns, not to its own.
+        /// applies. The server's own name is looked up in ``EngineConfiguration/resolve``, or else by the system. Its
+        /// certificate must be signed by an authority of ``EngineConfiguration/tls``; pins and client certificate do not apply.
+        /// The connect timeout of a request includes the look-up. ``EngineConfiguration/blocksPrivateAddresses`` applies to the
+        /// addresses that the server returns, not to its own.
         case https(String)
     }
 

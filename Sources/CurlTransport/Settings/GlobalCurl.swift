@@ -31,7 +31,8 @@ enum GlobalCurl {
         return String(cString: version).hasPrefix("OpenSSL/")
     }()
 
-    /// - Throws: ``NetworkError/Kind/unsupported`` for a libcurl older than 7.88, ``NetworkError/Kind/other`` if it does not start.
+    /// - Throws: ``NetworkError/Kind/unsupported`` for a libcurl older than 7.88, ``NetworkError/Kind/other`` if it does not
+    ///   start.
     static func start() throws(NetworkError) {
         guard result == CURLE_OK else {
             throw NetworkError(

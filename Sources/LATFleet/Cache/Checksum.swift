@@ -1,7 +1,7 @@
 /// XXH64, a checksum of 64 bits. It tells whether bytes in Redis are damaged, cut off or in another's place.
 ///
-/// It takes a tenth of the time of SHA-256, and less where the processor has no instructions for that. Neither keeps out somebody who
-/// may write to the Redis; a key does (``FleetCacheOptions/encryptionKey``).
+/// It takes a tenth of the time of SHA-256, and less where the processor has no instructions for that. Neither keeps out
+/// somebody who may write to the Redis; a key does (``FleetCacheOptions/encryptionKey``).
 enum Checksum {
     static let byteCount = 8
 

@@ -14,10 +14,11 @@ public struct FleetCacheOptions: Sendable {
     public var bodyLimit: Int64 = 8 << 20
     /// How long Redis keeps an answer at most. Default 7 days.
     public var maxLifetime = Duration.seconds(7 * 86_400)
-    /// How long a process may fetch for the others at most. The lease of a process that crashes ends after this time. Default 10 s.
+    /// How long a process may fetch for the others at most. The lease of a process that crashes ends after this time. Default
+    /// 10 s.
     public var maxLease = Duration.seconds(10)
-    /// How long a request waits for the answer that another process fetches, before it fetches it itself. A stale answer that may
-    /// be used (`stale-while-revalidate`) is returned at once. Default 2 s.
+    /// How long a request waits for the answer that another process fetches, before it fetches it itself. A stale answer that
+    /// may be used (`stale-while-revalidate`) is returned at once. Default 2 s.
     public var leaseWait = Duration.seconds(2)
     /// How eagerly a fresh answer is fetched again before it expires, by one process at random (β of XFetch); 0 for never. Only
     /// `CachePolicy.http` does so. Default 1.

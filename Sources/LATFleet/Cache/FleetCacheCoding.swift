@@ -189,7 +189,8 @@ struct FleetCacheCoding: Sendable {
         }
     }
 
-    /// The message of another process; `nil` for one of this process. A message that cannot be read counts as a change of everything.
+    /// The message of another process; `nil` for one of this process. A message that cannot be read counts as a change of
+    /// everything.
     func message(_ bytes: Data, unlessFrom sender: [UInt8]) -> Message? {
         guard bytes.count > sender.count, let kind = bytes.first else { return .changed(.all) }
         if bytes.dropFirst().starts(with: sender) { return nil }

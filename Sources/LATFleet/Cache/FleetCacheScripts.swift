@@ -7,8 +7,8 @@
 /// gets another one. Which generations an entry has is known only from its head, so these keys are not in the `KEYS` of the
 /// look-up.
 ///
-/// A removal of any generation removes the mark too, and the next commit makes a new one. So an entry with the current mark has all
-/// of its generations, and is found without a script.
+/// A removal of any generation removes the mark too, and the next commit makes a new one. So an entry with the current mark has
+/// all of its generations, and is found without a script.
 enum FleetCacheScripts {
     private static let common = """
         local function words(head)
@@ -119,16 +119,17 @@ enum FleetCacheScripts {
             return out
             """)
 
-    /// KEYS: entry, rules, lease, generations. ARGV: variant, second half of the version, lease, time of the origin, life, ID, chunks,
-    /// bytes, record, whether a body is inline, body, what it may replace, channel, message, life of generations, their prefix, when
-    /// the fetch began at the earliest and ended at the latest, 0 if not known. Returns 1 when it was stored, the version, and the
-    /// number of variants; 0 when a newer one is there or the writer may not replace it; -1 when only its process may use it.
+    /// KEYS: entry, rules, lease, generations. ARGV: variant, second half of the version, lease, time of the origin, life, ID,
+    /// chunks, bytes, record, whether a body is inline, body, what it may replace, channel, message, life of generations, their
+    /// prefix, when the fetch began at the earliest and ended at the latest, 0 if not known. Returns 1 when it was stored, the
+    /// version, and the number of variants; 0 when a newer one is there or the writer may not replace it; -1 when only its
+    /// process may use it.
     ///
-    /// An answer is newer than another one if its fetch began after the other's had ended. Of two fetches that overlapped, either may
-    /// have the newer answer: the one that came first stays. An answer whose fetch began before a newer one was lost, or before the
-    /// restart of the server, may be older than what some process has seen: for ten minutes it is refused. A process knows Redis'
-    /// clock only as exactly as Redis was quick to tell it; the number of a lease is the exact time from which the fetch could
-    /// begin.
+    /// An answer is newer than another one if its fetch began after the other's had ended. Of two fetches that overlapped,
+    /// either may have the newer answer: the one that came first stays. An answer whose fetch began before a newer one was
+    /// lost, or before the restart of the server, may be older than what some process has seen: for ten minutes it is refused.
+    /// A process knows Redis' clock only as exactly as Redis was quick to tell it; the number of a lease is the exact time from
+    /// which the fetch could begin.
     static let commit = RedisScript(
         "the cache's commit",
         common + """
@@ -289,8 +290,8 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// Drops a variant that its process could not replace, and announces it if it was there. If the newer one was lost, answers whose
-    /// fetches began before are refused from now on. KEYS: entry. ARGV: channel, message, variant, whether it was lost.
+    /// Drops a variant that its process could not replace, and announces it if it was there. If the newer one was lost, answers
+    /// whose fetches began before are refused from now on. KEYS: entry. ARGV: channel, message, variant, whether it was lost.
     static let drop = RedisScript(
         "the cache's drop",
         common + """
@@ -305,8 +306,8 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// KEYS: lease. ARGV: random token, milliseconds. Returns 1 and the number for the lease, 0 and the milliseconds it is held, or
-    /// 2 and a number when nobody needs to wait.
+    /// KEYS: lease. ARGV: random token, milliseconds. Returns 1 and the number for the lease, 0 and the milliseconds it is
+    /// held, or 2 and a number when nobody needs to wait.
     static let lease = RedisScript(
         "the cache's lease",
         common + """

@@ -4,8 +4,8 @@ internal import ResponseCache
 
 /// What a process must not use any more, because it has seen another answer that may be newer. A pure value.
 ///
-/// Of two fetches that overlapped, either may have the newer answer. So a process that has seen both uses neither: the floor of their
-/// key rises to the end of the later fetch, and whatever the process uses from then on has been fetched after it.
+/// Of two fetches that overlapped, either may have the newer answer. So a process that has seen both uses neither: the floor of
+/// their key rises to the end of the later fetch, and whatever the process uses from then on has been fetched after it.
 struct FleetFloors {
     /// The end of a fetch, by both clocks of the process.
     struct Time: Hashable {

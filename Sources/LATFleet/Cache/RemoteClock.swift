@@ -2,8 +2,8 @@ internal import Platform
 
 /// Redis' clock as far as it is known from its answers to `TIME`. A pure value.
 ///
-/// Redis read its clock after this process had asked and before it received the answer, so each answer gives two bounds. Those of
-/// earlier answers count too; they widen by a thousandth of the time that passes, because clocks are corrected.
+/// Redis read its clock after this process had asked and before it received the answer, so each answer gives two bounds. Those
+/// of earlier answers count too; they widen by a thousandth of the time that passes, because clocks are corrected.
 struct RemoteClock {
     /// The bounds of Redis' time minus the monotonic time, in microseconds.
     private var offset: ClosedRange<Int64>?

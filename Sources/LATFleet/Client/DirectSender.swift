@@ -2,14 +2,16 @@ internal import CurlTransport
 internal import Platform
 internal import Synchronization
 
-/// Sends commands on their callers' threads while the connection is idle, so that the engine's thread wakes up once for each, for
-/// the reply. While a reply is expected, commands are left to the engine's thread, which sends those that gather meanwhile together.
+/// Sends commands on their callers' threads while the connection is idle, so that the engine's thread wakes up once for each,
+/// for the reply. While a reply is expected, commands are left to the engine's thread, which sends those that gather meanwhile
+/// together.
 final class DirectSender: Sendable {
     enum Outcome {
         /// The engine's thread must send it.
         case notSent
         case sent
-        /// It was sent, and the engine's thread must take its turn: for its deadline, or for bytes that the kernel did not take.
+        /// It was sent, and the engine's thread must take its turn: for its deadline, or for bytes that the kernel did not
+        /// take.
         case sentAndNeedsTurn
     }
 
@@ -28,7 +30,8 @@ final class DirectSender: Sendable {
     func send(_ exchange: RedisExchange) -> Outcome {
         guard let outlet = state.withLock({ $0.outlet }) else { return .notSent }
         var isUrgent = false
-        // The state is not locked meanwhile, so that the engine's thread can take the reply while the system call still returns.
+        // The state is not locked meanwhile, so that the engine's thread can take the reply while the system call still
+        // returns.
         let isWhole = exchange.send(on: outlet) {
             state.withLock { state in
                 guard state.outlet === outlet else { return false }

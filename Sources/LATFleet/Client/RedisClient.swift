@@ -25,13 +25,13 @@ package enum RedisBudget: Hashable, Sendable {
 /// let subscription = redis.subscribe(fleet.channel("cache")) { message in … }
 /// ```
 ///
-/// All commands share one connection; one that finds it idle is sent by its caller (``DirectSender``). Each waits at most its budget,
-/// from the call to the answer, whatever state the server is in, and a cancelled task stops waiting at once. A command that was sent
-/// may have been carried out even if its call throws: only commands that may be repeated are worth repeating. While the server fails,
-/// calls throw at once without asking it.
+/// All commands share one connection; one that finds it idle is sent by its caller (``DirectSender``). Each waits at most its
+/// budget, from the call to the answer, whatever state the server is in, and a cancelled task stops waiting at once. A command
+/// that was sent may have been carried out even if its call throws: only commands that may be repeated are worth repeating.
+/// While the server fails, calls throw at once without asking it.
 package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Sendable {
-    // Sendable: `commands`, but for its `DirectSender`, `subscriptions` and `warned` belong to the engine's thread. The rest is constant,
-    // atomic or locked.
+    // Sendable: `commands`, but for its `DirectSender`, `subscriptions` and `warned` belong to the engine's thread. The rest is
+    // constant, atomic or locked.
 
     private struct Inbox {
         var exchanges: [RedisExchange] = []

@@ -3,8 +3,8 @@ internal import Platform
 
 /// Commands that are sent together, and their replies.
 final class RedisExchange: @unchecked Sendable {
-    // Sendable: until the submission the caller has it, then the engine's thread. What orders that is the lock of the client's inbox, or
-    // of the `DirectSender`. While a caller sends the bytes, it holds the lock of the `ByteOutlet`.
+    // Sendable: until the submission the caller has it, then the engine's thread. What orders that is the lock of the client's
+    // inbox, or of the `DirectSender`. While a caller sends the bytes, it holds the lock of the `ByteOutlet`.
 
     enum Purpose {
         case request
@@ -48,8 +48,8 @@ final class RedisExchange: @unchecked Sendable {
         return bytes
     }
 
-    /// Sends the bytes from the caller's thread. Those that the kernel does not take are left to the engine's, which looks for them only
-    /// after ``ByteOutlet/waitForSending()``.
+    /// Sends the bytes from the caller's thread. Those that the kernel does not take are left to the engine's, which looks for
+    /// them only after ``ByteOutlet/waitForSending()``.
     ///
     /// - Returns: As ``ByteOutlet/send(_:_:)``.
     func send(on outlet: ByteOutlet, _ begin: () -> Bool) -> Bool? {

@@ -17,7 +17,8 @@ protocol RedisLineUser: AnyObject {
     func lineIsSilent(_ now: MonotonicTime)
 }
 
-/// One connection to Redis: connects, logs in, reads replies, notices silence, and connects again. Belongs to the engine's thread.
+/// One connection to Redis: connects, logs in, reads replies, notices silence, and connects again. Belongs to the engine's
+/// thread.
 final class RedisLine: ByteConnectionUser {
     private enum State {
         case stopped

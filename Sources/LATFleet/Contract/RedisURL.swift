@@ -9,8 +9,8 @@ extension FleetConfiguration {
     ///
     /// User and password are percent-encoded.
     ///
-    /// - Throws: ``FleetError/Kind/configuration`` for an invalid URL, ``FleetError/Kind/unsupported`` for one of a Cluster or a
-    ///   Sentinel. The message shows neither user nor password.
+    /// - Throws: ``FleetError/Kind/configuration`` for an invalid URL, ``FleetError/Kind/unsupported`` for one of a Cluster or
+    ///   a Sentinel. The message shows neither user nor password.
     public init(url: String) throws(FleetError) {
         self.init()
         guard let colon = url.firstRange(of: "://") else {

@@ -73,8 +73,8 @@ final class FleetCircuits: Sendable {
 
     private func probeKey(_ circuit: String) -> String { "\(key):probe:\(circuit)" }
 
-    /// Sends a change to Redis, which announces it. No call waits for that, so it is tried again for as long as the others would
-    /// wait for the end of a probe.
+    /// Sends a change to Redis, which announces it. No call waits for that, so it is tried again for as long as the others
+    /// would wait for the end of a probe.
     private func publish(_ script: RedisScript, _ circuit: String, _ change: RedisArgument) {
         Task { [weak fleet, key, channel, identity, probeKey = probeKey(circuit)] in
             var backoff = Backoff(longest: .seconds(2))
@@ -122,7 +122,8 @@ final class FleetCircuits: Sendable {
 
     // MARK: Scripts
 
-    /// An attempt after the first changes nothing if an earlier one arrived, or if another process has closed the circuit since.
+    /// An attempt after the first changes nothing if an earlier one arrived, or if another process has closed the circuit
+    /// since.
     private static let openScript = RedisScript(
         "the opening of a circuit",
         """

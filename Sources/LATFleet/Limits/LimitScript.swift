@@ -47,8 +47,8 @@ struct LimitTerms: Hashable, Sendable {
 /// The one script of all limits: rates by the generic cell rate algorithm (GCRA) on the clock of Redis, and places by leases.
 /// Either all limits of a lane grant a start, or none of them loses anything.
 ///
-/// - A rate is one number: the time (µs) at which the tokens taken so far will have been refilled. Tokens of the near future are
-///   granted too, each with the delay until it may be used, so that processes are served in the order in which they asked.
+/// - A rate is one number: the time (µs) at which the tokens taken so far will have been refilled. Tokens of the near future
+///   are granted too, each with the delay until it may be used, so that processes are served in the order in which they asked.
 /// - Places are one hash: for each lane of each process how many it uses, until when that holds, and until when it waits for
 ///   more. A lane states with every question how many it uses. A crashed process gives its places back when its lease ends. A
 ///   process that gives a place back while another one waits gets none in return, so that nobody keeps the places for ever.

@@ -28,8 +28,8 @@ extension CentralRequestManager.Configuration {
     /// - Parameters:
     ///   - fleet: the fleet.
     ///   - parts: what is shared. Default: all parts.
-    ///   - name: managers with the same name share their limits and circuits. Default `default`. Give different names to managers
-    ///     that limit different things.
+    ///   - name: managers with the same name share their limits and circuits. Default `default`. Give different names to
+    ///     managers that limit different things.
     ///   - cache: the settings of the cache tier. Default `FleetCacheOptions()`.
     public mutating func join(
         _ fleet: Fleet, sharing parts: FleetParts = .all, as name: String = "default",

@@ -31,7 +31,8 @@ package enum RedisValue: Hashable, Sendable {
         }
     }
 
-    /// Bytes that are not UTF-8 would be changed. `String(validating:as:)` finds out, too, but takes a thousand instructions for a word.
+    /// Bytes that are not UTF-8 would be changed. `String(validating:as:)` finds out, too, but takes a thousand instructions
+    /// for a word.
     private static func text(_ bytes: UnsafeRawBufferPointer) -> String? {
         var text = String(decoding: bytes, as: UTF8.self)
         return text.withUTF8 { $0.elementsEqual(bytes) } ? text : nil

@@ -36,10 +36,10 @@ public protocol SharedTokenAuthenticator: Authenticator {
 extension Fleet {
     /// Returns an authenticator whose token is renewed once for all processes.
     ///
-    /// The process whose request is rejected first takes a lease and renews. The others wait, and adopt the new token. A process
-    /// whose request carried an older token adopts the newer one instead of renewing it, and a process that has just started
-    /// begins with the fleet's token. A failed renewal affects only its own process: the next process tries again. While the
-    /// Redis is lost, each process renews its own token.
+    /// The process whose request is rejected first takes a lease and renews. The others wait, and adopt the new token. A
+    /// process whose request carried an older token adopts the newer one instead of renewing it, and a process that has just
+    /// started begins with the fleet's token. A failed renewal affects only its own process: the next process tries again.
+    /// While the Redis is lost, each process renews its own token.
     ///
     /// The token lies in Redis for a day, sealed with AES-256-GCM. What was sealed with another key counts as absent, with one
     /// warning (``FleetConfiguration/warningHandler``).

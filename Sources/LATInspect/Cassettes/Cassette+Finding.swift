@@ -6,8 +6,8 @@ extension Cassette {
     /// The cassette of the running test; see the trait `.cassette` of the product `CassetteTesting`.
     @TaskLocal package static var ofTest: Cassette?
 
-    /// The cassette of the running test, which has the trait `.cassette("name")`. Elsewhere a transport that fails every request
-    /// with ``NetworkError/Kind/simulation``, so that a test never reaches a server by mistake.
+    /// The cassette of the running test, which has the trait `.cassette("name")`. Elsewhere a transport that fails every
+    /// request with ``NetworkError/Kind/simulation``, so that a test never reaches a server by mistake.
     public static var current: any Transport { ofTest ?? MissingCassette() }
 
     /// The cassette that `lat record` or the environment asks for; `nil` when nothing does.
@@ -16,8 +16,8 @@ extension Cassette {
     /// configuration.transport = try Cassette.fromEnvironment()       // nil, and so the engine, in normal runs
     /// ```
     ///
-    /// A program that does not call this is never recorded. `LAT_CASSETTE` is the path of the file, `LAT_CASSETTE_MODE` the mode;
-    /// default `once`.
+    /// A program that does not call this is never recorded. `LAT_CASSETTE` is the path of the file, `LAT_CASSETTE_MODE` the
+    /// mode; default `once`.
     ///
     /// - Parameters:
     ///   - matching: Which requests are equal. Default `Matching()`.

@@ -16,12 +16,12 @@ internal import Synchronization
 /// A cassette takes the place of the engine, so everything above it runs as always: retries, redirects (each hop is an entry),
 /// the cache, tokens. Failures are recorded as well, and streams with the sizes of their pieces. Replaying never waits.
 ///
-/// The file is YAML, one document for each exchange in the order of the requests, and bodies as text where they are text. Large and
-/// binary bodies are files in a folder beside it. Secrets (``Secrets/standard``) are written as `***` in fields, URLs, forms and
-/// JSON, so a request that differs only in a secret is equal.
+/// The file is YAML, one document for each exchange in the order of the requests, and bodies as text where they are text. Large
+/// and binary bodies are files in a folder beside it. Secrets (``Secrets/standard``) are written as `***` in fields, URLs,
+/// forms and JSON, so a request that differs only in a secret is equal.
 ///
-/// Equal requests get their recorded responses one after the other. A request that is not recorded fails with ``NetworkError/Kind/simulation``;
-/// the message names the nearest entry and what differs.
+/// Equal requests get their recorded responses one after the other. A request that is not recorded fails with
+/// ``NetworkError/Kind/simulation``; the message names the nearest entry and what differs.
 public final class Cassette: Transport, Sendable {
     /// When a cassette records.
     public enum Mode: String, Sendable, CaseIterable {
@@ -76,7 +76,8 @@ public final class Cassette: Transport, Sendable {
         self.transport = Mutex(transport)
     }
 
-    /// Writes what was recorded. Recording may go on afterwards. A cassette also writes its file when it is released and when the process ends.
+    /// Writes what was recorded. Recording may go on afterwards. A cassette also writes its file when it is released and when
+    /// the process ends.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` when the file cannot be written.
     public func eject() throws(NetworkError) { try file.write() }

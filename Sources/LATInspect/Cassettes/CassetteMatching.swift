@@ -10,8 +10,8 @@ extension Cassette {
     /// matching.varyingParameters = ["timestamp", "nonce"]
     /// ```
     ///
-    /// Secrets never count, because they are not recorded. In the file, a person may write `{{name}}` in place of a segment of a
-    /// path, the value of a parameter, of a field or of a member of JSON; it matches any value.
+    /// Secrets never count, because they are not recorded. In the file, a person may write `{{name}}` in place of a segment of
+    /// a path, the value of a parameter, of a field or of a member of JSON; it matches any value.
     public struct Matching: Sendable {
         /// Whether the method counts. Default `true`.
         public var method = true
@@ -25,8 +25,8 @@ extension Cassette {
         /// The names of parameters, in queries, forms and JSON, whose values may differ. They are recorded as `{{name}}`.
         /// Default none.
         public var varyingParameters: [String] = []
-        /// Whether requests must come in the order of the file. Default `false`: only equal requests get their responses in that
-        /// order, so that requests may run side by side.
+        /// Whether requests must come in the order of the file. Default `false`: only equal requests get their responses in
+        /// that order, so that requests may run side by side.
         public var order = false
 
         /// The default rules.

@@ -1,7 +1,8 @@
 internal import Glibc
 internal import Synchronization
 
-/// Counters that many threads raise without a lock: each has a copy for each of four groups of threads, and reading adds them up.
+/// Counters that many threads raise without a lock: each has a copy for each of four groups of threads, and reading adds them
+/// up.
 final class ShardedCounts: @unchecked Sendable {
     // Sendable: the cells are atomic, and the pointer is constant until `deinit`.
 

@@ -120,7 +120,9 @@ struct CopyText {
         guard let value = try? JSONValue(parsing: Data(body.utf8)), let members = value.object, !members.isEmpty,
             members.count <= 20,
             // An option, a whole document for `lat`, and no item.
-            members.keys.allSatisfy({ $0.utf8.first.map { $0 != UInt8(ascii: "-") && $0 != UInt8(ascii: "{") } ?? false })
+            members.keys.allSatisfy({
+                $0.utf8.first.map { $0 != UInt8(ascii: "-") && $0 != UInt8(ascii: "{") } ?? false
+            })
         else { return nil }
         return members.sorted { $0.key < $1.key }.map { name, member in
             let special = ":;=@\\[]".unicodeScalars.map { ($0, "\\\($0)") }

@@ -2,8 +2,8 @@ internal import FoundationEssentials
 internal import HTTPCore
 internal import LATNetworking
 
-/// Finds secret members of JSON and secret `name=value` pairs in a text, in one pass and without parsing it as a whole, so
-/// that a text that was cut, lines of JSON and events of a stream are handled like a document. The rest of the text is unchanged.
+/// Finds secret members of JSON and secret `name=value` pairs in a text, in one pass and without parsing it as a whole, so that
+/// a text that was cut, lines of JSON and events of a stream are handled like a document. The rest of the text is unchanged.
 struct SecretScanner {
     private let secrets: Secrets
     /// The values that were replaced.

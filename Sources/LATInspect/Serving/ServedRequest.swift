@@ -5,8 +5,8 @@ internal import LATNetworking
 internal import Platform
 internal import Synchronization
 
-/// One connection of a ``LoopbackServer``: reads a request, checks where it comes from, and writes the response. Runs on a thread
-/// that may block.
+/// One connection of a ``LoopbackServer``: reads a request, checks where it comes from, and writes the response. Runs on a
+/// thread that may block.
 struct ServedRequest {
     static let maxHeadSize = 16 << 10
     static let maxBodySize = 1 << 20

@@ -50,7 +50,8 @@ public final class TraceExporter: RequestAccessory {
     /// Makes an exporter.
     ///
     /// - Parameters:
-    ///   - endpoint: the address of the collector. Without a path `/v1/traces` is added. Default: the port 4318 of this machine.
+    ///   - endpoint: the address of the collector. Without a path `/v1/traces` is added. Default: the port 4318 of this
+    ///     machine.
     ///   - service: the name of this service, `service.name`.
     ///   - headers: for the collector, such as a key. Default none.
     ///   - ratio: the share of the traces that begin here which is recorded, 0 to 1. A call that joins a trace follows it.

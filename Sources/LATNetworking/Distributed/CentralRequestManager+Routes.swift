@@ -58,7 +58,8 @@ extension CentralRequestManager {
         }
     }
 
-    /// Sends a call of the server table by its name, as ``startRequest(_:parameters:files:cache:timeout:headers:tag:as:progress:)``.
+    /// Sends a call of the server table by its name, as
+    /// ``startRequest(_:parameters:files:cache:timeout:headers:tag:as:progress:)``.
     ///
     /// ```swift
     /// let reply = try await manager.startRequest(server: "user.detail", parameters: ["id": 42])
@@ -73,7 +74,8 @@ extension CentralRequestManager {
             headers: headers, tag: tag, as: model, progress: progress)
     }
 
-    /// Sends a call of a route and returns its response as soon as the head has arrived, as ``EntityRequest/stream(on:isolation:)``.
+    /// Sends a call of a route and returns its response as soon as the head has arrived, as
+    /// ``EntityRequest/stream(on:isolation:)``.
     public func stream(
         _ route: Route, parameters: Parameters? = nil, files: [UploadFile] = [], cache: CachePolicy? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil

@@ -11,8 +11,8 @@ extension CentralRequestManager {
     /// }
     /// ```
     ///
-    /// Every connection is made like any call, with headers, token, redirects, proxies, cookies and limits. It is not
-    /// cached, and does not count against limits of connections. There is no total timeout unless one is given; the idle timeout
+    /// Every connection is made like any call, with headers, token, redirects, proxies, cookies and limits. It is not cached,
+    /// and does not count against limits of connections. There is no total timeout unless one is given; the idle timeout
     /// applies, and a comment of the server restarts it.
     ///
     /// - Parameters:

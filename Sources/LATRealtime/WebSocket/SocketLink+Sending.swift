@@ -126,8 +126,8 @@ extension SocketLink {
         }
     }
 
-    /// The compressed payload; `nil` when it is sent as it is. A payload that was compressed is sent even if larger, because the next message
-    /// may refer to it.
+    /// The compressed payload; `nil` when it is sent as it is. A payload that was compressed is sent even if larger, because
+    /// the next message may refer to it.
     private func compressed(_ payload: UnsafeRawBufferPointer, _ state: inout State) -> [UInt8]? {
         guard let compression = agreement.compression, compression.clientWindow > 8,
             payload.count >= Self.compressedFrom

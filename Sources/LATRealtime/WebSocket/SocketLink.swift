@@ -85,8 +85,8 @@ final class SocketLink: Sendable {
     ///
     /// - Parameters:
     ///   - executor: where it reads; `nil` for anywhere.
-    ///   - ended: called once, when the connection is over. It does not run on `executor`, because it calls the app's observers,
-    ///     which must not hold up the engine.
+    ///   - ended: called once, when the connection is over. It does not run on `executor`, because it calls the app's
+    ///     observers, which must not hold up the engine.
     func start(
         _ body: ResponseBody, on executor: (any TaskExecutor)?, _ ended: @escaping @Sendable (SocketLink, End) -> Void
     ) {

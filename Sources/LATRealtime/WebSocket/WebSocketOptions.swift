@@ -11,8 +11,8 @@ public struct WebSocketOptions: Sendable {
     public enum Resend: Sendable, Hashable {
         /// Nothing: a `send` without a connection throws.
         case never
-        /// Messages that were not handed to the network are sent first on the next connection, and a `send` waits for it. Others
-        /// may have arrived or not.
+        /// Messages that were not handed to the network are sent first on the next connection, and a `send` waits for it.
+        /// Others may have arrived or not.
         case unsent
     }
 

@@ -40,8 +40,8 @@ package enum ValidationRule {
         case unknown
     }
 
-    /// Evaluates a request's conditions, which concern successful responses only (RFC 9110 §13.2.1). `If-None-Match` takes precedence over `If-Modified-Since`; only the server can
-    /// evaluate the others.
+    /// Evaluates a request's conditions, which concern successful responses only (RFC 9110 §13.2.1). `If-None-Match` takes
+    /// precedence over `If-Modified-Since`; only the server can evaluate the others.
     package static func verdict(on request: HTTPRequest, by entry: CacheEntry) -> Verdict {
         for name in ["If-Match", "If-Unmodified-Since", "If-Range"] where request.headers.contains(name) {
             return .unknown

@@ -1,7 +1,7 @@
 /// What readers of a cache saw, and what they may have seen: a pure check of recorded versions.
 ///
-/// The origin counts the versions of all keys together: version `n` is current from `firstChange + (n - 1) · interval` on. All times
-/// are of one clock, in milliseconds.
+/// The origin counts the versions of all keys together: version `n` is current from `firstChange + (n - 1) · interval` on. All
+/// times are of one clock, in milliseconds.
 struct CacheHistory: Sendable {
     struct Read: Hashable, Sendable {
         /// The process, or what else sees one version after the other.
