@@ -31,15 +31,16 @@ struct FleetCircuitTests {
         }
         try await withManagers(3, redis, settings) { fleet in
             try await Self.fail(fleet[0], server)
+            // A process that has just subscribed may hear it twice: from the message, and as it reads what is open.
             try await eventually("the news") {
-                fleet[1].fleet?.circuitsHeard == 1 && fleet[2].fleet?.circuitsHeard == 1
+                fleet.managers.dropFirst().allSatisfy { $0.fleet?.circuitsHeard ?? 0 >= 1 }
             }
             for manager in fleet.managers { #expect(await Self.isOpen(manager, server)) }
             #expect(server.requests.count == 2, "one process' failures are enough")
             #expect(fleet[0].fleet?.circuitsOpened == 1)
             // A process that comes later reads what is open.
             try await withManagers(1, redis, settings) { late in
-                try await eventually("what is open") { late[0].fleet?.circuitsHeard == 1 }
+                try await eventually("what is open") { late[0].fleet?.circuitsHeard ?? 0 >= 1 }
                 #expect(await Self.isOpen(late[0], server))
             }
         }
@@ -59,7 +60,9 @@ struct FleetCircuitTests {
             configuration.circuitBreaker = .init(failures: 2, pause: .milliseconds(500))
         } _: { fleet in
             try await Self.fail(fleet[0], server)
-            try await eventually("the news") { fleet.counter("circuits.heard") == 2 }
+            try await eventually("the news") {
+                fleet.managers.dropFirst().allSatisfy { $0.fleet?.circuitsHeard ?? 0 >= 1 }
+            }
             isBroken.change { $0 = false }
             // All of them try until the circuit lets them through.
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -101,7 +104,7 @@ struct FleetCircuitTests {
             configuration.circuitBreaker = .init(failures: 2, pause: .milliseconds(500))
         } _: { fleet in
             try await Self.fail(fleet[0], server)
-            try await eventually("an open circuit in the other") { fleet[1].fleet?.circuitsHeard == 1 }
+            try await eventually("an open circuit in the other") { fleet[1].fleet?.circuitsHeard ?? 0 >= 1 }
             isBroken.change { $0 = false }
             try await eventually("an answered probe") { await !Self.isOpen(fleet[0], server) }
             try await eventually("an end that Redis did not take in time") { fleet.counter("redis.timeouts") > 0 }
