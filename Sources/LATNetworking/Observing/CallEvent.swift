@@ -222,6 +222,8 @@ public protocol CallMeter: RequestAccessory {
     /// Called when an attempt has received a response, with any status.
     ///
     /// - Parameters:
+    ///   - request: the request as it was sent.
+    ///   - response: the response; a streamed body is not read yet.
     ///   - row: the rows of the table that the call belongs to; `nil` for a call of a plain URL.
     ///   - time: the time since the attempt started.
     func attemptDidEnd(

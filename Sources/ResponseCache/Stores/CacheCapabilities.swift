@@ -17,6 +17,13 @@ public protocol CacheInvalidating: CacheStore {
     func invalidations() -> CacheInvalidations
 }
 
+/// A store that ends its look-ups in time by itself, so that they run in the caller's task. Any other store's run in tasks of
+/// their own, which a timer watches.
+package protocol PunctualStore: CacheStore {
+    /// How long ``CacheStore/entries(for:)`` waits at most; `nil` when that is not known.
+    var lookUpLimit: Duration? { get }
+}
+
 /// A store that several processes share and that lets one of them fetch what all of them miss.
 ///
 /// A manager requests a lease before it fetches a response that may be stored. While another process holds the lease, the

@@ -21,13 +21,6 @@ protocol QuickStore: CacheStore {
     func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool
 }
 
-/// A store that ends its look-ups in time by itself, so that they run in the caller's task. Any other store's run in tasks of
-/// their own, which a timer watches.
-package protocol PunctualStore: CacheStore {
-    /// How long ``CacheStore/entries(for:)`` waits at most; `nil` when that is not known.
-    var lookUpLimit: Duration? { get }
-}
-
 extension MemoryStore: QuickStore {
     var neverWaits: Bool { true }
 

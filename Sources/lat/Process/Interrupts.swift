@@ -10,8 +10,6 @@ enum Interrupts {
         var leftovers: Set<String> = []
         /// Whether a pager has the terminal. Ctrl-C is then meant for it.
         var isPaging = false
-        /// The settings that the terminal must have at the end; `nil` while they are not changed.
-        var terminal: termios?
     }
 
     private static let state = Mutex(State())
@@ -42,9 +40,6 @@ enum Interrupts {
     /// Undoes ``willLeave(_:)``.
     static func left(_ path: String) { state.withLock { _ = $0.leftovers.remove(path) } }
 
-    /// Sets how the terminal is left when the process is ended at once; `nil` for no change.
-    static func willRestore(_ terminal: termios?) { state.withLock { $0.terminal = terminal } }
-
     /// Sets whether Ctrl-C is left to a pager.
     static func setPaging(_ isPaging: Bool) { state.withLock { $0.isPaging = isPaging } }
 
@@ -73,9 +68,8 @@ enum Interrupts {
     }
 
     private static func endNow(_ number: Int32) {
-        let (leftovers, terminal) = state.withLock { ($0.leftovers, $0.terminal) }
-        for path in leftovers { unlink(path) }
-        if var terminal { tcsetattr(STDIN_FILENO, TCSANOW, &terminal) }
+        for path in state.withLock(\.leftovers) { unlink(path) }
+        LinePrompt.restoreTerminal()
         _exit(ExitCode.signal(number).rawValue)
     }
 }

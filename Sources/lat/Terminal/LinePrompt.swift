@@ -13,9 +13,11 @@ final class LinePrompt: Sendable {
         var isClosed = false
     }
 
+    /// The settings of the terminal before a prompt changed them; `nil` while none does.
+    private static let before = Mutex<termios?>(nil)
+
     private let console: Console
     private let state = Mutex(State())
-    private let before: termios
     // Dispatch sources may be used from any thread, but are not marked `Sendable`.
     nonisolated(unsafe) private let source: any DispatchSourceRead
     private let lines: AsyncStream<String>
@@ -26,8 +28,7 @@ final class LinePrompt: Sendable {
         self.console = console
         var settings = termios()
         tcgetattr(STDIN_FILENO, &settings)
-        before = settings
-        Interrupts.willRestore(settings)
+        Self.before.withLock { [settings] in $0 = settings }
         settings.c_lflag &= ~tcflag_t(ICANON | ECHO)
         tcsetattr(STDIN_FILENO, TCSANOW, &settings)
         (lines, reader) = AsyncStream.makeStream()
@@ -37,7 +38,7 @@ final class LinePrompt: Sendable {
         draw()
     }
 
-    /// Restores the settings of the terminal.
+    /// Ends the prompt.
     func close() {
         let isFirst = state.withLock { state in
             defer { state.isClosed = true }
@@ -46,10 +47,14 @@ final class LinePrompt: Sendable {
         guard isFirst else { return }
         source.cancel()
         reader.finish()
-        var settings = before
-        tcsetattr(STDIN_FILENO, TCSANOW, &settings)
-        Interrupts.willRestore(nil)
+        Self.restoreTerminal()
         try? console.out.write("\r\u{1B}[K")
+    }
+
+    /// Restores the settings of the terminal, also for a process that is ended at once.
+    static func restoreTerminal() {
+        guard var settings = before.withLock({ $0.take() }) else { return }
+        tcsetattr(STDIN_FILENO, TCSANOW, &settings)
     }
 
     /// The next line that was typed; `nil` after Ctrl-D.
