@@ -25,7 +25,7 @@ fail() {
 
 has_hiredis() { [[ -e /usr/include/hiredis/hiredis.h ]] || pkg-config --exists hiredis 2>/dev/null; }
 
-# Debug information and an index take a fifth of a debug build's time. Programs that nobody debugs are built without.
+# Programs that nobody debugs are built without debug information and index, which take time.
 lean_build=(--disable-index-store -debug-info-format none)
 
 # Sets the options with which the package is built for tests. They include the package trait Fleet where hiredis is

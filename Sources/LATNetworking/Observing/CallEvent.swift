@@ -209,8 +209,8 @@ extension RequestAccessory {
     public func didRead(_ chunk: Data, of call: ObservedCall) {}
 }
 
-/// An accessory that only counts, such as `Metrics` of LATInspect. It gets requests and responses themselves, and no events are
-/// made for it, so it adds to a call about a tenth of the time that another accessory adds.
+/// An accessory that only counts, such as `Metrics` of LATInspect. It is handed the request and the response as they are, where
+/// events would have to be made for it, so it adds less to a call than another accessory does.
 ///
 /// None of the methods of ``RequestAccessory`` is called. Those of a meter are called on any thread, and the call waits until
 /// they return.
