@@ -70,6 +70,23 @@ import Testing
         #expect(last.count == 1 && last.first?.hasSuffix(" 4") == true, "\(last)")
     }
 
+    @Test(arguments: [
+        ("http://host.test?q=/a/b/c", "host.test", 80), ("https://host.test:8443?q=user@other", "host.test", 8443),
+        ("http://user@host.test/path", "host.test", 80), ("http://a", "a", 80), ("http://[::1]:8080/x", "[::1]", 8080),
+        ("https://a-host-of-more-than-a-word.test/path", "a-host-of-more-than-a-word.test", 443),
+    ])
+    func serverIsThatOfTheURL(_ url: String, _ host: String, _ port: Int) async throws {
+        let metrics = Metrics()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [metrics]
+            $0.transport = Echo()
+        }
+        _ = try await manager.startRequest("GET", url)
+        let counts = lines(await metrics.text(), "http_client_request_duration_seconds_count")
+        let labels = #"server_address="\#(host)",server_port="\#(port)""#
+        #expect(counts.count == 1 && counts.first?.contains(labels) == true, "\(counts)")
+    }
+
     @Test(arguments: [HTTPResponse.Source.memoryCache, .diskCache, .remoteCache])
     func tiersOfTheCacheAreCountedApart(_ tier: HTTPResponse.Source) async throws {
         let metrics = Metrics()

@@ -52,7 +52,9 @@ extension EasyHandle {
         let hasAddress = lat_getinfo_string(curl, CURLINFO_PRIMARY_IP, &address) == CURLE_OK
         var id: curl_off_t = -1
         // CURLINFO_CONN_ID, since libcurl 8.2.
-        let hasID = lat_getinfo_off(curl, CURLINFO(rawValue: 0x60_0000 + 64), &id) == CURLE_OK && id >= 0
+        let hasID =
+            GlobalCurl.runtimeVersion >= 0x08_02_00
+            && lat_getinfo_off(curl, CURLINFO(rawValue: 0x60_0000 + 64), &id) == CURLE_OK && id >= 0
         return HTTPResponse.Connection(
             id: hasID ? Int64(id) : nil, remoteAddress: hasAddress ? address.map { String(cString: $0) } ?? "" : "",
             remotePort: max(0, long(CURLINFO_PRIMARY_PORT)), localPort: localPort,

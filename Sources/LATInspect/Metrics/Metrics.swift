@@ -72,7 +72,7 @@ public final class Metrics: CallMeter {
 
     /// Counts a request that runs.
     public func attemptDidStart(_ request: HTTPRequest) {
-        let key = Self.activeKey(of: request)
+        let key = Self.activeKey(Self.index(of: request.method))
         table.withOrigin(of: request.url) { table.series(key, $0).counts.add(Series.active) }
     }
 
@@ -81,7 +81,7 @@ public final class Metrics: CallMeter {
         _ request: HTTPRequest, with response: HTTPResponse, row: ObservedCall.Row?, after time: Duration
     ) {
         let shard = ShardedCounts.shard
-        var key = Self.activeKey(of: request)
+        var key = Self.activeKey(Self.index(of: request.method))
         key.status = Int16(clamping: response.status)
         key.version =
             switch response.version {
@@ -106,7 +106,7 @@ public final class Metrics: CallMeter {
     public func attemptDidFail(
         _ request: HTTPRequest, with error: NetworkError, row: ObservedCall.Row?, after time: Duration
     ) {
-        var key = Self.activeKey(of: request)
+        var key = Self.activeKey(Self.index(of: request.method))
         key.status = 0
         key.error = MetricTotals.group(error.kind)
         _ = end(request, key, row, after: time, shard: ShardedCounts.shard)
@@ -119,7 +119,7 @@ public final class Metrics: CallMeter {
         var key = key
         if let row { key.template = row.path }
         return table.withOrigin(of: request.url) { origin in
-            table.series(Self.activeKey(of: request), origin).counts.subtract(Series.active, shard: shard)
+            table.series(Self.activeKey(key.method), origin).counts.subtract(Series.active, shard: shard)
             let series = table.series(key, origin)
             Series.duration.note(time.wholeNanoseconds, in: series.counts, shard: shard)
             return series
@@ -149,8 +149,8 @@ public final class Metrics: CallMeter {
     }
 
     /// Identifies the running requests to a server by their method only.
-    @inline(__always) private static func activeKey(of request: HTTPRequest) -> SeriesKey {
-        SeriesKey(method: index(of: request.method), version: 0, status: -1, error: "", template: "")
+    @inline(__always) private static func activeKey(_ method: UInt8) -> SeriesKey {
+        SeriesKey(method: method, version: 0, status: -1, error: "", template: "")
     }
 
     private static func index(of method: HTTPMethod) -> UInt8 {

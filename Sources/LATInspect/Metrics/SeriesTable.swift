@@ -30,23 +30,30 @@ struct SeriesKey {
 
         /// `nil` for a URL that names a user.
         init?(of url: UnsafeBufferPointer<UInt8>) {
-            var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-            var index = 0
-            var slashes = 0
-            while index < min(url.count, 512) {
-                let byte = url[index]
-                if byte == UInt8(ascii: "/") {
-                    slashes += 1
-                    if slashes == 3 { break }
-                } else if byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") {
-                    break
-                } else if byte == UInt8(ascii: "@") {
-                    return nil
-                }
-                hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3
-                index += 1
+            var end = min(url.count, 512)
+            guard let start = url.baseAddress.map({ UnsafeRawPointer($0) }) else { return nil }
+            @inline(__always) func first(_ character: Unicode.Scalar, from index: Int = 0) -> Int? {
+                memchr(start + index, Int32(character.value), end - index).map { UnsafeRawPointer($0) - start }
             }
-            bytes = UnsafeBufferPointer(rebasing: url[..<index])
+            // The path begins at the third slash.
+            if let one = first("/"), let two = first("/", from: one + 1), let path = first("/", from: two + 1) {
+                end = path
+            }
+            if let query = first("?") { end = query }
+            if let fragment = first("#") { end = fragment }
+            if first("@") != nil { return nil }
+            // An origin has eight characters at least: `http://a`.
+            if end < 8 { end = 0 }
+            bytes = UnsafeBufferPointer(rebasing: url[..<end])
+            var hash = UInt64(end)
+            var index = 0
+            while index < end {
+                // The last word overlaps the one before.
+                let place = min(index, end - 8)
+                hash = (hash ^ (start + place).loadUnaligned(as: UInt64.self)) &* 0x9E37_79B9_7F4A_7C15
+                hash ^= hash >> 32
+                index += 8
+            }
             self.hash = hash
         }
     }

@@ -207,7 +207,8 @@ struct AttemptRoom: Room {
         return try await report(attempt, of: call, hop: hop, proceed)
     }
 
-    private static func report(
+    // Inlined, since a call of an `async` function has a frame of its own.
+    @inline(__always) private static func report(
         _ request: HTTPRequest, of call: Call, hop: Int, _ proceed: (HTTPRequest) async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
         guard let watch = call.watch else { return try await proceed(request) }
