@@ -6,7 +6,7 @@ import LATTesting
 
 /// `scripts/demo-fleet`: four processes, one Redis, and an origin that counts.
 ///
-/// This process is the origin, and sends the others their next phase. They run the same program with other arguments.
+/// This process is the origin, which the others ask for their next phase. They run the same program with other arguments.
 @main
 struct FleetDemo {
     static let processCount = 4

@@ -52,6 +52,14 @@ struct BreakerTests {
         #expect(breaker.state == .open(until: now + 1000), "a success brings the first pause back")
     }
 
+    @Test mutating func longFirstPauseIsNotShortened() {
+        breaker = Breaker(threshold: 3, pause: .seconds(60))
+        fail(3, start)
+        _ = breaker.probes(start + 60_000)
+        breaker.failed(start + 60_000)
+        #expect(breaker.state == .open(until: start + 120_000))
+    }
+
     @Test mutating func failuresWhileOpenDoNotExtendIt() {
         fail(3, start)
         fail(10, start + 500)

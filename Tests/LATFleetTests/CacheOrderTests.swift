@@ -247,6 +247,12 @@ struct CacheOrderTests {
         // A late one adds nothing; a second has passed.
         clock.read(9_300_000, since: at(3_350), now: at(3_450))
         #expect(clock.bounds(at: at(3_450)) == 9_300_000...9_351_000)
+        // Many answers in a short time widen the bounds as one does after that time.
+        for tenths: Int64 in 1...20 {
+            let now = MonotonicTime(nanoseconds: 3_450_000_000 + tenths * 100_000)
+            clock.read(9_300_000 + tenths * 100, since: at(3_350), now: now)
+        }
+        #expect(clock.bounds(at: at(3_452)) == 9_302_000...9_353_002)
         // The clock was set back.
         clock.read(1_000_000, since: at(4_440), now: at(4_450))
         #expect(clock.bounds(at: at(4_450)) == 1_000_000...1_010_000)

@@ -47,7 +47,7 @@ struct FleetEntryHead: Sendable {
     static func text(_ version: StoredVersion) -> String { "\(version.number) \(version.second)" }
 }
 
-/// Reads the words of a head from its bytes, without texts for numbers, because each look-up does so.
+/// Reads the words of a head from its bytes. It makes no texts of numbers, because every look-up uses it.
 private struct Words {
     let bytes: UnsafeRawBufferPointer
     private var place = 0

@@ -16,7 +16,8 @@ struct RemoteClock {
     mutating func read(_ time: Int64, since start: MonotonicTime, now: MonotonicTime = .now) {
         let seen = time - now.nanoseconds / 1_000...time - start.nanoseconds / 1_000
         let drift = (now.nanoseconds - readAt.nanoseconds) / 1_000_000
-        readAt = now
+        // The rest of the division counts the next time.
+        readAt = MonotonicTime(nanoseconds: readAt.nanoseconds + drift * 1_000_000)
         let known = offset.map { $0.lowerBound - drift...$0.upperBound + drift } ?? seen
         // Where they contradict each other, the clock was set, and the new answer counts.
         offset = known.overlaps(seen) ? known.clamped(to: seen) : seen

@@ -46,7 +46,7 @@ struct Breaker {
         case .closed: state = .open(until: now + pause)
         case .open: break
         case .halfOpen:
-            pause = min(pause * 2, Self.longestPause)
+            pause = min(pause * 2, max(firstPause, Self.longestPause))
             state = .open(until: now + pause)
         }
     }

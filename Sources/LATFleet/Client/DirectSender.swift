@@ -51,7 +51,7 @@ final class DirectSender: Sendable {
     /// The connection is idle.
     func offer(_ outlet: ByteOutlet) { state.withLock { $0.outlet = outlet } }
 
-    /// Returns what was sent, if anything, or is being sent. From then on, callers begin to send nothing.
+    /// Returns what was sent or is being sent, if anything. From then on, callers send nothing new.
     func takeBack() -> RedisExchange? {
         state.withLock { state in
             state.outlet = nil

@@ -30,8 +30,8 @@ package enum RedisBudget: Hashable, Sendable {
 /// that was sent may have been carried out even if its call throws: only commands that may be repeated are worth repeating.
 /// While the server fails, calls throw at once without asking it.
 package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Sendable {
-    // Sendable: `commands`, but for its `DirectSender`, `subscriptions` and `warned` belong to the engine's thread. The rest is
-    // constant, atomic or locked.
+    // Sendable: `commands` (without its `DirectSender`), `subscriptions` and `warned` belong to the engine's thread. The
+    // rest is constant, atomic or locked.
 
     private struct Inbox {
         var exchanges: [RedisExchange] = []

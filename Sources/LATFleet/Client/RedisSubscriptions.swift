@@ -79,8 +79,8 @@ final class RedisSubscriptions: RedisLineUser {
 
     func lineReceived(_ value: RedisValue, _ now: MonotonicTime) {
         if case .failure(let code, let text) = value {
-            // Without permission for a channel no messages arrive. The next attempt is made after a random pause, at most the
-            // longest one.
+            // Without permission for a channel no messages arrive. The line connects again: at once if it worked for a while,
+            // else after a random pause.
             let error = FleetError(code: code, text: text, command: "SUBSCRIBE")
             return line.fail(error, now)
         }

@@ -33,8 +33,8 @@ package struct FleetContents: Sendable {
         let redis = fleet.redis
         let replies = try await redis.pipeline(
             [RedisCommand("INFO"), RedisCommand("DBSIZE")], .time(FleetTable.budget))
-        contents.read(info: replies[0].text ?? "")
-        contents.keyCount = Int(replies[1].integer ?? 0)
+        contents.read(info: try replies[0].checked("INFO").text ?? "")
+        contents.keyCount = Int(try replies[1].checked("DBSIZE").integer ?? 0)
         var counts: [String: Int] = [:]
         var cursor = "0"
         for step in 0..<steps {

@@ -80,7 +80,8 @@ extension FleetTable {
         let reply = try await fleet.redis.pipeline(
             [RedisCommand("SMEMBERS", [.text(fleet.key("tables"))]), RedisCommand("TIME")], .time(Self.budget))
         let time = reply[1].array?.first?.integer ?? 0
-        let tables = (reply[0].array ?? []).compactMap(\.text).sorted().map { FleetTable(fleet, $0) }
+        let names = try reply[0].checked("SMEMBERS").array ?? []
+        let tables = names.compactMap(\.text).sorted().map { FleetTable(fleet, $0) }
         let commands = tables.flatMap { table in
             [
                 RedisCommand("HMGET", [.text(table.key), "revision", "author", "time", "signature"]),
