@@ -77,7 +77,7 @@ final class EventReader {
         do {
             guard let chunk = try await Self.chunk(of: body, call) else { return .lost(loss, nil) }
             parser.append(chunk)
-            // A response that was collected has only this body.
+            // A body that was collected is one chunk.
             if !body.isStream { self.body = .empty }
             return nil
         } catch let error as NetworkError where error.isWorthReconnecting {
@@ -120,7 +120,7 @@ final class EventReader {
         return nil
     }
 
-    /// - Returns: whether the wait for another connection is over; `false` when there is no other one.
+    /// Waits until the next connection may be opened. Returns `false` when there is no other one.
     private func waits(
         after stop: Stop, _ call: LiveCall, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Bool {

@@ -17,7 +17,7 @@ import Platform
 ///
 /// The stream ends when the server ends it. With a ``Reconnection`` it is opened again instead, with the id of the
 /// last event as `Last-Event-ID`, and ends when the server answers 204. Any other status than 200 ends it with an
-/// error, and so does another media type. A stream that has ended gives no more events.
+/// error, unless ``Reconnection/statuses`` has it, and so does another media type. After its end there are no more events.
 public struct EventStream<Element: Sendable>: AsyncSequence, Sendable {
     let session: EventSession
     /// Makes the element of an event; `nil` for an event that is skipped.

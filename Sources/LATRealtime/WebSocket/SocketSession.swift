@@ -208,19 +208,26 @@ final class SocketSession: Sendable {
     /// Sends a message on the open connection, or on the next one when the options say so.
     func send(_ message: WebSocket.Message) async throws {
         while true {
-            if let link = shared.withLock(\.link), try await link.send(message) { return }
-            try await waitForLink()
+            let link = shared.withLock(\.link)
+            if let link, try await link.send(message) { return }
+            try await waitForLink(after: link)
         }
     }
 
-    private func waitForLink() async throws {
+    /// Waits for another connection than the one that was tried.
+    private func waitForLink(after tried: SocketLink?) async throws {
         let waiter = Waiter<Void>()
         let failure = shared.withLock { shared -> NetworkError? in
             guard shared.end == nil, shared.isClosing == nil, options.reconnection != nil, options.resend == .unsent
             else {
                 return closedError(shared)
             }
-            shared.waiters[ObjectIdentifier(waiter)] = waiter
+            // It may have been opened in the meantime.
+            if let link = shared.link, link !== tried {
+                waiter.end(.success(()))
+            } else {
+                shared.waiters[ObjectIdentifier(waiter)] = waiter
+            }
             return nil
         }
         if let failure { throw failure }

@@ -43,8 +43,8 @@ public final class WebSocket: Sendable {
 
     // MARK: Sending
 
-    /// Sends a message. Waits while more bytes than ``WebSocketOptions/sendBuffer`` wait to be sent; returns when the
-    /// message waits with them.
+    /// Sends a message. Waits while ``WebSocketOptions/sendBuffer`` bytes or more wait to be sent, and returns once the
+    /// message is one of those that wait.
     ///
     /// Messages of several tasks never mix. The order is that of the calls in one task.
     ///

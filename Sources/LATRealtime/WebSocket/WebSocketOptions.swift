@@ -27,7 +27,8 @@ public struct WebSocketOptions: Sendable {
     /// The longest time of the opening handshake, with its redirects, and then of the ``greeting``. The request's `timeout`
     /// replaces it. A ``reconnection`` that takes longer is tried again. Default 30 s.
     public var openTimeout: Duration
-    /// How long the server may be silent before a ping is sent. Default 30 s; `nil` for no pings.
+    /// The time between two checks. A ping is sent if the server was silent since the last one. Default 30 s; `nil` for no
+    /// pings.
     public var pingInterval: Duration?
     /// How many pings in a row may stay without any bytes of the server before the connection counts as lost. Default 2.
     public var missedPongs: Int

@@ -22,7 +22,7 @@ struct FrameWriter {
         isCompressed: Bool = false, mask: UInt32, to frames: inout [UInt8]
     ) {
         let count = payload.count
-        // Twice the size, so that many small messages are not copied for each that follows them.
+        // Doubles the capacity, so that waiting messages are not copied again for each new one.
         let size = frames.count + count + 14
         if size > frames.capacity { frames.reserveCapacity(max(size, 2 * frames.capacity)) }
         frames.append(opcode.rawValue | (isFinal ? 0x80 : 0) | (isCompressed ? 0x40 : 0))
