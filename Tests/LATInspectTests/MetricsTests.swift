@@ -72,7 +72,9 @@ import Testing
 
     @Test(arguments: [
         ("http://host.test?q=/a/b/c", "host.test", 80), ("https://host.test:8443?q=user@other", "host.test", 8443),
-        ("http://user@host.test/path", "host.test", 80), ("http://a", "a", 80), ("http://[::1]:8080/x", "[::1]", 8080),
+        ("http://user@host.test/path", "host.test", 80),
+        ("http://\(String(repeating: "u", count: 600))@host.test/path", "host.test", 80), ("http://a", "a", 80),
+        ("http://[::1]:8080/x", "[::1]", 8080),
         ("https://a-host-of-more-than-a-word.test/path", "a-host-of-more-than-a-word.test", 443),
     ])
     func serverIsThatOfTheURL(_ url: String, _ host: String, _ port: Int) async throws {

@@ -89,15 +89,16 @@ final class CassetteRedaction: Sendable {
     }
 
     private func body(_ body: RecordedBody, _ type: String?, _ redactor: inout Redactor) -> RecordedBody {
-        guard case .bytes(let data) = body, let text = String(validating: data, as: UTF8.self) else { return body }
+        guard case .bytes(let data) = body else { return body }
         let mediaType = BodyCapture.mediaType(type)
-        if mediaType == "application/x-www-form-urlencoded" { return .bytes(Data(form(redactor.form(text)).utf8)) }
         if mediaType == "multipart/form-data" {
             // Its parts tell what is secret; the bytes keep their form.
             _ = BodyRecorder(BodyCapture(maxSize: .max)).recorded(
                 data, size: Int64(data.count), type: type, &redactor)
             return body
         }
+        guard let text = String(validating: data, as: UTF8.self) else { return body }
+        if mediaType == "application/x-www-form-urlencoded" { return .bytes(Data(form(redactor.form(text)).utf8)) }
         let shown = redactor.text(text)
         guard let value = try? JSONValue(parsing: data) else {
             return shown == text ? body : .bytes(Data(shown.utf8))

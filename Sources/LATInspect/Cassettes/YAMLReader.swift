@@ -35,7 +35,7 @@ struct YAMLProblem: Error, Equatable {
 
 /// Reads the subset of YAML that cassettes use: maps, lists, plain and quoted texts, blocks of text, lists in brackets.
 ///
-/// It reads scalars, because a combining mark would make one character of a quote or a blank and itself.
+/// It reads Unicode scalars, because a quote or a blank and a combining mark after it would be one character.
 struct YAMLReader {
     private typealias Text = Substring.UnicodeScalarView
 

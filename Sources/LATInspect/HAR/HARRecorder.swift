@@ -19,7 +19,7 @@ internal import Synchronization
 public final class HARRecorder: RequestAccessory {
     /// What is kept at most.
     public struct Limits: Sendable {
-        /// The bytes of all entries. Default 256 MiB. Calls beyond that are only counted.
+        /// The bytes of all entries. Default 256 MiB. Entries beyond that are only counted.
         public var size: Int64 = 256 << 20
         /// The bytes of entries in memory. Default 4 MiB.
         public var memory = 4 << 20

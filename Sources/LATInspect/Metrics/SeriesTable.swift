@@ -28,7 +28,7 @@ struct SeriesKey {
         let bytes: UnsafeBufferPointer<UInt8>
         let hash: UInt64
 
-        /// `nil` for a URL that names a user.
+        /// `nil` for a URL that names a user, and for one without a path in its first 512 bytes.
         init?(of url: UnsafeBufferPointer<UInt8>) {
             var end = min(url.count, 512)
             guard let start = url.baseAddress.map({ UnsafeRawPointer($0) }) else { return nil }
@@ -41,7 +41,7 @@ struct SeriesKey {
             }
             if let query = first("?") { end = query }
             if let fragment = first("#") { end = fragment }
-            if first("@") != nil { return nil }
+            if first("@") != nil || end == 512 { return nil }
             // An origin has eight characters at least: `http://a`.
             if end < 8 { end = 0 }
             bytes = UnsafeBufferPointer(rebasing: url[..<end])
@@ -136,6 +136,8 @@ final class SeriesTable: @unchecked Sendable {
             } else {
                 guard count.add(1, ordering: .relaxed).newValue <= Self.limit else {
                     count.subtract(1, ordering: .relaxed)
+                    // Another thread may just have added it as the last one.
+                    if let found = self[index], found.matches(key, origin) { return found }
                     hasOverflow.store(true, ordering: .relaxed)
                     return overflow
                 }
@@ -161,7 +163,7 @@ final class SeriesTable: @unchecked Sendable {
         guard let slashes = url.firstRange(of: "://") else { return "" }
         let authority = url[slashes.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
         let host = authority.lastIndex(of: "@").map { authority[authority.index(after: $0)...] } ?? authority
-        return String(url[..<slashes.upperBound] + host.prefix(512))
+        return String(url[..<slashes.upperBound] + host.prefix(480))
     }
 
     /// All series, and whether the overflow series has counted anything.

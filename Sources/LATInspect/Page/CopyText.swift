@@ -76,7 +76,7 @@ struct CopyText {
         func makeAsyncIterator() -> AsyncIterator { AsyncIterator() }
     }
 
-    /// `nil` for fields that cannot be written: HTTPie takes a backslash before one of these characters away.
+    /// `nil` for fields that cannot be written: HTTPie removes a backslash before `:`, `;`, `=` and `@`.
     private var httpie: String? {
         let isLost = request.headers.contains { field in
             zip(field.value.utf8, field.value.utf8.dropFirst()).contains {
@@ -95,7 +95,9 @@ struct CopyText {
                 headers["Content-Type"] = nil
             }
         }
-        words += [request.method.rawValue, request.url.shellQuoted]
+        let method = request.method.rawValue
+        words.append(method.allSatisfy { $0.isASCII && $0.isLetter } ? method : method.shellQuoted)
+        words.append(request.url.shellQuoted)
         for (name, value) in headers {
             // Otherwise `:@` would name a file, and `:=` a member of the body.
             let mark = Self.isSpecial(value) ? "\\" : ""
@@ -119,7 +121,7 @@ struct CopyText {
     private static func items(of body: String) -> [String]? {
         guard let value = try? JSONValue(parsing: Data(body.utf8)), let members = value.object, !members.isEmpty,
             members.count <= 20,
-            // An option, a whole document for `lat`, and no item.
+            // `-` would begin an option, `{` a whole document for `lat`; an empty name makes no item.
             members.keys.allSatisfy({
                 $0.utf8.first.map { $0 != UInt8(ascii: "-") && $0 != UInt8(ascii: "{") } ?? false
             })

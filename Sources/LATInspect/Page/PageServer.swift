@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// Serves the inspector's page, its stream of calls, bodies and texts to copy.
 ///
-/// Everyone on the machine can read the page's own files. Everything else needs a cookie, which the server gives for the token.
+/// Everyone on the machine can read the page's own files. Everything else needs the token, or the cookie given for it.
 package final class PageServer: Sendable {
     /// What the page shows.
     enum Source: Sendable {

@@ -129,7 +129,7 @@ extension CallRecord {
         /// Where the value of a request's field came from: a `CallEvent.FieldSource`, or `sdk` for what was added last, by
         /// a signer, a sealer, the cache or the trace. `nil` for fields of responses.
         public var source: String?
-        /// What set the value of a row of the table: its line, `Config/domains.json5:12`, or `code`. `nil` for values from
+        /// Where a row of the table sets the value: its line, `Config/domains.json5:12`, or `code`. `nil` for values from
         /// elsewhere.
         public var origin: String?
     }
@@ -170,7 +170,7 @@ extension CallRecord {
         public var content: Content
         /// The number of bytes after decompression; `nil` where it is not known.
         public var size: Int64?
-        /// The number of bytes on the wire; `nil` where it is not known. Of a request those of its answered exchange.
+        /// The number of bytes on the wire; `nil` where it is not known, as for a request without a response.
         public var wireSize: Int64?
         /// Whether there was more than was captured.
         public var isTruncated = false

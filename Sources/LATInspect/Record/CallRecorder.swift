@@ -67,7 +67,7 @@ public final class CallRecorder: RequestAccessory {
         shard(call.id).calls.withLock { $0[call.id] = CallCollector(call, capture) }
     }
 
-    /// Notes an event, and passes the record to the closure when the event is the last one.
+    /// Notes an event. Passes the record to the closure if the event is the last one, or if running calls are reported too.
     public func handle(_ event: CallEvent) {
         let id = event.call.id
         var isOver = false

@@ -63,11 +63,18 @@ struct SecretScanner {
         guard let nameEnd = next(index + 2), case let colon = Self.skipSpaces(bytes, nameEnd + 2), colon < bytes.count,
             bytes[colon] == UInt8(ascii: ":"),
             secrets.contains(parameter: String(decoding: bytes[(index + 2)..<nameEnd], as: UTF8.self)),
-            case let start = Self.skipSpaces(bytes, colon + 1), start + 1 < bytes.count, bytes[start] == mark[0],
-            bytes[start + 1] == mark[1]
+            case let start = Self.skipSpaces(bytes, colon + 1), start + 1 < bytes.count
         else {
             output += bytes[index..<(index + 2)]
             return index + 2
+        }
+        guard bytes[start] == mark[0], bytes[start + 1] == mark[1] else {
+            let end = Self.endOfEscapedValue(bytes, start)
+            let value = Array(Self.name(bytes[start..<end]).utf8)
+            var placeholder: [UInt8] = []
+            _ = replace(value, 0, value.count, &placeholder, quotes: false)
+            output += bytes[index..<start] + mark + placeholder + mark
+            return end
         }
         let end = next(start + 2) ?? Self.endOfWord(bytes, start + 2)
         output += bytes[index..<(start + 2)]
@@ -152,6 +159,25 @@ struct SecretScanner {
         var index = end
         while index > 0, end - index < 128, isOfName(bytes[index - 1]) { index -= 1 }
         return index < end ? index : nil
+    }
+
+    /// The index after a number, an object or a list inside of a string; that of the quote that ends the string at most.
+    private static func endOfEscapedValue(_ bytes: [UInt8], _ start: Int) -> Int {
+        var index = start
+        var depth = 0
+        while index < bytes.count, bytes[index] != UInt8(ascii: "\"") {
+            switch bytes[index] {
+            case UInt8(ascii: "\\"): index += 1
+            case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                if depth <= 1 { return depth == 1 ? index + 1 : index }
+                depth -= 1
+            case UInt8(ascii: ",") where depth == 0: return index
+            default: break
+            }
+            index += 1
+        }
+        return min(index, bytes.count)
     }
 
     private static func endOfWord(_ bytes: [UInt8], _ start: Int) -> Int {

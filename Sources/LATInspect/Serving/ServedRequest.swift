@@ -10,7 +10,7 @@ internal import Synchronization
 struct ServedRequest {
     static let maxHeadSize = 16 << 10
     static let maxBodySize = 1 << 20
-    /// How long a client may take for each piece.
+    /// How long a client may take for each piece, in milliseconds.
     private static let patience: Int32 = 10_000
 
     let socket: Int32
@@ -88,7 +88,8 @@ struct ServedRequest {
 
     /// Refuses a request whose `Host` is not this server, or whose `Origin` is another one.
     private func check(_ request: LoopbackServer.Request) throws {
-        let names = ["127.0.0.1", "localhost", "[::1]"].map { "\($0):\(port)" }
+        let hosts = ["127.0.0.1", "localhost", "[::1]"]
+        let names = hosts.map { "\($0):\(port)" } + (port == 80 ? hosts : [])
         guard let host = request.headers["Host"]?.lowercased(), names.contains(host) else {
             throw Refusal.status(403, "the field Host names another server; use http://127.0.0.1:\(port)/")
         }

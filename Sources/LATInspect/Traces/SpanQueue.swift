@@ -33,7 +33,7 @@ final class SpanQueue: Sendable {
         configuration.timeout = limits.timeout
         configuration.deadline = limits.timeout
         configuration.maxBodySize = 4 << 20
-        // Repeats what OTLP allows to be sent again, and requests that never reached the collector.
+        // Repeats what OTLP allows to be sent again, and requests whose connection failed.
         configuration.retryPolicy.retries = 5
         configuration.retryPolicy.statuses = [429, 502, 503, 504]
         configuration.retryPolicy.repeatsOnlyIdempotent = false

@@ -18,9 +18,9 @@ internal import Synchronization
 public final class TraceExporter: RequestAccessory {
     /// The bounds of an exporter.
     public struct Limits: Sendable {
-        /// The spans that wait at most. Default 2,048.
+        /// How many spans wait at most. Default 2,048.
         public var queue = 2_048
-        /// The spans of one request at most. Default 512.
+        /// How many spans one request has at most. Default 512.
         public var batch = 512
         /// How long a span waits for others. Default 5 seconds.
         public var delay: Duration = .seconds(5)
@@ -54,7 +54,7 @@ public final class TraceExporter: RequestAccessory {
     ///     machine.
     ///   - service: the name of this service, `service.name`.
     ///   - headers: for the collector, such as a key. Default none.
-    ///   - ratio: the share of the traces that begin here which is recorded, 0 to 1. A call that joins a trace follows it.
+    ///   - ratio: how many of the traces that begin here are recorded, from 0 to 1. A call that joins a trace follows it.
     ///     Default 1.
     ///   - limits: Default: those of OpenTelemetry.
     /// - Throws: ``NetworkError`` for an invalid address or limit.

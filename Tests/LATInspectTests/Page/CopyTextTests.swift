@@ -24,6 +24,11 @@ import Testing
         )
     }
 
+    @Test func methodOfAFileRunsNothing() {
+        let foreign = HTTPRequest("GET; touch x", "https://api.example.com/")
+        #expect(CopyText(foreign).text(as: .httpie) == "http 'GET; touch x' 'https://api.example.com/'")
+    }
+
     @Test func httpieTextsAreNotReadAsItems() {
         var tricky = request
         tricky.headers = ["X-At": "@ada", "X-Equals": "=1", "X-Colon": ":@", "X-Empty": ""]
