@@ -103,7 +103,11 @@ struct ExcerptTests {
     }
 
     @Test func passwordsOfCertificatesAreNotShown() {
-        for text in [#"password: "sec\"ret", x: 1"#, #""password" : 'secret', x: 1"#] {
+        let members = [
+            #"password: "sec\"ret", x: 1"#, #""password" : 'secret', x: 1"#, #"password: /* it's */ "secret", x: 1"#,
+            "password: // a comment\n  \"secret\", x: 1",
+        ]
+        for text in members {
             let lines = excerpt(
                 "{ domains: { a: { baseURL: \"http://h\", tls: { clientCertificate: { \(text) } } } } }")
             #expect(lines.count == 2 && !lines[0].contains("ret"), "\(lines)")

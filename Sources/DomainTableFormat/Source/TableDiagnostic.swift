@@ -72,7 +72,9 @@ package enum SourceExcerpt {
         let isInside = range.lowerBound < line.upperBound
         var marked = isInside ? Array(source.text(range.lowerBound..<min(range.upperBound, line.upperBound))) : []
         var after = isInside ? Array(source.text(min(range.upperBound, line.upperBound)..<line.upperBound)) : []
-        hidePasswords(&before, &marked, &after)
+        // The name of a password may be on a line before.
+        let context = Array(source.text(max(0, line.lowerBound - 1_024)..<line.lowerBound))
+        hidePasswords(context, &before, &marked, &after)
         if before.count > widest { before = ["…"] + before.suffix(widest / 2) }
         if marked.count > widest {
             marked = marked.prefix(widest / 2) + ["…"]
@@ -120,11 +122,23 @@ package enum SourceExcerpt {
             func skip(_ isSkipped: (Character) -> Bool) {
                 while index < line.count, isSkipped(line[index]) { index += 1 }
             }
+            func skipSpaceAndComments() {
+                skip(\.isWhitespace)
+                while index + 1 < line.count, line[index] == "/", line[index + 1] == "/" || line[index + 1] == "*" {
+                    let isLine = line[index + 1] == "/"
+                    index += 2
+                    while index < line.count,
+                        isLine ? !line[index].isNewline : !(line[index - 1] == "*" && line[index] == "/")
+                    { index += 1 }
+                    index = min(index + 1, line.count)
+                    skip(\.isWhitespace)
+                }
+            }
             skip { "\"'".contains($0) }
-            skip(\.isWhitespace)
+            skipSpaceAndComments()
             guard index < line.count, line[index] == ":" else { continue }
             index += 1
-            skip(\.isWhitespace)
+            skipSpaceAndComments()
             guard index < line.count, "\"'".contains(line[index]) else { continue }
             let quote = line[index]
             index += 1
@@ -138,10 +152,10 @@ package enum SourceExcerpt {
 
     /// Replaces each character of the values of `password`, and between `://user:` and `@`, with an asterisk.
     private static func hidePasswords(
-        _ before: inout [Character], _ marked: inout [Character], _ after: inout [Character]
+        _ context: [Character], _ before: inout [Character], _ marked: inout [Character], _ after: inout [Character]
     ) {
         let counts = (before.count, marked.count)
-        var line = before + marked + after
+        var line = context + before + marked + after
         hidePasswordMembers(&line)
         var index = 0
         while index + 2 < line.count {
@@ -158,6 +172,7 @@ package enum SourceExcerpt {
             }
             index = end
         }
+        line.removeFirst(context.count)
         before = Array(line[..<counts.0])
         marked = Array(line[counts.0..<(counts.0 + counts.1)])
         after = Array(line[(counts.0 + counts.1)...])
