@@ -297,7 +297,7 @@ struct CacheOperations: Sendable {
     static func isNetworkFailure(_ error: NetworkError) -> Bool {
         switch error.kind {
         case _ where error.isEndOfCall: false
-        case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation, .proxy, .other: true
+        case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation, .proxy, .circuitOpen, .other: true
         default: false
         }
     }

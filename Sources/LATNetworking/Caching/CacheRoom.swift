@@ -233,7 +233,7 @@ extension FlightTable {
         _ flight: Flight, _ request: HTTPRequest, _ call: Call, _ timeout: Duration?, _ limits: TimeLimits
     ) async throws -> Bool {
         let timeout = request.timeout ?? timeout
-        // While the leader is paused or waits to be sent, its own timeout does not run either.
+        // Until the leader's transfer starts, its own timeout does not run either.
         try await flight.start.value(for: call)
         let outcome = try await limits.run(
             within: timeout, for: call,
@@ -328,7 +328,7 @@ final class FlightTable: Sendable {
         }
     }
 
-    /// Whether a response that was not stored is no reason for others to wait for the next one.
+    /// Whether others need not wait for the next response, because it is probably not stored either.
     static func isUnshared(_ response: HTTPResponse) -> Bool {
         response.source == .network && !CacheStrategy.isError(status: response.status)
     }

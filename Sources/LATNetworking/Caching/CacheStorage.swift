@@ -1,5 +1,4 @@
 import FoundationEssentials
-import Glibc
 public import HTTPCore
 import ResponseCache
 import Synchronization
@@ -31,8 +30,9 @@ final class CacheStorage: Sendable {
     let now: @Sendable () -> Date
 
     init(
-        partition: String?, directory: String?, settings: WriteBehind.Settings, now: @escaping @Sendable () -> Date,
-        observer: CacheObserver?, make: @escaping @Sendable () throws -> any CacheStore
+        partition: String?, directory: String?, isShared: Bool = false, settings: WriteBehind.Settings,
+        now: @escaping @Sendable () -> Date, observer: CacheObserver?,
+        make: @escaping @Sendable () throws -> any CacheStore
     ) {
         makeStore = make
         self.settings = settings
@@ -42,7 +42,7 @@ final class CacheStorage: Sendable {
         state = Mutex(State(partition: partition))
         isPartitioned = Atomic(partition != nil)
         identityKey = IdentityKey(directory: directory)
-        isThere = { directory.map(DiskStore.hasEntries) ?? false }
+        isThere = { isShared || directory.map(DiskStore.hasEntries) ?? false }
     }
 
     /// The cache partition that new calls use; `nil` for the common one.
@@ -125,8 +125,7 @@ final class CacheStorage: Sendable {
         if let observer {
             observer(fault)
         } else {
-            let line = Array("LATNetworking: \(fault.message); requests continue without the cache\n".utf8)
-            _ = write(STDERR_FILENO, line, line.count)
+            RequestLog.standardError("LATNetworking: \(fault.message); requests continue without the cache")
         }
     }
 }

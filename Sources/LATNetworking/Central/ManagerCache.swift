@@ -101,7 +101,7 @@ extension CentralRequestManager {
         /// Removes the responses that were stored longer ago than an age, and returns their number and size.
         @discardableResult
         public func removeAll(olderThan age: Duration) async throws -> CacheUsage {
-            return try await remove(.storedBefore(storage.now().addingTimeInterval(-age.seconds)))
+            return try await remove(.storedBefore(storage.now().addingTimeInterval(-age.inSeconds)))
         }
 
         /// Evicts entries down to the limits, deletes unreferenced data, and returns how much that was.
@@ -154,8 +154,9 @@ extension CacheStorage {
         var settings = WriteBehind.Settings()
         settings.lookUpTimeout = configuration.cacheLookUpTimeout
         self.init(
-            partition: configuration.cachePartition, directory: own ?? given, settings: settings,
-            now: configuration.cacheClock, observer: configuration.cacheObserver
+            partition: configuration.cachePartition, directory: own ?? given,
+            isShared: configuration.companion != nil || configuration.cacheStore != nil && given == nil,
+            settings: settings, now: configuration.cacheClock, observer: configuration.cacheObserver
         ) {
             let store: any CacheStore
             if let given = configuration.cacheStore {

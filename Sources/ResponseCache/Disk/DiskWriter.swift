@@ -7,7 +7,7 @@ import Synchronization
 
 /// The writer of ``DiskStore``, which collects a small body in memory and writes a larger one to a file.
 ///
-/// It holds at most a few hundred kilobytes, however large the body is.
+/// It holds the last appended data and at most a few hundred kilobytes more, however large the body is.
 final class DiskWriter: CacheWriter {
     /// The largest body that is stored in the index rather than in a file.
     static let inlineByteCount: Int64 = 16 << 10

@@ -54,8 +54,7 @@ package struct KeyRule: Sendable {
             for name in volatileParameters { members[name] = nil }
             return Data(JSONValue.object(members).description.utf8)
         }
-        let text = String(decoding: body, as: UTF8.self)
-        guard text.contains("=") else { return body }
+        guard let text = String(validating: body, as: UTF8.self), text.contains("=") else { return body }
         let kept = text.split(separator: "&", omittingEmptySubsequences: false).filter { !isVolatile(String($0)) }
         return Data(kept.joined(separator: "&").utf8)
     }

@@ -1,5 +1,6 @@
 package import FoundationEssentials
 package import HTTPCore
+import Platform
 
 /// How long an entry can be of use (``CacheEntry/retainUntil``): a hint for stores that expire entries by themselves.
 package enum RetentionRule {
@@ -28,8 +29,7 @@ package enum RetentionRule {
             let seconds = max(0, freshness.lifetime - freshness.age) + (windows.max() ?? 0)
             return entry.responseTime.addingTimeInterval(seconds)
         case .cacheElseNetwork(.fixed(let duration)):
-            let parts = duration.components
-            return entry.responseTime.addingTimeInterval(Double(parts.seconds) + Double(parts.attoseconds) / 1e18)
+            return entry.responseTime.addingTimeInterval(duration.inSeconds)
         case .networkOnly, .writeOnly, .cacheOnly, .cacheElseNetwork, .cacheThenNetwork, .networkElseCache:
             return nil
         }

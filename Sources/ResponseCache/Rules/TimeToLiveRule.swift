@@ -1,5 +1,6 @@
 package import FoundationEssentials
 package import HTTPCore
+import Platform
 
 /// The rules of all policies except `CachePolicy.http`: the app says how long a stored response is usable, not the
 /// server's fields.
@@ -48,15 +49,15 @@ package enum TimeToLiveRule {
     ) -> (start: Date, seconds: Double)? {
         switch timeToLive {
         case .forever: nil
-        case .fixed(let duration): (entry.responseTime, duration.seconds)
-        case .sliding(let duration): (max(entry.lastUse, entry.responseTime), duration.seconds)
+        case .fixed(let duration): (entry.responseTime, duration.inSeconds)
+        case .sliding(let duration): (max(entry.lastUse, entry.responseTime), duration.inSeconds)
         }
     }
 
     /// The minimum number of seconds between two writes of an entry's last use, since writing each use costs too much: ten
     /// minutes, or a tenth of a sliding time to live if that is less.
     package static func touchInterval(_ timeToLive: CachePolicy.TimeToLive?) -> Double {
-        if case .sliding(let duration)? = timeToLive { min(600, duration.seconds / 10) } else { 600 }
+        if case .sliding(let duration)? = timeToLive { min(600, duration.inSeconds / 10) } else { 600 }
     }
 
     /// The newest complete success that matches a request, at any age. Other entries, which `CachePolicy.http` may have
@@ -80,11 +81,5 @@ package enum TimeToLiveRule {
     package static func varyFields(of headers: HTTPHeaders) -> [String] {
         let fields = VaryRule.fields(of: headers)
         return VaryRule.matchesNothing(fields) ? [] : fields
-    }
-}
-
-extension Duration {
-    package var seconds: Double {
-        Double(components.seconds) + Double(components.attoseconds) / 1e18
     }
 }

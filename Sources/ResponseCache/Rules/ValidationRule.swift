@@ -3,15 +3,16 @@ package import HTTPCore
 
 /// Validates stored responses and updates them from a 304 or a HEAD (RFC 9111 §4.3).
 package enum ValidationRule {
-    /// The conditional request that validates an entry; `nil` when the entry has no validator.
+    /// The conditional request that validates an entry; `nil` when the entry has no validator that a request may
+    /// send.
     package static func conditional(_ request: HTTPRequest, on entry: CacheEntry) -> HTTPRequest? {
         var conditional = request
         var isConditional = false
-        if let tag = entry.headers["ETag"], !tag.isEmpty {
+        if let tag = entry.headers["ETag"], !tag.isEmpty, tag.utf8.isFieldValue {
             conditional.headers["If-None-Match"] = tag
             isConditional = true
         }
-        if let modified = entry.headers["Last-Modified"], !modified.isEmpty {
+        if let modified = entry.headers["Last-Modified"], !modified.isEmpty, modified.utf8.isFieldValue {
             conditional.headers["If-Modified-Since"] = modified
             isConditional = true
         }

@@ -118,10 +118,10 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         }
     }
 
-    /// Memory never waits.
+    /// The limit of the lower store, if the upper one is memory, which never waits; else `nil`.
     package var lookUpLimit: Duration? { memory == nil ? nil : (lower as? any PunctualStore)?.lookUpLimit }
 
-    /// What both stores have, after which memory has copies of it.
+    /// Combines what both stores have, and copies it to memory.
     private func found(
         _ kept: [CacheEntry], _ stored: [CacheEntry], _ stamp: UInt64?, in memory: MemoryStore
     ) -> [CacheEntry] {

@@ -1,5 +1,6 @@
 public import FoundationEssentials
 public import HTTPCore
+import Platform
 
 /// The app's own values, stored under names beside the cached responses.
 ///
@@ -50,7 +51,7 @@ public struct ValueStore: Sendable {
     public func set(
         _ value: some Encodable & Sendable, for key: String, expiresAfter duration: Duration? = nil
     ) async throws(NetworkError) {
-        try await write(value, key, expiry: duration.map { now().addingTimeInterval($0.seconds) })
+        try await write(value, key, expiry: duration.map { now().addingTimeInterval($0.inSeconds) })
     }
 
     /// Stores a value that expires at a time; see ``set(_:for:expiresAfter:)``.

@@ -36,6 +36,19 @@ import Testing
         _ = try await manager.startRequest("GET", server.url(), cache: .cacheElseNetwork(.fixed(.seconds(5))))
     }
 
+    @Test func firstUnsafeRequestInvalidatesInAStoreOfOthers() async throws {
+        let server = try MockServer.counting(["Cache-Control": "max-age=60"])
+        let store = MemoryStore()
+        let reader = try CentralRequestManager.caching(.http) { $0.cacheStore = store }
+        let writer = try CentralRequestManager.caching(.networkOnly) { $0.cacheStore = store }
+        _ = try await reader.startRequest("GET", server.url())
+        try await reader.cache.flush()
+        #expect(try await reader.startRequest("GET", server.url()).text == "1")
+        _ = try await writer.startRequest("DELETE", server.url())
+        try await writer.cache.flush()
+        #expect(try await reader.startRequest("GET", server.url()).text == "3")
+    }
+
     /// A store that records what is removed.
     private struct Removals: ForwardingStore {
         let store: any CacheStore = MemoryStore()

@@ -52,6 +52,10 @@ import Testing
             ),
         ]
         for pair in pairs { #expect(pair.0 == pair.1) }
+        // Bytes that are not UTF-8 stay apart.
+        let url = try #require(CanonicalURL("http://a/"))
+        let bodies: [Data] = [Data([0x61, 0x3D, 0xFF]), Data([0x61, 0x3D, 0xFE])]
+        #expect(Set(bodies.map { rule.primary(method: "POST", url: url, body: $0) }).count == 2)
         let others = Set([try key("http://a/?tt=1", rule), try key("http://a/?tt=2", rule)])
         #expect(others.count == 2)
     }
