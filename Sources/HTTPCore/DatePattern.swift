@@ -95,7 +95,7 @@ package struct DatePattern: Sendable {
         case "S":
             CivilTime.padded(
                 Int((time.fraction * (0..<width).reduce(1.0) { unit, _ in unit * 10 }).rounded()), width)
-        // Dates are written in UTC. Up to four Z are digits, X and five Z the letter.
+        // Dates are written in UTC: one to four Z as +0000, five Z and any number of X as the letter.
         default: letter == "Z" && width < 5 ? "+0000" : "Z"
         }
     }

@@ -89,7 +89,9 @@ extension EncodedMembers {
             return Member(name: member.name.snakeCase, value: member.value.snakeCased(at: path, kept))
         }
         list.sort { $0.name < $1.name }
-        return EncodedMembers(list, [])
+        // `userName` and `user_name` are one name now: the last wins, which was declared so.
+        let unique = list.indices.filter { $0 + 1 == list.count || list[$0 + 1].name != list[$0].name }
+        return EncodedMembers(unique.map { list[$0] }, [])
     }
 }
 

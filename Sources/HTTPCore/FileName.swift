@@ -31,9 +31,9 @@ package enum FileName {
         return sanitized(segment[...].percentDecoded()) ?? fallback
     }
 
-    /// Returns a file name that is harmless to a shell, a terminal and a directory: the text after the last slash or
-    /// backslash, without control characters, bidirectional marks, and dots and white space at both ends, cut to
-    /// ``longest`` bytes. `nil` when nothing is left.
+    /// Returns a file name that is harmless to a terminal and a directory: the text after the last slash or backslash,
+    /// without control characters, bidirectional marks, and dots and white space at both ends, cut to ``longest`` bytes.
+    /// `nil` when nothing is left.
     package static func sanitized(_ text: String) -> String? {
         // Works on scalars: a slash followed by a combining mark is one `Character` but still separates directories, and a
         // dot followed by one still hides the file.

@@ -271,7 +271,8 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.deadline = newValue } }
     }
 
-    /// Whether requests that are started later wait until this one has ended, including its repetitions. Default `false`.
+    /// Whether requests that are started later wait until this one has ended, including its retries. They do not wait for
+    /// the body of a stream, nor for a repetition that a `FailureResolver` asks for. Default `false`.
     public var isBarrier: Bool {
         get { options.value.isBarrier }
         set { options.modify { $0.isBarrier = newValue } }

@@ -119,7 +119,7 @@ package struct JSONDocument: Sendable {
     }
 
     /// The value at a path: the member with the whole path as its name, else the nested member whose names are separated
-    /// by dots. The empty path is the value itself.
+    /// by dots. The empty path is the value itself, unless it has a member without a name.
     package subscript(path path: String) -> JSONDocument? {
         if let member = self[path] { return member }
         guard path.isEmpty || path.utf8.contains(UInt8(ascii: ".")) else { return nil }

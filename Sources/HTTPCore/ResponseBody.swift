@@ -56,7 +56,10 @@ public struct ResponseBody: AsyncSequence, Sendable {
         }
         var collected = Data()
         for try await chunk in self {
-            guard collected.count + chunk.count <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }
+            guard collected.count + chunk.count <= limit else {
+                abandon()
+                throw NetworkError.bodyTooLarge(limit: Int64(limit))
+            }
             if collected.isEmpty { collected = chunk } else { collected.append(chunk) }
         }
         return collected

@@ -226,6 +226,14 @@ import Testing
         #expect(members["days"] == [0, 200] && members["extra_data"] == ["innerName": ["deepName": 1]])
     }
 
+    @Test func namesThatBecomeOneAreOneMember() throws {
+        let rules = CodingRules.of(Coding(keys: .snakeCase))
+        let parameters: Parameters = ["userName": 1, "user_name": 2]
+        let members = try EncodedMembers(deferring: parameters).coded(by: rules).named(by: rules)
+        #expect(members.object == ["user_name": 2])
+        #expect(try members.jsonData() == Data(#"{"user_name":2}"#.utf8))
+    }
+
     @Test func namesOfAJSONValueStay() throws {
         let value: JSONValue = ["userName": ["firstName": "Ada"], "id": 1]
         let rules = CodingRules.of(Coding(keys: .snakeCase))
