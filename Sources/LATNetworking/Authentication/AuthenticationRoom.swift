@@ -53,15 +53,16 @@ final class AuthenticationRoom: Room {
                 await tokens.isRejected(response, authorized)
             }
             guard isRejected else {
-                state.withLock { $0.tokens.accepted(epoch: epoch) }
+                if !response.source.isFromCache { state.withLock { $0.tokens.accepted(epoch: epoch) } }
                 return response
             }
-            guard
-                call.sent.allows(
-                    .token(
-                        token, authorized.authentication == request.authentication ? nil : authorized.authentication),
-                    after: .success(response)),
-                try await isReplayed(request, response, epoch, isReplay, call)
+            let credentials = authorized.authentication == request.authentication ? nil : authorized.authentication
+            // A refused token is renewed also where the request must not be sent twice.
+            guard call.sent.carriedToken(token, credentials),
+                try await isReplayed(
+                    request, response, epoch, isReplay, call,
+                    canReplay: call.isReplayable
+                        && call.sent.allows(.token(token, credentials), after: .success(response)))
             else { return response }
             call.watch?.record(.replaying)
             isReplay = true
@@ -111,10 +112,10 @@ final class AuthenticationRoom: Room {
 
     /// Decides after a rejection: `true` sends the request once more, `false` delivers the response.
     private func isReplayed(
-        _ request: HTTPRequest, _ response: HTTPResponse, _ epoch: Int, _ isReplay: Bool, _ call: Call
+        _ request: HTTPRequest, _ response: HTTPResponse, _ epoch: Int, _ isReplay: Bool, _ call: Call,
+        canReplay: Bool
     ) async throws -> Bool {
         let waiter = Waiter<Void>()
-        let canReplay = call.isReplayable
         let (decision, failure) = state.withLock { state in
             let decision = state.tokens.rejected(epoch: epoch, isReplay: isReplay, at: limits.clock.now())
             if canReplay, decision == .refresh || decision == .wait { state.waiters.append(waiter) }
@@ -272,7 +273,7 @@ struct RefreshState: Sendable {
         case replay
         /// A renewal did not help: deliver the response.
         case deliver
-        /// A renewal failed since the request was sent: deliver that failure.
+        /// A renewal has just failed, or failed since the request was sent: deliver that failure.
         case fail
     }
 

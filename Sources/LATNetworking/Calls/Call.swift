@@ -287,8 +287,7 @@ extension Call {
 }
 
 extension NetworkError {
-    /// Whether the error says nothing about the server or the network: the call was cancelled, or its deadline passed, wherever
-    /// it was then.
+    /// Whether the error says nothing about server or network, because the call was cancelled or missed its deadline.
     var isEndOfCall: Bool { kind == .cancelled || kind == .timeout(.deadline) }
 
     /// Turns any error that ends a call into a `NetworkError`.

@@ -196,6 +196,8 @@ final class CallBody: ResponseBody.Source {
         // All iterators of a stream share one position.
         var chunks = body.makeAsyncIterator()
         do {
+            // A body from the disk or from a transport of the app does not end with the call.
+            guard !call.isCancelled else { throw call.cancellation }
             guard let chunk = try await chunks.next() else {
                 reportEnd(nil)
                 return nil

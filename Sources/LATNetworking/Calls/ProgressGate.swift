@@ -53,7 +53,7 @@ final class ProgressBoard: Sendable {
         latest.deliver()
     }
 
-    /// Ends with the last value. For a call whose progress nobody observed in time, that is its whole body.
+    /// Ends with the last value. If a successful call has reported nothing, that is the size of its body.
     func finish(_ result: Result<HTTPResponse, any Error>, _ body: HTTPBody?) {
         var last = latest.current.ended
         if case .success(let response) = result, last.completed == 0,
@@ -115,15 +115,15 @@ struct ProgressUpdates: AsyncSequence, Sendable {
     }
 }
 
-/// Adds the rate to the engine's numbers, and keeps them from decreasing when a redirect or a retry starts a new
-/// transfer at 0, in each direction: the body of a response that is followed by a retry comes between two uploads.
+/// Adds the rate to the engine's numbers. They never decrease in either direction, although a redirect or a retry starts
+/// again at 0. The directions may alternate: a response that causes a retry comes between two uploads.
 private struct ProgressMeter {
     private var last: [TransferProgress.Direction: TransferProgress] = [:]
     private var direction: TransferProgress.Direction?
     private var rate = RateMeter()
     private let start = ContinuousClock.now
 
-    /// Returns the progress to report. The first event of another direction counts, such as the response after a 303.
+    /// Returns the progress to report; `nil` if the event tells nothing new of its direction.
     mutating func note(_ event: TransferProgress) -> TransferProgress? {
         let before = last[event.direction]
         if let before {

@@ -63,14 +63,16 @@ struct SentRequests: Sendable {
         case (.mirror, .success), (.connectivity, .success), (.token, .failure):
             false
         case (.token(let fields, let credentials), .success):
-            // A server cannot have rejected a token that it never got. If nothing was sent, a simulation responded.
-            !mayHaveHadEffects && (last.map { carries(fields, credentials, $0) } ?? true)
+            !mayHaveHadEffects && carriedToken(fields, credentials)
         case (.retry(let onlyIdempotent), _):
             !onlyIdempotent || !mayHaveHadEffects
         }
     }
 
-    private func carries(_ fields: HTTPHeaders, _ credentials: Authentication?, _ request: HTTPRequest) -> Bool {
+    /// Whether the last request carried this token: a server cannot have rejected one that it never got. Also `true` if
+    /// nothing was sent, since a cache or a simulation responded.
+    func carriedToken(_ fields: HTTPHeaders, _ credentials: Authentication?) -> Bool {
+        guard let request = last else { return true }
         // A token outside of fields and credentials, such as one in the URL, is known to be in the first hop only.
         if fields.isEmpty, credentials == nil { return hop == 0 }
         return credentials == nil || request.authentication == credentials
@@ -90,7 +92,7 @@ struct SentRequests: Sendable {
         request.method.isIdempotent || request.idempotencyKey != nil
     }
 
-    /// The statuses of a request that was not processed: it must bring credentials first, or go elsewhere
+    /// The statuses of a request that was not processed: it must bring credentials, go elsewhere or come later
     /// (RFC 9110 §15.4.8, §15.4.9, §15.5.2, §15.5.8, §15.5.20; RFC 8470 §5.2).
     private static let refusedUnprocessed: Set<Int> = [307, 308, 401, 407, 421, 425]
 

@@ -33,8 +33,8 @@ extension CentralRequestManager {
     /// Runs a call that ends with its body: it stays in the registry until the body was read or released.
     ///
     /// - Parameters:
-    ///   - observed: as in ``run(_:_:observed:_:)``, and whether the status has to be a success. The outcome is that of
-    ///     the response's head; the error for another status has the beginning of the body.
+    ///   - observed: as in ``run(_:_:observed:_:)``, and whether the status has to be a success. Observers get the
+    ///     outcome when the head has arrived; the error for another status has the beginning of the body.
     func runStream(_ call: Call, observed: Bool) async throws -> HTTPResponse {
         let timer = enter(call)
         let end = { @Sendable [self] (result: Result<HTTPResponse, NetworkError>) in
@@ -135,8 +135,8 @@ extension CentralRequestManager {
     func sendPart(
         _ request: HTTPRequest, of whole: Call, check: ((HTTPResponse) throws -> Void)? = nil
     ) async throws -> HTTPResponse {
-        // A refreshed link leads elsewhere, without the mirrors of the route, and perhaps to another origin.
-        // The same URL keeps the details of the call: a simulated address, for one, is in the URL already.
+        // A refreshed link has another URL, perhaps of another origin, so the route's mirrors do not apply.
+        // The same URL keeps the details of the call, which may have made it the address of a simulation.
         let isSame = request.isLive || request.url == whole.request.url
         var request = located(request)
         if !isSame {

@@ -119,14 +119,14 @@ extension CentralRequestManager {
         public var authenticators: [String: any Authenticator] = [:]
         /// The limits of concurrent requests and of their rate. Default no limits.
         public var limits = RequestLimits()
-        /// When requests to a host that keeps failing are held back. Default `nil`: never.
+        /// When requests to a host that keeps failing fail at once, unsent. Default `nil`: never.
         public var circuitBreaker: RequestLimits.CircuitBreakerPolicy?
         /// Objects that observe every call. Default none.
         public var accessories: [any RequestAccessory] = []
         /// How the cache is used. Default ``CachePolicy/networkOnly``.
         public var cachePolicy = CachePolicy.networkOnly
-        /// Whether the cache is private or shared, for ``CachePolicy/http``. Default `private`; `shared` in a fleet that shares
-        /// its answers.
+        /// Whether the cache is private or shared, for ``CachePolicy/http``. Default `private`, or `shared` in a
+        /// fleet that shares the cache.
         public var cacheMode: CacheMode {
             get { chosenCacheMode ?? companion?.cacheMode ?? .private }
             set { chosenCacheMode = newValue }

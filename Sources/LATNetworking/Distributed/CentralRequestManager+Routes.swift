@@ -6,7 +6,8 @@ extension CentralRequestManager {
     /// Sends a call of a route: a row of the server table, or a path of a domain.
     ///
     /// ```swift
-    /// let reply = try await manager.startRequest(Route("GET", domain: "daxiang", path: "v1/users/{id}"), parameters: ["id": 42])
+    /// let route = Route("GET", domain: "daxiang", path: "v1/users/{id}")
+    /// let reply = try await manager.startRequest(route, parameters: ["id": 42])
     /// reply.model["name"].string
     /// ```
     ///

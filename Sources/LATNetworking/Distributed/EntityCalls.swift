@@ -84,7 +84,7 @@ extension CentralRequestManager {
         if let cached {
             deliversCached = { response, call in
                 // An entry that no longer decodes counts as a miss.
-                if let reply = try? call.reply(model, from: response) { cached(reply) }
+                if let reply = try? call.reply(model, from: response), call.noteCachedReply() { cached(reply) }
             }
         }
         let call = try await made { () throws(NetworkError) in

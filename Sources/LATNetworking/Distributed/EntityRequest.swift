@@ -153,7 +153,7 @@ extension EntityRequest {
         call.with { $0.options.accessories.append(accessory) }
     }
 
-    /// Adds closures that are called just before the call starts, and after its caller has got the result.
+    /// Adds closures that are called just before the call starts, and when its caller gets the result.
     public func observe(
         willStart: @escaping @Sendable (_ call: ObservedCall) -> Void = { _ in },
         didFinish: @escaping @Sendable (_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) -> Void = {
@@ -178,7 +178,7 @@ extension EntityRequest {
     ///
     /// - Parameters:
     ///   - manager: sends the request. Default ``CentralRequestManager/shared``, as in the other forms.
-    ///   - isolation: the actor of the caller, on which the call goes on. Leave it to its default.
+    ///   - isolation: the caller's actor, on which this method runs. Leave the default.
     /// - Throws: ``NetworkError``: `business` when the server answered and reported a failure, `httpStatus`, `decoding`
     ///   and the network kinds; `CancellationError` when the current task was cancelled.
     public func startRequest(

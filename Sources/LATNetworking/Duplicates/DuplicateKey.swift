@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTPCore
 
 /// What makes two requests equal: method, URL, parameters, their own headers, the body, the settings that
-/// affect the response, and, for requests that share a response, its credentials and partition.
+/// affect the response, and, for requests that share a response, credentials, partition and rows.
 struct DuplicateKey: Hashable, Sendable {
     private var request: HTTPRequest
     private let simulation: Simulation?
@@ -26,6 +26,7 @@ struct DuplicateKey: Hashable, Sendable {
             guard let comparable = Self.comparable(body) else { return nil }
             compared.body = comparable
         }
+        compared.trailers = request.trailers
         compared.timeout = request.timeout
         compared.redirects = request.redirects
         compared.decompresses = request.decompresses
@@ -43,7 +44,7 @@ struct DuplicateKey: Hashable, Sendable {
         self.simulation = simulation
     }
 
-    /// The key of a call that shares its response, including credentials and partition.
+    /// The key of a call that shares its response, including credentials, partition and rows.
     ///
     /// - Parameters:
     ///   - composed: the call's request as it is about to be sent.

@@ -216,9 +216,6 @@ struct SharedCalls<Key: Hashable & Sendable, ID: Hashable & Sendable>: Sendable 
         return .lead(token: tokens)
     }
 
-    /// Whether the request is running.
-    func isRunning(_ key: Key) -> Bool { calls[key] != nil }
-
     /// Removes a caller before the end. Returns whether it was the last, in which case the request is to be cancelled.
     mutating func leave(_ key: Key, _ id: ID, token: UInt64) -> Bool {
         guard calls[key]?.token == token, calls[key]?.members.remove(id) != nil, calls[key]?.members.isEmpty == true

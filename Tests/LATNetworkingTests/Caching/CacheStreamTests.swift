@@ -30,6 +30,29 @@ import Testing
         #expect(server.requestCount == 1)
     }
 
+    @Test func storedStreamEndsWithItsCall() async throws {
+        let directory = try TemporaryDirectory()
+        let server = try MockServer()
+        server.fallback { _ in .pattern(byteCount: Self.size) }
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
+            $0.cacheStorage = .memoryAndDisk
+            $0.cacheDirectory = directory.path + "/cache"
+        }
+        _ = try await manager.startRequest("GET", server.url())
+        try await manager.cache.flush()
+        let response = try await manager.stream("GET", server.url())
+        #expect(response.source == .diskCache)
+        var chunks = response.body.makeAsyncIterator()
+        #expect(try await chunks.next() != nil)
+        #expect(manager.cancelRequests(.all) == 1)
+        do {
+            _ = try await chunks.next()
+            Issue.record("the body goes on")
+        } catch {
+            #expect((error as? NetworkError)?.kind == .cancelled)
+        }
+    }
+
     @Test func abandonedStreamIsNotStored() async throws {
         let server = try MockServer()
         server.fallback { _ in .pattern(byteCount: Self.size).header("Cache-Control", "max-age=60") }

@@ -81,6 +81,37 @@ import Testing
         #expect(sources == [.memoryCache])
     }
 
+    @Test func repetitionsYieldTheCachedReplyOnce() async throws {
+        let server = try Self.server()
+        let manager = try CentralRequestManager.make(try .make(server.baseURL)) {
+            $0.cacheStorage = .memory
+            $0.retries = 2
+            $0.retryPolicy.firstWait = .milliseconds(1)
+        }
+        _ = try await Fetch().cache(.writeOnly).startRequest(on: manager)
+        server.stop()
+        var sources: [HTTPResponse.Source] = []
+        await #expect(throws: NetworkError.self) {
+            for try await reply in Fetch().cache(.cacheThenNetwork).replies(on: manager) {
+                sources.append(reply.response.source)
+            }
+        }
+        #expect(sources == [.memoryCache])
+    }
+
+    @Test func openCircuitLeavesTheStoredResponse() async throws {
+        let server = try MockServer.counting()
+        let manager = try CentralRequestManager.caching(.networkElseCache) {
+            $0.circuitBreaker = RequestLimits.CircuitBreakerPolicy(failures: 1, pause: .seconds(600))
+        }
+        let url = server.url()
+        #expect(try await manager.startRequest("GET", url).source == .network)
+        server.stop()
+        // The first one fails to connect, which opens the circuit for the others.
+        for _ in 0..<3 { #expect(try await manager.startRequest("GET", url).text == "1") }
+        #expect(await failure { try await manager.startRequest("GET", url + "other") }?.kind == .circuitOpen)
+    }
+
     @Test func entityClosureIsCalledTwice() async throws {
         let server = try Self.server()
         let manager = try CentralRequestManager.make(try .make(server.baseURL)) { $0.cacheStorage = .memory }

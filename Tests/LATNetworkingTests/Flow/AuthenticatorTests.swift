@@ -327,6 +327,44 @@ import Platform
         #expect(session.refreshes == 2)
     }
 
+    /// Refuses with a status that does not tell that nothing was done.
+    @Test func refusedPostRenewsTheTokenForOthers() async throws {
+        struct Session419: Authenticator {
+            let session: Session
+            func apply(to request: inout HTTPRequest) { session.apply(to: &request) }
+            func isRejected(_ response: HTTPResponse, to request: HTTPRequest) -> Bool { response.status == 419 }
+            func refresh() async throws { try await session.refresh() }
+        }
+        let server = try MockServer()
+        server.fallback { .status($0.headers["Authorization"] == "new" ? 200 : 419) }
+        let session = Session { _ in "new" }
+        let manager = try CentralRequestManager.make { $0.authenticator = Session419(session: session) }
+        #expect(await failure { try await manager.startRequest("POST", server.url()) }?.response?.status == 419)
+        #expect(server.requestCount == 1)
+        #expect(try await manager.startRequest("POST", server.url()).status == 200)
+        #expect(session.refreshes == 1 && server.requestCount == 2)
+    }
+
+    @Test func storedAnswerDoesNotProveAToken() async throws {
+        let tokens = try TokenServer()
+        tokens.setGood("old")
+        let session = Session { _ in "bad" }
+        let manager = try CentralRequestManager.caching(.networkOnly) {
+            $0.authenticator = session
+            $0.cachePartition = "user"
+        }
+        func stored() async throws -> HTTPResponse {
+            try await manager.startRequest("GET", tokens.server.url("/a"), cache: .cacheElseNetwork(.forever))
+        }
+        #expect(try await stored().source == .network)
+        tokens.setGood("other")
+        for _ in 0..<2 {
+            #expect(await statuses(1, manager, tokens.server.url("/b")) == [.status(401)])
+            #expect(try await stored().source == .memoryCache)
+        }
+        #expect(session.refreshes == 1)
+    }
+
     @Test func oneShotStreamIsNotResentAfterRenewal() async throws {
         let tokens = try TokenServer()
         let session = Session { _ in "token-1" }

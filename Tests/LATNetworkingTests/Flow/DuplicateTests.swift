@@ -255,6 +255,7 @@ import Testing
             key { $0.authentication = .bearer(token: "1") }, key { $0.headers = ["A": "1B", "": "2"] },
             key { $0.body = .multipart([UploadFile(name: "a", value: "1")]) },
             key { $0.body = .multipart([UploadFile(name: "a", value: "2")]) }, key { $0.body = .file("/etc/hosts") },
+            key { $0.trailers = HTTPRequest.Trailers(["X-Sum"]) { ["X-Sum": "7"] } },
         ]
         #expect(Set(others + [key()]).count == others.count + 1)
         #expect(!others.contains(nil))
