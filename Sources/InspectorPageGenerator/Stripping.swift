@@ -32,7 +32,7 @@ struct Stripping {
         while rest.last == " " { rest.removeLast() }
         if isComment { return }
         try code(inTemplate: false)
-        // No statement and no rule ends with these, or it surely ends, so that the next line may follow at once.
+        // After these a statement or a rule goes on, or has surely ended, so the next line may follow at once.
         if let last = output.last, !(isScript ? "\n,;{([" : "\n,;{}").contains(last) { output += "\n" }
     }
 
@@ -64,8 +64,8 @@ struct Stripping {
     }
 
     /// In a script a space remains between two words, between two signs, which together may be another sign, and beside
-    /// a point. In a style sheet, where `a :hover` is not `a:hover`, and `-` needs its spaces, it goes beside
-    /// punctuation only.
+    /// a point. In a style sheet a space is removed only beside punctuation: `a :hover` is not `a:hover`, and `-` needs
+    /// its spaces.
     private func needsSpace(_ last: Character, _ next: Character) -> Bool {
         guard isScript else { return !"{};:,>".contains(last) && !"{};,>".contains(next) }
         func isWord(_ character: Character) -> Bool {

@@ -18,7 +18,7 @@ func deflated(_ data: Data) -> Data? {
     return code == Z_OK ? Data(output.prefix(Int(length))) : nil
 }
 
-/// What the page gets of a file.
+/// The content that is served for a file: scripts and style sheets without what only people read.
 func served(_ path: String) throws -> Data {
     let data = try Data(contentsOf: URL(filePath: path)), isScript = path.hasSuffix(".js")
     guard isScript || path.hasSuffix(".css") else { return data }
