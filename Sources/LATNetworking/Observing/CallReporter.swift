@@ -16,26 +16,21 @@ final class CallReporters: Sendable {
     let secrets: Secrets
     /// Those that receive events.
     let accessories: [any RequestAccessory]
+    /// Those that only count.
+    let meters: [any CallMeter]
     let hub: CallEventHub
-    // Those that only count. Most managers have one at most, and going through an array takes longer.
-    private let meter: (any CallMeter)?
-    private let otherMeters: [any CallMeter]
 
     init(secrets: Secrets, _ accessories: [any RequestAccessory], hub: CallEventHub) {
         self.secrets = secrets
         self.accessories = accessories.filter { !($0 is any CallMeter) }
-        let meters = accessories.compactMap { $0 as? any CallMeter }
-        meter = meters.first
-        otherMeters = Array(meters.dropFirst())
+        meters = accessories.compactMap { $0 as? any CallMeter }
         self.hub = hub
     }
 
     private init(_ reporters: CallReporters, adding more: CallReporters) {
         secrets = reporters.secrets
         accessories = reporters.accessories + more.accessories
-        let meters = [reporters, more].flatMap { ($0.meter.map { [$0] } ?? []) + $0.otherMeters }
-        meter = meters.first
-        otherMeters = Array(meters.dropFirst())
+        meters = reporters.meters + more.meters
         hub = reporters.hub
     }
 
@@ -45,13 +40,7 @@ final class CallReporters: Sendable {
     }
 
     var makesEvents: Bool { !accessories.isEmpty || hub.isActive }
-    var hasMeters: Bool { meter != nil }
-    var isEmpty: Bool { !hasMeters && !makesEvents }
-
-    @inline(__always) func forEachMeter(_ body: (any CallMeter) -> Void) {
-        if let meter { body(meter) }
-        if !otherMeters.isEmpty { otherMeters.forEach(body) }
-    }
+    var isEmpty: Bool { meters.isEmpty && !makesEvents }
 }
 
 /// An attempt of an observed call, or the hop of one.
@@ -104,7 +93,7 @@ final class CallReporter: Sendable {
 
     func start() {
         guard advance(from: .new, to: .started) else { return }
-        observers.forEachMeter { $0.callDidStart() }
+        for meter in observers.meters { meter.callDidStart() }
         guard let call else { return }
         for accessory in observers.accessories { accessory.willStart(call) }
         report(.started, of: call)
@@ -113,7 +102,7 @@ final class CallReporter: Sendable {
 
     /// Reports that an attempt starts, or a redirect's hop, which belongs to the attempt before.
     func beginAttempt(_ request: HTTPRequest, hop: Int) -> Attempt {
-        observers.forEachMeter { $0.attemptDidStart(request) }
+        for meter in observers.meters { meter.attemptDidStart(request) }
         let now = MonotonicTime.now
         guard let call else { return Attempt(sent: nil, start: now) }
         let number =
@@ -131,7 +120,7 @@ final class CallReporter: Sendable {
     func endAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ response: HTTPResponse) {
         let now = MonotonicTime.now
         let time = attempt.start.duration(to: now)
-        observers.forEachMeter { $0.attemptDidEnd(request, with: response, row: row, after: time) }
+        for meter in observers.meters { meter.attemptDidEnd(request, with: response, row: row, after: time) }
         guard let sent = attempt.sent else { return }
         report(.answered(attempt: sent.number, response), of: sent, at: now, after: time)
     }
@@ -140,7 +129,7 @@ final class CallReporter: Sendable {
     func endAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ error: NetworkError) {
         let now = MonotonicTime.now
         let time = attempt.start.duration(to: now)
-        observers.forEachMeter { $0.attemptDidFail(request, with: error, row: row, after: time) }
+        for meter in observers.meters { meter.attemptDidFail(request, with: error, row: row, after: time) }
         guard let sent = attempt.sent else { return }
         report(.failed(attempt: sent.number, error), of: sent, at: now, after: time)
     }
@@ -155,7 +144,7 @@ final class CallReporter: Sendable {
 
     /// Reports what happened between the attempts.
     func record(_ kind: CallEvent.Kind, hop: Int = 0) {
-        observers.forEachMeter { $0.count(kind) }
+        for meter in observers.meters { meter.count(kind) }
         if let call { report(kind, of: call, hop: hop) }
     }
 
@@ -178,9 +167,9 @@ final class CallReporter: Sendable {
     /// Reports the end of the call before its caller gets the result. Does nothing for a call that never started.
     func willFinish(_ result: Result<HTTPResponse, NetworkError>) {
         guard advance(from: .started, to: .finishing) else { return }
-        if observers.hasMeters {
+        if !observers.meters.isEmpty {
             let time = startedAt.duration(to: .now)
-            observers.forEachMeter { $0.callDidEnd(with: result, after: time) }
+            for meter in observers.meters { meter.callDidEnd(with: result, after: time) }
         }
         guard let call else { return }
         for accessory in observers.accessories { accessory.willFinish(call, result) }

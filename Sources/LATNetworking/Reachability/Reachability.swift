@@ -244,6 +244,8 @@ extension Reachability {
             report.status = .unreachable(reason: .unknownName)
             report.error = error
             changeStatuses { state in
+                // Nothing is to be probed until the table has it again.
+                state.channels[text]?.target = nil
                 if let channel = state.channels[text] { Self.publish(report.status, to: channel, &state) }
             }
             return .known(report)

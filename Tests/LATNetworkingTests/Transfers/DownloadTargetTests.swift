@@ -174,6 +174,22 @@ import Testing
         #expect(directory.read("f") == bytes)
     }
 
+    @Test func digestCoversBytesThatCameTwice() async throws {
+        let bytes = content(1 << 20)
+        var other = bytes
+        for index in 0..<1_000 { other[index] ^= 0xFF }
+        // The body breaks off, and the rest is answered by the whole of what claims to be the same content.
+        let server = try RangeServer(bytes) { [other] _, number, honest in
+            guard number > 1 else { return honest.closing(afterBytes: 300_000) }
+            return .data(other).header("ETag", honest.headers["ETag"] ?? "")
+        }
+        let manager = try CentralRequestManager.make { $0.retries = 1 }
+        let right = options { $0.digest = .sha256((try? Self.digest(bytes)) ?? "") }
+        let error = await failure { try await manager.download(server.url, to: target, options: right).value }
+        #expect(error?.kind == .integrity)
+        #expect(server.mock.requestCount == 2 && directory.contents.isEmpty)
+    }
+
     @Test func wrongDigestKeepsTheOldFile() async throws {
         try directory.write(Data("old".utf8), to: "f")
         let wrong = options { $0.digest = DownloadDigest(.sha512, String(repeating: "0", count: 128)) }

@@ -9,12 +9,18 @@ import HTTPCore
 final class DigestFollower: @unchecked Sendable {
     // Sendable: the lock of the owning job guards it.
 
+    private let algorithm: MessageDigest.Algorithm
     private var digest: MessageDigest
     private var position: Int64 = 0
+    /// Whether bytes that had been hashed were written again, so that all are hashed at the end.
+    private var isRewritten = false
     private var buffer: [UInt8] = []
     private static let bufferSize = 1 << 20
 
-    init(_ algorithm: MessageDigest.Algorithm) { digest = MessageDigest(algorithm) }
+    init(_ algorithm: MessageDigest.Algorithm) {
+        self.algorithm = algorithm
+        digest = MessageDigest(algorithm)
+    }
 
     /// Records a chunk that was written.
     ///
@@ -22,6 +28,11 @@ final class DigestFollower: @unchecked Sendable {
     func note(
         _ bytes: UnsafeRawBufferPointer, at offset: Int64, frontier: Int64, in file: PartFile
     ) throws(NetworkError) {
+        if offset < position, !bytes.isEmpty {
+            startOver(algorithm)
+            isRewritten = true
+        }
+        guard !isRewritten else { return }
         if offset == position {
             digest.update(bytes)
             position += Int64(bytes.count)
@@ -60,6 +71,7 @@ final class DigestFollower: @unchecked Sendable {
     func startOver(_ algorithm: MessageDigest.Algorithm) {
         digest = MessageDigest(algorithm)
         position = 0
+        isRewritten = false
     }
 
     /// The digest of the whole file as hexadecimal digits.

@@ -258,7 +258,8 @@ public final class DownloadManager: Sendable {
     }
 
     private func remember(_ item: Item) {
-        guard let entry = state.withLock({ $0.entries[item.id] }) else { return }
+        // A finished one has no record any more.
+        guard item.state != .finished, let entry = state.withLock({ $0.entries[item.id] }) else { return }
         do throws(NetworkError) {
             try folder.save(DownloadRecord(item, headers: entry.headers, options: entry.options))
         } catch {
