@@ -21,7 +21,7 @@ struct CircuitBreaker: Sendable {
     private enum State: Hashable {
         case closed(failures: Int)
         case open(until: Duration)
-        /// The request of this ticket asks the other processes whether it may probe the host; the others fail at once.
+        /// The request of this ticket asks the other processes whether it may probe the host. Other requests fail at once.
         case asking(UInt64)
         /// One request probes the host; the others fail at once.
         case probing(UInt64)
@@ -125,8 +125,8 @@ struct CircuitBreaker: Sendable {
         return true
     }
 
-    /// Records the answer to ``ask(_:)``: opens the circuit for the pause, or lets the request probe the host if there is
-    /// none. Returns `false` when another process has closed the circuit meanwhile, so that nothing is to be probed.
+    /// Records the answer to ``ask(_:)``. A pause opens the circuit for that time; without one, the request probes the host.
+    /// Returns `false` when another process has closed the circuit meanwhile, so that there is nothing to probe.
     mutating func answer(_ ticket: UInt64, pause: Duration?, at now: Duration) -> Bool {
         guard state == .asking(ticket) else { return false }
         if let pause { open(for: pause, at: now) } else { state = .probing(ticket) }

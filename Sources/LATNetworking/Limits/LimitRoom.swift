@@ -50,7 +50,7 @@ final class LimitRoom: Room {
         shared?.observeCircuits { [weak self] circuit, report in self?.adopt(report, circuit) }
     }
 
-    /// Whether the calls of a row have to pass: it has limits, or a row may have had some that are still counted.
+    /// Whether a row's calls must pass this room: the row has limits, or some row had limits that may still count.
     func concerns(_ row: CallRow) -> Bool { !row.limits.isEmpty || knowsRows.load(ordering: .relaxed) }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {

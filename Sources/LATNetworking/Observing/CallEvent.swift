@@ -209,11 +209,11 @@ extension RequestAccessory {
     public func didRead(_ chunk: Data, of call: ObservedCall) {}
 }
 
-/// An accessory that only counts, such as `Metrics` of LATInspect. It is handed the request and the response as they are, where
-/// events would have to be made for it, so it adds less to a call than another accessory does.
+/// An accessory that only counts, such as `Metrics` of LATInspect. It gets the requests and responses themselves. No events are
+/// made for it, so it slows a call less than another accessory does.
 ///
-/// None of the methods of ``RequestAccessory`` is called. Those of a meter are called on any thread, and the call waits until
-/// they return.
+/// The methods of ``RequestAccessory`` are not called. Those of this protocol are called on any thread, and the call waits
+/// until they return.
 public protocol CallMeter: RequestAccessory {
     /// Called when a call starts.
     func callDidStart()

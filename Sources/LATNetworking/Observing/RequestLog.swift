@@ -9,9 +9,9 @@ import HTTPCore
 /// configuration.accessories = [RequestLog(.curl) { line in print(line) }]
 /// ```
 ///
-/// Secrets are omitted: what the manager's ``CentralRequestManager/Configuration/secrets`` and the request's row name,
-/// `Set-Cookie`, and user and password of a URL. Long bodies are cut, binary ones are logged by their size, and streamed
-/// ones are not read. Bodies may contain other secrets, so keep the log itself protected.
+/// Secrets are omitted: those listed by the manager's ``CentralRequestManager/Configuration/secrets`` and by the request's
+/// row, `Set-Cookie`, and user and password of a URL. Long bodies are cut, binary ones are logged by their size, and
+/// streamed ones are not read. Bodies may contain other secrets, so keep the log itself protected.
 public struct RequestLog: RequestAccessory {
     /// The format of a log.
     public enum Format: Hashable, Sendable {

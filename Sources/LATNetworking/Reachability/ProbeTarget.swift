@@ -13,7 +13,7 @@ struct ProbeTarget: Hashable, Sendable {
     var check: Reachability.Configuration.ResponseCheck?
 
     /// - Parameter text: The name of a domain, or an absolute URL.
-    /// - Throws: ``NetworkError`` for an unusable URL, an unknown name, with the nearest known name, or a password that is
+    /// - Throws: ``NetworkError`` for an unusable URL, an unknown name (with the nearest known one), or a password that is
     ///   missing in the environment.
     init(_ text: String, in table: DomainTable?, _ configuration: Reachability.Configuration) throws(NetworkError) {
         if text.contains("://") {

@@ -53,9 +53,9 @@ struct RedirectRule {
         strip(&next)
     }
 
-    /// Removes what belongs to an origin from a request that is composed anew for another one than that of `url`.
+    /// Removes what belongs to the origin of `url` from a request to another origin, before its headers are composed.
     ///
-    /// - Parameter defaults: the headers that the manager adds later; secret ones are kept out.
+    /// - Parameter defaults: the headers that the manager would add later; secret ones are not added then.
     func strip(_ next: inout HTTPRequest, from url: String, defaults: HTTPHeaders) {
         guard URLReference.origin(of: next.url) != URLReference.origin(of: url) else { return }
         var rule = self

@@ -113,7 +113,7 @@ struct RetryState: Sendable {
     }
 
     let policy: RetryPolicy
-    /// The most retries.
+    /// The maximum number of retries.
     let retries: Int
     /// When the call must have ended, on the caller's clock; `nil` for no deadline.
     let deadline: Duration?

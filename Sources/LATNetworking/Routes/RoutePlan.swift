@@ -116,7 +116,7 @@ final class RoutePlan: Sendable {
         target = .url(template)
     }
 
-    /// Returns the addresses to try, the preferred one first, and, for a simulation, the filled path alone.
+    /// Returns the addresses to try, the preferred one first. For a simulation, also the filled path without base URL.
     func addresses(
         _ values: PathValues, isSimulated: Bool
     ) throws(NetworkError) -> (addresses: [String], filledPath: String?) {

@@ -35,7 +35,7 @@ public protocol Sealer: Sendable {
 public struct SealedRequest: Sendable {
     /// The method of the request.
     public var method: HTTPMethod
-    /// Path and query of the request as on the wire, for a sealer that binds messages to them; empty for another one.
+    /// Path and query of the request as on the wire, for a sealer that binds messages to them; empty for other sealers.
     public var target: String
     /// The content; `nil` for none.
     public var body: Data?

@@ -79,15 +79,15 @@ public struct DomainTable: Sendable {
     /// The file that the table was read from; `nil` for any other table.
     public var path: String? { contents.path }
 
-    /// The source of a table, such as `redis://redis.example.org:6379 lat:table:domains`; `nil` for any
-    /// other table.
+    /// The source that the table was read from, such as `redis://redis.example.org:6379 lat:table:domains`; `nil` for a
+    /// table from a file or text, or made in code.
     public var source: String? { contents.origin?.feed.name }
 
     /// The revision of a table from a source: a number that grows on a Redis, the entity tag of a URL, or a digest where
     /// the server has no entity tag. `nil` for any other table.
     public var revision: String? { contents.origin?.version.revision }
 
-    /// Whether the table is the copy on disk of one from elsewhere, because the source could not be used at the start.
+    /// Whether the table is the copy on disk of one from a source that could not be used at the start.
     public var isCopy: Bool { contents.origin?.isCopy ?? false }
 
     /// The table's name in messages: the path of its file, the name given with its text, or that of its source.

@@ -12,7 +12,7 @@ extension DomainTable {
         @Tracked public var idleTimeout: Duration?
         /// The most connections to one host.
         @Tracked public var maxConnectionsPerHost: Int?
-        /// How often an idempotent request is retried after a network failure.
+        /// How often a request is retried, in the cases that ``retry`` names.
         @Tracked public var retries: Int?
         /// When a request is retried, and after which delay.
         public var retry = RetrySettings()

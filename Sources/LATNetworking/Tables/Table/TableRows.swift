@@ -174,7 +174,7 @@ struct TableContents: Sendable {
     var name: String
     /// The file that the table was read from; `nil` for any other table.
     var path: String?
-    /// Where the table came from, for one from elsewhere.
+    /// The source that the table was read from; `nil` for any other table.
     var origin: TableOrigin?
     var warnings: [TableDiagnostic] = []
     var fileDefaults = DomainTable.RouteSettings()

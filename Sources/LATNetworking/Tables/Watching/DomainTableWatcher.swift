@@ -224,7 +224,7 @@ final class WatchLoop: @unchecked Sendable {
 struct ReloadSchedule {
     /// The time without changes after which the file is read.
     static let quiet = Duration.milliseconds(10)
-    /// The time after the first change when the file is read at the latest.
+    /// The file is read at the latest this long after the first change, unless it is still being written.
     static let patience = Duration.milliseconds(100)
     /// A writer that has neither written nor closed the file for this long is considered done.
     static let silentWriter = Duration.milliseconds(500)

@@ -189,7 +189,7 @@ extension TableCopy {
     }
 }
 
-/// The table of a follower. Both its thread or task and the app change it.
+/// The table of a watcher or follower, which its thread or task and the app change.
 final class WatchState: Sendable {
     private let table: Mutex<DomainTable>
     /// Held while a changed table is made, so that no update is lost; readers do not wait for it.

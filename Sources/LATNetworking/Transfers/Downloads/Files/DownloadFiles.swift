@@ -21,7 +21,7 @@ enum DownloadFiles {
         }
     }
 
-    /// The content of a file; `nil` if it is missing, or larger than 16 MiB, which no file written here reaches.
+    /// The content of a file; `nil` if it is missing, or has 16 MiB or more, which no file written here reaches.
     static func read(_ path: String) -> Data? {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size < 16 << 20 else {

@@ -219,8 +219,8 @@ public final class DownloadManager: Sendable {
     }
 
     /// Stops all downloads, keeps their progress and records, and releases the folder for another manager. Tasks that
-    /// wait for a file get ``NetworkError/Kind/shutDown``. Nothing can be added afterwards; to pause, to resume, to remove
-    /// and to set a priority then has no effect.
+    /// wait for a file get ``NetworkError/Kind/shutDown``. Afterwards nothing can be added, and pausing, resuming, removing
+    /// and setting a priority have no effect.
     public func close() async {
         let (downloads, entries) = state.withLock { state in
             state.isClosed = true

@@ -32,7 +32,7 @@ extension DownloadManager {
 
         /// The identifier.
         public let id: ID
-        /// The URL that it was added with.
+        /// The absolute URL.
         public let url: String
         /// The target: a file or a folder.
         public let path: String
