@@ -42,7 +42,7 @@ public final class Preferences: Sendable {
         var reported: [String?: Set<String>] = [:]
     }
 
-    /// Opens preferences. The file is read or made when it is first needed.
+    /// Opens preferences. The file is read when it is first needed.
     ///
     /// - Parameters:
     ///   - path: the path of the file. The first write makes it and the folders above it.

@@ -172,7 +172,7 @@ final class SampleSource {
     }
 }
 
-/// The known values of a type by field name. Values are parsed when they are first needed, as a row may be large.
+/// The known values of a type by field name. They are read when they are first needed, as a row may be large.
 final class KnownRow {
     private let load: () -> [String: StoredValue]
     private(set) lazy var values = load()

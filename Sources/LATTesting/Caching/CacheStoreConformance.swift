@@ -12,7 +12,7 @@ public import ResponseCache
 /// ```
 ///
 /// Each rule gets a new store, which must be empty. A fault names the broken rule and what was seen. Rules that need
-/// `CacheInspecting`, `CacheInvalidating` or `CacheLeasing` are skipped for a store without that protocol.
+/// `CacheInspecting` or `CacheLeasing` are skipped for a store without that protocol.
 public enum CacheStoreConformance {
     /// A broken rule.
     public struct Fault: Hashable, Sendable, CustomStringConvertible {

@@ -59,7 +59,7 @@ final class StoreCheck: Sendable {
         }
     }
 
-    /// Reports a fault when a value that the rest needs is missing.
+    /// Returns a value that the rest needs. Throws the message when it is missing.
     func require<Value>(_ value: Value?, _ message: @autoclosure () -> String) throws -> Value {
         guard let value else { throw Missing(message()) }
         return value

@@ -1,8 +1,8 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Replies with the faults of bad networks and servers. When several are combined, the first in the byte stream takes
-/// effect.
+/// Replies with the faults of bad networks and servers. They can be combined; of ``closing(afterBytes:)`` and
+/// ``resetting(afterBytes:)`` only the last call counts.
 extension MockReply {
     /// Delays the reply at a point, by default before its first byte. May be used several times.
     ///

@@ -7,7 +7,7 @@ extension Nanoseconds {
     /// The present time.
     static func monotonicNow() -> Nanoseconds { MonotonicTime.now.nanoseconds }
 
-    /// This time plus a duration; far in the future instead of an overflow.
+    /// This time plus a duration; `.max` for 31 years or more.
     func adding(_ duration: Duration) -> Nanoseconds {
         let (seconds, attoseconds) = duration.components
         guard seconds < 1_000_000_000 else { return .max }

@@ -177,7 +177,7 @@ private struct Framing {
         case length(Int64)
         case chunked(size: Int)
         case untilClose
-        /// The headers of the caller decide.
+        /// No framing field is added: the caller's headers have one, or the status allows no body.
         case given
     }
 

@@ -148,14 +148,14 @@ struct SocketPlayer {
 
     private var pause: Action { latePongs.first.map { .wait(until: $0.due) } ?? .receive }
 
-    /// Waits, or drops the steps ahead when the client has closed, so that no message comes any more.
+    /// Waits for a message. If the client has closed, none will come, and the steps ahead are dropped.
     private mutating func waitForMessage() -> Action? {
         guard hasReceivedClose else { return pause }
         steps.removeSubrange(index...)
         return nil
     }
 
-    /// Performs a step, at most once. Returns what to do now; `nil` to go on.
+    /// Performs a step, or one round of a repeated one. Returns what to do now; `nil` to go on.
     private mutating func perform(_ step: MockReply.SocketStep, at now: Nanoseconds) -> Action? {
         switch step {
         case .receive(let count):

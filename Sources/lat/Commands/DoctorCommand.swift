@@ -107,7 +107,7 @@ struct DoctorStep: Hashable, Sendable {
     var duration: Duration?
     /// Further facts.
     var details: [String] = []
-    /// The next step, when the check did not pass.
+    /// The next step; `nil` when there is nothing to do.
     var advice: String?
 }
 

@@ -94,7 +94,7 @@ struct RequestContent {
         return text
     }
 
-    /// The text of a file without the line feed at its end.
+    /// The text of a file without its last line end.
     private static func line(of item: RequestItem) throws(UsageError) -> String {
         let text = try text(of: item)
         return text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text

@@ -149,7 +149,7 @@ enum LineInput {
         _ read: @escaping @Sendable () -> String? = { readLine(strippingNewline: true) }
     ) -> AsyncMapSequence<AsyncStream<String>, String> {
         let (lines, reader) = AsyncStream<String>.makeStream()
-        // A semaphore must not be released below its first value.
+        // It starts at 0, because a semaphore must not be freed below its first value.
         let room = DispatchSemaphore(value: 0)
         for _ in 0..<ahead { room.signal() }
         DispatchQueue.global().async {
