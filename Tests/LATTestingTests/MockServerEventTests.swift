@@ -7,11 +7,11 @@ import Testing
         let server = try MockServer()
         server.enqueue(
             .events(
-                .event("one\ntwo", type: "note", id: "7"), .comment(" alive"), .retry(milliseconds: 5),
+                .event("one\ntwo\r\nthree\rfour", type: "note", id: "7"), .comment(" alive"), .retry(milliseconds: 5),
                 .text("data: x"),
                 .repeated([.event("y")], count: 2)))
         let response = try RawClient(server).getResponse("/")
-        #expect(response.text.contains("event: note\nid: 7\ndata: one\ndata: two\n\n"))
+        #expect(response.text.contains("event: note\nid: 7\ndata: one\ndata: two\ndata: three\ndata: four\n\n"))
         #expect(response.text.contains(": alive\n\n"))
         #expect(response.text.contains("retry: 5\n\n"))
         #expect(response.text.contains("data: xdata: y\n\ndata: y\n\n"))

@@ -30,7 +30,11 @@ extension MockReply {
                 var text = ""
                 if let type { text += "event: \(type)\n" }
                 if let id { text += "id: \(id)\n" }
-                for line in data.split(separator: "\n", omittingEmptySubsequences: false) { text += "data: \(line)\n" }
+                // Each of them ends a line for the client.
+                let ends: Set<Character> = ["\n", "\r", "\r\n"]
+                for line in data.split(omittingEmptySubsequences: false, whereSeparator: ends.contains) {
+                    text += "data: \(line)\n"
+                }
                 return Data((text + "\n").utf8)
             case .comment(let text): return Data(":\(text)\n\n".utf8)
             case .retry(let milliseconds): return Data("retry: \(milliseconds)\n\n".utf8)

@@ -53,7 +53,7 @@ struct PathParameters {
         let base = route.baseURLs.first ?? ""
         let url =
             route.isAbsolute ? route.path : "\(base.hasSuffix("/") ? String(base.dropLast()) : base)/\(route.path)"
-        return [route.method?.rawValue ?? "", url].joined(separator: " ")
+        return [route.method?.rawValue ?? "", HTTPAddress.redacted(url)].joined(separator: " ")
     }
 
     private func answer(_ name: String, _ console: Console) async throws -> String {

@@ -88,7 +88,7 @@ struct TableReport {
 
     /// The base URL for the environment and its mirrors, with passwords hidden.
     private func addresses(of domain: DomainName) -> (first: String, others: [String]) {
-        let urls = (try? table.resolve(domain: domain, path: ""))?.baseURLs.map(Self.withoutPassword) ?? []
+        let urls = (try? table.resolve(domain: domain, path: ""))?.baseURLs.map(HTTPAddress.redacted) ?? []
         return (urls.first ?? "", Array(urls.dropFirst()))
     }
 
@@ -157,14 +157,4 @@ struct TableReport {
     // MARK: Texts
 
     static func count(_ count: Int, _ word: String) -> String { count == 1 ? "1 \(word)" : "\(count) \(word)s" }
-
-    /// The URL with the password hidden.
-    private static func withoutPassword(_ url: String) -> String {
-        guard let scheme = url.firstRange(of: "://") else { return url }
-        let authority = url[scheme.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-        guard let at = authority.lastIndex(of: "@"), let colon = authority[..<at].firstIndex(of: ":") else {
-            return url
-        }
-        return url[...colon] + "•••" + url[at...]
-    }
 }
