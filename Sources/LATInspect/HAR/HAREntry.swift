@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPCore
 internal import LATNetworking
+internal import Platform
 
 /// The entries of HAR 1.2 for a record: one for each exchange, or one for a call that had none.
 ///
@@ -209,8 +210,6 @@ extension CallRecord.Part {
 }
 
 extension Duration {
-    var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
-
     /// Microseconds, at least 0.
     var wholeMicroseconds: Int64 { Int64(wholeNanoseconds / 1_000) }
 }

@@ -96,7 +96,7 @@ struct CopyText {
             }
         }
         let method = request.method.rawValue
-        words.append(method.allSatisfy { $0.isASCII && $0.isLetter } ? method : method.shellQuoted)
+        words.append(method.isShellWord ? method : method.shellQuoted)
         words.append(request.url.shellQuoted)
         for (name, value) in headers {
             // Otherwise `:@` would name a file, and `:=` a member of the body.

@@ -69,7 +69,7 @@ struct SecretScanner {
             return index + 2
         }
         guard bytes[start] == mark[0], bytes[start + 1] == mark[1] else {
-            let end = Self.endOfEscapedValue(bytes, start)
+            let end = Self.endOfValue(bytes, start, isInString: true)
             let value = Array(Self.name(bytes[start..<end]).utf8)
             var placeholder: [UInt8] = []
             _ = replace(value, 0, value.count, &placeholder, quotes: false)
@@ -124,16 +124,20 @@ struct SecretScanner {
     }
 
     /// The index after a value of JSON.
-    private static func endOfValue(_ bytes: [UInt8], _ start: Int) -> Int {
+    ///
+    /// - Parameter isInString: whether the JSON stands in a string, whose quote ends the value at the latest.
+    private static func endOfValue(_ bytes: [UInt8], _ start: Int, isInString: Bool = false) -> Int {
         guard start < bytes.count else { return start }
-        if bytes[start] == UInt8(ascii: "\"") { return endOfString(bytes, start) }
+        if bytes[start] == UInt8(ascii: "\""), !isInString { return endOfString(bytes, start) }
         var depth = 0
         var index = start
         while index < bytes.count {
             switch bytes[index] {
             case UInt8(ascii: "\""):
+                if isInString { return index }
                 index = endOfString(bytes, index)
                 continue
+            case UInt8(ascii: "\\") where isInString: index += 1
             case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
             case UInt8(ascii: "}"), UInt8(ascii: "]"):
                 if depth == 0 { return index }
@@ -159,25 +163,6 @@ struct SecretScanner {
         var index = end
         while index > 0, end - index < 128, isOfName(bytes[index - 1]) { index -= 1 }
         return index < end ? index : nil
-    }
-
-    /// The index after a number, an object or a list inside of a string; that of the quote that ends the string at most.
-    private static func endOfEscapedValue(_ bytes: [UInt8], _ start: Int) -> Int {
-        var index = start
-        var depth = 0
-        while index < bytes.count, bytes[index] != UInt8(ascii: "\"") {
-            switch bytes[index] {
-            case UInt8(ascii: "\\"): index += 1
-            case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
-            case UInt8(ascii: "}"), UInt8(ascii: "]"):
-                if depth <= 1 { return depth == 1 ? index + 1 : index }
-                depth -= 1
-            case UInt8(ascii: ",") where depth == 0: return index
-            default: break
-            }
-            index += 1
-        }
-        return min(index, bytes.count)
     }
 
     private static func endOfWord(_ bytes: [UInt8], _ start: Int) -> Int {

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPCore
 internal import LATNetworking
+internal import Platform
 
 /// A span of a trace, as OpenTelemetry's protocol (OTLP) defines it.
 struct TraceSpan: Sendable {

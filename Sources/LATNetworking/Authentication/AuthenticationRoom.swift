@@ -58,11 +58,12 @@ final class AuthenticationRoom: Room {
             }
             let credentials = authorized.authentication == request.authentication ? nil : authorized.authentication
             // A refused token is renewed also where the request must not be sent twice.
-            guard call.sent.carriedToken(token, credentials),
+            let sent = call.sent
+            guard sent.carriedToken(token, credentials),
                 try await isReplayed(
                     request, response, epoch, isReplay, call,
                     canReplay: call.isReplayable
-                        && call.sent.allows(.token(token, credentials), after: .success(response)))
+                        && sent.allows(.token(token, credentials), after: .success(response)))
             else { return response }
             call.watch?.record(.replaying)
             isReplay = true

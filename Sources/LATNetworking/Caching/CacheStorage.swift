@@ -17,7 +17,7 @@ final class CacheStorage: Sendable {
     /// The secret that separates the entries of different senders.
     let identityKey: IdentityKey
     private let isPartitioned: Atomic<Bool>
-    /// Whether an earlier process has left entries.
+    /// Whether an earlier process has left entries, or others may have stored some.
     private let isThere: @Sendable () -> Bool
 
     private let makeStore: @Sendable () throws -> any CacheStore

@@ -22,7 +22,7 @@ package struct CurlCommand: Sendable {
             words.append("--head")
         } else if request.method != implied(by: request.body) {
             let method = request.method.rawValue
-            words += ["-X", method.allSatisfy { $0.isASCII && $0.isLetter } ? method : quoted(method)]
+            words += ["-X", method.isShellWord ? method : quoted(method)]
         }
         for option in options { words += [option.name] + (option.value.map { [quoted($0)] } ?? []) }
         for (name, value) in request.headers {
@@ -121,6 +121,9 @@ package struct CurlCommand: Sendable {
 }
 
 extension String {
+    /// Whether a shell reads the text as it is.
+    package var isShellWord: Bool { allSatisfy { $0.isASCII && $0.isLetter } }
+
     /// The text in single quotes for a shell.
     package var shellQuoted: String { "'\(replacingScalars(["'": "'\\''"]))'" }
 

@@ -19,6 +19,17 @@ import Testing
         return server
     }
 
+    /// Where the replies come from until the network fails.
+    private func sourcesBeforeFailure(_ manager: CentralRequestManager) async -> [HTTPResponse.Source] {
+        var sources: [HTTPResponse.Source] = []
+        await #expect(throws: NetworkError.self) {
+            for try await reply in Fetch().cache(.cacheThenNetwork).replies(on: manager) {
+                sources.append(reply.response.source)
+            }
+        }
+        return sources
+    }
+
     @Test func closureGetsCachedReplyBeforeFinalOne() async throws {
         let server = try MockServer.counting()
         let manager = try CentralRequestManager.caching(.cacheThenNetwork)
@@ -72,13 +83,7 @@ import Testing
             #expect(replies == expected)
         }
         server.stop()
-        var sources: [HTTPResponse.Source] = []
-        await #expect(throws: NetworkError.self) {
-            for try await reply in Fetch().cache(.cacheThenNetwork).replies(on: manager) {
-                sources.append(reply.response.source)
-            }
-        }
-        #expect(sources == [.memoryCache])
+        #expect(await sourcesBeforeFailure(manager) == [.memoryCache])
     }
 
     @Test func repetitionsYieldTheCachedReplyOnce() async throws {
@@ -90,13 +95,7 @@ import Testing
         }
         _ = try await Fetch().cache(.writeOnly).startRequest(on: manager)
         server.stop()
-        var sources: [HTTPResponse.Source] = []
-        await #expect(throws: NetworkError.self) {
-            for try await reply in Fetch().cache(.cacheThenNetwork).replies(on: manager) {
-                sources.append(reply.response.source)
-            }
-        }
-        #expect(sources == [.memoryCache])
+        #expect(await sourcesBeforeFailure(manager) == [.memoryCache])
     }
 
     @Test func openCircuitLeavesTheStoredResponse() async throws {

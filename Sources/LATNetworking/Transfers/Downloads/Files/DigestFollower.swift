@@ -29,7 +29,7 @@ final class DigestFollower: @unchecked Sendable {
         _ bytes: UnsafeRawBufferPointer, at offset: Int64, frontier: Int64, in file: PartFile
     ) throws(NetworkError) {
         if offset < position, !bytes.isEmpty {
-            startOver(algorithm)
+            startOver()
             isRewritten = true
         }
         guard !isRewritten else { return }
@@ -68,14 +68,14 @@ final class DigestFollower: @unchecked Sendable {
     }
 
     /// Resets the digest, because the content starts over.
-    func startOver(_ algorithm: MessageDigest.Algorithm) {
+    func startOver() {
         digest = MessageDigest(algorithm)
         position = 0
         isRewritten = false
     }
 
     /// The digest of the whole file as hexadecimal digits.
-    func finish(_ algorithm: MessageDigest.Algorithm) throws(NetworkError) -> String {
+    func finish() throws(NetworkError) -> String {
         // The digest can only be consumed if another one is put in its place.
         var whole = MessageDigest(algorithm)
         swap(&whole, &digest)

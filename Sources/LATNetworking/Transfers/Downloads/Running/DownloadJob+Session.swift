@@ -149,7 +149,7 @@ extension DownloadJob {
 
     private func void() throws {
         try file.truncate(to: 0)
-        if let expected = order.options.digest { digest.withLock { $0?.startOver(expected.algorithm.function) } }
+        digest.withLock { $0?.startOver() }
     }
 
     // MARK: Content

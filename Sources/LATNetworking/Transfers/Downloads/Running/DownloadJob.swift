@@ -224,7 +224,7 @@ final class DownloadJob: Sendable {
         guard let expected = order.options.digest else { return nil }
         let found = try digest.withLock { follower throws(NetworkError) -> String? in
             try follower?.catchUp(to: total, in: file)
-            return try follower?.finish(expected.algorithm.function)
+            return try follower?.finish()
         }
         guard let found, found == expected.hexadecimal.lowercased() else {
             throw NetworkError(
