@@ -78,7 +78,7 @@ package final class TimeLimits: Sendable {
 }
 
 extension TimeLimits.State {
-    /// Notes that a task will sleep until this time, unless one wakes as early already.
+    /// Returns whether a new task must sleep until this time, and notes that it will. No task must if one wakes as early.
     mutating func mustSleep(until time: Duration) -> Bool {
         guard wakeUps.last.map({ time < $0 }) ?? true else { return false }
         wakeUps.append(time)

@@ -2,8 +2,8 @@ import Synchronization
 
 /// Waits for one value. The first result counts; ``end(_:)`` returns `false` for later ones.
 ///
-/// It is `public` only because other modules' code is not specialized for their types with `package`, which made each wait
-/// several times slower.
+/// It is `public` only for speed: a `package` type is not specialized for the types of other modules, and each wait then
+/// takes several times as long.
 public final class Waiter<Value: Sendable>: Sendable {
     @usableFromInline struct State {
         @usableFromInline var result: Result<Value, any Error>?

@@ -26,7 +26,8 @@ public struct CookieJar: Sendable {
         return all
     }
 
-    /// Adds a cookie, in place of one with the same name, domain and path. An expired cookie only removes that one.
+    /// Adds a cookie, in place of one with the same name, domain, ``Cookie/includesSubdomains`` and path. An expired cookie
+    /// only removes that one.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a cookie that cannot be sent, such as one with a control
     ///   character, and for one that lacks what its name prefix or `SameSite` requires (`__Secure-`, `__Host-`,
@@ -41,7 +42,7 @@ public struct CookieJar: Sendable {
         try await change { $0.set(cookie, now: .now) }
     }
 
-    /// Removes the cookie with the same name, domain and path.
+    /// Removes the cookies with the same name, domain and path.
     ///
     /// - Throws: ``NetworkError/Kind/shutDown`` when the manager was shut down.
     public func remove(_ cookie: Cookie) async throws { try await change { $0.remove(cookie) } }

@@ -84,7 +84,7 @@ struct CookieTable: Sendable {
         return set(cookie, now: now)
     }
 
-    /// Stores a cookie in place of one with the same name, domain and path. Returns whether the table has changed.
+    /// Stores a cookie in place of the one that it replaces, if any. Returns whether the table has changed.
     @discardableResult
     mutating func set(_ cookie: Cookie, now: Date) -> Bool {
         let domain = cookie.domain.lowercased()

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Sends bytes on a ``ByteConnection`` from any thread, so that a caller need not hand them to the engine's thread.
 ///
-/// The engine's thread must not send at the same time. So its user has both sides agree who sends, and calls
-/// ``waitForSending()``.
+/// The engine's thread must not send at the same time. The connection's user decides which thread sends, and calls
+/// ``waitForSending()`` before the engine's thread does.
 package final class ByteOutlet: Sendable {
     /// The connection's socket; -1 unless it is open. Locked while bytes are sent, and changed before the socket is closed,
     /// because its number may then belong to another connection.
@@ -16,10 +16,10 @@ package final class ByteOutlet: Sendable {
 
     func close() { socket.withLock { $0 = -1 } }
 
-    /// Sends as many bytes as the kernel takes without waiting, and removes them. None are when the connection is lost, which
-    /// the engine's thread then reports.
+    /// Sends as many bytes as the kernel takes without waiting, and removes them. When the connection is lost it sends none,
+    /// and the engine's thread reports the loss.
     ///
-    /// - Parameter begin: Called before, while no other thread sends. It returns `false` when nothing may be sent after all.
+    /// - Parameter begin: Called first, while no other thread sends. It returns `false` when nothing may be sent after all.
     /// - Returns: Whether all bytes were sent; `nil` when nothing was tried.
     package func send(_ bytes: inout [UInt8], _ begin: () -> Bool) -> Bool? {
         socket.withLock { socket -> Bool? in

@@ -45,8 +45,8 @@ extension EasyHandle {
             set(CURLOPT_PROXY_CAINFO, nil)
             set(CURLOPT_CA_CACHE_TIMEOUT, 0)
             // Without a CA setting, a libcurl built with CURL_CA_FALLBACK parses the system's file for each connection.
-            // A path without certificates prevents that; TLSHandshake then replaces libcurl's certificate store. It also
-            // keeps apart the connections that were made with other settings: libcurl compares the path.
+            // A path without certificates prevents that; TLSHandshake then replaces libcurl's certificate store. The path
+            // also keeps connections with other settings apart, because libcurl compares it.
             set(CURLOPT_CAPATH, tls.number == 0 ? "/dev/null" : "/dev/null/\(tls.number)")
             set(CURLOPT_PROXY_CAPATH, "/dev/null")
             return

@@ -155,7 +155,7 @@ extension Engine {
         let action = transfer.machine.receivedBody(
             bytes.count, now, isReaderBehind: transfer.pipe?.pauseIfFull() ?? false,
             unread: transfer.pipe?.unreadCount ?? 0, coded: handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
-        // Bytes that libcurl keeps arrive, and count, once more.
+        // libcurl delivers the bytes of a paused call again; they count then.
         if action != .pause { throttle?.received(bytes.count, transfer) }
         switch action {
         case .keep: break

@@ -104,7 +104,7 @@ final class Engine: @unchecked Sendable {
         capacity = ConnectionCapacity(
             maxIdle: configuration.maxIdleConnections, perHost: configuration.maxConnectionsPerHost)
         if tls.resumesSessions { sessions = TLSSessions() }
-        // Shared with the multi handle of live connections. Without a cache of our own, so are the TLS sessions.
+        // The multi handle of live connections shares the DNS cache and, without a cache of our own, the TLS sessions.
         _ = lat_share_setopt_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_DNS.rawValue))
         if sessions == nil {
             _ = lat_share_setopt_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_SSL_SESSION.rawValue))

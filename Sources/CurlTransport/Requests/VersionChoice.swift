@@ -143,7 +143,7 @@ struct FailedHTTP3Origins: Sendable {
     mutating func remove(_ origin: String) { until[origin] = nil }
 }
 
-/// Values of `CURL_HTTP_VERSION_…` that the headers of libcurl 7.88 lack.
+/// The values of `CURL_HTTP_VERSION_3` and `CURL_HTTP_VERSION_3ONLY`.
 enum CurlVersion {
     static let http3 = 30
     static let http3Only = 31
