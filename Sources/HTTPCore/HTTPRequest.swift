@@ -337,6 +337,12 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.rowSecrets = newValue } }
     }
 
+    /// Whether a redirect has led to another origin than the one of the caller's URL.
+    package var hasLeftOrigin: Bool {
+        get { options.value.hasLeftOrigin }
+        set { options.modify { $0.hasLeftOrigin = newValue } }
+    }
+
     /// Whether all properties are equal. What is sent is compared byte by byte.
     public static func == (lhs: HTTPRequest, rhs: HTTPRequest) -> Bool {
         lhs.method == rhs.method && lhs.url.hasSameBytes(as: rhs.url) && lhs.headers == rhs.headers

@@ -38,6 +38,7 @@ struct RequestOptions: Sendable, Hashable {
     var replacesGlobalHeaders = false
     var rowHeaders = HTTPHeaders()
     var rowSecrets = Secrets()
+    var hasLeftOrigin = false
     var coding: Coding?
     var acceptedStatuses: Set<Int>?
     var userInfo: [String: JSONValue] = [:]

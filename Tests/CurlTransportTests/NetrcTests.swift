@@ -87,6 +87,8 @@ import Testing
         #expect(netrc.credentials(forHost: "commented.example") == .basic(user: "d", password: "e"))
         #expect(try Netrc("").credentials(forHost: "a") == nil)
         #expect(try Netrc("machine a").credentials(forHost: "a") == nil)
+        let hash = try Netrc("machine a login #x password\t#y # a note")
+        #expect(hash.credentials(forHost: "a") == .basic(user: "#x", password: "#y"))
     }
 
     @Test(arguments: [

@@ -43,6 +43,16 @@ import Testing
         #expect(server.requests.suffix(2).map { $0.headers["Authorization"] } == [nil, "Basic YWRhOnB3"])
     }
 
+    @Test func netrcDefaultDoesNotFollowARedirect() async throws {
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(Data("default login ada password pw\n".utf8), to: "netrc")
+        server.route("GET", "/away") { [server] _ in .redirect(to: "http://localhost:\(server.port)/on") }
+        server.route("GET", "/on") { [server] _ in .redirect(to: "http://localhost:\(server.port)/there") }
+        let manager = try CentralRequestManager.make { $0.netrc = .file(file) }
+        _ = try await manager.startRequest("GET", server.url("/away"))
+        #expect(server.requests.map { $0.headers["Authorization"] } == ["Basic YWRhOnB3", nil, nil])
+    }
+
     // MARK: HSTS
 
     @Test func redirectToAnHSTSHostUsesTLS() throws {

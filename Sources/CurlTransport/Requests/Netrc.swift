@@ -77,20 +77,23 @@ struct Netrc: Sendable, Hashable {
 
     /// Returns the credentials of a host, from the first entry that names it or else from the `default`.
     ///
-    /// - Parameter host: The host as in a URL; an IPv6 address in brackets.
-    func credentials(forHost host: String) -> Authentication? {
+    /// - Parameters:
+    ///   - host: the host as in a URL; an IPv6 address in brackets
+    ///   - isNamed: whether only an entry that names the host counts
+    func credentials(forHost host: String, isNamed: Bool = false) -> Authentication? {
         let name = host.lowercased()
         let bare = name.hasPrefix("[") ? String(name.dropFirst().dropLast()) : name
-        let entry = entries.first { $0.host == name || $0.host == bare } ?? entries.first { $0.host == nil }
-        guard let entry, entry.login != nil || entry.password != nil else { return nil }
+        let named = entries.first { $0.host == name || $0.host == bare }
+        guard let entry = named ?? (isNamed ? nil : entries.first { $0.host == nil }), entry.login != nil || entry.password != nil else { return nil }
         return .basic(user: entry.login ?? "", password: entry.password ?? "")
     }
 
-    /// Returns the request with the file's credentials, unless it has credentials of its own.
+    /// Returns the request with the file's credentials, unless it has credentials of its own. A server that redirects to
+    /// another origin must not choose who receives the `default` ones.
     func authenticated(_ request: HTTPRequest, _ target: Target) -> HTTPRequest {
         guard request.authentication == nil, !target.hasUser,
             !request.headers.fields.contains(where: Self.isCredential),
-            let credentials = credentials(forHost: target.host)
+            let credentials = credentials(forHost: target.host, isNamed: request.hasLeftOrigin)
         else { return request }
         var request = request
         request.authentication = credentials
@@ -122,7 +125,10 @@ struct Netrc: Sendable, Hashable {
             return nil
         }
 
+        /// Returns the word after a keyword. On the same line, `#` does not begin a comment: passwords may begin with it.
         mutating func value(of word: String, _ line: Int) throws(Fault) -> String {
+            rest = rest.drop { $0.isWhitespace && !$0.isNewline }
+            if rest.first == "#" { return plain().0 }
             guard let (value, _) = try next() else { throw Fault(line: line, reason: "\(word) has no value") }
             return value
         }

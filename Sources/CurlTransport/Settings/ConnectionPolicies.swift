@@ -28,8 +28,8 @@ extension EngineConfiguration {
     /// The `.netrc` file that provides user names and passwords of hosts (`CURLOPT_NETRC`, `CURLOPT_NETRC_FILE`).
     ///
     /// The file is read once, when the manager is made, which fails with ``NetworkError/Kind/invalidRequest`` if the file is
-    /// unreadable or malformed. Credentials are sent as Basic to the host they are listed for, and not to a redirect's target.
-    /// A request with ``HTTPRequest/authentication``, an `Authorization` field or a user in its URL keeps its own.
+    /// unreadable or malformed. Credentials are sent as Basic to the host they are listed for. A redirect to another origin
+    /// receives those of an entry that names its host, but not the `default` ones. A request with ``HTTPRequest/authentication``, an `Authorization` field or a user in its URL keeps its own.
     public enum NetrcPolicy: Hashable, Sendable {
         /// No file. The default.
         case off

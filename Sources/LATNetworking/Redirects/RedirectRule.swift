@@ -68,6 +68,7 @@ struct RedirectRule {
 
     private func strip(_ next: inout HTTPRequest) {
         next.authentication = nil
+        next.hasLeftOrigin = true
         // Both belong to the domain that is left.
         next.pinnedPublicKeys = []
         next.tls = nil
