@@ -166,6 +166,19 @@ import Testing
         #expect(throws: NetworkError.self) { try lines(["Content-Length": "5"]) }
         #expect(throws: NetworkError.self) { try lines(["Transfer-Encoding": "chunked"], "POST", body: .text("a")) }
         #expect(throws: NetworkError.self) { try lines(["Transfer-Encoding": "gzip"]) }
+        #expect(throws: NetworkError.self) { try lines(["Transfer-Encoding": "chunked"]) }
+        let unknown = HTTPBody.stream(AsyncStream<Data> { $0.finish() })
+        #expect(throws: NetworkError.self) { try lines(["Content-Length": "5"], "POST", body: unknown) }
+        _ = try lines(["Transfer-Encoding": "chunked"], "POST", body: unknown)
+    }
+
+    @Test func userNameWithAColonIsRefused() throws {
+        for authentication in [Authentication.basic(user: "a:b", password: "c"), .any(user: ":", password: "")] {
+            let error = #expect(throws: NetworkError.self) { try RequestCheck.credentials(authentication) }
+            #expect(error?.kind == .invalidRequest && error?.message.contains("colon") == true)
+        }
+        try RequestCheck.credentials(.basic(user: "a", password: "b:c"))
+        try RequestCheck.credentials(.digest(user: "a:b", password: "c"))
     }
 }
 

@@ -176,14 +176,21 @@ final class HeaderLines: Sendable {
     }
 
     private static func checkContentLength(_ value: String?, body: PreparedBody?) throws(NetworkError) {
-        guard let value, let length = body?.length ?? (body == nil ? 0 : nil), value != "\(length)" else { return }
+        guard let value else { return }
+        guard let length = body == nil ? 0 : body?.length else {
+            throw .invalidRequest(
+                "Content-Length says \(visible(value)) but the body's length is not known; give it to the body instead, as in "
+                    + ".stream(length:)")
+        }
+        guard value != "\(length)" else { return }
         throw .invalidRequest(
             "Content-Length says \(visible(value)) but the body has \(length) bytes; leave the field out, since it is set "
                 + "automatically")
     }
 
     private static func checkTransferEncoding(_ value: String?, body: PreparedBody?) throws(NetworkError) {
-        guard let value, !(value.lowercased() == "chunked" && body?.length == nil) else { return }
+        let isUnknownLength = body != nil && body?.length == nil
+        guard let value, !(value.lowercased() == "chunked" && isUnknownLength) else { return }
         throw .invalidRequest(
             "Transfer-Encoding \"\(visible(value))\" cannot be set; leave it out, since a body of unknown length is "
                 + "sent chunked automatically")

@@ -45,6 +45,11 @@ enum RequestCheck {
                 throw .invalidRequest(
                     "the user name or password holds a control character, which is never sent; remove it")
             }
+            if case .digest = authentication { return }
+            guard !user.utf8.contains(UInt8(ascii: ":")) else {
+                throw .invalidRequest(
+                    "the user name has a colon, where the password would begin (RFC 7617 §2); use a name without one")
+            }
         }
     }
 
