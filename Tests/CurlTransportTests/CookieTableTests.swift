@@ -12,9 +12,12 @@ import Testing
 
     /// Receives a field. Returns whether the table accepts it.
     @discardableResult
-    private func receive(_ table: inout CookieTable, _ field: String, from place: CookieTable.Place) -> Bool {
-        guard let field = SetCookie(field, now: 1_000_000) else { return false }
-        return table.receive(field, from: place, now: now) { $0 == "com" || $0 == "github.io" || !$0.contains(".") }
+    private func receive(
+        _ table: inout CookieTable, _ field: String, from place: CookieTable.Place, now: Int64 = 1_000_000
+    ) -> Bool {
+        let date = Date(timeIntervalSince1970: Double(now))
+        guard let field = SetCookie(field, now: now) else { return false }
+        return table.receive(field, from: place, now: date) { $0 == "com" || $0 == "github.io" || !$0.contains(".") }
     }
 
     // MARK: Parsing
@@ -74,6 +77,13 @@ import Testing
     @Test(arguments: [0, UInt32.max]) func publicSuffixesDependOnLibpslAlone(_ features: UInt32) {
         let suffixes = LibcurlInfo.all(features, [], hasAres: false).first { $0.name == "public suffixes" }
         #expect(suffixes?.isThere == (PublicSuffixList.shared != nil))
+    }
+
+    @Test func expiredSecureCookieBlocksNoOther() {
+        var table = CookieTable()
+        #expect(receive(&table, "c=1; Secure; Max-Age=10", from: place("x.com")))
+        #expect(!receive(&table, "c=2", from: place("x.com", secure: false)))
+        #expect(receive(&table, "c=2", from: place("x.com", secure: false), now: 1_000_010))
     }
 
     @Test func clearTextCannotReplaceSecureCookies() {

@@ -80,7 +80,7 @@ struct CookieTable: Sendable {
         guard cookie.meetsPrefixRules, isWholeHost || !cookie.name.lowercased().hasPrefix("__host-") else {
             return false
         }
-        if !place.isTrusted, shadowsSecureCookie(cookie) { return false }
+        if !place.isTrusted, shadowsSecureCookie(cookie, now) { return false }
         return set(cookie, now: now)
     }
 
@@ -138,11 +138,12 @@ struct CookieTable: Sendable {
     }
 
     /// Whether a cookie that was received without TLS would shadow a secure one, which RFC 6265bis §5.7 forbids.
-    private func shadowsSecureCookie(_ cookie: Cookie) -> Bool {
+    private func shadowsSecureCookie(_ cookie: Cookie, _ now: Date) -> Bool {
         domains.contains { domain, entries in
             (Self.isBelow(domain, cookie.domain) || Self.isBelow(cookie.domain, domain))
                 && entries.contains {
-                    $0.cookie.isSecure && $0.cookie.name == cookie.name && Self.matches(cookie.path, $0.cookie.path)
+                    $0.cookie.isSecure && $0.cookie.name == cookie.name && !$0.isOver(now)
+                        && Self.matches(cookie.path, $0.cookie.path)
                 }
         }
     }
