@@ -55,6 +55,16 @@ private struct NaiveQueue {
         #expect(queue.submit(2, host: "a", priority: .normal, limit: .max).mayStart)
     }
 
+    @Test func higherLimitStartsWaitingRequests() {
+        var queue = AdmissionQueue<Int>(totalLimit: .max)
+        #expect(queue.submit(1, host: "a", priority: .normal, limit: 1).mayStart)
+        #expect(!queue.submit(2, host: "a", priority: .normal, limit: 1).mayStart)
+        let last = queue.submit(3, host: "a", priority: .normal, limit: 5)
+        #expect(!last.mayStart)
+        #expect(queue.startWaiting(at: last.place) == [2, 3])
+        #expect(queue.running == 3 && queue.waiting == 0)
+    }
+
     @Test(arguments: [(1, Int.max), (2, 3), (5, 7), (3, 1), (2, .max)], 0..<3)
     func decisionsMatchNaiveQueue(limits: (perHost: Int, total: Int), seed: UInt64) {
         var random = SeededGenerator(seed: seed &* 7919 &+ UInt64(limits.perHost))

@@ -116,8 +116,8 @@ struct AdmissionQueue<ID: Hashable> {
     /// How many hosts are remembered. Idle hosts are kept, with their HTTP version, up to ``rememberedHosts``.
     var hostCount: Int { places.count }
 
-    /// Adds a request and sets the limit of its host. The request may start now, or waits until ``finish(_:)`` or
-    /// ``setMultiplexed(_:at:)`` returns it.
+    /// Adds a request and sets the limit of its host. The request may start now, or waits until ``startWaiting(at:)``,
+    /// ``finish(_:)`` or ``setMultiplexed(_:at:)`` returns it.
     mutating func submit(
         _ id: ID, host name: String, priority: RequestPriority, limit: Int
     ) -> (place: Place, mayStart: Bool) {
@@ -134,6 +134,9 @@ struct AdmissionQueue<ID: Hashable> {
         waiting += 1
         return (Place(index: index, order: order), false)
     }
+
+    /// Returns the requests that a higher limit of a host lets start now.
+    mutating func startWaiting(at place: Place) -> [ID] { startWaiting(at: place.index) }
 
     /// Records that a running request has ended. Returns the requests to start now.
     mutating func finish(_ place: Place) -> [ID] {

@@ -22,7 +22,9 @@ extension Engine {
             transfer, host: transfer.target.origin, priority: transfer.machine.priority,
             limit: transfer.plan.maxConnectionsPerHost)
         transfer.place = place
-        if mayStart { start(transfer) } else { transfer.machine.queued() }
+        guard !mayStart else { return start(transfer) }
+        transfer.machine.queued()
+        for next in queue.startWaiting(at: place) { start(next) }
     }
 
     func start(_ transfer: Transfer) {

@@ -276,7 +276,7 @@ final class Engine: @unchecked Sendable {
 
     private var gauges: EngineGauges {
         EngineGauges(
-            easyHandles: handles.all.count, sockets: sockets.openCount, isRunning: true, transfers: queue.running,
+            easyHandles: handles.all.count, sockets: sockets.openCount, isRunning: true, transfers: runningCount,
             waiting: queue.waiting)
     }
 

@@ -50,7 +50,12 @@ extension Engine {
             case .again(let time): idleWatch.note(time)
             case .answer:
                 answerWithStream(transfer, handle)
-                if case .again(let time) = transfer.machine.checkSilence(now) { idleWatch.note(time) }
+                switch transfer.machine.checkSilence(now) {
+                case .never: break
+                case .again(let time): idleWatch.note(time)
+                // A stream may have been silent for long already; the next check ends it.
+                case .answer, .silent: idleWatch.note(now)
+                }
             case .silent(let mayBeInKernel):
                 let unsent = mayBeInKernel ? sockets.unsentBytes(port: handle.localPort) : nil
                 if let time = transfer.machine.checkedBuffer(unsent: unsent, now) {

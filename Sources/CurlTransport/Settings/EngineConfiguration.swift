@@ -130,7 +130,7 @@ package struct EngineGauges: Hashable, Sendable {
     public var sockets: Int
     /// Whether the engine's thread is running.
     public var isRunning: Bool
-    /// The transfers that run, without those of live connections.
+    /// The transfers that run, with those of live connections.
     public var transfers = 0
     /// The transfers that wait for a free connection.
     public var waiting = 0

@@ -314,6 +314,8 @@ final class TLSMaterials: Sendable {
         return state.withLock { state in
             // Another thread may have been faster.
             if let known = state.ofRequests[tls] { return known }
+            // The engine's certificate was renewed meanwhile, so this is not kept.
+            guard state.own === own else { return material }
             if state.ofRequests.count >= Self.limit { state.ofRequests = [:] }
             state.ofRequests[tls] = material
             return material
