@@ -25,14 +25,18 @@ final class MirrorRoom: Room {
             do {
                 let response = try await chain.proceed(attempt)
                 guard let failure = response.standsInFor else {
-                    change(key) { $0.succeeded(index) }
+                    // A stored response says nothing about the address.
+                    if !response.source.isFromCache { change(key) { $0.succeeded(index) } }
                     return response
                 }
                 standIn = response
                 throw failure
-            } catch let error as NetworkError where mayTryNext(after: error, call) {
+            } catch let error as NetworkError
+                where !call.isCancelled && call.sent.allows(.mirror, after: .failure(error))
+            {
                 change(key) { $0.failed(index, at: clock.now) }
                 failures.append(error)
+                if !call.isReplayable { break }
             } catch {
                 if call.isCancelled { throw call.cancellation }
                 guard let standIn else { throw error }
@@ -43,10 +47,6 @@ final class MirrorRoom: Room {
         if call.isCancelled { throw call.cancellation }
         guard let first = failures.first else { return try await chain.proceed(request) }
         throw first.counting(attempts: failures.count)
-    }
-
-    private func mayTryNext(after error: NetworkError, _ call: Call) -> Bool {
-        call.isReplayable && !call.isCancelled && call.sent.allows(.mirror, after: .failure(error))
     }
 
     private func change<Result>(_ key: String, _ change: (inout MirrorState) -> Result) -> Result {

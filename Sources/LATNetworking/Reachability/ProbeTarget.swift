@@ -10,6 +10,7 @@ struct ProbeTarget: Hashable, Sendable {
     var urls: [String]
     var pins: [String] = []
     var tls: HTTPRequest.TLS?
+    var proxy: ProxyPolicy?
     var check: Reachability.Configuration.ResponseCheck?
 
     /// - Parameter text: The name of a domain, or an absolute URL.
@@ -37,6 +38,7 @@ struct ProbeTarget: Hashable, Sendable {
         urls = route.baseURLs
         pins = route.pins
         tls = try route.settings.tls.request(of: route)
+        proxy = route.settings.proxy
         check = configuration.checks[text] ?? configuration.check
     }
 }
@@ -72,6 +74,7 @@ final class ProbeSource: Sendable {
             request.connectTimeout = configuration.timeout
             request.pinnedPublicKeys = target.pins
             request.tls = target.tls
+            request.proxy = target.proxy
             let connection = await engine.connect(for: request)
             report.timings = connection.timings
             if let reason = Reachability.UnreachableReason(connection) {

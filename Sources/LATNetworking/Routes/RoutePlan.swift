@@ -81,6 +81,9 @@ final class RoutePlan: Sendable {
         _ route: Route, in table: DomainTable?, baseURL: String?, _ standard: Standard
     ) throws(NetworkError) {
         guard case .url(let url) = route.target else {
+            // Drawn before the table is read, so that limits of an older table never replace those of a newer one.
+            let revision = Self.count.add(1, ordering: .relaxed).newValue
+            if let table { try DomainTable.check(table.defaults, of: "the table's defaults") }
             let resolved = try Self.resolve(route.target, in: table)
             guard let method = route.method ?? resolved.method else { throw Self.noMethod(resolved) }
             let settings = resolved.settings
@@ -97,8 +100,7 @@ final class RoutePlan: Sendable {
             row = CallRow(
                 domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
                 mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []),
-                limits: RowLimits(
-                    resolved, revision: Self.count.add(1, ordering: .relaxed).newValue),
+                limits: RowLimits(resolved, revision: revision),
                 events: settings.events, headerOrigins: settings.originOfHeaders, decoder)
             pathParameters = resolved.pathParameters
             target = .route(resolved)
@@ -208,16 +210,18 @@ final class RoutePlanCache: Sendable {
 
     /// - Throws: the errors of ``RoutePlan/init(_:in:baseURL:_:)``.
     func plan(for route: Route, in table: DomainTable?, baseURL: String?) throws(NetworkError) -> RoutePlan {
+        let snapshot = table?.current
         let known = state.withLock { state -> RoutePlan? in
-            if state.snapshot !== table?.current || state.baseURL != baseURL {
-                state = State(snapshot: table?.current, baseURL: baseURL)
+            if state.snapshot !== snapshot || state.baseURL != baseURL {
+                state = State(snapshot: snapshot, baseURL: baseURL)
             }
             return state.plans[route]
         }
         if let known { return known }
         let plan = try RoutePlan(route, in: table, baseURL: baseURL, standard)
         state.withLock { state in
-            guard state.snapshot === table?.current, state.baseURL == baseURL else { return }
+            // Kept only if the table did not change while the plan was made.
+            guard state.snapshot === snapshot, table?.current === snapshot, state.baseURL == baseURL else { return }
             // Bounds the memory that paths made at run time take.
             if state.plans.count >= 1_024 { state.plans = [:] }
             state.plans[route] = plan

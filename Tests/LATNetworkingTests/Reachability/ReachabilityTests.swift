@@ -38,6 +38,18 @@ import Testing
         #expect(report.url.contains(":\(server.port)"))
     }
 
+    @Test func probeGoesThroughTheProxyOfTheRow() async throws {
+        let proxy = try MockServer()
+        proxy.fallback { _ in .text("") }
+        let closed = try ClosedPort()
+        let manager = try CentralRequestManager.make {
+            $0.domains = try? DomainTable(
+                json5: #"{ domains: { here: { baseURL: "\#(closed.url())", proxy: "\#(proxy.url(""))" } } }"#)
+        }
+        #expect(await manager.reachability.probe("here").isReachable)
+        #expect(proxy.acceptedConnections > 0)
+    }
+
     @Test func unreachableStatusNamesItsReason() async throws {
         let closed = try ClosedPort()
         let full = try FullBacklogListener()

@@ -75,7 +75,7 @@ extension DomainTable.Source {
         case .file(let path): return TableCopy(path: path)
         case .standard:
             let process = ProcessInfo.processInfo
-            let digest = (try? MessageDigest.of(Data(feed.name.utf8), .sha256)) ?? []
+            let digest = (try? MessageDigest.of(Data(feed.identity.utf8), .sha256)) ?? []
             return UserFolder.state.path(environment: process.environment, program: process.processName).map {
                 TableCopy(path: "\($0)/tables/\(MessageDigest.hexadecimal(digest.prefix(8))).json5")
             }
@@ -156,6 +156,8 @@ final class URLFeed: TableFeed {
         self.tls = tls
         self.filesFolder = filesFolder
     }
+
+    var identity: String { url }
 
     func tableName(at revision: String) -> String { name }
 

@@ -113,7 +113,7 @@ extension DomainTable {
         }
     }
 
-    private static func check(_ settings: RouteSettings, of what: String) throws(NetworkError) {
+    static func check(_ settings: RouteSettings, of what: String) throws(NetworkError) {
         if case .pattern(let text) = settings.dates {
             do throws(DatePattern.Problem) {
                 _ = try DatePattern(text)

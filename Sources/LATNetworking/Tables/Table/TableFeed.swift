@@ -8,6 +8,8 @@ import Platform
 package protocol TableFeed: Sendable {
     /// The place as messages show it, without secrets.
     var name: String { get }
+    /// What distinguishes the copy of this feed from those of others; may hold secrets.
+    var identity: String { get }
     /// The name of the table in positions such as `NAME:12`.
     func tableName(at revision: String) -> String
     /// The key that a signature is checked with, as PEM or base64; `nil` for none.
@@ -28,6 +30,7 @@ package protocol TableFeed: Sendable {
 }
 
 extension TableFeed {
+    package var identity: String { name }
     package func report(_ use: TableUse) async {}
 }
 
