@@ -89,6 +89,34 @@ import Testing
         #expect(try await store.memory.data("b") == Data("later".utf8))
     }
 
+    @Test func updateDoesNotBringBackARemovedEntry() async throws {
+        let store = HeldStore()
+        let behind = behind(store)
+        _ = await behind.store(Make.entry("a"), Data("a".utf8))
+        var entry = try #require(await behind.entries(for: "a").first)
+        await behind.remove(.urlPrefix("http://h/"))
+        entry.headers["X-New"] = "1"
+        await behind.update(entry)
+        #expect(await behind.entries(for: "a").isEmpty)
+        store.release()
+        await behind.settle()
+        #expect(try await !store.memory.has("a"))
+    }
+
+    @Test func updateOfAnEntryThatWasStoredMeanwhileIsKept() async throws {
+        let store = HeldStore()
+        let behind = behind(store)
+        _ = await behind.store(Make.entry("a"), Data("a".utf8))
+        var entry = try #require(await behind.entries(for: "a").first)
+        store.release()
+        await behind.settle()
+        entry.headers["X-New"] = "1"
+        await behind.update(entry)
+        await behind.settle()
+        #expect(try await store.memory.first("a")?.headers["X-New"] == "1")
+        #expect(try await store.memory.data("a") == Data("a".utf8))
+    }
+
     @Test func failedRemovalIsRetried() async throws {
         let store = HeldStore(isHeld: false)
         let reports = Reports()

@@ -57,6 +57,8 @@ struct PendingChanges {
     private var items: [Item] = []
     private var head = 0
     private var removals: [Removal] = []
+    /// How many removals were requested so far.
+    private var removalCount = 0
     private var streams: [String: Set<UInt64>] = [:]
     private var last: UInt64 = 0
 
@@ -81,9 +83,14 @@ struct PendingChanges {
     ///
     /// - Returns: `false` when the queue is full.
     mutating func update(_ entry: CacheEntry) -> Bool {
-        if entry.isWaiting, let body = entry.attachedBody { return store(entry, body) }
+        let waiting = slot(of: entry.key)?.change
+        if let note = entry.note as? Waiting, let body = entry.attachedBody {
+            // It may have been removed since the look-up; then it stays removed.
+            guard waiting != nil || note.removalCount == removalCount else { return true }
+            return store(entry, body)
+        }
         // A newer version of the entry waits to be stored.
-        if case .store? = slot(of: entry.key)?.change { return true }
+        if case .store? = waiting { return true }
         return add(.update(entry), entry.key)
     }
 
@@ -132,6 +139,7 @@ struct PendingChanges {
 
     /// Adds a removal and drops the waiting changes that it selects.
     mutating func remove(_ selection: CacheSelection, at time: Date) {
+        removalCount += 1
         let meant: [String] =
             switch selection {
             case .key(let key): [key.primary]
@@ -167,6 +175,7 @@ struct PendingChanges {
 
     /// Drops the waiting change of a key, or hides the running one.
     mutating func forget(_ key: CacheKey) {
+        removalCount += 1
         guard let slot = slot(of: key) else { return }
         if !slot.isRunning { byteCount -= Self.size(slot.change) }
         slots[key.primary]?.removeAll { $0.key == key }
@@ -283,7 +292,10 @@ struct PendingChanges {
     // MARK: Reading
 
     /// Marks an entry that waits to be stored.
-    fileprivate struct Waiting: Sendable {}
+    fileprivate struct Waiting: Sendable {
+        /// The number of removals at the look-up.
+        let removalCount: Int
+    }
 
     /// The changes that wait under a primary key.
     struct View: Sendable {
@@ -291,6 +303,7 @@ struct PendingChanges {
         fileprivate(set) var removals: [Removal]
         /// Streams that are being stored.
         fileprivate(set) var streams: Set<UInt64>
+        fileprivate let removalCount: Int
 
         /// Whether the look-up needs no store, because a waiting entry has no `Vary`.
         var isComplete: Bool {
@@ -307,7 +320,7 @@ struct PendingChanges {
                 case .store(var entry, let body, _):
                     entries.removeAll { $0.key == entry.key }
                     entry.attachedBody = body
-                    entry.note = Waiting()
+                    entry.note = Waiting(removalCount: removalCount)
                     entry.bodyByteCount = Int64(body.count)
                     entries.insert(entry, at: 0)
                 case .update(let entry):
@@ -325,7 +338,8 @@ struct PendingChanges {
 
     func view(of primaryKey: String) -> View {
         View(
-            changes: slots[primaryKey]?.map(\.change) ?? [], removals: removals, streams: streams[primaryKey] ?? [])
+            changes: slots[primaryKey]?.map(\.change) ?? [], removals: removals, streams: streams[primaryKey] ?? [],
+            removalCount: removalCount)
     }
 
     private func slot(of key: CacheKey) -> Slot? { slots[key.primary]?.first { $0.key == key } }
