@@ -186,6 +186,24 @@ import Testing
         removing.manager.change { $0 = nil }
     }
 
+    /// Each download is paused as soon as it starts, often before its connection is there.
+    @Test func downloadsThatArePausedWhileTheyStartStop() async throws {
+        let server = try slowServer()
+        let manager = try DownloadManager(central, folder: folder, limit: 100)
+        let events = manager.events
+        let pausing = Task {
+            for await event in events {
+                if case .changed(let item) = event, item.state == .running { manager.pause(item.id) }
+            }
+        }
+        for index in 0..<100 { try manager.add(server.url + "?held", to: directory.path(of: "f\(index)")) }
+        try await eventually { manager.items.allSatisfy { $0.state == .paused } }
+        try await eventually { server.mock.openConnections == 0 }
+        await manager.close()
+        await pausing.value
+        #expect(manager.items.count == 100)
+    }
+
     @Test func closedManagerLeavesItsRecordsAlone() async throws {
         let server = try slowServer()
         let manager = try DownloadManager(central, folder: folder)

@@ -56,6 +56,21 @@ import Testing
         #expect(claim.count == 3 << 19 && claim.isLast)
     }
 
+    @Test func bodyWithoutALengthThatEndsEarlyIsShort() throws {
+        var plan = DownloadPlan(segments: 1, usesRanges: true)
+        #expect(plan.take(0) == true)
+        let unknown = ContentResponse(
+            start: 0, end: nil, total: nil, validator: tag, isPart: false, deniesRanges: false,
+            invalidatesReceived: false)
+        plan.begin(0, unknown)
+        _ = try fetch(&plan, 0, 100)
+        plan.release(0)
+        #expect(plan.take(0) == true)
+        plan.begin(0, unknown)
+        _ = try fetch(&plan, 0, 60)
+        #expect(plan.end(0) == .short(missing: 40) && !plan.isComplete && plan.total == nil)
+    }
+
     @Test func smallContentIsNotSplit() throws {
         #expect(begun(mebibyte, segments: 8).workerCount == 2)
         #expect(begun(1_000, segments: 8).workerCount == 1)

@@ -220,6 +220,8 @@ struct DownloadPlan: Sendable {
         guard let piece = pieces[worker] else { return .whole }
         defer { pieces[worker] = nil }
         guard let end = piece.end else {
+            // A body without an announced length may end before bytes that an earlier one had.
+            guard piece.position >= done.upperBound else { return .short(missing: done.upperBound - piece.position) }
             total = piece.position
             return .whole
         }

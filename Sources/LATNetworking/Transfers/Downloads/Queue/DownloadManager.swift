@@ -46,6 +46,8 @@ public final class DownloadManager: Sendable {
     private let central: CentralRequestManager
     private let folder: DownloadFolder
     private let state: Mutex<State>
+    /// Held while a record is written or removed, before the lock of the state, so that the newest record is the last.
+    private let records = Mutex(())
     private let refreshURL: LinkRefresh?
     private let hub = EventHub<Event>()
 
@@ -65,11 +67,11 @@ public final class DownloadManager: Sendable {
         self.folder = try DownloadFolder(folder)
         self.refreshURL = refreshURL
         state = Mutex(State(queue: DownloadQueue(limit: limit)))
-        let (records, unreadable) = self.folder.load()
+        let (known, unreadable) = self.folder.load()
         unreadableFiles = unreadable
         let actions = state.withLock { state in
             var actions = DownloadQueue.Actions()
-            for record in records {
+            for record in known {
                 state.entries[record.item.id] = Entry(
                     headers: record.requestHeaders, options: record.options(refreshURL))
                 state.lastNumber = max(state.lastNumber, record.number)
@@ -146,7 +148,6 @@ public final class DownloadManager: Sendable {
         _ url: String, to path: String, segments: Int = 1, priority: RequestPriority = .normal,
         headers: HTTPHeaders = HTTPHeaders(), options: DownloadOptions = DownloadOptions()
     ) throws -> DownloadManager.Item.ID {
-        guard !state.withLock(\.isClosed) else { throw Self.closed }
         var options = options
         options.refreshURL = options.refreshURL ?? refreshURL
         let number = state.withLock { state in
@@ -158,13 +159,17 @@ public final class DownloadManager: Sendable {
             segments: segments, priority: priority, state: options.startsPaused ? .paused : .waiting,
             progress: TransferProgress(direction: .download))
         options.startsPaused = false
-        try folder.save(DownloadRecord(item, headers: headers, options: options))
-        hub.send(.added(item))
-        perform(
-            state.withLock { state in
-                state.entries[item.id] = Entry(headers: headers, options: options)
+        let entry = Entry(headers: headers, options: options)
+        let actions = try records.withLock { _ in
+            guard !state.withLock(\.isClosed) else { throw Self.closed }
+            try folder.save(DownloadRecord(item, headers: headers, options: options))
+            hub.send(.added(item))
+            return state.withLock { state in
+                state.entries[item.id] = entry
                 return state.queue.add(item)
-            })
+            }
+        }
+        perform(actions)
         return item.id
     }
 
@@ -204,7 +209,7 @@ public final class DownloadManager: Sendable {
             return (state.downloads.removeValue(forKey: id), entry, state.queue.remove(id))
         }
         guard let (download, entry, actions) = removed else { return }
-        folder.remove(id.number)
+        forget(id)
         if let download {
             download.cancel(keepingProgress: keepingProgress)
         } else if !keepingProgress, item.state != .finished {
@@ -222,10 +227,12 @@ public final class DownloadManager: Sendable {
     /// wait for a file get ``NetworkError/Kind/shutDown``. Afterwards nothing can be added, and pausing, resuming, removing
     /// and setting a priority have no effect.
     public func close() async {
-        let (downloads, entries) = state.withLock { state in
-            state.isClosed = true
-            defer { state.downloads = [:] }
-            return (Array(state.downloads.values), Array(state.entries.values))
+        let (downloads, entries) = records.withLock { _ in
+            state.withLock { state in
+                state.isClosed = true
+                defer { state.downloads = [:] }
+                return (Array(state.downloads.values), Array(state.entries.values))
+            }
         }
         for download in downloads { download.cancel(keepingProgress: true) }
         for download in downloads { _ = try? await download.value }
@@ -251,40 +258,48 @@ public final class DownloadManager: Sendable {
         }
         guard let (before, after, actions) = changed else { return }
         if let after, before?.state != after.state || before?.priority != after.priority {
-            remember(after)
+            remember(id)
             if !actions.start.contains(id) { hub.send(.changed(after)) }
         }
         perform(actions)
     }
 
-    private func remember(_ item: Item) {
-        // A finished one has no record any more.
-        guard item.state != .finished, let entry = state.withLock({ $0.entries[item.id] }) else { return }
-        do throws(NetworkError) {
-            try folder.save(DownloadRecord(item, headers: entry.headers, options: entry.options))
-        } catch {
-            hub.send(.trouble(error))
+    /// Writes the record of a download as it is now.
+    private func remember(_ id: DownloadManager.Item.ID) {
+        records.withLock { _ in
+            let (item, entry, isClosed) = state.withLock { ($0.queue.items[id], $0.entries[id], $0.isClosed) }
+            // A finished or removed one has no record any more; after the end the folder may be another manager's.
+            guard let item, let entry, item.state != .finished, !isClosed else { return }
+            do throws(NetworkError) {
+                try folder.save(DownloadRecord(item, headers: entry.headers, options: entry.options))
+            } catch {
+                hub.send(.trouble(error))
+            }
         }
+    }
+
+    private func forget(_ id: DownloadManager.Item.ID) {
+        records.withLock { _ in folder.remove(id.number) }
     }
 
     private func perform(_ actions: DownloadQueue.Actions) {
         for id in actions.stop {
-            state.withLock { $0.downloads[id] }?.pause()
+            follow(id)
             if let item = item(id), item.state == .waiting { hub.send(.changed(item)) }
         }
         for id in actions.start { start(id) }
     }
 
     private func start(_ id: DownloadManager.Item.ID) {
-        let found = state.withLock { state -> (item: Item, entry: Entry, download: Download?)? in
+        let found = state.withLock { state -> (item: Item, entry: Entry, isKnown: Bool)? in
             guard !state.isClosed, let item = state.queue.items[id], let entry = state.entries[id] else { return nil }
-            let download = state.downloads[id]
-            if download == nil { state.starting[id] = true }
-            return (state.withProgress(item), entry, download)
+            let isKnown = state.downloads[id] != nil || state.starting[id] != nil
+            if !isKnown { state.starting[id] = true }
+            return (state.withProgress(item), entry, isKnown)
         }
         guard let found else { return }
         hub.send(.changed(found.item))
-        if let download = found.download { return download.resume() }
+        guard !found.isKnown else { return follow(id) }
         let entry = found.entry
         entry.outcome.send(nil)
         let download = central.download(
@@ -297,6 +312,8 @@ public final class DownloadManager: Sendable {
             return (true, keepsProgress)
         }
         guard isWanted else { return download.cancel(keepingProgress: keepsProgress) }
+        // It may have been paused while it was made.
+        follow(id)
         Task {
             for await progress in download.progress { entry.progress.send(progress) }
         }
@@ -308,6 +325,17 @@ public final class DownloadManager: Sendable {
                 let error = error as? NetworkError ?? NetworkError(.other, message: "\(error)", underlying: error)
                 self?.end(id, download, .failure(error))
             }
+        }
+    }
+
+    /// Pauses or resumes a download as the queue says, again if the queue has changed meanwhile.
+    private func follow(_ id: DownloadManager.Item.ID) {
+        var applied: Bool?
+        while let (download, runs) = state.withLock({ state in
+            state.downloads[id].map { ($0, state.queue.items[id]?.state == .running) }
+        }), runs != applied {
+            if runs { download.resume() } else { download.pause() }
+            applied = runs
         }
     }
 
@@ -329,7 +357,7 @@ public final class DownloadManager: Sendable {
         guard let (item, entry, actions) = ended else { return }
         switch result {
         case .success(let file):
-            folder.remove(id.number)
+            forget(id)
             entry.progress.finish(download.currentProgress)
             entry.outcome.finish(result)
             hub.send(.finished(item, file))
