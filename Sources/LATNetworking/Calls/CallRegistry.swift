@@ -66,7 +66,8 @@ extension Call {
         case .all: true
         case .keys(let keys): keys.contains(key)
         case .tag(let tag): request.tag == tag
-        case .url(let url): Self.isSame(details.addresses.first ?? request.url, as: url)
+        // The addresses lack the call's own parameters.
+        case .url(let url): ([request.url] + details.addresses).contains { Self.isSame($0, as: url) }
         case .entityType(let type): details.entity?.type == type
         case .entity(let entity): details.entity?.type == entity.type && details.entity?.identity == entity
         }

@@ -115,6 +115,21 @@ import Testing
         #expect(await feed.value == .error(.cancelled))
     }
 
+    @Test func urlSelectsAnEntityWithItsParameters() async throws {
+        struct Search: RequestEntity, Encodable {
+            static let route = Route("GET", url: "/search")
+            var q = "a b"
+        }
+        let server = try stallingServer()
+        let manager = try CentralRequestManager.make { $0.baseURL = server.url() }
+        let search = Task { await ending { try await Search().startRequest(on: manager) } }
+        try await server.waitForRequests(1)
+        #expect(manager.runningRequests(.url("/search?q=other")) == 0)
+        #expect(manager.runningRequests(.url("/search")) == 1)
+        #expect(manager.cancelRequests(.url("/search?q=a%20b")) == 1)
+        #expect(await search.value == .error(.cancelled))
+    }
+
     @Test func urlSelectsUnstartedClosureCalls() async throws {
         let server = try stallingServer()
         let manager = try CentralRequestManager.make { $0.baseURL = server.url() }
