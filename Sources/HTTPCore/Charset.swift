@@ -13,13 +13,9 @@ package struct Charset: Hashable, Sendable {
     /// The `charset` parameter of a media type; UTF-8 when there is none.
     package static func declared(in contentType: String?) -> Charset {
         guard let contentType else { return .utf8 }
-        for parameter in contentType.split(separator: ";").dropFirst() {
-            let pair = parameter.split(separator: "=", maxSplits: 1)
-            guard pair.count == 2, String(pair[0]).trimmingFieldWhitespace.lowercased() == "charset" else { continue }
-            let value = String(pair[1]).trimmingFieldWhitespace.filter { $0 != "\"" && $0 != "'" }
-            return value.isEmpty ? .utf8 : Charset(value)
-        }
-        return .utf8
+        let parameters = FileName.parameters(of: contentType)
+        let value = parameters.first { $0.name == "charset" }?.value.filter { $0 != "'" } ?? ""
+        return value.isEmpty ? .utf8 : Charset(value)
     }
 
     /// Returns the text without a byte order mark; `nil` when the bytes are not valid or the charset is unknown.

@@ -255,4 +255,10 @@ extension String {
         }
         return String(decoding: result, as: UTF8.self)
     }
+
+    /// The name that ``snakeCase`` was made from, if no word of it had several capitals: `user_name` is `userName`.
+    var camelCase: String {
+        let words = split(separator: "_")
+        return words.dropFirst().reduce(String(words.first ?? "")) { $0 + $1.prefix(1).uppercased() + $1.dropFirst() }
+    }
 }

@@ -183,7 +183,13 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let decoder: JSONDocumentDecoder
 
     var codingPath: [any CodingKey] { decoder.codingPath }
-    var allKeys: [Key] { Set(decoder.memberNames).compactMap { Key(stringValue: $0) } }
+    var allKeys: [Key] {
+        let usesSnakeCase = decoder.rules?.usesSnakeCase == true
+        return Set(decoder.memberNames).compactMap { name in
+            // The cases of an enum are keys, too.
+            Key(stringValue: name) ?? (usesSnakeCase ? Key(stringValue: name.camelCase) : nil)
+        }
+    }
 
     private func member(_ key: Key) throws -> JSONDocument {
         let name = key.stringValue

@@ -178,10 +178,10 @@ struct LineSplitter {
     mutating func next() throws -> String? {
         guard let end = buffer[searched...].firstIndex(of: 0x0A) else {
             searched = buffer.count
-            guard buffer.count - start <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }
+            guard lineEnd(before: buffer.count) - start <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }
             return nil
         }
-        guard end - start <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }
+        guard lineEnd(before: end) - start <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }
         defer {
             start = end + 1
             searched = start
@@ -196,7 +196,10 @@ struct LineSplitter {
     }
 
     private func text(upTo end: Int) -> String {
-        let hasCarriageReturn = start < end && end < buffer.count && buffer[end - 1] == 0x0D
-        return String(decoding: buffer[start..<(hasCarriageReturn ? end - 1 : end)], as: UTF8.self)
+        // Without a line feed, a carriage return is part of the last line.
+        String(decoding: buffer[start..<(end < buffer.count ? lineEnd(before: end) : end)], as: UTF8.self)
     }
+
+    /// Where the line that ends before a position ends without its carriage return, which does not count as content.
+    private func lineEnd(before end: Int) -> Int { start < end && buffer[end - 1] == 0x0D ? end - 1 : end }
 }

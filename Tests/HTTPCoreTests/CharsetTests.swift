@@ -9,7 +9,8 @@ import Testing
             (nil, "utf-8"), ("text/plain", "utf-8"), ("text/plain; charset=GBK", "GBK"),
             ("text/plain;CHARSET=gbk", "gbk"), ("text/plain; charset=\"gb18030\"", "gb18030"),
             ("text/plain; format=flowed; charset = latin1 ", "latin1"), ("text/plain; charset=", "utf-8"),
-            ("text/plain; charset=\"\"", "utf-8"),
+            ("text/plain; charset=\"\"", "utf-8"), ("text/plain; a=\"; charset=gbk\"; charset=latin1", "latin1"),
+            ("text/plain; charset='koi8-r'", "koi8-r"),
         ] as [(String?, String)])
     func charsetParameterOfMediaTypeIsRead(_ contentType: String?, _ name: String) {
         #expect(Charset.declared(in: contentType).name == name)

@@ -226,6 +226,18 @@ import Testing
         #expect(members["days"] == [0, 200] && members["extra_data"] == ["innerName": ["deepName": 1]])
     }
 
+    @Test func casesOfAnEnumAreKeys() throws {
+        enum Change: Codable, Equatable {
+            case userCreated(userName: String)
+            case removed
+        }
+        let coding = Coding(keys: .snakeCase)
+        for change in [Change.userCreated(userName: "Ada"), .removed] {
+            let json = try encoded(change, coding)
+            #expect(try json.decode(Change.self, coding: coding) == change, "\(json)")
+        }
+    }
+
     @Test func namesThatBecomeOneAreOneMember() throws {
         let rules = CodingRules.of(Coding(keys: .snakeCase))
         let parameters: Parameters = ["userName": 1, "user_name": 2]

@@ -43,6 +43,15 @@ import Testing
         }
     }
 
+    @Test func carriageReturnDoesNotCount() throws {
+        let bytes = Array("0123456789\r\nabc".utf8)
+        for place in 0...bytes.count {
+            #expect(try split([Array(bytes[..<place]), Array(bytes[place...])], limit: 10) == ["0123456789", "abc"])
+        }
+        // Inside of a line, it does.
+        #expect(throws: NetworkError.self) { try split([Array("0123456789\rx".utf8)], limit: 10) }
+    }
+
     @Test func chunkMayBeASlice() throws {
         var splitter = LineSplitter(limit: 100)
         splitter.append(Data("xxone\ntwoyy".utf8).dropFirst(2).dropLast(2))
