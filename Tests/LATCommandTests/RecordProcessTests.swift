@@ -79,6 +79,14 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
+    @Test func fileThatIsNoCassetteIsNotReplaced() async throws {
+        let program = Data("#!/bin/sh\necho hello\n".utf8)
+        try directory.write(program, to: "tool")
+        let result = try await record(["--mode", "all", "tool", "--", LatProcess.path, "--version"])
+        #expect(result.exitCode == 2 && result.err.contains("tool"), "\(result.err)")
+        #expect(directory.read("tool") == program)
+    }
+
     @Test func mistakesAreSaid() async throws {
         #expect(try await record([]).err.contains("no file is given"))
         #expect(try await record(["a.yaml"]).err.contains("no program is given"))

@@ -76,6 +76,8 @@ import Testing
         (":8080", "http://localhost:8080"), ("localhost:8080/x", "http://localhost:8080/x"),
         ("example.org/x?y=1", "http://example.org/x?y=1"), ("example.org:443/x", "https://example.org:443/x"),
         ("https://h", "https://h"), ("HTTP://h", "HTTP://h"), ("[::1]:80/", "http://[::1]:80/"), ("h/x", "http://h/x"),
+        (":8080/login?next=https://a/", "http://localhost:8080/login?next=https://a/"),
+        ("h?next=ftp://a", "http://h?next=ftp://a"),
     ])
     func urlsAreCompleted(text: String, url: String) throws { #expect(try URLArgument.checked(text) == url) }
 

@@ -15,7 +15,8 @@ enum URLArgument {
         }
         let scheme = text.lowercased()
         if scheme.hasPrefix("http://") || scheme.hasPrefix("https://") { return text }
-        guard !text.contains("://") else {
+        let start = authority(text)
+        guard !(start.hasSuffix(":") && text.dropFirst(start.count).hasPrefix("//")) else {
             throw UsageError("URL \"\(shown)\" has another scheme than http and https; lat sends only these two")
         }
         let rest = text.hasPrefix(":") ? "localhost" + (hasPort(text) ? text : String(text.dropFirst())) : text

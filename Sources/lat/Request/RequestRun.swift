@@ -128,12 +128,13 @@ struct RequestRun {
             outcome = try await receive(response, into: isForFile ? file : nil, answer.error)
         }
         await answer.manager?.shutdown()
+        var recordError: NetworkError?
         if let path = command.har {
             do {
                 try recorder?.write(to: path)
             } catch let error as NetworkError {
+                recordError = error
                 console.complain(error, ErrorWords(command.arguments))
-                return ExitCode(error)
             }
         }
         let total = Self.headTime(answer.timings, headTime) + (clock.now - bodyStart)
@@ -145,7 +146,7 @@ struct RequestRun {
         } else if let error = outcome.error {
             console.complain(error, ErrorWords(command.arguments))
         }
-        return outcome.error.map { ExitCode($0) } ?? .success
+        return (outcome.error ?? recordError).map { ExitCode($0) } ?? .success
     }
 
     /// The time until the head arrived, as libcurl measured it, without the start of this process. It is the larger of
