@@ -77,10 +77,11 @@ struct OptionsBox: Sendable, Hashable {
 
     func hash(into hasher: inout Hasher) { hasher.combine(value) }
 
-    // Sendable: both properties are written only while a single reference to the storage exists.
+    // Sendable: both properties are written only while a single reference to the storage exists. So they need no checks of
+    // exclusive access, which a call would make a dozen times.
     private final class Storage: @unchecked Sendable {
-        var value: RequestOptions
-        var concernsTransfer: Bool
+        @exclusivity(unchecked) var value: RequestOptions
+        @exclusivity(unchecked) var concernsTransfer: Bool
 
         init(_ value: RequestOptions, _ concernsTransfer: Bool) {
             self.value = value

@@ -21,9 +21,9 @@ package final class ByteConnections {
     let multi: ServiceMulti
     private var connections: [ObjectIdentifier: ByteConnection] = [:]
     private var bySocket: [CInt: ByteConnection] = [:]
-    private var events: [(socket: CInt, events: EventQueue.Events)] = []
-    private var withMore: [ByteConnection] = []
-    private var hasConnectEvents = false
+    @exclusivity(unchecked) private var events: [(socket: CInt, events: EventQueue.Events)] = []
+    @exclusivity(unchecked) private var withMore: [ByteConnection] = []
+    @exclusivity(unchecked) private var hasConnectEvents = false
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 128 << 10, alignment: 16)
 
     init(engine: Engine, _ outer: EventQueue) {

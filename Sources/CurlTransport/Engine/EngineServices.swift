@@ -3,7 +3,7 @@ internal import HTTPCore
 import Platform
 
 /// What an engine's thread does besides ordinary transfers: live connections, connection probes, the network watch, and
-/// the work of tenants. Belongs to that thread.
+/// the work of tenants. Belongs to that thread, so its state needs no checks of exclusive access.
 ///
 /// Each has a descriptor of its own in the engine's epoll, so they cost transfers nothing.
 final class EngineServices {
@@ -12,19 +12,19 @@ final class EngineServices {
     /// cookies with the others.
     let live: ServiceMulti
     private let connections: ByteConnections
-    private var tenants: [any EngineTenant] = []
+    @exclusivity(unchecked) private var tenants: [any EngineTenant] = []
     private unowned let engine: Engine
     private let network: NetworkWatch?
     private var networkObservers: [@Sendable () -> Void] = []
-    private var schedule = ChangeSchedule()
+    @exclusivity(unchecked) private var schedule = ChangeSchedule()
     /// Returns the connections that no longer work; tests replace it. Called on a thread of its own.
     var findDead: @Sendable (Set<ConnectionEnds>) -> Set<ConnectionEnds> = ConnectionRoute.gone(among:)
     private var isCheckingConnections = false
     /// Whether the network has changed again since the check of the connections began.
     private var checksAgain = false
-    private var hasProbeEvents = false
-    private var hasLiveEvents = false
-    private var hasNetworkEvents = false
+    @exclusivity(unchecked) private var hasProbeEvents = false
+    @exclusivity(unchecked) private var hasLiveEvents = false
+    @exclusivity(unchecked) private var hasNetworkEvents = false
 
     init(engine: Engine, _ events: EventQueue) {
         self.engine = engine

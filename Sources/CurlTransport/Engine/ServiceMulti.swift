@@ -12,7 +12,7 @@ final class ServiceMulti {
     /// The epoll descriptor, readable when a socket has an event; -1 when there is none.
     let descriptor: CInt
     /// When libcurl's timer expires.
-    private(set) var due = MonotonicTime.distantFuture
+    @exclusivity(unchecked) private(set) var due = MonotonicTime.distantFuture
 
     /// `nil` when the system had no descriptor left, or after ``end()``.
     private var events: EventQueue?
@@ -21,7 +21,7 @@ final class ServiceMulti {
     private var multi: UnsafeMutableRawPointer?
     private var watches: [CInt: Watch] = [:]
     /// The sockets whose events may have changed since the last ``settle()``.
-    private var changed: [CInt] = []
+    @exclusivity(unchecked) private var changed: [CInt] = []
 
     private struct Watch {
         /// The events that libcurl waits for.

@@ -21,7 +21,7 @@ extension CentralRequestManager {
         do {
             let (value, response) = try await outcome(of: call, observed, conclude)
             if let gate { try await gate.close(for: call) }
-            finish(call, .success(response))
+            finish(call, .success(consume response))
             return value
         } catch {
             gate?.shut()
@@ -179,10 +179,9 @@ extension CentralRequestManager {
     }
 
     /// Ends a call whose caller receives the result as the return value of the running method.
-    func finish(_ call: Call, _ result: @autoclosure () -> Result<HTTPResponse, NetworkError>) {
+    func finish(_ call: Call, _ result: consuming Result<HTTPResponse, NetworkError>) {
         _ = call.finish()
         guard let watch = call.watch else { return }
-        let result = result()
         watch.willFinish(result)
         watch.didFinish(result)
     }
@@ -201,7 +200,9 @@ extension CentralRequestManager {
                     guard !call.isCancelled else { throw call.cancellation }
                 }
                 let value = try conclude(response, call)
-                if isObserved { await notifyOutcomeObservers(.success(response.withoutStream), call.request) }
+                if isObserved, !configuration.outcomeObservers.isEmpty {
+                    await notifyOutcomeObservers(.success(response.withoutStream), call.request)
+                }
                 return (value, response)
             } catch {
                 if error is CancellationError, !call.isCancelled {
