@@ -72,8 +72,10 @@ public final class Metrics: CallMeter {
 
     /// Counts a request that runs.
     public func attemptDidStart(_ request: HTTPRequest) {
-        let key = Self.activeKey(Self.index(of: request.method))
-        table.withOrigin(of: request.url) { table.series(key, $0).counts.add(Series.active) }
+        let key = SeriesKey(method: Self.index(of: request.method), status: SeriesKey.started)
+        table.withOrigin(of: request.url) { origin in
+            table.series(key, origin)._withUnsafeGuaranteedRef { $0.counts.add(Series.started) }
+        }
     }
 
     /// Counts a response.
@@ -81,23 +83,25 @@ public final class Metrics: CallMeter {
         _ request: HTTPRequest, with response: HTTPResponse, row: ObservedCall.Row?, after time: Duration
     ) {
         let shard = ShardedCounts.shard
-        var key = Self.activeKey(Self.index(of: request.method))
-        key.status = Int16(clamping: response.status)
-        key.version =
+        let version: UInt8 =
             switch response.version {
             case .http1_0: 1
             case .http1_1: 2
             case .http2: 3
             case .http3: 4
             }
-        guard let series = end(request, key, row, after: time, shard: shard), response.source == .network else {
-            return
-        }
+        let key = SeriesKey(
+            method: Self.index(of: request.method), version: version, status: Int16(clamping: response.status),
+            template: row?.path ?? "")
+        guard let series = end(request, key, after: time, shard: shard), response.source == .network else { return }
         let connection = response.connection
         let received = connection?.receivedBodySize ?? Int64(response.body.data?.count ?? 0)
-        Series.responseSize.note(UInt64(max(0, received)), in: series.counts, shard: shard)
+        series._withUnsafeGuaranteedRef { series in
+            Series.responseSize.note(UInt64(max(0, received)), in: series.counts, shard: shard)
+            guard let connection else { return }
+            Series.requestSize.note(UInt64(max(0, connection.sentBodySize)), in: series.counts, shard: shard)
+        }
         guard let connection else { return }
-        Series.requestSize.note(UInt64(max(0, connection.sentBodySize)), in: series.counts, shard: shard)
         MetricTotals.queue.note(response.timings.queue.wholeNanoseconds, in: totals, shard: shard)
         totals.add(connection.isReused ? MetricTotals.reused : MetricTotals.opened, shard: shard)
     }
@@ -106,22 +110,25 @@ public final class Metrics: CallMeter {
     public func attemptDidFail(
         _ request: HTTPRequest, with error: NetworkError, row: ObservedCall.Row?, after time: Duration
     ) {
-        var key = Self.activeKey(Self.index(of: request.method))
-        key.status = 0
-        key.error = MetricTotals.group(error.kind)
-        _ = end(request, key, row, after: time, shard: ShardedCounts.shard)
+        let key = SeriesKey(
+            method: Self.index(of: request.method), status: 0, error: MetricTotals.group(error.kind),
+            template: row?.path ?? "")
+        _ = end(request, key, after: time, shard: ShardedCounts.shard)
     }
 
-    /// Counts the end of a request that ran. Returns its series.
+    /// Counts the end of a request that ran. Returns its series, which lives as long as this object.
     private func end(
-        _ request: HTTPRequest, _ key: SeriesKey, _ row: ObservedCall.Row?, after time: Duration, shard: Int
-    ) -> Series? {
-        var key = key
-        if let row { key.template = row.path }
-        return table.withOrigin(of: request.url) { origin in
-            table.series(Self.activeKey(key.method), origin).counts.subtract(Series.active, shard: shard)
+        _ request: HTTPRequest, _ key: SeriesKey, after time: Duration, shard: Int
+    ) -> Unmanaged<Series>? {
+        table.withOrigin(of: request.url) { origin in
             let series = table.series(key, origin)
-            Series.duration.note(time.wholeNanoseconds, in: series.counts, shard: shard)
+            series._withUnsafeGuaranteedRef { found in
+                Series.duration.note(time.wholeNanoseconds, in: found.counts, shard: shard)
+                // The ends of all other series are those of their histograms.
+                guard found === table.overflow else { return }
+                table.series(SeriesKey(method: key.method, status: SeriesKey.started), origin)
+                    ._withUnsafeGuaranteedRef { $0.counts.add(Series.endedElsewhere, shard: shard) }
+            }
             return series
         }
     }
@@ -146,11 +153,6 @@ public final class Metrics: CallMeter {
         case .success(let response): totals.add(MetricTotals.source(response.source), shard: shard)
         case .failure(let error): totals.add(MetricTotals.error(error.kind), shard: shard)
         }
-    }
-
-    /// Identifies the running requests to a server by their method only.
-    @inline(__always) private static func activeKey(_ method: UInt8) -> SeriesKey {
-        SeriesKey(method: method, version: 0, status: -1, error: "", template: "")
     }
 
     private static func index(of method: HTTPMethod) -> UInt8 {
@@ -192,13 +194,18 @@ public final class Metrics: CallMeter {
             let received = Series.responseSize.histogram(series.counts)
             if received.count > 0 { responseSize.samples.append(MetricSample(labels, received)) }
         }
+        var endings: [[UInt8]: UInt64] = [:]
+        for one in series { endings[one.origin + [one.key.method], default: 0] += Series.duration.count(one.counts) }
         for one in series {
-            if one.key.status == -1 {
-                let count = Int64(bitPattern: one.counts[Series.active])
-                active.samples.append(MetricSample(one.labels, Double(max(0, count))))
-            } else {
+            guard one.key.status == SeriesKey.started else {
                 add(one, one.labels)
+                continue
             }
+            let elsewhere = one.counts[Series.endedElsewhere]
+            let ended = (endings[one.origin + [one.key.method]] ?? 0) + elsewhere
+            // An end that is counted between the two reads would make it negative.
+            let count = max(0, Int64(bitPattern: one.counts[Series.started] &- ended))
+            active.samples.append(MetricSample(one.labels, Double(count)))
         }
         if hasOverflow { add(table.overflow, [("otel_metric_overflow", "true")]) }
         // Series are counted by origins as they are written: `http://A.org` and `http://a.org:80` have the same labels.

@@ -5,15 +5,18 @@ internal import Synchronization
 
 /// The labels that identify a series.
 struct SeriesKey {
+    /// The status of the series that counts the starts of requests with a method, whatever their other labels become.
+    static let started: Int16 = -1
+
     /// The index of the method in ``Series/methods``; the last is for all others.
     var method: UInt8
-    var version: UInt8
-    /// 0 for a request without a response, -1 for the requests that run now.
+    var version: UInt8 = 0
+    /// 0 for a request without a response.
     var status: Int16
     /// The kind of the failure; empty for none.
-    var error: String
+    var error = ""
     /// The path of the row; empty for none.
-    var template: String
+    var template = ""
 
     @inline(__always) func hash(_ origin: Origin) -> Int {
         var hash = origin.hash
@@ -69,8 +72,10 @@ final class Series: Sendable {
     static let duration = HistogramLayout.durations(at: 0)
     static let requestSize = HistogramLayout.sizes(at: duration.size)
     static let responseSize = HistogramLayout.sizes(at: duration.size + requestSize.size)
-    /// Requests that run now.
-    static let active = duration.size + requestSize.size + responseSize.size
+    /// Requests that were sent.
+    static let started = duration.size + requestSize.size + responseSize.size
+    /// Those of them whose end was counted in the series beyond the limit.
+    static let endedElsewhere = started + 1
 
     let key: SeriesKey
     /// Scheme, host and port as in the URLs: `http://example.org:8080`.
@@ -80,7 +85,7 @@ final class Series: Sendable {
     init(_ key: SeriesKey, _ origin: [UInt8]) {
         self.key = key
         self.origin = origin
-        counts = ShardedCounts(Self.active + 1)
+        counts = ShardedCounts(Self.endedElsewhere + 1)
     }
 
     @inline(__always) func matches(_ key: SeriesKey, _ origin: SeriesKey.Origin) -> Bool {
@@ -103,7 +108,7 @@ final class SeriesTable: @unchecked Sendable {
     /// Each holds a reference, which `deinit` releases. An `AtomicLazyReference` would take 600 instructions for each load.
     private let slots: UnsafeMutablePointer<Atomic<UnsafeRawPointer?>>
     private let count = Atomic(0)
-    let overflow = Series(SeriesKey(method: 0, version: 0, status: 0, error: "", template: ""), [])
+    let overflow = Series(SeriesKey(method: 0, status: 0), [])
     private let hasOverflow = Atomic(false)
 
     init() {
@@ -128,34 +133,37 @@ final class SeriesTable: @unchecked Sendable {
         return origin.withUTF8 { SeriesKey.Origin(of: $0).map(body) }
     }
 
-    func series(_ key: SeriesKey, _ origin: SeriesKey.Origin) -> Series {
+    /// The series with these labels, which lives as long as the table.
+    func series(_ key: borrowing SeriesKey, _ origin: SeriesKey.Origin) -> Unmanaged<Series> {
         var index = key.hash(origin) & (Self.capacity - 1)
         for _ in 0..<Self.capacity {
             if let found = self[index] {
-                if found.matches(key, origin) { return found }
+                if found._withUnsafeGuaranteedRef({ $0.matches(key, origin) }) { return found }
             } else {
                 guard count.add(1, ordering: .relaxed).newValue <= Self.limit else {
                     count.subtract(1, ordering: .relaxed)
                     // Another thread may just have added it as the last one.
-                    if let found = self[index], found.matches(key, origin) { return found }
+                    if let found = self[index], found._withUnsafeGuaranteedRef({ $0.matches(key, origin) }) {
+                        return found
+                    }
                     hasOverflow.store(true, ordering: .relaxed)
-                    return overflow
+                    return .passUnretained(overflow)
                 }
-                let new = Series(key, Array(origin.bytes))
-                let slot = Unmanaged.passRetained(new)
+                let new = Unmanaged.passRetained(Series(copy key, Array(origin.bytes)))
                 let (isFirst, winner) = slots[index].compareExchange(
-                    expected: nil, desired: UnsafeRawPointer(slot.toOpaque()), ordering: .acquiringAndReleasing)
+                    expected: nil, desired: UnsafeRawPointer(new.toOpaque()), ordering: .acquiringAndReleasing)
                 if isFirst { return new }
-                slot.release()
+                new.release()
                 count.subtract(1, ordering: .relaxed)
-                if let winner {
-                    let series = Unmanaged<Series>.fromOpaque(winner).takeUnretainedValue()
-                    if series.matches(key, origin) { return series }
+                if let winner = winner.map({ Unmanaged<Series>.fromOpaque($0) }),
+                    winner._withUnsafeGuaranteedRef({ $0.matches(key, origin) })
+                {
+                    return winner
                 }
             }
             index = (index + 1) & (Self.capacity - 1)
         }
-        return overflow
+        return .passUnretained(overflow)
     }
 
     /// Scheme, host and port of a URL, without its user.
@@ -168,11 +176,11 @@ final class SeriesTable: @unchecked Sendable {
 
     /// All series, and whether the overflow series has counted anything.
     var all: (series: [Series], hasOverflow: Bool) {
-        ((0..<Self.capacity).compactMap { self[$0] }, hasOverflow.load(ordering: .relaxed))
+        ((0..<Self.capacity).compactMap { self[$0]?.takeUnretainedValue() }, hasOverflow.load(ordering: .relaxed))
     }
 
-    private subscript(index: Int) -> Series? {
-        slots[index].load(ordering: .acquiring).map { Unmanaged<Series>.fromOpaque($0).takeUnretainedValue() }
+    private subscript(index: Int) -> Unmanaged<Series>? {
+        slots[index].load(ordering: .acquiring).map { .fromOpaque($0) }
     }
 }
 

@@ -77,6 +77,9 @@ struct HistogramLayout: Sendable {
         counts.add(start &+ bounds.count &+ 1, value, shard: shard)
     }
 
+    /// How many values were noted.
+    func count(_ counts: ShardedCounts) -> UInt64 { (start...(start + bounds.count)).reduce(0) { $0 + counts[$1] } }
+
     func histogram(_ counts: ShardedCounts) -> MetricSample.Histogram {
         var total: UInt64 = 0
         var buckets: [(Double, UInt64)] = []

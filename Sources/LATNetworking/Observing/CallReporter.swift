@@ -39,6 +39,13 @@ final class CallReporters: Sendable {
         CallReporters(self, adding: CallReporters(secrets: secrets, more, hub: hub))
     }
 
+    /// Calls each meter. An element of the buffer is used in place, where a loop over the array would copy it.
+    @inline(__always) func count(_ body: (any CallMeter) -> Void) {
+        meters.withUnsafeBufferPointer { meters in
+            for index in meters.indices { body(meters[index]) }
+        }
+    }
+
     var makesEvents: Bool { !accessories.isEmpty || hub.isActive }
     var isEmpty: Bool { meters.isEmpty && !makesEvents }
 }
@@ -93,7 +100,7 @@ final class CallReporter: Sendable {
 
     func start() {
         guard advance(from: .new, to: .started) else { return }
-        for meter in observers.meters { meter.callDidStart() }
+        observers.count { $0.callDidStart() }
         guard let call else { return }
         for accessory in observers.accessories { accessory.willStart(call) }
         report(.started, of: call)
@@ -102,7 +109,7 @@ final class CallReporter: Sendable {
 
     /// Reports that an attempt starts, or a redirect's hop, which belongs to the attempt before.
     func beginAttempt(_ request: HTTPRequest, hop: Int) -> Attempt {
-        for meter in observers.meters { meter.attemptDidStart(request) }
+        observers.count { $0.attemptDidStart(request) }
         let now = MonotonicTime.now
         guard let call else { return Attempt(sent: nil, start: now) }
         let number =
@@ -120,7 +127,7 @@ final class CallReporter: Sendable {
     func endAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ response: HTTPResponse) {
         let now = MonotonicTime.now
         let time = attempt.start.duration(to: now)
-        for meter in observers.meters { meter.attemptDidEnd(request, with: response, row: row, after: time) }
+        observers.count { $0.attemptDidEnd(request, with: response, row: row, after: time) }
         guard let sent = attempt.sent else { return }
         report(.answered(attempt: sent.number, response), of: sent, at: now, after: time)
     }
@@ -129,7 +136,7 @@ final class CallReporter: Sendable {
     func endAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ error: NetworkError) {
         let now = MonotonicTime.now
         let time = attempt.start.duration(to: now)
-        for meter in observers.meters { meter.attemptDidFail(request, with: error, row: row, after: time) }
+        observers.count { $0.attemptDidFail(request, with: error, row: row, after: time) }
         guard let sent = attempt.sent else { return }
         report(.failed(attempt: sent.number, error), of: sent, at: now, after: time)
     }
@@ -144,7 +151,7 @@ final class CallReporter: Sendable {
 
     /// Reports what happened between the attempts.
     func record(_ kind: CallEvent.Kind, hop: Int = 0) {
-        for meter in observers.meters { meter.count(kind) }
+        observers.count { $0.count(kind) }
         if let call { report(kind, of: call, hop: hop) }
     }
 
@@ -169,7 +176,7 @@ final class CallReporter: Sendable {
         guard advance(from: .started, to: .finishing) else { return }
         if !observers.meters.isEmpty {
             let time = startedAt.duration(to: .now)
-            for meter in observers.meters { meter.callDidEnd(with: result, after: time) }
+            observers.count { $0.callDidEnd(with: result, after: time) }
         }
         guard let call else { return }
         for accessory in observers.accessories { accessory.willFinish(call, result) }
