@@ -59,6 +59,17 @@ struct FleetConfigurationTests {
         }
     }
 
+    @Test func bodyLimitIsWhatALookUpAccepts() throws {
+        var options = FleetCacheOptions()
+        options.bodyLimit = 1 << 30
+        try options.validate()
+        for limit in [-1, (1 << 30) + 1] as [Int64] {
+            options.bodyLimit = limit
+            let error = #expect(throws: FleetError.self) { try options.validate() }
+            #expect(error?.message.contains("bodyLimit is \(limit)") == true)
+        }
+    }
+
     @Test func valuesThatCannotWorkAreRefused() throws {
         func error(_ change: (inout FleetConfiguration) -> Void) -> FleetError? {
             var configuration = FleetConfiguration()

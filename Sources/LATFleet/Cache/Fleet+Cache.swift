@@ -10,7 +10,8 @@ public import ResponseCache
 /// let store = try fleet.cache(above: MemoryStore(), options)
 /// ```
 public struct FleetCacheOptions: Sendable {
-    /// The largest body that is kept in Redis, in bytes. A larger one stays in the local store. Default 8 MiB.
+    /// The largest body that is kept in Redis, in bytes. At most 1 GiB. A larger body stays in the local store.
+    /// Default 8 MiB.
     public var bodyLimit: Int64 = 8 << 20
     /// How long Redis keeps an answer at most. Default 7 days.
     public var maxLifetime = Duration.seconds(7 * 86_400)
@@ -31,7 +32,10 @@ public struct FleetCacheOptions: Sendable {
     public init() {}
 
     func validate() throws(FleetError) {
-        guard bodyLimit >= 0 else { throw .configuration("bodyLimit is \(bodyLimit); give a number from 0") }
+        let largest = Int64(FleetCacheCoding.chunkLimit * FleetCacheCoding.chunkByteCount)
+        guard (0...largest).contains(bodyLimit) else {
+            throw .configuration("bodyLimit is \(bodyLimit); give a number from 0 to \(largest)")
+        }
         for (name, time) in [("maxLifetime", maxLifetime), ("maxLease", maxLease)] where time < .milliseconds(1) {
             throw .configuration("\(name) is \(time); give a time above zero")
         }

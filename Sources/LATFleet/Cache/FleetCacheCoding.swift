@@ -136,6 +136,8 @@ struct FleetCacheCoding: Sendable {
     static let inlineLimit = 64 << 10
     /// The bytes of a chunk before sealing.
     static let chunkByteCount = 256 << 10
+    /// The largest number of chunks that a look-up accepts.
+    static let chunkLimit = 4_096
 
     /// A chunk of a body, sealed, or followed by a checksum that covers its place.
     func seal(_ chunk: Data, number: Int, isLast: Bool, id: String) throws -> Data {

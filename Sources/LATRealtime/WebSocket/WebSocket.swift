@@ -87,7 +87,8 @@ public final class WebSocket: Sendable {
     ///   - code: 1000 to 1003, 1007 to 1014, or 3000 to 4999. Default ``CloseCode/normal``.
     ///   - reason: at most 123 bytes of UTF-8. Default empty.
     /// - Returns: how the socket was closed, which may be by the server before this.
-    /// - Throws: `NetworkError` of kind `invalidRequest` for a code or a reason that cannot be sent.
+    /// - Throws: `NetworkError` of kind `invalidRequest` for a code or a reason that cannot be sent; `CancellationError` if the
+    ///   current task is cancelled, which does not stop the closing.
     @discardableResult
     public func close(code: CloseCode = .normal, reason: String = "") async throws -> Closing {
         guard code.mayBeSent else {
@@ -102,6 +103,8 @@ public final class WebSocket: Sendable {
         }
         session.close(code, reason)
         await session.waitForEnd()
+        // The wait of a cancelled task ends early.
+        if !session.isOver { try Task.checkCancellation() }
         return session.closing ?? .lost
     }
 

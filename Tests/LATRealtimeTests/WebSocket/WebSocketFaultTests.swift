@@ -126,6 +126,18 @@ import Testing
         #expect(error?.kind == .bodyTooLarge && closing?.code == .tooLarge)
     }
 
+    @Test func cancelledTaskDoesNotWaitForTheClosing() async throws {
+        server.enqueue(.webSocket(.text("a"), .stall))
+        let socket = try await manager.webSocket(
+            server.url("/"), options: WebSocketOptions(closeTimeout: .seconds(2)))
+        let closing = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await socket.close()
+        }
+        await #expect(throws: CancellationError.self) { try await closing.value }
+        try await server.waitUntilDisconnected()
+    }
+
     @Test func serverThatNeverClosesIsLeft() async throws {
         server.enqueue(.webSocket(.text("a"), .stall))
         let socket = try await manager.webSocket(
