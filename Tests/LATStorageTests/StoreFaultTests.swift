@@ -1,7 +1,9 @@
+import Dispatch
 import Foundation
 import HTTPCore
 import LATStorage
 import LATTesting
+import Synchronization
 import Testing
 
 @Suite struct StoreFaultTests {
@@ -21,6 +23,25 @@ import Testing
         let aside = try #require(store.asidePath)
         #expect(FileManager.default.contents(atPath: aside) == junk)
         #expect(try ObjectStore(path: path, corruption: .setAside).asidePath == nil)
+    }
+
+    @Test func damagedFileIsSetAsideOnce() throws {
+        for _ in 0..<20 {
+            try directory.write(Data(repeating: 0x41, count: 5_000), to: "objects.sqlite")
+            let asides = Mutex<[String]>([])
+            DispatchQueue.concurrentPerform(iterations: 8) { number in
+                do {
+                    let store = try ObjectStore(path: path, corruption: .setAside)
+                    if let aside = store.asidePath { asides.withLock { $0.append(aside) } }
+                    try store.insert(User(number))
+                } catch {
+                    Issue.record(error)
+                }
+            }
+            #expect(asides.withLock(\.count) == 1)
+            #expect(try ObjectStore(path: path).count(User.self) == 8)
+            for name in directory.contents { try FileManager.default.removeItem(atPath: directory.path(of: name)) }
+        }
     }
 
     @Test(arguments: 0..<24) func damagedFileNeverCrashes(seed: Int) throws {

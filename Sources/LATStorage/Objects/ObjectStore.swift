@@ -77,8 +77,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
         } catch let error as NetworkError
             where corruption == .setAside && error.storageFailure?.reason == .corrupt
         {
-            aside = try Self.setAside(path)
-            writer = try SQLiteConnection(path: path, options: options)
+            (writer, aside) = try Self.replaceDamaged(path, options)
         }
         asidePath = aside
         core = StoreCore(path: path, options: options, writer: writer)
@@ -170,6 +169,24 @@ public final class ObjectStore: ObjectAccess, Sendable {
             throw NetworkError.storage(
                 .unreadable, "open \(path)",
                 "its folder cannot be made: \(NetworkError.reason(of: error)); check the permissions of \(folder)")
+        }
+    }
+
+    /// Opens a new file in the place of a damaged one, unless another process or thread has just done so.
+    private static func replaceDamaged(
+        _ path: String, _ options: StoreOptions
+    ) throws -> (SQLiteConnection, aside: String?) {
+        let lock: FileLock
+        do throws(SystemError) {
+            lock = try FileLock(beside: path)
+        } catch {
+            throw NetworkError.storage(
+                .unreadable, "set \(path) aside", "\(error.text); check the permissions of its folder")
+        }
+        return try withExtendedLifetime(lock) {
+            if let known = try? SQLiteConnection(path: path, options: options) { return (known, nil) }
+            let aside = try setAside(path)
+            return (try SQLiteConnection(path: path, options: options), aside)
         }
     }
 

@@ -127,17 +127,33 @@ struct PreferenceFile: Sendable {
 
     /// Runs a body under the lock, so that no other process or thread runs one at the same time.
     func locked<Result>(_ body: () throws -> Result) throws -> Result {
+        let lock: FileLock
+        do throws(SystemError) {
+            lock = try FileLock(beside: path)
+        } catch {
+            throw failure("lock", error.code, "check the permissions of its folder")
+        }
+        return try withExtendedLifetime(lock, body)
+    }
+}
+
+/// A lock between processes and threads, held until it is released: that of a file beside the one that it protects.
+final class FileLock {
+    private let descriptor: Int32
+
+    /// Waits for the lock.
+    init(beside path: String) throws(SystemError) {
         let folder = PathParts(path).folder
         if access(folder, F_OK) != 0 {
             try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         }
-        // Each call opens its own descriptor, so that threads exclude each other too.
-        let descriptor = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw failure("lock", errno, "check the permissions of its folder") }
-        defer { close(descriptor) }
+        // Each lock opens its own descriptor, so that threads exclude each other too.
+        descriptor = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw SystemError() }
         while flock(descriptor, LOCK_EX) != 0 {
-            guard errno == EINTR else { throw failure("lock", errno, "try again") }
+            guard errno == EINTR else { throw SystemError() }
         }
-        return try body()
     }
+
+    deinit { close(descriptor) }
 }
