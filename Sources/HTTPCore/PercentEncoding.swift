@@ -7,13 +7,7 @@ extension String {
     ///
     /// Escaping has no effect on a dot segment (`.` or `..`), which still changes the path.
     package var percentEncodedComponent: String {
-        if utf8.allSatisfy({ $0.isUnreserved }) { return self }
-        var encoded: [UInt8] = []
-        encoded.reserveCapacity(utf8.count * 2)
-        for byte in utf8 {
-            if byte.isUnreserved { encoded.append(byte) } else { encoded.appendEscaped(byte) }
-        }
-        return String(decoding: encoded, as: UTF8.self)
+        utf8.allSatisfy { $0.isUnreserved } ? self : utf8.percentEncodedComponent
     }
 
     /// This absolute or relative URL with all illegal characters escaped, and none escaped twice.
@@ -173,5 +167,17 @@ extension UInt8 {
         case UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "0")...UInt8(ascii: "9"): true
         default: isLetter
         }
+    }
+}
+
+extension Collection<UInt8> {
+    /// The bytes as in `percentEncodedComponent` of a text.
+    package var percentEncodedComponent: String {
+        var encoded: [UInt8] = []
+        encoded.reserveCapacity(count * 2)
+        for byte in self {
+            if byte.isUnreserved { encoded.append(byte) } else { encoded.appendEscaped(byte) }
+        }
+        return String(decoding: encoded, as: UTF8.self)
     }
 }

@@ -66,6 +66,9 @@ struct ReplyDecoder: Sendable {
                 message: "the response has no content to decode \(type) from; make the model optional, or Empty",
                 response: response)
         }
+        if type == String?.self, (try? response.document())?.isNull == true, let nothing = Nothing.value(of: type) {
+            return nothing
+        }
         if type == String?.self || type == String.self, let text = Self.text(response) as? Model { return text }
         if type == Data?.self, let data = response.data as? Model { return data }
         return try response.decode(type)

@@ -118,7 +118,7 @@ public struct AWSSigner: RequestSigner {
     private static func canonicalQuery(_ query: Substring) -> String {
         let pairs = query.split(separator: "&").map { pair in
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-                .map { $0.percentDecoded().percentEncodedComponent }
+                .map { ($0.percentDecodedBytes ?? Array($0.utf8)).percentEncodedComponent }
             return (name: parts[0], value: parts.count > 1 ? parts[1] : "")
         }
         // By name, then by value: "=" is not part of the order. The encoded text is ASCII.

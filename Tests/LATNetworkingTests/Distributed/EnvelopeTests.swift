@@ -22,6 +22,12 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         return try await Get<Model>().reply(on: manager)
     }
 
+    @Test func nullIsNoText() async throws {
+        #expect(try await reply(String?.self, nil, "null").model == nil)
+        #expect(try await reply(String?.self, nil, #""null""#).model == "null")
+        #expect(try await reply(String?.self, nil, "plain").model == "plain")
+    }
+
     @Test func dataIsDecodedAsTheModel() async throws {
         let reply = try await reply(
             User.self, Self.plain, #"{"status": 10000, "message": "fine", "datas": {"name": "Ada"}}"#)

@@ -44,6 +44,12 @@ import Testing
         #expect(signature == "cbdd8f9f566f29835c79703328118306820c8c917cd8e85e6ac32443b4ff52eb")
     }
 
+    /// The expected signature was computed apart from this package.
+    @Test func queryThatIsNoTextIsSigned() async throws {
+        let (_, signature) = try await signature(HTTPRequest("GET", "https://example.amazonaws.com/?a=%ff%00"))
+        #expect(signature == "4d3d37a9ea1ecafdb1185b7ee5cf9f8d093554ac37364d56fc38f36cd2b8ceac")
+    }
+
     @Test func suiteFormHasTheExpectedSignature() async throws {
         var request = HTTPRequest("POST", "https://example.amazonaws.com/")
         request.body = .data(Data("Param1=value1".utf8), contentType: "application/x-www-form-urlencoded")
