@@ -20,7 +20,7 @@ import Testing
             let bearer = plain.with { $0.authentication = .bearer(token: "abc") }
             #expect(try await transport.answer(to: bearer).text == "Bearer abc")
             #expect(try await transport.answer(to: plain).text == "-")
-            let unicode = plain.with { $0.authentication = .basic(user: "ü:", password: "") }
+            let unicode = plain.with { $0.authentication = .basic(user: "ü", password: ":") }
             #expect(try await transport.answer(to: unicode).text == "Basic w7w6Og==")
         }
     }

@@ -179,8 +179,8 @@ final class HeaderLines: Sendable {
         guard let value else { return }
         guard let length = body == nil ? 0 : body?.length else {
             throw .invalidRequest(
-                "Content-Length says \(visible(value)) but the body's length is not known; give it to the body instead, as in "
-                    + ".stream(length:)")
+                "Content-Length says \(visible(value)) but the body's length is not known; leave the field out, or give the "
+                    + "length to the body, as in .stream(length:); trailers follow only a body of unknown length")
         }
         guard value != "\(length)" else { return }
         throw .invalidRequest(

@@ -96,6 +96,7 @@ import Testing
     /// A leader that is paused or queued has a timeout that does not run; that of a follower does not run either.
     @Test(arguments: [4, 5]) func followersTimeoutBeginsWithTheTransfer(seconds: Int) async throws {
         let clock = VirtualClock()
+        defer { clock.advance(by: .seconds(3_600)) }
         let limits = TimeLimits(clock.callClock)
         let (table, request) = (FlightTable(), HTTPRequest("GET", "http://h/"))
         guard case .lead(let flight) = table.join("k", since: nil) else { throw Overdue(description: "a flight") }

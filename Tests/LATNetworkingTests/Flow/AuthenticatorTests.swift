@@ -186,6 +186,7 @@ import Platform
     /// A renewal that ignores its cancellation runs on after its limit. The next one waits for it.
     @Test(arguments: [true, false]) func lateRenewalIsNotJoinedByASecond(succeeds: Bool) async throws {
         let clock = VirtualClock()
+        defer { clock.advance(by: .seconds(3_600)) }
         let (isLate, mayEnd) = (Event(), Event())
         let running = Log<Int>()
         let session = Session(timeout: .seconds(30), pause: .zero) { number in

@@ -65,6 +65,7 @@ struct TimeLimitsTests {
             try await eventually { ran.count == number }
         }
         #expect(clock.sleeperCount == 1)
+        clock.advance(by: .seconds(3_600))
     }
 
     @Test func closureThatBlocksDelaysNoLaterOne() async throws {
@@ -95,6 +96,7 @@ struct TimeLimitsTests {
             }
         }
         try await eventually { released.count == 1 }
+        clock.advance(by: .seconds(1))
     }
 
     private enum Context {
