@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPCore
+import ResponseCache
 
 /// What makes two requests equal: method, URL, parameters, their own headers, the body, the settings that
 /// affect the response, and, for requests that share a response, credentials, partition and rows.
@@ -49,10 +50,23 @@ struct DuplicateKey: Hashable, Sendable {
     /// - Parameters:
     ///   - composed: the call's request as it is about to be sent.
     ///   - secrets: the fields that hold credentials.
-    init?(sharing call: Call, composed: HTTPRequest, secrets: Secrets) {
+    ///   - volatileParameters: the parameters that equal requests may differ in, besides those of the row.
+    init?(
+        sharing call: Call, composed: HTTPRequest, secrets: Secrets, volatileParameters: Set<String> = []
+    ) {
         // Each caller gets its own cached response, so such calls are not shared.
         guard call.details.deliversCached == nil else { return nil }
-        self.init(call.request, simulation: call.details.simulation)
+        // Interceptors and the parameter provider may have added whose request it is.
+        let rule = KeyRule(
+            volatileParameters: volatileParameters.union(call.details.row?.volatileParameters ?? []))
+        var compared = call.request
+        compared.method = composed.method
+        compared.url = rule.reduced(composed.url)
+        compared.body = composed.body
+        self.init(compared, simulation: call.details.simulation)
+        if case .data(let data)? = request.body?.content {
+            request.body = .data(rule.reduced(data), contentType: request.body?.contentType)
+        }
         // An authenticator may set these instead of a field.
         request.authentication = composed.authentication
         request.tls = composed.tls

@@ -60,11 +60,13 @@ final class SharingRoom: Room {
 
     private let standard: DuplicatePolicy
     private let secrets: Secrets
+    private let volatileParameters: Set<String>
     private let state = Mutex(State())
 
-    init(_ standard: DuplicatePolicy, secrets: Secrets = .standard) {
+    init(_ standard: DuplicatePolicy, secrets: Secrets = .standard, volatileParameters: Set<String> = []) {
         self.standard = standard
         self.secrets = secrets
+        self.volatileParameters = volatileParameters
     }
 
     func policy(for request: HTTPRequest) -> DuplicatePolicy {
@@ -78,7 +80,10 @@ final class SharingRoom: Room {
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let call = chain.call
-        guard let key = DuplicateKey(sharing: call, composed: request, secrets: secrets) else {
+        guard
+            let key = DuplicateKey(
+                sharing: call, composed: request, secrets: secrets, volatileParameters: volatileParameters)
+        else {
             return try await chain.proceed(request)
         }
         let waiter = Waiter<HTTPResponse>()

@@ -274,9 +274,43 @@ import Testing
         let keys = [
             key(), key { $0.authentication = .bearer(token: "1") }, key { $0.authentication = .bearer(token: "2") },
             key { $0.headers["Authorization"] = "Bearer 1" }, key { $0.headers["Authorization"] = "Bearer 2" },
-            key { $0.tls = .init(minimumVersion: .v1_3) },
+            key { $0.tls = .init(minimumVersion: .v1_3) }, key { $0.url += "?token=1" }, key { $0.url += "?token=2" },
+            key { $0.method = .post }, key { $0.body = .json(["token": 1]) }, key { $0.body = .json(["token": 2]) },
         ]
         #expect(Set(keys).count == keys.count)
         #expect(key { $0.authentication = .bearer(token: "1") } == keys[1])
+    }
+
+    @Test func volatileParametersDoNotDistinguishSharedRequests() {
+        func key(_ time: Int) -> DuplicateKey? {
+            let request = HTTPRequest("POST", "http://h/a?t=\(time)&x=1", body: .json(["t": time, "y": 1]))
+            return DuplicateKey(
+                sharing: Call(request), composed: request, secrets: .standard, volatileParameters: ["t"])
+        }
+        #expect(key(1) == key(2) && key(1) != nil)
+    }
+
+    @Test func callsWithOtherProvidedParametersAreNotShared() async throws {
+        let server = try MockServer()
+        server.fallback { .text($0.query ?? "") }
+        let manager = try CentralRequestManager.make {
+            $0.duplicates = .coalesce
+            $0.parameterProvider = { _ in ["user": Caller.name] }
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<20 {
+                group.addTask {
+                    let text = try await Caller.$name.withValue("\(number)") {
+                        try await manager.startRequest("GET", server.url("/me")).text
+                    }
+                    #expect(text == "user=\(number)")
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    private enum Caller {
+        @TaskLocal static var name = ""
     }
 }
