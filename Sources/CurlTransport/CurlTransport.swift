@@ -101,6 +101,15 @@ package final class CurlTransport: Transport {
         }
     }
 
+    /// Adds the credentials of the netrc file that a request is sent with; `nil` without such a file.
+    package var fileCredentials: (@Sendable (HTTPRequest) -> HTTPRequest)? {
+        guard let netrc else { return nil }
+        return { [targets] request in
+            guard let target = try? targets.target(for: request.url) else { return request }
+            return netrc.authenticated(request, target)
+        }
+    }
+
     /// The cookies of this transport; `nil` when it keeps none.
     public var cookies: CookieJar? { cookieStore.map(CookieJar.init) }
 

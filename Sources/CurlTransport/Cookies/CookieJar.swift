@@ -1,5 +1,5 @@
 import FoundationEssentials
-internal import HTTPCore
+package import HTTPCore
 
 /// The cookies of a manager, to read and to change.
 ///
@@ -24,6 +24,13 @@ public struct CookieJar: Sendable {
     public func all() async throws -> [Cookie] {
         guard let all = store.all else { throw EngineFailure.shutDown }
         return all
+    }
+
+    /// All cookies that may be added to a request, whatever their paths.
+    package func all(reaching request: HTTPRequest) -> [Cookie] {
+        guard let all = store.all, !all.isEmpty, let target = try? Target(request.url) else { return [] }
+        let place = CookieTable.Place(request, target)
+        return all.filter { place.isReached(by: $0) }
     }
 
     /// Adds a cookie, in place of one with the same name, domain, ``Cookie/includesSubdomains`` and path. An expired cookie

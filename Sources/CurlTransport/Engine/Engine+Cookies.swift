@@ -9,7 +9,7 @@ extension Engine {
         // A proxy's own response must not set cookies for the server.
         let (rules, status) = (transfer.machine.rules, transfer.head.status)
         guard !transfer.plan.ignoresCookies, !rules.isProxyRefusal(status) else { return }
-        let hasChanged = cookies.receive(line, from: CookieTable.Place(transfer))
+        let hasChanged = cookies.receive(line, from: CookieTable.Place(transfer.request, transfer.target))
         // libcurl answers a challenge by itself; its next request must carry the cookies that the challenge set.
         if hasChanged, rules.mayBeRetriedByLibcurl(status) { handle.setCookies(cookies.field(for: transfer)) }
     }
@@ -19,17 +19,23 @@ extension CookieStore {
     /// The `Cookie` field of a transfer, from the store and the request's own cookies; `nil` for none.
     func field(for transfer: Transfer) -> String? {
         guard !transfer.plan.ignoresCookies else { return nil }
-        let fields = [field(for: CookieTable.Place(transfer)), transfer.plan.ownCookies].compactMap { $0 }
+        let fields = [field(for: CookieTable.Place(transfer.request, transfer.target)), transfer.plan.ownCookies].compactMap { $0 }
         return fields.isEmpty ? nil : fields.joined(separator: "; ")
     }
 }
 
 extension CookieTable.Place {
-    /// Makes the place that a transfer's request goes to. As in curl, the request's own `Host` field names the host.
-    init(_ transfer: Transfer) {
-        var host = transfer.target.host
-        if let own = transfer.request.headers["Host"], let name = Target.hostName(ofField: own) { host = name }
-        self.init(host: host, path: transfer.target.path, isSecure: transfer.target.isSecure)
+    /// Makes the place that a request goes to. As in curl, the request's own `Host` field names the host.
+    init(_ request: HTTPRequest, _ target: Target) {
+        var host = target.host
+        if let own = request.headers["Host"], let name = Target.hostName(ofField: own) { host = name }
+        self.init(host: host, path: target.path, isSecure: target.isSecure)
+    }
+
+    /// Whether a cookie's domain is the host, or includes it as a subdomain.
+    func isReached(by cookie: Cookie) -> Bool {
+        let domain = cookie.domain.lowercased()
+        return host == domain || cookie.includesSubdomains && !isAddress && host.hasSuffix("." + domain)
     }
 }
 

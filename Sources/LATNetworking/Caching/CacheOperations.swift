@@ -16,6 +16,12 @@ struct CacheOperations: Sendable {
     let secrets: Secrets
     /// The jar whose cookies are added to requests; `nil` when cookies are not kept.
     let cookies: CookieJar?
+    /// Adds the credentials of the netrc file that a request is sent with; `nil` without such a file.
+    let fileCredentials: (@Sendable (HTTPRequest) -> HTTPRequest)?
+    /// What the manager adds to each request: its client certificate, the identity of its signer.
+    let managerCredentials: [String]
+    /// The Unix domain socket of requests that name none.
+    let unixSocketPath: String?
     /// The maximum number of bytes of a collected body.
     let maxBodySize: Int64
     /// Whether a stale response may replace any network failure (RFC 9111 §4.2.4).
@@ -69,23 +75,25 @@ struct CacheOperations: Sendable {
             guard let bytes = Self.bytes(of: request.body) else { throw .requestBody }
             body = bytes
         }
-        guard let url = CanonicalURL(request.url), let primary = primary(counted, url, call, body)
+        guard let url = CanonicalURL(request.url), let primary = primary(counted, url, request, call, body)
         else { throw .noKey }
         let identity = RequestIdentity(
-            of: request, partition: call.details.partition, secrets: secrets,
-            cookies: await cookieText(for: request, url), key: { storage.identityKey.bytes })
+            of: authenticated(request), partition: call.details.partition, secrets: secrets,
+            cookies: cookieText(for: request), manager: managerCredentials, key: { storage.identityKey.bytes })
         return Ticket(
             url: url, primary: primary, identity: identity, mode: mode(of: call))
     }
 
+    /// A request with the credentials of the netrc file, which the engine would add too.
+    func authenticated(_ request: HTTPRequest) -> HTTPRequest { fileCredentials?(request) ?? request }
+
     /// All cookies that the jar may add to a request, whatever their paths.
-    private func cookieText(for request: HTTPRequest, _ url: CanonicalURL) async -> String? {
+    private func cookieText(for request: HTTPRequest) -> String? {
         guard let cookies,
             // `Cookie: nil` suppresses the jar's cookies.
-            !request.headers.fields.contains(where: { $0.value == nil && $0.name.equalsIgnoringASCIICase("Cookie") }),
-            let all = try? await cookies.all()
+            !request.headers.fields.contains(where: { $0.value == nil && $0.name.equalsIgnoringASCIICase("Cookie") })
         else { return nil }
-        let own = all.filter { $0.mayReach(url.host) }
+        let own = cookies.all(reaching: request)
         guard !own.isEmpty else { return nil }
         return own.map { "\($0.domain)\($0.path);\($0.name)=\($0.value)" }.sorted().joined(separator: "\n")
     }
@@ -99,11 +107,15 @@ struct CacheOperations: Sendable {
         }
     }
 
-    private func primary(_ method: HTTPMethod, _ url: CanonicalURL, _ call: Call, _ body: Data?) -> String? {
+    private func primary(
+        _ method: HTTPMethod, _ url: CanonicalURL, _ request: HTTPRequest, _ call: Call, _ body: Data?
+    ) -> String? {
         var rule = KeyRule(
             volatileParameters: volatileParameters, partition: call.details.partition, version: version)
         if let row = call.details.row { rule.volatileParameters.formUnion(row.volatileParameters) }
-        return rule.primary(method: method.rawValue, url: url, body: body)
+        let (socket, host) = (request.unixSocketPath ?? unixSocketPath, request.headers["Host"])
+        let place = socket == nil && host == nil ? nil : "\(socket ?? "")\u{0}\(host?.lowercased() ?? "")"
+        return rule.primary(method: method.rawValue, url: url, body: body, place: place)
     }
 
     private static func bytes(of body: HTTPBody?) -> Data? {
@@ -286,7 +298,7 @@ struct CacheOperations: Sendable {
         for url in Set(urls.compactMap { CanonicalURL($0) }) {
             var selections = [CacheSelection.url(url.text)]
             // Also by key, because the same parameters in another order have the same entry.
-            selections += [HTTPMethod.get, .head].compactMap { primary($0, url, call, nil) }.map { .primaryKey($0) }
+            selections += [HTTPMethod.get, .head].compactMap { primary($0, url, request, call, nil) }.map { .primaryKey($0) }
             for selection in selections { await remove(selection) }
         }
     }
@@ -300,14 +312,6 @@ struct CacheOperations: Sendable {
         case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation, .proxy, .circuitOpen, .other: true
         default: false
         }
-    }
-}
-
-extension Cookie {
-    /// Whether the cookie's domain is the host, or includes it as a subdomain.
-    fileprivate func mayReach(_ host: String) -> Bool {
-        let domain = domain.lowercased()
-        return host == domain || includesSubdomains && host.hasSuffix("." + domain)
     }
 }
 

@@ -17,6 +17,7 @@ struct CacheRoom: Room {
     let limits: TimeLimits
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        let request = operations.authenticated(request)
         let call = chain.call
         let policy = request.cachePolicy ?? standard
         guard let ticket = await operations.ticket(for: request, call) else {

@@ -19,6 +19,7 @@ struct HTTPCacheRoom: Room {
     let limits: TimeLimits
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        let request = operations.authenticated(request)
         guard request.cachePolicy ?? standard == .http else {
             let response = try await chain.proceed(request)
             await operations.invalidate(after: response, to: request, chain.call)

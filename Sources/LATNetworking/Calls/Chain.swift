@@ -56,9 +56,15 @@ final class RoomTable: Sendable {
 
     private let rooms: [any Room]
     private let sender: Sender
+    private let secrets: Secrets?
     let limits: TimeLimits
 
-    init(_ rooms: [Place: any Room], _ sender: Sender, _ limits: TimeLimits = TimeLimits()) {
+    /// - Parameter secrets: the manager's; a transport of the app's, such as a cassette, gets them with each request.
+    init(
+        _ rooms: [Place: any Room], _ sender: Sender, _ limits: TimeLimits = TimeLimits(),
+        secrets: Secrets = .standard
+    ) {
+        self.secrets = secrets == .standard ? nil : secrets
         self.rooms = Place.allCases.map { rooms[$0] ?? PassingRoom() }
         self.sender = sender
         self.limits = limits
@@ -88,7 +94,9 @@ final class RoomTable: Sendable {
         case .custom(let transport):
             // The transport does not know calls, so it runs in a task of its own that is cancelled with the call.
             call.transferDidStart()
-            return try await limits.run(for: call) { try await transport.send(request) }
+            var sent = request
+            if let secrets { sent.rowSecrets = secrets.union(sent.rowSecrets) }
+            return try await limits.run(for: call) { [sent] in try await transport.send(sent) }
         }
     }
 

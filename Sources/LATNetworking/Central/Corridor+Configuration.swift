@@ -13,7 +13,9 @@ extension Corridor {
         let timeout = configuration.engine.timeout
         let limits = TimeLimits()
         let clock = limits.clock
-        let sharing = SharingRoom(configuration.duplicates, secrets: configuration.secrets)
+        let sharing = SharingRoom(
+            configuration.duplicates, secrets: configuration.secrets,
+            volatileParameters: Set(configuration.volatileParameters))
         let barrier = BarrierRoom()
         let composition = CompositionRoom(
             defaults: configuration.headers, immediateHeaderProvider: configuration.immediateHeaderProvider,
@@ -27,13 +29,16 @@ extension Corridor {
                     if case .engine(let engine) = sender { engine.effectiveURL(of: url) } else { url }
                 }),
             handler: configuration.redirectHandler, timeout: timeout, limits: limits)
-        var cookies: CookieJar?
-        if case .engine(let engine) = sender { cookies = engine.cookies }
+        var engine: CurlTransport?
+        if case .engine(let own) = sender { engine = own }
+        let certificate = configuration.engine.tls.clientCertificate.map { "certificate \($0)" }
+        let signer = configuration.signer.map { "signer \($0.identity)" }
         let operations = CacheOperations(
             storage: storage, volatileParameters: Set(configuration.volatileParameters),
             version: configuration.cacheVersion, cachesUnsafeMethods: configuration.cachesUnsafeMethods,
-            secrets: configuration.secrets, cookies: cookies,
-            maxBodySize: configuration.engine.maxBodySize,
+            secrets: configuration.secrets, cookies: engine?.cookies, fileCredentials: engine?.fileCredentials,
+            managerCredentials: [certificate, signer].compactMap(\.self),
+            unixSocketPath: configuration.engine.unixSocketPath, maxBodySize: configuration.engine.maxBodySize,
             servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected, mode: configuration.cacheMode)
         let cache = CacheRoom(
             standard: configuration.cachePolicy, operations: operations, timeout: timeout, limits: limits)
@@ -86,8 +91,9 @@ extension Corridor {
             configuration.immediateHeaderProvider != nil || configuration.headerProvider != nil
             || configuration.parameterProvider != nil
         self.init(
-            RoomTable(rooms, sender, limits),
-            toCache: RoomTable(rooms.merging(CacheProbe.rooms) { $1 }, sender, limits), operations, always: always,
+            RoomTable(rooms, sender, limits, secrets: configuration.secrets),
+            toCache: RoomTable(
+                rooms.merging(CacheProbe.rooms) { $1 }, sender, limits, secrets: configuration.secrets), operations, always: always,
             defaults: RequestDefaults(
                 retries: retryPolicy.retries, waitsForConnectivity: configuration.reachability.waitsForConnectivity,
                 seals: configuration.sealer != nil, cachesSealed: configuration.cachesSealed,

@@ -16,6 +16,8 @@ public import HTTPCore
 /// libcurl's `CURLOPT_AWS_SIGV4` is not used: older versions do not sort the query, and need the whole body in memory.
 public struct AWSSigner: RequestSigner {
     private let accessKeyID: String
+    /// The identifier of the key.
+    public var identity: String { accessKeyID }
     private let secretAccessKey: String
     private let sessionToken: String?
     private let region: String

@@ -14,6 +14,9 @@ import Platform
 /// fresh, and the signature covers what is sent. An error that it throws fails the call; one that is not a
 /// ``NetworkError`` becomes ``NetworkError/Kind/provider``.
 public protocol RequestSigner: Sendable {
+    /// Whose requests these are: the response to a signed request is stored for requests of the same identity. Default: the
+    /// name of the type.
+    var identity: String { get }
     /// Returns fields that are added to the request's headers, replacing those of the same name.
     ///
     /// - Parameters:
@@ -21,6 +24,11 @@ public protocol RequestSigner: Sendable {
     ///   - digest: The SHA-256 of the body in hexadecimal digits, or of no bytes for a request without one; `nil` for a
     ///     stream or multipart body, whose bytes are unknown before they are sent.
     func sign(_ request: HTTPRequest, bodyDigest digest: String?) async throws -> HTTPHeaders
+}
+
+extension RequestSigner {
+    /// The name of the type.
+    public var identity: String { String(reflecting: Self.self) }
 }
 
 /// Signs with HMAC-SHA-256 (RFC 2104) over method, URL, time, nonce, chosen header fields and the body's digest.
@@ -41,6 +49,8 @@ public protocol RequestSigner: Sendable {
 /// `X-Signature-Fields` (the names, separated by semicolons) and `X-Signature-Body` (the last line).
 public struct HMACSigner: RequestSigner {
     private let keyID: String
+    /// The identifier of the key.
+    public var identity: String { keyID }
     private let key: Data
     private let fields: [String]
     private let clock: @Sendable () -> Int64

@@ -27,14 +27,16 @@ package struct KeyRule: Sendable {
     /// - Parameters:
     ///   - method: The method, `GET` for a `HEAD` that a stored GET may answer.
     ///   - body: The request's body, for methods whose responses depend on it.
+    ///   - place: What names the server besides the URL: a Unix domain socket, a `Host` field of its own; `nil` for nothing.
     /// - Returns: `nil` when libcrypto cannot compute the digest; then nothing is cached.
-    package func primary(method: String, url: CanonicalURL, body: Data? = nil) -> String? {
+    package func primary(method: String, url: CanonicalURL, body: Data? = nil, place: String? = nil) -> String? {
         var digest = KeyDigest()
         digest.add("schema", "\(Self.schemaVersion).\(version)")
         digest.add("method", method)
         digest.add("partition", partition)
         digest.add("user", url.userInformation)
         digest.add("base", url.base)
+        if let place { digest.add("place", place) }
         for parameter in url.sortedQuery where !isVolatile(parameter) { digest.add("parameter", parameter) }
         if let body { digest.add("body", reduced(body)) }
         return digest.text
@@ -47,8 +49,16 @@ package struct KeyRule: Sendable {
             || volatileParameters.contains(name.percentDecoded(plusIsSpace: true))
     }
 
+    /// A URL without its volatile parameters.
+    package func reduced(_ url: String) -> String {
+        guard !volatileParameters.isEmpty, let mark = url.firstIndex(of: "?") else { return url }
+        let kept = url[url.index(after: mark)...].split(separator: "&", omittingEmptySubsequences: false)
+            .filter { !isVolatile(String($0)) }
+        return "\(url[...mark])\(kept.joined(separator: "&"))"
+    }
+
     /// A JSON object or a form without its volatile parameters.
-    private func reduced(_ body: Data) -> Data {
+    package func reduced(_ body: Data) -> Data {
         guard !volatileParameters.isEmpty else { return body }
         if body.first == UInt8(ascii: "{"), var members = (try? JSONValue(parsing: body))?.object {
             for name in volatileParameters { members[name] = nil }

@@ -30,9 +30,11 @@ package struct RequestIdentity: Hashable, Sendable {
     ///   - partition: The user as named by the app.
     ///   - secrets: The list of the fields that hold credentials.
     ///   - cookies: The cookies that the cookie jar adds.
+    ///   - manager: What the manager adds to each request: its client certificate, the identity of its signer.
     ///   - key: The secret key of the digest, so that credentials cannot be guessed from it.
     package init(
-        of request: HTTPRequest, partition: String?, secrets: Secrets, cookies: String?, key: () -> Data
+        of request: HTTPRequest, partition: String?, secrets: Secrets, cookies: String?, manager: [String] = [],
+        key: () -> Data
     ) {
         self.partition = partition
         self.cookies = cookies
@@ -60,6 +62,11 @@ package struct RequestIdentity: Hashable, Sendable {
         }
         if let certificate = request.tls?.clientCertificate {
             digest.add(":certificate", certificate.description)
+            isEmpty = false
+            hasOtherCredentials = true
+        }
+        for credential in manager {
+            digest.add(":manager", credential)
             isEmpty = false
             hasOtherCredentials = true
         }

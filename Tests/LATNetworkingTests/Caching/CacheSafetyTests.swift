@@ -59,6 +59,83 @@ import Testing
         #expect(server.requestCount == 2)
     }
 
+    @Test(arguments: policies) func netrcCredentialsSeparateUsers(policy: CachePolicy) async throws {
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(Data("machine 127.0.0.1 login service password pw".utf8), to: "netrc")
+        let server = try Self.mirror(["Cache-Control": "max-age=3600"])
+        let manager = try CentralRequestManager.caching(policy) { $0.netrc = .file(file) }
+        let own = try await manager.startRequest("GET", server.url()).text
+        #expect(own == "Basic c2VydmljZTpwdw==")
+        #expect(try await manager.startRequest("GET", server.url(), headers: ["Authorization": "ada"]).text == "ada")
+        #expect(try await manager.startRequest("GET", server.url(), cache: .cacheOnly).text == own)
+        #expect(server.requestCount == 2)
+    }
+
+    @Test func sharedCacheKeepsNoResponseToNetrcCredentials() async throws {
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(Data("machine 127.0.0.1 login service password pw".utf8), to: "netrc")
+        let server = try Self.mirror(["Cache-Control": "max-age=3600"])
+        let manager = try CentralRequestManager.caching(.http) {
+            $0.netrc = .file(file)
+            $0.cacheMode = .shared
+        }
+        for _ in 1...2 { #expect(try await manager.startRequest("GET", server.url()).source == .network) }
+    }
+
+    /// Two managers of one store, with what each adds to all of its requests.
+    @Test func signersAndCertificatesSeparateManagers() async throws {
+        struct Signer: RequestSigner {
+            let identity: String
+
+            func sign(_ request: HTTPRequest, bodyDigest digest: String?) async throws -> HTTPHeaders {
+                ["X-Tenant-Key": identity]
+            }
+        }
+        let server = try Self.mirror(["Cache-Control": "max-age=3600"])
+        let directory = try TemporaryDirectory()
+        for user in ["ada", "bob", "ada"] {
+            let manager = try CentralRequestManager.caching(.http) {
+                $0.cacheStorage = .memoryAndDisk
+                $0.cacheDirectory = directory.path(of: "cache")
+                $0.signer = Signer(identity: user)
+            }
+            #expect(try await manager.startRequest("GET", server.url()).text == user)
+            await manager.shutdown()
+        }
+        #expect(server.requestCount == 2)
+    }
+
+    @Test func socketsAndHostFieldsSeparateServers() async throws {
+        let directory = try TemporaryDirectory()
+        let manager = try CentralRequestManager.caching(.http)
+        var servers: [MockServer] = []
+        for name in ["a", "b"] {
+            let server = try MockServer(unixSocketPath: directory.path(of: name))
+            server.fallback { _ in Self.reply(name, ["Cache-Control": "max-age=3600"]) }
+            servers.append(server)
+            var request = HTTPRequest("GET", "http://localhost/v1")
+            request.unixSocketPath = directory.path(of: name)
+            for _ in 1...2 { #expect(try await manager.send(request).text == name) }
+        }
+        let server = try MockServer()
+        server.fallback { Self.reply($0.headers["Host"] ?? "", ["Cache-Control": "max-age=3600"]) }
+        for host in ["a.example", "b.example", "a.example"] {
+            #expect(try await manager.startRequest("GET", server.url(), headers: ["Host": host]).text == host)
+        }
+        #expect(servers.map(\.requestCount) == [1, 1] && server.requestCount == 2)
+    }
+
+    /// The jar sends the cookies of the host that the field names, so their owner is who gets the stored response.
+    @Test func cookiesOfAHostFieldSeparateUsers() async throws {
+        let server = try Self.mirror(["Cache-Control": "max-age=3600"])
+        let manager = try CentralRequestManager.caching(.http) { $0.cookies = .memory }
+        for user in ["ada", "bob"] {
+            try await manager.cookies?.set(Cookie("user", user, domain: "api.example.org"))
+            let response = try await manager.startRequest("GET", server.url(), headers: ["Host": "api.example.org"])
+            #expect(response.text == "user=\(user)")
+        }
+    }
+
     @Test func publicResponseIsSharedByUsers() async throws {
         let server = try Self.mirror(["Cache-Control": "public, max-age=3600"])
         let manager = try CentralRequestManager.caching(.http)

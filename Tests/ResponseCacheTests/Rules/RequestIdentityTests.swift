@@ -17,4 +17,15 @@ import Testing
         #expect(credentials("a.p12") != nil && credentials("a.p12") == credentials("a.p12"))
         #expect(credentials("a.p12") != credentials("b.p12"))
     }
+
+    @Test func whatTheManagerAddsCountsAsCredentials() {
+        func credentials(_ manager: [String]) -> String? {
+            RequestIdentity(
+                of: HTTPRequest("GET", "https://a/"), partition: nil, secrets: .standard, cookies: nil, manager: manager,
+                key: { Data([7]) }
+            ).credentials
+        }
+        #expect(credentials([]) == nil)
+        #expect(Set([credentials(["signer a"]), credentials(["signer b"]), credentials(["signer a", "b"])]).count == 3)
+    }
 }
