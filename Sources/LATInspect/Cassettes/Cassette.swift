@@ -92,7 +92,8 @@ public final class Cassette: Transport, Sendable {
         let body = try await CapturedBody(request.body, redaction.secrets, limit: Self.bodyLimit)
         var headers = request.headers
         if let type = request.body?.contentType, headers["Content-Type"] == nil { headers["Content-Type"] = type }
-        let asked = redaction.request(request.method.description, request.url, headers, body.recorded)
+        let asked = redaction.request(
+            request.method.description, request.url, headers, body.recorded, request.rowSecrets)
         switch file.withTape({ $0.decide(asked) }) {
         case .replay(let entry): return try entry.replay(request, redaction)
         case .refuse(let message):

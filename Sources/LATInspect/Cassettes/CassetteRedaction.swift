@@ -21,9 +21,12 @@ final class CassetteRedaction: Sendable {
         varying = Secrets(parameters: matching.varyingParameters)
     }
 
-    func request(_ method: String, _ url: String, _ headers: HTTPHeaders, _ body: RecordedBody) -> CassetteEntry.Request
-    {
+    /// - Parameter secrets: what the request's rows and its manager declare secret, from now on in all exchanges.
+    func request(
+        _ method: String, _ url: String, _ headers: HTTPHeaders, _ body: RecordedBody, _ secrets: Secrets
+    ) -> CassetteEntry.Request {
         redactor.withLock { redactor in
+            redactor.adopt(secrets)
             let url = self.url(url, &redactor)
             let fields = self.fields(headers, &redactor)
             let body = self.body(body, headers["Content-Type"], &redactor)
@@ -92,10 +95,10 @@ final class CassetteRedaction: Sendable {
         guard case .bytes(let data) = body else { return body }
         let mediaType = BodyCapture.mediaType(type)
         if mediaType == "multipart/form-data" {
-            // Its parts tell what is secret; the bytes keep their form.
+            // Its parts tell what is secret; the other bytes keep their form.
             _ = BodyRecorder(BodyCapture(maxSize: .max)).recorded(
                 data, size: Int64(data.count), type: type, &redactor)
-            return body
+            return .bytes(BodyRecorder.withoutSecretParts(data, type, redactor.secrets))
         }
         guard let text = String(validating: data, as: UTF8.self) else { return body }
         if mediaType == "application/x-www-form-urlencoded" { return .bytes(Data(form(redactor.form(text)).utf8)) }

@@ -105,6 +105,28 @@ struct BodyRecorder {
         return parts
     }
 
+    /// The bytes of a multipart body without the content of its secret parts.
+    static func withoutSecretParts(_ data: Data, _ type: String?, _ secrets: Secrets) -> Data {
+        guard let boundary = boundary(type) else { return data }
+        let (mark, blank) = (Data("--\(boundary)".utf8), Data("\r\n\r\n".utf8))
+        var shown = Data()
+        var rest = data[...]
+        while !rest.isEmpty {
+            let end = rest.dropFirst(mark.count).firstRange(of: mark)?.lowerBound ?? rest.endIndex
+            let section = rest[..<end]
+            rest = rest[end...]
+            guard let head = section.firstRange(of: blank) else {
+                shown += section
+                continue
+            }
+            let fields = String(decoding: section[..<head.lowerBound], as: UTF8.self)
+            let parameters = FileName.parameters(of: field("content-disposition", in: fields[...]) ?? "")
+            let isSecret = parameters.contains { $0.name == "name" && secrets.contains(parameter: $0.value) }
+            shown += isSecret ? section[..<head.upperBound] + Data("\(Secrets.placeholder)\r\n".utf8) : section
+        }
+        return shown
+    }
+
     /// - Parameter name: the name of the field, in lower case.
     private static func field(_ name: String, in head: Substring) -> String? {
         head.split(whereSeparator: \.isNewline).first { $0.lowercased().hasPrefix(name + ":") }

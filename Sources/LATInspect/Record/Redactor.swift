@@ -8,11 +8,10 @@ internal import LATNetworking
 /// so that ``scrubbed(_:)`` also finds it where it has no name: in a path, a reason or the text of an error.
 struct Redactor {
     private(set) var secrets: Secrets
-    /// The values to search for, longest first, so that a shorter one never splits a longer one. Each is listed once.
-    private var values: [String] = []
+    private var values = SecretValues()
 
     /// Shorter values are not searched for elsewhere: `1` or `yes` would be found everywhere.
-    static let shortestValue = 6
+    static let shortestValue = SecretValues.shortest
 
     init(_ secrets: Secrets) { self.secrets = secrets }
 
@@ -21,14 +20,8 @@ struct Redactor {
     private mutating func note(_ value: some StringProtocol) {
         let text = String(value)
         guard text.utf8.count >= Self.shortestValue, text != Secrets.placeholder else { return }
-        keep(text)
-        let plain = text[...].percentDecoded()
-        if plain.utf8.count >= Self.shortestValue { keep(plain) }
-    }
-
-    private mutating func keep(_ text: String) {
-        let place = values.firstIndex { ($0.utf8.count, $0) <= (text.utf8.count, text) } ?? values.endIndex
-        if place == values.endIndex || values[place] != text { values.insert(text, at: place) }
+        values.insert(text)
+        values.insert(text[...].percentDecoded())
     }
 
     // MARK: By name
@@ -139,18 +132,104 @@ struct Redactor {
 
     /// The text without any value that was taken out by name.
     func scrubbed(_ text: String) -> String {
-        values.reduce(text) { $0.utf8.count >= $1.utf8.count ? $0.replacing($1, with: Secrets.placeholder) : $0 }
+        var text = text
+        return text.withUTF8 { values.removed(from: UnsafeRawBufferPointer($0)) }
+            .map { String(decoding: $0, as: UTF8.self) } ?? text
     }
 
-    func scrubbed(_ data: Data) -> Data {
-        var data = data
-        for value in values {
-            let bytes = Data(value.utf8)
-            while let range = data.firstRange(of: bytes) {
-                data.replaceSubrange(range, with: Data(Secrets.placeholder.utf8))
+    func scrubbed(_ data: Data) -> Data { data.withUnsafeBytes(values.removed).map { Data($0) } ?? data }
+}
+
+/// Values that are found in a text in one pass, however many they are: a server can send thousands of them.
+private struct SecretValues {
+    /// The number of bytes of the shortest value, by which the values are found.
+    static let shortest = 6
+    /// Beyond this number values are taken out by name only.
+    private static let limit = 32_768
+    private static let mask: UInt64 = (1 << (8 * UInt64(shortest))) - 1
+
+    /// The values by their first bytes, sorted.
+    private var byPrefix: [UInt64: [[UInt8]]] = [:]
+    private var count = 0
+    /// The bytes that values begin with, since most bytes of a text begin none.
+    private var firstBytes = [Bool](repeating: false, count: 256)
+
+    var isEmpty: Bool { count == 0 }
+
+    /// Adds a value, unless it is too short.
+    mutating func insert(_ text: String) {
+        let bytes = Array(text.utf8)
+        guard bytes.count >= Self.shortest, count < Self.limit else { return }
+        let prefix = bytes[..<Self.shortest].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        var list = byPrefix[prefix] ?? []
+        let place = bytes.withUnsafeBytes { Self.place(after: $0, in: list) }
+        guard place == 0 || list[place - 1] != bytes else { return }
+        byPrefix[prefix] = nil
+        list.insert(bytes, at: place)
+        byPrefix[prefix] = list
+        firstBytes[Int(bytes[0])] = true
+        count += 1
+    }
+
+    /// The bytes with a placeholder for each value; `nil` if none is in them. Values that overlap are taken out as one.
+    func removed(from bytes: UnsafeRawBufferPointer) -> [UInt8]? {
+        guard count > 0, bytes.count >= Self.shortest else { return nil }
+        var output: [UInt8] = []
+        var copied = 0
+        var found: Range<Int>?
+        func takeOut(_ range: Range<Int>) {
+            output += bytes[copied..<range.lowerBound]
+            output += Array(Secrets.placeholder.utf8)
+            copied = range.upperBound
+        }
+        var prefix: UInt64 = 0
+        for index in bytes.indices {
+            prefix = (prefix << 8 | UInt64(bytes[index])) & Self.mask
+            let start = index - Self.shortest + 1
+            guard start >= 0, firstBytes[Int(bytes[start])], let list = byPrefix[prefix],
+                let length = Self.longest(of: list, in: UnsafeRawBufferPointer(rebasing: bytes[start...]))
+            else { continue }
+            let end = start + length
+            if let last = found, start < last.upperBound {
+                found = last.lowerBound..<max(last.upperBound, end)
+            } else {
+                if let last = found { takeOut(last) }
+                found = start..<end
             }
         }
-        return data
+        guard let last = found else { return nil }
+        takeOut(last)
+        return output + bytes[copied...]
+    }
+
+    /// The length of the longest value that a text begins with.
+    private static func longest(of sorted: [[UInt8]], in text: UnsafeRawBufferPointer) -> Int? {
+        var text = text
+        while true {
+            let place = place(after: text, in: sorted)
+            guard place > 0 else { return nil }
+            let value = sorted[place - 1]
+            var common = 0
+            while common < min(value.count, text.count), value[common] == text[common] { common += 1 }
+            if common == value.count { return common }
+            // A shorter value that the text begins with is the beginning of this one, too.
+            guard common >= shortest else { return nil }
+            text = UnsafeRawBufferPointer(rebasing: text[..<common])
+        }
+    }
+
+    /// The index after the last value that is not greater than a text.
+    private static func place(after text: UnsafeRawBufferPointer, in sorted: [[UInt8]]) -> Int {
+        var range = sorted.indices
+        while !range.isEmpty {
+            let middle = range.lowerBound + range.count / 2
+            if text.lexicographicallyPrecedes(sorted[middle]) {
+                range = range.lowerBound..<middle
+            } else {
+                range = (middle + 1)..<range.upperBound
+            }
+        }
+        return range.lowerBound
     }
 }
 

@@ -168,6 +168,51 @@ struct CassetteTests {
         try await run(.none, "other")
     }
 
+    @Test func secretsOfRowsAndOfTheManagerAreNotWritten() async throws {
+        struct Fetch: RequestEntity {
+            typealias Model = String
+
+            static let route = Route("GET", domain: "d", path: "row")
+        }
+        let server = try MockServer()
+        server.fallback { _ in .text("fine") }
+        let (central, cassette) = try manager(.once) {
+            $0.secrets.insert(header: "X-Manager-Key")
+            $0.headers = ["X-Manager-Key": "hidden-manager-4711", "X-Row-Key": "hidden-row-4711"]
+            $0.domains = try? DomainTable(
+                json5: #"{ domains: { d: { baseURL: "\#(server.url())", secretHeaders: ["X-Row-Key"] } } }"#)
+        }
+        #expect(try await Fetch().startRequest(on: central) == "fine")
+        try cassette.eject()
+        #expect(text().contains("X-Row-Key") && text().contains("X-Manager-Key") && !text().contains("hidden-"), "\(text())")
+    }
+
+    @Test func secretPartsOfLargeOrShortValuesAreNotWritten() {
+        let redaction = CassetteRedaction(.standard, Cassette.Matching())
+        let part = "--b\r\nContent-Disposition: form-data; name="
+        var parts = Data("\(part)\"photo\"; filename=\"p\"\r\n\r\n".utf8)
+        parts += Data(repeating: 0xFF, count: 2 << 20)
+        parts += Data("\r\n\(part)\"password\"\r\n\r\nlong-hidden-4711\r\n\(part)\"token\"\r\n\r\nq#7\r\n--b--\r\n".utf8)
+        let request = redaction.request(
+            "POST", "http://a/", ["Content-Type": "multipart/form-data; boundary=b"], .bytes(parts), .standard)
+        let shown = request.body.data
+        #expect(shown.firstRange(of: Data("hidden".utf8)) == nil && shown.firstRange(of: Data("q#7".utf8)) == nil)
+        #expect(shown.starts(with: parts.prefix(1 << 20)) && shown.suffix(16).elementsEqual(Data("\r\n\r\n***\r\n--b--\r\n".utf8.suffix(16))))
+    }
+
+    @Test func thousandsOfSecretValuesAreFoundInOnePass() {
+        var redactor = Redactor(.standard)
+        let members = (0..<20_000).map { #""key":"aaaaaa\#($0)""# }.joined(separator: ",")
+        let shown = redactor.text("{\(members)}")
+        #expect(!shown.contains("aaaaaa"))
+        // Those that are remembered are found elsewhere, also where they overlap.
+        #expect(redactor.scrubbed("x aaaaaa17aaaaaa19999 y aaaaaa y aaaaaa1") == "x ****** y aaaaaa y ***")
+        #expect(redactor.scrubbed("aaaaaa123456") == "***6")
+        _ = redactor.form("token=abcdefgh&secret=efghijkl")
+        #expect(redactor.scrubbed("<abcdefghijkl>") == "<***>")
+        #expect(redactor.scrubbed(Data("é abcdefgh".utf8)) == Data("é ***".utf8))
+    }
+
     @Test func varyingValuesMatch() async throws {
         let server = try MockServer()
         server.route("POST", "/sign") { _ in .text("fine") }
