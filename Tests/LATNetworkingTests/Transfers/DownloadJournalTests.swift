@@ -53,6 +53,16 @@ import Testing
         #expect(try DownloadJournal(decoding: plain.encoded()) == plain)
     }
 
+    /// Another user may have written the journal, in a folder that many may write to.
+    @Test func fileNameLeadsToNoOtherFolder() throws {
+        for (name, kept) in [("../../home/a/.ssh/authorized_keys", "authorized_keys"), ("/etc/passwd", "passwd"), ("..", nil)] {
+            var journal = journal
+            journal.fileName = name
+            let decoded = try DownloadJournal(decoding: journal.encoded()).fileName
+            #expect(decoded?.contains("/") != true && decoded != ".." && (kept == nil || decoded == kept), "\(name)")
+        }
+    }
+
     @Test func changedOrTruncatedJournalIsDetected() throws {
         let data = try journal.encoded()
         for index in stride(from: 0, to: data.count, by: 3) {

@@ -71,6 +71,11 @@ import Testing
         #expect(plan.end(0) == .short(missing: 40) && !plan.isComplete && plan.total == nil)
     }
 
+    @Test func largestTotalIsShared() throws {
+        var plan = begun(.max, segments: 4)
+        for worker in 1..<4 { #expect(plan.take(worker) == true) }
+    }
+
     @Test func smallContentIsNotSplit() throws {
         #expect(begun(mebibyte, segments: 8).workerCount == 2)
         #expect(begun(1_000, segments: 8).workerCount == 1)

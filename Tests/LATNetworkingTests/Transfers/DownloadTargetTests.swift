@@ -33,6 +33,21 @@ import Testing
         return try FileDigest.hexadecimal(try directory.write(data, to: "x"), .sha256)
     }
 
+    // MARK: Files of other users
+
+    @Test(.enabled(if: geteuid() == 0, "only root may give files away"), arguments: ["f.part", "f"])
+    func filesOfAnotherUserAreNotUsed(name: String) async throws {
+        let victim = try directory.write(Data("kept".utf8), to: "victim")
+        if name == "f" {
+            #expect(symlink(victim, target) == 0 && lchown(target, 12_345, 12_345) == 0)
+        } else {
+            #expect(chown(try directory.write(Data(), to: name), 12_345, 12_345) == 0)
+        }
+        let error = await failure { try await manager.download(server.url, to: target).value }
+        #expect(error?.kind == .storage && error?.message.contains("another user") == true, "\(String(describing: error))")
+        #expect(directory.read("victim") == Data("kept".utf8) && server.mock.requestCount == 0)
+    }
+
     // MARK: Checks before the transfer
 
     @Test func invalidTargetFailsUnsent() async throws {

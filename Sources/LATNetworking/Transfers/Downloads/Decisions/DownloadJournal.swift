@@ -63,7 +63,8 @@ struct DownloadJournal: Hashable, Sendable {
         }
         self.identity = identity
         total = document["total"]?.int64
-        fileName = document["fileName"]?.string
+        // Whoever may write into the folder may have written the journal.
+        fileName = document["fileName"]?.string.flatMap(FileName.sanitized)
         if let tag = document["entityTag"]?.string {
             validator = .entityTag(tag)
         } else {

@@ -86,7 +86,7 @@ struct DownloadPlan: Sendable {
         guard let gap = gaps.first else { return takeHalf(worker) }
         let idle = Int64(max(1, workerCount - pieces.count))
         let free = gaps.reduce(0) { $0 + Int64($1.count) }
-        let share = max(Self.smallestPiece, (free + idle - 1) / idle)
+        let share = max(Self.smallestPiece, (free - 1) / idle + 1)
         let end = min(gap.upperBound, gap.lowerBound + share)
         pieces[worker] = piece(gap.lowerBound..<end, end: end)
         return true

@@ -21,13 +21,22 @@ enum DownloadFiles {
         }
     }
 
-    /// The content of a file; `nil` if it is missing, or has 16 MiB or more, which no file written here reaches.
+    /// The content of a file; `nil` if it is missing, another user's, or has 16 MiB or more, which no file written here
+    /// reaches.
     static func read(_ path: String) -> Data? {
         var status = stat()
-        guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size < 16 << 20 else {
-            return nil
-        }
+        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(),
+            status.st_size < 16 << 20
+        else { return nil }
         return FileManager.default.contents(atPath: path)
+    }
+
+    static func ofAnother(_ path: String) -> NetworkError {
+        NetworkError(
+            .storage,
+            message:
+                "\(URLText.visible(path)) belongs to another user, who could change what is downloaded; remove it, or name "
+                + "another folder")
     }
 
     static func missingFolder(_ path: String, isFolder: Bool) -> NetworkError {

@@ -29,6 +29,10 @@ struct DownloadTarget: Sendable {
         guard !path.isEmpty, !path.utf8.contains(0) else {
             throw .invalidRequest("\"\(URLText.visible(path))\" cannot be a download's target; name a file or a folder")
         }
+        var link = stat()
+        if lstat(path, &link) == 0, link.st_mode & S_IFMT == S_IFLNK, link.st_uid != geteuid(), link.st_uid != 0 {
+            throw DownloadFiles.ofAnother(path)
+        }
         // Symbolic links are resolved, because the final rename would otherwise replace the link instead of the file.
         let resolved = Self.resolved(path) ?? path
         var status = stat()

@@ -24,6 +24,10 @@ final class PartFile: Sendable {
                 close(descriptor)
                 throw DownloadFiles.notRegular(path)
             }
+            guard status.st_uid == geteuid() else {
+                close(descriptor)
+                throw DownloadFiles.ofAnother(path)
+            }
             guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
                 let code = errno
                 close(descriptor)
