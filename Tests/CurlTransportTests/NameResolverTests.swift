@@ -17,6 +17,17 @@ import Testing
         }
     }
 
+    @Test func pinOfTheResolversHostIsRefused() {
+        let error = #expect(throws: NetworkError.self) {
+            try CurlTransport(
+                configuration: testConfiguration {
+                    $0.nameResolver = .https("https://dns.example/dns-query")
+                    $0.tls.pins = ["dns.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]]
+                })
+        }
+        #expect(error?.kind == .unsupported && error?.message.contains("dns.example") == true)
+    }
+
     @Test func namesAreLookedUpOverHTTPS() async throws {
         let resolver = try await DoHServer()
         let server = try MockServer()

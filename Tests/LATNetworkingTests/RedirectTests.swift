@@ -6,6 +6,17 @@ import Testing
 @testable import LATNetworking
 
 @Suite(.timeLimit(.minutes(1))) struct RedirectTests {
+    /// A request that takes no part in the jar, or that goes without the netrc file, does so at each of its hops.
+    @Test func removedFieldsStayRemovedAtAnotherOrigin() throws {
+        let request = HTTPRequest(
+            "GET", "http://a.example/", headers: ["Cookie": nil, "Authorization": nil, "X-API-Key": "k", "X": "1"])
+        let response = HTTPResponse(
+            status: 302, headers: ["Location": "http://b.example/"], body: .empty, url: "http://a.example/")
+        let next = try #require(try RedirectRule(secrets: .standard).next(after: response, to: request))
+        let fields = next.headers.fields.map { "\($0.name): \($0.value ?? "none")" }
+        #expect(Set(fields) == ["Cookie: none", "Authorization: none", "X: 1"])
+    }
+
     @Test(arguments: [
         // RFC 9110 §15.4: 303 asks for GET, 301 and 302 change POST only, 307 and 308 change nothing.
         (301, "GET", "GET", false), (301, "HEAD", "HEAD", false), (301, "POST", "GET", false),

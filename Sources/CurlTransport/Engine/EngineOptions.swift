@@ -68,6 +68,13 @@ struct EngineOptions: Sendable {
                 throw .invalidRequest(
                     "nameResolver: \"\(URLText.redacted(url))\" is not an https URL; DNS over HTTPS needs one")
             }
+            guard configuration.tls.pins[target.host] == nil else {
+                throw NetworkError(
+                    .unsupported,
+                    message:
+                        "tls.pins has keys for \(target.host), the host of nameResolver, whose connections libcurl makes "
+                        + "without pins; remove them, or use another resolver")
+            }
             add("nameResolver", CURLOPT_DOH_URL, .text(target.url))
             if !configuration.tls.verifiesCertificates {
                 add("nameResolver", CURLOPT_DOH_SSL_VERIFYPEER, .number(0))

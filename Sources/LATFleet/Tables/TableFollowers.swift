@@ -48,7 +48,7 @@ extension FleetTable {
             guard let name = fields[index].text, let text = fields[index + 1].text else { return nil }
             let parts = text.split(separator: "|", maxSplits: 3, omittingEmptySubsequences: false)
             guard parts.count == 4, let revision = Int64(parts[0]), let seen = Int64(parts[1]),
-                let pause = Int64(parts[2]), seen + 3 * pause >= time
+                let pause = Int64(parts[2]), (0...(1 << 40)).contains(pause), seen >= time - 3 * pause
             else { return nil }
             let refusal = parts[3].isEmpty ? nil : String(parts[3])
             return TableFollowing(name: name, revision: revision, refusal: refusal)

@@ -73,7 +73,10 @@ struct RedirectRule {
         next.pinnedPublicKeys = []
         next.tls = nil
         let belongsToOrigin = { secrets.contains(header: $0) || $0.equalsIgnoringASCIICase("Host") }
+        // What the caller wants to go without, such as the jar's cookies, does not come back.
+        let removals = next.headers.fields.filter { $0.value == nil && belongsToOrigin($0.name) }
         Self.removeHeaders(&next, where: belongsToOrigin)
+        for removal in removals { next.headers[removal.name] = nil }
         if !next.rowHeaders.hasNoFields { next.rowHeaders.removeAll(where: belongsToOrigin) }
     }
 
