@@ -28,6 +28,22 @@ import Testing
         #expect(error?.kind == .unsupported && error?.message.contains("dns.example") == true)
     }
 
+    /// libcurl does not pass the version on to the connections of the resolver.
+    @Test func minimumVersionHoldsForTheResolver() async throws {
+        let resolver = try await DoHServer(speaksTLS1_3: false)
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        let request = HTTPRequest("GET", "http://shop.example:\(server.port)/")
+        try await withTransport(try configuration(resolver.url())) { transport async throws in
+            #expect(try await transport.answer(to: request).status == 200)
+        }
+        let strict = try configuration(resolver.url()) { $0.tls.minimumVersion = .v1_3 }
+        try await withTransport(strict) { transport async throws in
+            #expect(try await transport.failure(of: request).kind == .dns)
+        }
+        #expect(resolver.questions == ["shop.example"])
+    }
+
     @Test func namesAreLookedUpOverHTTPS() async throws {
         let resolver = try await DoHServer()
         let server = try MockServer()

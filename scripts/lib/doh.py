@@ -1,8 +1,9 @@
-"""A DNS over HTTPS server (RFC 8484) on a free loopback port, for the tests: doh.py CERTIFICATE [ADDRESS].
+"""A DNS over HTTPS server (RFC 8484) on a free loopback port, for the tests: doh.py CERTIFICATE [ADDRESS [VERSION]].
 
 Prints `port N`, then a line for each question. Every name has an A record with ADDRESS (default 127.0.0.1) and no others.
-The path selects the behaviour: /dns-query responds correctly, /hang never responds, /html returns a page, /garbage returns
-bytes that are not a DNS message, and /none reports that the name does not exist.
+With the VERSION 1.2, TLS 1.3 is not spoken. The path selects the behaviour: /dns-query responds correctly, /hang never
+responds, /html returns a page, /garbage returns bytes that are not a DNS message, and /none reports that the name does
+not exist.
 """
 
 import http.server
@@ -43,6 +44,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(sys.argv[1])
+if sys.argv[3:] == ["1.2"]:
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
 server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 print("port", server.server_port, flush=True)
 server.serve_forever()

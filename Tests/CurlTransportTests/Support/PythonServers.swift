@@ -28,8 +28,11 @@ final class DoHServer: Sendable {
     /// - Parameters:
     ///   - certificate: The name of one of ``TestCertificates``.
     ///   - address: The address of every name.
-    init(_ certificate: String = "server", address: String = "127.0.0.1") async throws {
-        (process, port) = try await start("doh.py", certificate, [address])
+    ///   - speaksTLS1_3: Whether it speaks more than TLS 1.2.
+    init(
+        _ certificate: String = "server", address: String = "127.0.0.1", speaksTLS1_3: Bool = true
+    ) async throws {
+        (process, port) = try await start("doh.py", certificate, [address] + (speaksTLS1_3 ? [] : ["1.2"]))
     }
 
     /// The names that were looked up, in order.
