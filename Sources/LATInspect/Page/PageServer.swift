@@ -26,6 +26,8 @@ package final class PageServer: Sendable {
     private let hello: Hello
     private let token = Hexadecimal.random(byteCount: 32)
     private let session = Hexadecimal.random(byteCount: 32)
+    /// The folder of the page that has the cookie. Browsers send cookies to all ports of a host, but not outside of this path.
+    private let home = "/\(Hexadecimal.random(byteCount: 16))"
     private let server = Mutex<LoopbackServer?>(nil)
 
     /// The address of the page, with its token.
@@ -77,8 +79,9 @@ package final class PageServer: Sendable {
 
     private var cookieName: String { "lat-inspector-\(port)" }
 
-    private func isAllowed(_ request: LoopbackServer.Request) -> Bool {
+    private func isAllowed(_ request: LoopbackServer.Request, atHome: Bool) -> Bool {
         if let key = request.headers["Authorization"], Self.isEqual(key, "Bearer \(token)") { return true }
+        guard atHome else { return false }
         let cookies = (request.headers["Cookie"] ?? "").split(separator: ";")
         return cookies.contains { Self.isEqual(String($0.drop { $0 == " " }), "\(cookieName)=\(session)") }
     }
@@ -92,6 +95,9 @@ package final class PageServer: Sendable {
     // MARK: Answers
 
     private func answer(to request: LoopbackServer.Request) -> Response {
+        var request = request
+        let isAtHome = request.path.hasPrefix("\(home)/")
+        if isAtHome { request.path.removeFirst(home.count) }
         guard Self.isOwn(request) else {
             return Response(status: 403, "Pages of other origins may not ask this server.")
         }
@@ -101,7 +107,7 @@ package final class PageServer: Sendable {
             return Self.file(name, content)
         }
         if request.path == "/session" { return openSession(request) }
-        guard isAllowed(request) else {
+        guard isAllowed(request, atHome: isAtHome) else {
             return Response(
                 status: 401, "The key is missing or no longer valid. Open the address that the program printed.")
         }
@@ -142,8 +148,8 @@ package final class PageServer: Sendable {
             return Response(
                 status: 401, "This is not the key of this page. Open the address that the program printed.")
         }
-        var response = Response("")
-        response.headers["Set-Cookie"] = "\(cookieName)=\(session); Path=/; HttpOnly; SameSite=Strict"
+        var response = Response("text/plain", Data("\(home)/".utf8))
+        response.headers["Set-Cookie"] = "\(cookieName)=\(session); Path=\(home)/; HttpOnly; SameSite=Strict"
         return response
     }
 }

@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func keyGivesACookieForThisPortOnly() async throws {
+    @Test func keyGivesACookieForASecretPathOnly() async throws {
         let inspected = try InspectedManager()
         let central = try CentralRequestManager(configuration: CentralRequestManager.Configuration())
         let wrong = try await central.send(HTTPRequest("POST", inspected.url("/session"), body: .text("x")))
@@ -40,10 +40,15 @@ import Testing
         #expect(cookie.hasPrefix("lat-inspector-\(port)="))
         #expect(cookie.hasSuffix("; HttpOnly; SameSite=Strict"))
         #expect(!cookie.contains(inspected.token))
-        let hello = try await central.send(
-            HTTPRequest("GET", inspected.url("/hello"), headers: ["Cookie": String(cookie.prefix { $0 != ";" })]))
-        #expect(hello.status == 200)
-        let page = try await central.send(HTTPRequest("GET", inspected.url("/")))
+        let home = try #require(session.text)
+        #expect(home.count > 30 && cookie.contains("; Path=\(home);"))
+        for (path, status) in [(home, 200), ("/", 401), ("\(home.dropLast())x/", 401)] {
+            let hello = try await central.send(
+                HTTPRequest(
+                    "GET", inspected.url("\(path)hello"), headers: ["Cookie": String(cookie.prefix { $0 != ";" })]))
+            #expect(hello.status == status, "\(path)")
+        }
+        let page = try await central.send(HTTPRequest("GET", inspected.url(home)))
         #expect(page.headers["Content-Security-Policy"]?.hasPrefix("default-src 'none'; script-src 'self';") == true)
     }
 

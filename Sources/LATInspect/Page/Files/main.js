@@ -235,7 +235,9 @@ async function connect() {
   const token = location.hash.slice(1);
   if (token) {
     history.replaceState(null, '', location.pathname);
-    await post('session', token).catch(() => null);
+    const opened = await post('session', token).catch(() => null);
+    // Where the cookie is sent, and nobody else can be asked.
+    if (opened?.ok) return location.replace(await opened.text());
   }
   const response = await ask('hello');
   if (!response?.ok) {
