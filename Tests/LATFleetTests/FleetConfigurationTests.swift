@@ -1,3 +1,5 @@
+import LATNetworking
+import ResponseCache
 import TestSupport
 import Testing
 
@@ -57,6 +59,32 @@ struct FleetConfigurationTests {
             let error = #expect(throws: FleetError.self) { try FleetConfiguration(url: url) }
             #expect(error?.message.contains("hunter2") == false)
         }
+    }
+
+    @Test func reportReadsAsLines() {
+        var status = FleetStatus()
+        status.latency = .microseconds(120)
+        status.lastError = "no answer"
+        let names = ["cache.leases.won", "cache.leases.lost", "limits.granted", "limits.waited", "limits.alone"]
+            + ["circuits.opened", "circuits.heard", "tokens.renewed", "tokens.adopted", "tokens.alone"]
+        for (number, name) in names.enumerated() { status.counters[name] = number + 1 }
+        #expect(
+            FleetReport(status, CacheStatistics()).description == """
+                Redis   connecting, breaker closed, latency 120 µs
+                        no answer
+                cache   memory 0, disk 0, Redis 0, misses 0
+                leases  won 1, lost 2
+                limits  granted 3, waited 4, alone 5
+                circuit opened 6, heard 7
+                tokens  renewed 8, adopted 9, alone 10
+                """)
+    }
+
+    @Test func managerNeedsAName() throws {
+        var configuration = CentralRequestManager.Configuration()
+        configuration.join(try Fleet(FleetConfiguration()), as: "")
+        let error = #expect(throws: FleetError.self) { try CentralRequestManager(configuration: configuration) }
+        #expect(error?.message.contains("without a name") == true)
     }
 
     @Test func bodyLimitIsWhatALookUpAccepts() throws {
