@@ -237,6 +237,33 @@ struct HTTP2FaultTests {
         }
     }
 
+    /// The same for a pause by a limit of the rate.
+    @Test func bodyHasNoBytesOfCancelledThrottledRequest() async throws {
+        let server = try await FaultyHTTP2Server("bodies")
+        let other = try MockServer()
+        other.fallback { _ in .text("x") }
+        try await withTransport(configuration()) { transport async throws in
+            _ = try await transport.get(server.url())
+            let never = Task { try await transport.get(server.url("/never")) }
+            let slow = HTTPRequest("GET", server.url("/a/3000000")).with { $0.maxReceiveRate = 20_000 }
+            let throttled = Task { try await transport.answer(to: slow) }
+            for _ in 0..<50 { _ = try await transport.get(other.url()) }
+            throttled.cancel()
+            _ = await throttled.result
+            for letter in ["b", "c", "d"] {
+                let request = HTTPRequest("GET", server.url("/\(letter)/3000000")).with { $0.streamsBody = true }
+                let body = try await transport.answer(to: request).body
+                // These requests give the reader time to fall behind.
+                for _ in 0..<20 { _ = try await transport.get(other.url()) }
+                let bytes = try await body.collect(upTo: 4_000_000)
+                #expect(bytes.count == 3_000_000)
+                #expect(bytes.allSatisfy { $0 == letter.utf8.first })
+            }
+            never.cancel()
+            _ = await never.result
+        }
+    }
+
     /// With libcurl 7.88, buffered bytes of a paused stream may delay the connection's other streams, but not forever.
     @Test func pausedStreamDoesNotBlockOthers() async throws {
         let server = try await FaultyHTTP2Server("bodies")

@@ -336,7 +336,7 @@ final class EasyHandle {
         errorBuffer[0] = 0
         // libcurl counts its repetitions until the handle is reset, and gives up after five.
         let wasRepeated = transfer.machine.attempts.repetitions > 0 || transfer.machine.attempts.replays > 0
-        if wasRepeated || transfer.machine.pause != .none { isSpent = true }
+        if wasRepeated || transfer.mayHoldBytes { isSpent = true }
         let isUnusual =
             transfer.plan.needsReset || transfer.progress != nil || shape == .mime || shape == .upload
             || wasRepeated || hasKeptChallenge(transfer.machine.status)

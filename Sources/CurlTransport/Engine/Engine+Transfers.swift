@@ -156,7 +156,7 @@ extension Engine {
             runningCount -= 1
             if let handle = transfer.handle {
                 transfer.handle = nil
-                if transfer.machine.pause != .none { handle.dropPausedBytes() }
+                if transfer.mayHoldBytes { handle.dropPausedBytes() }
                 curl_multi_remove_handle(handle.multi, handle.curl)
                 handles.giveBack(handle, isLast: runningCount == 0)
             }

@@ -40,6 +40,8 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var sendBudget: ByteBudget?
     /// Whether it waits for a rate, its own or the engine's.
     @exclusivity(unchecked) var isThrottled = false
+    /// Whether libcurl may hold received bytes that it has not delivered.
+    var mayHoldBytes: Bool { machine.pause != .none || isThrottled }
     @exclusivity(unchecked) var hasNewChunks = false
 
     @exclusivity(unchecked) var head = ResponseHead()
