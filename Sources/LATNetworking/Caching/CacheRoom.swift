@@ -73,7 +73,7 @@ struct CacheRoom: Room {
             switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
-                flight.starts(with: chain.call)
+                operations.flights.starts(ticket.flight, flight, with: chain.call)
                 return try await operations.lead(ticket, flight, within: request.timeout ?? timeout) {
                     try await usable(request, ticket, timeToLive, chain.call)
                 } fetch: {
@@ -334,13 +334,24 @@ final class FlightTable: Sendable {
         response.source == .network && !CacheStrategy.isError(status: response.status)
     }
 
+    /// Has a flight start with the next transfer of the call that leads it. A leader that is paused before is not waited for.
+    func starts(_ key: String, _ flight: Flight, with leader: Call) {
+        let watch = CallWait(leader) { [weak self] state in
+            guard state.isSuspended, flight.start.result == nil else { return }
+            self?.end(key, flight, .abandoned)
+        }
+        flight.keep(watch)
+        leader.atNextStart { flight.starts() }
+        watch.stateDidChange()
+    }
+
     /// Ends a flight and wakes its followers.
     func end(_ key: String, _ flight: Flight, _ ending: Ending) {
         state.withLock { state in
             ended.wrappingAdd(1, ordering: .releasing)
             if state.flights[key] === flight { state.flights[key] = nil }
         }
-        flight.start.settle(.success(()))
+        flight.starts()
         flight.ending.settle(.success(ending))
     }
 }
@@ -351,6 +362,13 @@ final class Flight: Sendable {
     fileprivate let start = Outcome<Void>()
     fileprivate let ending = Outcome<FlightTable.Ending>()
 
-    /// Starts with the next transfer of the call that leads it.
-    func starts(with leader: Call) { leader.atNextStart { [start] in start.settle(.success(())) } }
+    /// Watches the leader until the start.
+    private let watch = Mutex<CallWait?>(nil)
+
+    fileprivate func keep(_ watch: CallWait) { self.watch.withLock { $0 = watch } }
+
+    fileprivate func starts() {
+        start.settle(.success(()))
+        watch.withLock { $0.take() }?.end()
+    }
 }

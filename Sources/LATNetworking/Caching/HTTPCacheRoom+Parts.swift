@@ -113,7 +113,7 @@ extension HTTPCacheRoom {
         let refreshing = request
         // The caller's call ends with the stale response, so the refresh is a call of its own without observers.
         let chain = chain.on(Call(refreshing, details: chain.call.details))
-        flight.starts(with: chain.call)
+        operations.flights.starts(ticket.flight, flight, with: chain.call)
         Task {
             var ending = FlightTable.Ending.notStored
             var ticket = ticket

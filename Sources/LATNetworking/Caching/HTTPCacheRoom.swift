@@ -78,7 +78,7 @@ struct HTTPCacheRoom: Room {
             switch operations.flights.join(ticket.flight, since: ended) {
             case .lookAgain: mayLookAgain = false
             case .lead(let flight):
-                flight.starts(with: chain.call)
+                operations.flights.starts(ticket.flight, flight, with: chain.call)
                 return try await operations.lead(ticket, flight, within: request.timeout ?? timeout) {
                     try await answer(to: request, ticket, chain)
                 } fetch: {

@@ -88,7 +88,7 @@ final class SharingRoom: Room {
         }
         let waiter = Waiter<HTTPResponse>()
         let (id, token, shared, isFirst) = join(key, call, waiter)
-        update(shared.call, id, token, call.transferState)
+        update(shared.call, id, token, call)
         if isFirst {
             shared.call.run { [self] in
                 let result: Result<HTTPResponse, any Error>
@@ -104,7 +104,7 @@ final class SharingRoom: Room {
         }
         defer { call.note { $0.absorb(shared.call.sent) } }
         do {
-            let response = try await waiter.value(for: call) { [self] in update(shared.call, id, token, $0) }
+            let response = try await waiter.value(for: call) { [self] _ in update(shared.call, id, token, call) }
             if !isFirst { call.watch?.record(.waited(.sharedRequest)) }
             return response
         } catch {
@@ -139,9 +139,11 @@ final class SharingRoom: Room {
     }
 
     /// Has the shared call follow a caller: it gets the highest priority of all, and is suspended while all are.
-    private func update(_ shared: Call, _ id: UInt64, _ token: UInt64, _ caller: TransferState) {
-        shared.raisePriority(to: caller.priority)
+    private func update(_ shared: Call, _ id: UInt64, _ token: UInt64, _ call: Call) {
+        shared.raisePriority(to: call.transferState.priority)
         state.withLock { state in
+            // Read under the lock, so that no older state replaces a newer one.
+            let caller = call.transferState
             guard state.shared[token]?.waiters[id] != nil else { return }
             if caller.isSuspended {
                 state.shared[token]?.paused.insert(id)

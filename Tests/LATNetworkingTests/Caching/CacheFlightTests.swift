@@ -101,7 +101,7 @@ import Testing
         let (table, request) = (FlightTable(), HTTPRequest("GET", "http://h/"))
         guard case .lead(let flight) = table.join("k", since: nil) else { throw Overdue(description: "a flight") }
         let leader = Call(request)
-        flight.starts(with: leader)
+        table.starts("k", flight, with: leader)
         let follower = Task {
             try await FlightTable.follow(flight, request, Call(request), .seconds(5), limits)
         }
@@ -117,10 +117,26 @@ import Testing
         }
     }
 
+    @Test(arguments: [true, false]) func leaderThatIsPausedBeforeItsTransferIsNotWaitedFor(isPausedFirst: Bool) async throws {
+        let (table, request) = (FlightTable(), HTTPRequest("GET", "http://h/"))
+        guard case .lead(let flight) = table.join("k", since: nil) else { throw Overdue(description: "a flight") }
+        let leader = Call(request)
+        if isPausedFirst { leader.setSuspended(true) }
+        table.starts("k", flight, with: leader)
+        let follower = Task { try await FlightTable.follow(flight, request, Call(request), nil, TimeLimits()) }
+        leader.setSuspended(true)
+        #expect(try await follower.value)
+        // The follower leads the next flight, whose key the old one leaves alone.
+        guard case .lead(let next) = table.join("k", since: nil) else { throw Overdue(description: "another flight") }
+        table.end("k", flight, .stored)
+        guard case .follow(let found) = table.join("k", since: nil) else { throw Overdue(description: "its flight") }
+        #expect(found === next)
+    }
+
     @Test func followerOfAnEndWithoutTransferReturns() async throws {
         let (table, request) = (FlightTable(), HTTPRequest("GET", "http://h/"))
         guard case .lead(let flight) = table.join("k", since: nil) else { throw Overdue(description: "a flight") }
-        flight.starts(with: Call(request))
+        table.starts("k", flight, with: Call(request))
         let follower = Task { try await FlightTable.follow(flight, request, Call(request), .seconds(5), TimeLimits()) }
         table.end("k", flight, .abandoned)
         #expect(try await follower.value)
