@@ -38,6 +38,7 @@ struct CircuitBreaker: Sendable {
     var policy: RequestLimits.CircuitBreakerPolicy
     private var state = State.closed(failures: 0)
     private var tickets: UInt64 = 0
+    private var lastFailure = Duration.zero
     /// The first ticket of the present state. Results of older tickets are ignored.
     private var firstTicket: UInt64 = 1
 
@@ -45,6 +46,15 @@ struct CircuitBreaker: Sendable {
 
     /// Whether no failure is recorded.
     var isIdle: Bool { state == .closed(failures: 0) }
+
+    /// Whether nothing is lost when the circuit is forgotten: its failures are long ago.
+    func isForgettable(at now: Duration) -> Bool {
+        switch state {
+        case .closed(let failures): failures == 0 || now - lastFailure > policy.pause
+        case .open(let end): now - end > policy.pause
+        case .asking, .probing: false
+        }
+    }
 
     /// The result of ``admit(at:)``, without its effects.
     func preview(at now: Duration) -> Admission {
@@ -93,6 +103,7 @@ struct CircuitBreaker: Sendable {
                 return open(for: policy.pause, at: now)
             } else {
                 state = .closed(failures: failures + 1)
+                lastFailure = now
             }
             return nil
         case .probing(ticket):

@@ -37,6 +37,8 @@ final class LimitRoom: Room {
     private let breakers = Mutex<[String: CircuitBreaker]>([:])
     private let rows = Mutex<[RowName: RowState]>([:])
     private let knowsRows = Atomic(false)
+    /// The number of circuits at which old ones are forgotten.
+    private let roomFrom = Atomic(1_024)
 
     init(
         _ limits: RequestLimits = RequestLimits(), _ policy: RequestLimits.CircuitBreakerPolicy? = nil,
@@ -148,6 +150,14 @@ final class LimitRoom: Room {
         }
     }
 
+    /// Forgets circuits when there are many. The next time is when their number has doubled, so that a request seldom does it.
+    private func makeRoom(_ breakers: inout [String: CircuitBreaker]) {
+        guard breakers.count >= roomFrom.load(ordering: .relaxed) else { return }
+        let now = clock.now()
+        breakers = breakers.filter { !$0.value.isForgettable(at: now) }
+        roomFrom.store(max(1_024, 2 * breakers.count), ordering: .relaxed)
+    }
+
     private func checkIsClosed(_ circuit: Circuit, _ host: String, _ request: HTTPRequest) throws {
         guard let breaker = breakers.withLock({ $0[circuit.key] }),
             case .refuse(let pause) = breaker.preview(at: clock.now())
@@ -161,7 +171,7 @@ final class LimitRoom: Room {
         guard let circuit else { return try await chain.proceed(request) }
         let (policy, key) = (circuit.policy, circuit.key)
         let admission = breakers.withLock { breakers in
-            if breakers.count >= 1_024 { breakers = breakers.filter { !$0.value.isIdle } }
+            makeRoom(&breakers)
             var breaker = breakers[key] ?? CircuitBreaker(policy)
             breaker.policy = policy
             let admission = breaker.admit(at: clock.now())

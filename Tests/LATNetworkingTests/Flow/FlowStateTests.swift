@@ -229,6 +229,23 @@ import Testing
         #expect(breaker.admit(at: .seconds(5)) == .refuse(pause: .seconds(9)))
     }
 
+    @Test func circuitIsForgottenLongAfterItsFailures() {
+        let policy = RequestLimits.CircuitBreakerPolicy(failures: 2, pause: .seconds(10))
+        var breaker = CircuitBreaker(policy)
+        #expect(breaker.isForgettable(at: .zero))
+        for second in [1, 2] {
+            guard case .pass(let ticket) = breaker.admit(at: .seconds(second)) else { return }
+            breaker.finish(ticket, isSuccess: false, at: .seconds(second))
+            #expect(!breaker.isForgettable(at: .seconds(second + 10)))
+        }
+        // Open until second 12.
+        #expect(!breaker.isForgettable(at: .seconds(22)) && breaker.isForgettable(at: .seconds(23)))
+        var once = CircuitBreaker(policy)
+        guard case .pass(let ticket) = once.admit(at: .seconds(5)) else { return }
+        once.finish(ticket, isSuccess: false, at: .seconds(5))
+        #expect(!once.isIdle && !once.isForgettable(at: .seconds(15)) && once.isForgettable(at: .seconds(16)))
+    }
+
     /// An open circuit admits exactly one request after its pause, whatever late results of earlier ones say.
     @Test(arguments: 0..<25)
     func openCircuitAdmitsOneProbe(_ seed: UInt64) {
