@@ -2,7 +2,7 @@ import FoundationEssentials
 import LATNetworking
 import Platform
 
-// Sending: whole frames are written under the lock, so that messages of many tasks never mix, and a cancelled one is
+// Sending: messages of many tasks never mix, since each is compressed and written under one lock, and a cancelled one is
 // sent whole or not at all.
 extension SocketLink {
     /// Messages below this size are not compressed: it would make some of them larger.
@@ -19,15 +19,17 @@ extension SocketLink {
     func send(_ message: WebSocket.Message) async throws -> Bool {
         var isNext = false
         while true {
-            let (isSent, sender) = try state.withLock { state -> (Bool, Waiter<Void>?) in
-                guard !state.isOver, !state.hasSentClose else { return (false, nil) }
-                guard isNext || state.senders.isEmpty, output.pendingCount < options.sendBuffer else {
-                    let sender = Waiter<Void>()
-                    if isNext { state.senders.insert(sender, at: 0) } else { state.senders.append(sender) }
-                    return (false, sender)
+            let (isSent, sender) = try sending.withLock { deflater -> (Bool, Waiter<Void>?) in
+                let (isOpen, sender) = state.withLock { state -> (Bool, Waiter<Void>?) in
+                    guard !state.isOver, !state.hasSentClose else { return (false, nil) }
+                    guard isNext || state.senders.isEmpty, output.pendingCount < options.sendBuffer else {
+                        let sender = Waiter<Void>()
+                        if isNext { state.senders.insert(sender, at: 0) } else { state.senders.append(sender) }
+                        return (false, sender)
+                    }
+                    return (true, nil)
                 }
-                try write(message, &state)
-                return (true, nil)
+                return (isOpen ? try write(message, &deflater) : false, sender)
             }
             wakeSender()
             guard let sender else { return isSent }
@@ -51,9 +53,9 @@ extension SocketLink {
     ///
     /// - Parameter isKept: whether ``takeUnsent()`` returns those that do not leave.
     func sendAtOnce(_ messages: [WebSocket.Message], isKept: Bool) throws {
-        try state.withLock { state in
-            for message in messages where !state.isOver && !state.hasSentClose {
-                try write(message, isKept: isKept, &state)
+        try sending.withLock { deflater in
+            for message in messages where state.withLock({ !$0.isOver && !$0.hasSentClose }) {
+                _ = try write(message, isKept: isKept, &deflater)
             }
         }
     }
@@ -101,41 +103,50 @@ extension SocketLink {
         sender?.end(.success(()))
     }
 
-    private func write(_ message: WebSocket.Message, isKept: Bool = true, _ state: inout State) throws {
+    /// - Returns: whether it was sent; `false` when the connection has ended or closes meanwhile.
+    private func write(_ message: WebSocket.Message, isKept: Bool = true, _ deflater: inout Deflater?) throws -> Bool {
         try tape?.send(message.taped)
         switch message {
         case .text(let text):
             var text = text
-            text.withUTF8 { write(.text, UnsafeRawBufferPointer($0), &state) }
+            return text.withUTF8 { write(message, .text, UnsafeRawBufferPointer($0), isKept: isKept, &deflater) }
         case .data(let data):
-            data.withUnsafeBytes { write(.data, $0, &state) }
+            return data.withUnsafeBytes { write(message, .data, $0, isKept: isKept, &deflater) }
         }
-        guard isKept, options.reconnection != nil, options.resend == .unsent else { return }
-        let taken = output.takenCount
-        if let first = state.unsent.first, first.end <= taken {
-            state.unsent.removeFirst(state.unsent.firstIndex { $0.end > taken } ?? state.unsent.count)
-        }
-        state.unsent.append((state.written, message))
     }
 
-    private func write(_ opcode: FrameReader.Opcode, _ payload: UnsafeRawBufferPointer, _ state: inout State) {
-        if let compressed = compressed(payload, &state) {
-            compressed.withUnsafeBytes { append(opcode, $0, isCompressed: true, &state) }
-        } else {
-            append(opcode, payload, isCompressed: false, &state)
+    private func write(
+        _ message: WebSocket.Message, _ opcode: FrameReader.Opcode, _ payload: UnsafeRawBufferPointer, isKept: Bool,
+        _ deflater: inout Deflater?
+    ) -> Bool {
+        let compressed = compressed(payload, &deflater)
+        return state.withLock { state in
+            guard !state.isOver, !state.hasSentClose else { return false }
+            if let compressed {
+                compressed.withUnsafeBytes { append(opcode, $0, isCompressed: true, &state) }
+            } else {
+                append(opcode, payload, isCompressed: false, &state)
+            }
+            guard isKept, options.reconnection != nil, options.resend == .unsent else { return true }
+            let taken = output.takenCount
+            if let first = state.unsent.first, first.end <= taken {
+                state.unsent.removeFirst(state.unsent.firstIndex { $0.end > taken } ?? state.unsent.count)
+            }
+            state.unsent.append((state.written, message))
+            return true
         }
     }
 
     /// The compressed payload; `nil` when it is sent as it is. A payload that was compressed is sent even if larger, because
     /// the next message may refer to it.
-    private func compressed(_ payload: UnsafeRawBufferPointer, _ state: inout State) -> [UInt8]? {
+    private func compressed(_ payload: UnsafeRawBufferPointer, _ deflater: inout Deflater?) -> [UInt8]? {
         guard let compression = agreement.compression, compression.clientWindow > 8,
             payload.count >= Self.compressedFrom
         else { return nil }
-        if state.deflater == nil {
-            state.deflater = Deflater(window: compression.clientWindow, resetsEachMessage: compression.clientResets)
+        if deflater == nil {
+            deflater = Deflater(window: compression.clientWindow, resetsEachMessage: compression.clientResets)
         }
-        return state.deflater?.deflate(payload)
+        return deflater?.deflate(payload)
     }
 
     func writePing(_ payload: [UInt8], _ state: inout State) {

@@ -13,8 +13,6 @@ final class SocketLink: Sendable {
 
     struct State {
         var writer = FrameWriter()
-        /// Compresses messages; made for the first one.
-        var deflater: Deflater?
         /// The first close frame of either side.
         var closing: WebSocket.Closing?
         var hasSentClose = false
@@ -53,6 +51,9 @@ final class SocketLink: Sendable {
     let output: ConnectionOutput
     let options: WebSocketOptions
     let state: Mutex<State>
+    /// Compresses messages; made for the first one. Held by one sender at a time, before the lock of the state: the engine's
+    /// thread, which needs the state, never waits for a compression.
+    let sending = Mutex<Deflater?>(nil)
     let tape: (any MessageTape)?
     private let call: LiveCall
     private let inbox: SocketInbox
