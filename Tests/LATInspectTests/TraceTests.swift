@@ -52,6 +52,20 @@ import Testing
         }
     }
 
+    @Test func flushReturnsWhileCallsGoOn() async throws {
+        var limits = TraceExporter.Limits()
+        limits.delay = .seconds(3_600)
+        let scene = try Scene(limits: limits)
+        _ = try await scene.manager.startRequest("GET", scene.server.url())
+        let load = Task {
+            while !Task.isCancelled { _ = try? await scene.manager.startRequest("GET", scene.server.url()) }
+        }
+        for _ in 0..<20 { await scene.traces.flush() }
+        load.cancel()
+        await load.value
+        #expect(scene.collector.requestCount >= 1 && scene.traces.counts.sent > 0)
+    }
+
     @Test func spansFollowTheConventions() async throws {
         let scene = try Scene {
             $0.retries = 1

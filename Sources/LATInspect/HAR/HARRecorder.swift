@@ -80,21 +80,21 @@ public final class HARRecorder: RequestAccessory {
     ///
     /// - Throws: ``NetworkError/Kind/storage`` when the temporary file cannot be read.
     public func data() throws -> Data {
-        try core.state.withLock { state in
-            var bytes = Data(capacity: state.fileSize + state.buffer.count + 1024)
-            try Self.pieces(of: state) { bytes.append(contentsOf: $0) }
-            return bytes
-        }
+        let state = try core.copy()
+        defer { if state.file >= 0 { close(state.file) } }
+        var bytes = Data(capacity: state.fileSize + state.buffer.count + 1024)
+        try Self.pieces(of: state) { bytes.append(contentsOf: $0) }
+        return bytes
     }
 
     /// Writes the file, whole or not at all, readable by its owner only.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` when it cannot be written.
     public func write(to path: String) throws {
+        let state = try core.copy()
+        defer { if state.file >= 0 { close(state.file) } }
         do {
-            try core.state.withLock { state in
-                try AtomicFile.write(to: path) { write in try Self.pieces(of: state, write) }
-            }
+            try AtomicFile.write(to: path) { write in try Self.pieces(of: state, write) }
         } catch let error as SystemError {
             throw NetworkError(
                 .storage, message: "the HAR file \(path) cannot be written: \(error); choose another path")
@@ -139,6 +139,19 @@ public final class HARRecorder: RequestAccessory {
 }
 
 extension HARRecorder.Core {
+    /// What was recorded so far, with a descriptor of its own, to be read while recording goes on.
+    fileprivate func copy() throws -> HARRecorder.State {
+        try state.withLock { state in
+            var copy = state
+            guard state.file >= 0 else { return copy }
+            copy.file = fcntl(state.file, F_DUPFD_CLOEXEC, 0)
+            guard copy.file >= 0 else {
+                throw NetworkError(.storage, message: "what was recorded cannot be read: \(SystemError().text)")
+            }
+            return copy
+        }
+    }
+
     fileprivate func add(_ record: CallRecord) {
         for entry in HAREntry(record: record).entries {
             guard let data = try? entry.data() else { continue }

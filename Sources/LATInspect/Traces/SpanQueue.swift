@@ -10,7 +10,17 @@ final class SpanQueue: Sendable {
         var isSending = false
         var isScheduled = false
         var counts = TraceExporter.Counts()
-        var waiters: [CheckedContinuation<Void, Never>] = []
+        /// How many spans were ever taken in, and how many of them were sent or lost.
+        var added = 0
+        var finished = 0
+        /// Each waits for the spans up to a number.
+        var waiters: [(last: Int, continuation: CheckedContinuation<Void, Never>)] = []
+
+        mutating func takeDueWaiters() -> [CheckedContinuation<Void, Never>] {
+            let due = waiters.filter { $0.last <= finished }.map(\.continuation)
+            waiters.removeAll { $0.last <= finished }
+            return due
+        }
     }
 
     private let url: String
@@ -57,6 +67,7 @@ final class SpanQueue: Sendable {
         let next = state.withLock { state -> Next in
             let room = max(0, limits.queue - state.spans.count)
             state.spans += spans.prefix(room)
+            state.added += min(room, spans.count)
             state.counts.dropped += max(0, spans.count - room)
             if state.spans.count >= limits.batch, !state.isSending {
                 state.isSending = true
@@ -69,19 +80,23 @@ final class SpanQueue: Sendable {
         switch next {
         case .nothing: break
         case .send: Task.detached { await self.sendAll() }
-        case .schedule:
-            // Detached, so that the export does not join the trace of the caller's task.
-            Task.detached { [weak self, limits] in
-                try? await Task.sleep(for: limits.delay)
-                await self?.wakeUp()
-            }
+        case .schedule: schedule()
         }
     }
 
+    private func schedule() {
+        // Detached, so that the export does not join the trace of the caller's task.
+        Task.detached { [weak self, limits] in
+            try? await Task.sleep(for: limits.delay)
+            await self?.wakeUp()
+        }
+    }
+
+    /// Returns when the spans that are there now were sent.
     func flush() async {
         await withCheckedContinuation { continuation in
             let starts = state.withLock { state in
-                state.waiters.append(continuation)
+                state.waiters.append((state.added, continuation))
                 guard !state.isSending else { return false }
                 state.isSending = true
                 return true
@@ -91,34 +106,39 @@ final class SpanQueue: Sendable {
     }
 
     private func wakeUp() async {
-        let starts = state.withLock { state in
+        let (starts, last) = state.withLock { state in
             state.isScheduled = false
-            guard !state.isSending else { return false }
+            guard !state.isSending else { return (false, 0) }
             state.isSending = true
-            return true
+            return (true, state.added)
         }
-        if starts { await sendAll() }
+        if starts { await sendAll(upTo: last) }
     }
 
-    /// Sends batch after batch until none waits.
-    private func sendAll() async {
+    /// Sends batch after batch while there are full ones, spans up to a number, or spans that somebody waits for.
+    private func sendAll(upTo last: Int = 0) async {
         while true {
-            let (batch, waiters) = state.withLock { state -> ([TraceSpan], [CheckedContinuation<Void, Never>]) in
+            let (batch, waiters, isLeft) = state.withLock { state in
+                let due = state.takeDueWaiters()
+                let wanted = max(last, state.waiters.map(\.last).max() ?? 0)
+                guard state.spans.count >= limits.batch || state.finished < wanted, !state.spans.isEmpty else {
+                    state.isSending = false
+                    let isLeft = !state.spans.isEmpty && !state.isScheduled
+                    if isLeft { state.isScheduled = true }
+                    return ([TraceSpan](), due, isLeft)
+                }
                 let batch = Array(state.spans.prefix(limits.batch))
                 state.spans.removeFirst(batch.count)
-                guard batch.isEmpty else { return (batch, []) }
-                state.isSending = false
-                defer { state.waiters = [] }
-                return ([], state.waiters)
+                return (batch, due, false)
             }
-            guard !batch.isEmpty else {
-                for waiter in waiters { waiter.resume() }
-                return
-            }
+            for waiter in waiters { waiter.resume() }
+            if isLeft { schedule() }
+            guard !batch.isEmpty else { return }
             let sent = await send(batch)
             state.withLock { state in
                 state.counts.sent += sent
                 state.counts.failed += batch.count - sent
+                state.finished += batch.count
             }
         }
     }
