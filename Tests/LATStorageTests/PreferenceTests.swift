@@ -171,6 +171,17 @@ extension PreferenceKey<Double> { fileprivate static var ratio: Self { Self("rat
         #expect(hub.needsWatch)
     }
 
+    @Test func lastValueThatObserversReceiveIsTheNewest() throws {
+        let preferences = make()
+        for round in 0..<20 {
+            let heard = Mutex(-1)
+            let observation = preferences.observe(.fontSize) { value in heard.withLock { $0 = value } }
+            DispatchQueue.concurrentPerform(iterations: 8) { try? preferences.set(.fontSize, to: round * 100 + $0) }
+            #expect(heard.withLock { $0 } == preferences[.fontSize])
+            observation.cancel()
+        }
+    }
+
     @Test func observersReceiveOnlyChangesAndAreReleased() async throws {
         let preferences = make()
         let heard = Mutex<[Int]>([])

@@ -184,7 +184,9 @@ public final class ObjectStore: ObjectAccess, Sendable {
                 .unreadable, "set \(path) aside", "\(error.text); check the permissions of its folder")
         }
         return try withExtendedLifetime(lock) {
-            if let known = try? SQLiteConnection(path: path, options: options) { return (known, nil) }
+            do {
+                return (try SQLiteConnection(path: path, options: options), nil)
+            } catch let error as NetworkError where error.storageFailure?.reason == .corrupt {}
             let aside = try setAside(path)
             return (try SQLiteConnection(path: path, options: options), aside)
         }

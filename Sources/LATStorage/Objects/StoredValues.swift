@@ -84,8 +84,8 @@ final class ChangeHub: Sendable {
     private let path: String
 
     /// After a change of the log, `PRAGMA data_version` is read at once, and then again after each of these waits, in
-    /// milliseconds.
-    private static let looks: [Int32] = [2, 10, 50, 200]
+    /// milliseconds: a durable commit becomes visible only when the disk has written its log.
+    private static let looks: [Int32] = [2, 10, 50, 200, 500, 1_000, 2_000, 4_000]
 
     init(path: String) { self.path = path }
 

@@ -10,6 +10,9 @@ final class PreferenceHub: Sendable {
         let body: @Sendable () -> Void
         /// Called when no more values will come.
         let end: @Sendable () -> Void
+        /// Whether the body runs, and whether there was a change since it began.
+        var isRunning = false
+        var hasChanged = false
     }
 
     private struct State {
@@ -62,16 +65,35 @@ final class PreferenceHub: Sendable {
     ///
     /// - Parameter current: returns the values. It is called under the lock, so that reports do not overlap.
     func report(_ current: () -> [String: JSONValue]) {
-        let bodies = state.withLock { state in
+        let numbers = state.withLock { state in
             let values = current()
-            var bodies: [@Sendable () -> Void] = []
-            for (number, observer) in state.observers where observer.last != values[observer.name] {
+            return state.observers.compactMap { number, observer -> Int? in
+                guard observer.last != values[observer.name] else { return nil }
                 state.observers[number]?.last = values[observer.name]
-                bodies.append(observer.body)
+                return number
             }
-            return bodies
         }
-        for body in bodies { body() }
+        for number in numbers { call(number) }
+    }
+
+    /// Calls an observer, which reads the value itself. Calls do not overlap, so that the last one has the newest value: during
+    /// one, another thread leaves its own to the thread that makes it.
+    func call(_ number: Int) {
+        while true {
+            let body = state.withLock { state -> (@Sendable () -> Void)? in
+                guard let observer = state.observers[number] else { return nil }
+                state.observers[number]?.hasChanged = observer.isRunning
+                state.observers[number]?.isRunning = true
+                return observer.isRunning ? nil : observer.body
+            }
+            guard let body else { return }
+            body()
+            let hasChanged = state.withLock { state in
+                state.observers[number]?.isRunning = false
+                return state.observers[number]?.hasChanged ?? false
+            }
+            guard hasChanged else { return }
+        }
     }
 
     func end() {

@@ -252,7 +252,7 @@ public final class Preferences: Sendable {
         let number = hub.add(key.name, current: everything[key.name], end: end) { [weak self] in
             if let self { body(self[key]) }
         }
-        body(self[key])
+        hub.call(number)
         return PreferenceObservation { [weak hub] in hub?.remove(number) }
     }
 }
