@@ -80,6 +80,16 @@ struct FleetConfigurationTests {
                 """)
     }
 
+    @Test func countsOfReleasedObserversStay() {
+        let counters = FleetCounters()
+        counters.counter("a").add(1)
+        var observation: Any? = counters.observe { ["a": 10, "b": 5] }
+        #expect(observation != nil && counters.values == ["a": 11, "b": 5])
+        observation = nil
+        for _ in 0..<3 { _ = counters.observe { ["b": 1] } }
+        #expect(counters.values == ["a": 11, "b": 8])
+    }
+
     @Test func managerNeedsAName() throws {
         var configuration = CentralRequestManager.Configuration()
         configuration.join(try Fleet(FleetConfiguration()), as: "")

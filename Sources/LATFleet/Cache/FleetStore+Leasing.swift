@@ -78,7 +78,7 @@ extension FleetStore {
             })
     }
 
-    package func observe(_ statistics: @escaping @Sendable () -> CacheStatistics) {
+    package func observe(_ statistics: @escaping @Sendable () -> CacheStatistics) -> any Sendable {
         fleet.counters.observe {
             let counted = statistics()
             return [

@@ -57,7 +57,23 @@ package final class FleetCounter: Sendable {
 /// The counters of a fleet, by name.
 package final class FleetCounters: Sendable {
     private let counters = Mutex<[String: FleetCounter]>([:])
-    private let observed = Mutex<[@Sendable () -> [String: Int]]>([])
+    private let observed = Mutex(Observed())
+
+    private struct Observed {
+        var next = 0
+        var counts: [Int: @Sendable () -> [String: Int]] = [:]
+        /// The last counts of those that are gone.
+        var past: [String: Int] = [:]
+    }
+
+    /// Counts that somebody else keeps. When it is released, the last ones are kept.
+    package final class Observation: Sendable {
+        private let end: @Sendable () -> Void
+
+        fileprivate init(_ end: @escaping @Sendable () -> Void) { self.end = end }
+
+        deinit { end() }
+    }
 
     /// The counter of a name. A part asks for its counters once.
     package func counter(_ name: String) -> FleetCounter {
@@ -68,13 +84,26 @@ package final class FleetCounters: Sendable {
         }
     }
 
-    /// Adds counts that somebody else keeps. Counts of the same name are added up.
-    package func observe(_ counts: @escaping @Sendable () -> [String: Int]) { observed.withLock { $0.append(counts) } }
+    /// Adds counts that somebody else keeps, until the result is released. Counts of the same name are added up.
+    package func observe(_ counts: @escaping @Sendable () -> [String: Int]) -> Observation {
+        let number = observed.withLock { observed in
+            observed.next += 1
+            observed.counts[observed.next] = counts
+            return observed.next
+        }
+        return Observation { [weak self] in
+            self?.observed.withLock { observed in
+                guard let counts = observed.counts.removeValue(forKey: number) else { return }
+                observed.past.merge(counts(), uniquingKeysWith: +)
+            }
+        }
+    }
 
     /// All counts so far.
     package var values: [String: Int] {
         var values = counters.withLock { $0.mapValues(\.value) }
-        for counts in observed.withLock({ $0 }) { values.merge(counts(), uniquingKeysWith: +) }
+        let (counts, past) = observed.withLock { (Array($0.counts.values), $0.past) }
+        for counts in counts.map({ $0() }) + [past] { values.merge(counts, uniquingKeysWith: +) }
         return values
     }
 }

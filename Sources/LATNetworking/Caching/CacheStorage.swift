@@ -10,6 +10,8 @@ final class CacheStorage: Sendable {
         var reported: Set<String> = []
         var partition: String?
         var memoryValues: MemoryStore?
+        /// Shows the counts to those who share the store, for as long as it lives.
+        var observation: (any Sendable)?
     }
 
     /// What the cache did, and why it did not store responses.
@@ -97,12 +99,13 @@ final class CacheStorage: Sendable {
     }
 
     private func make() throws -> WriteBehind {
-        try state.withLock { _ in
+        try state.withLock { state in
             if let behind = made.load() { return behind }
             let behind = WriteBehind(
                 try makeStore(), settings, ledger, now: now, prepare: { [identityKey] in identityKey.save() },
                 report: { [weak self] in self?.report($0, $1) })
-            (behind.store.leasing as? any CacheCoordinating)?.observe { [ledger] in ledger.counters.statistics(of: nil)
+            state.observation = (behind.store.leasing as? any CacheCoordinating)?.observe { [ledger] in
+                ledger.counters.statistics(of: nil)
             }
             return made.storeIfNil(behind)
         }

@@ -17,7 +17,8 @@ final class ChangeWatch: Sendable {
         var file: FileIdentity?
         /// The number of the last change that was sent to the feeds.
         var last: Int64 = 0
-        /// Replaced indexes. Another thread may still read their shared memory, so they stay open until the watch is released.
+        /// The last two replaced indexes. Another thread may still read their shared memory, which takes nanoseconds, so they
+        /// stay open for a while.
         var retired: [Confined<CacheIndex>] = []
     }
 
@@ -102,7 +103,7 @@ final class ChangeWatch: Sendable {
                 return false
             } catch {
                 // The file was replaced or removed, or cannot be read, so any entry may have changed.
-                state.retired.append(Confined(index))
+                state.retired = state.retired.suffix(1) + [Confined(index)]
                 state.index = nil
                 isOpen.store(false, ordering: .relaxed)
                 feeds.send(.all)

@@ -16,8 +16,8 @@ package protocol CacheCoordinating: CacheLeasing {
     /// entry, because either may be the older one.
     func accepts(_ entry: CacheEntry) -> Bool
 
-    /// Gives the store the counters of a manager that uses it, for the store's reports.
-    func observe(_ statistics: @escaping @Sendable () -> CacheStatistics)
+    /// Gives the store the counters of a manager that uses it, for its reports, until the result is released.
+    func observe(_ statistics: @escaping @Sendable () -> CacheStatistics) -> any Sendable
 }
 
 /// The outcome of ``CacheCoordinating/lease(_:for:within:)``.

@@ -204,6 +204,21 @@ import Testing
         #expect(manager.items.count == 100)
     }
 
+    @Test func closeWaitsForADownloadThatIsStarting() async throws {
+        let server = try slowServer()
+        for round in 0..<40 {
+            let manager = try DownloadManager(central, folder: folder, limit: 100)
+            let path = directory.path(of: "f\(round)")
+            let adding = Task.detached { [url = server.url] in
+                for index in 0..<5 { _ = try? manager.add(url + "?held", to: path + "-\(index)") }
+            }
+            await manager.close()
+            // Nobody uses the files any more.
+            for index in 0..<5 { try PartFile(path: path + "-\(index).part", target: path).unlock() }
+            await adding.value
+        }
+    }
+
     @Test func closedManagerLeavesItsRecordsAlone() async throws {
         let server = try slowServer()
         let manager = try DownloadManager(central, folder: folder)

@@ -28,6 +28,9 @@ public final class DownloadManager: Sendable {
         var isClosed = false
         /// The downloads that are being started, and whether to keep their progress if they are removed meanwhile.
         var starting: [DownloadManager.Item.ID: Bool] = [:]
+        /// Those whose start was too late, and who waits for the last of them.
+        var late: [Download] = []
+        var allStarted: Waiter<Void>?
 
         func withProgress(_ item: Item) -> Item {
             var item = item
@@ -227,15 +230,17 @@ public final class DownloadManager: Sendable {
     /// wait for a file get ``NetworkError/Kind/shutDown``. Afterwards nothing can be added, and pausing, resuming, removing
     /// and setting a priority have no effect.
     public func close() async {
-        let (downloads, entries) = records.withLock { _ in
+        let (downloads, entries, allStarted) = records.withLock { _ in
             state.withLock { state in
                 state.isClosed = true
+                if !state.starting.isEmpty { state.allStarted = state.allStarted ?? Waiter() }
                 defer { state.downloads = [:] }
-                return (Array(state.downloads.values), Array(state.entries.values))
+                return (Array(state.downloads.values), Array(state.entries.values), state.allStarted)
             }
         }
         for download in downloads { download.cancel(keepingProgress: true) }
-        for download in downloads { _ = try? await download.value }
+        _ = try? await allStarted?.value()
+        for download in downloads + state.withLock(\.late) { _ = try? await download.value }
         for entry in entries {
             entry.progress.finish(entry.progress.current)
             entry.outcome.finish(entry.outcome.current ?? .failure(Self.closed))
@@ -305,12 +310,13 @@ public final class DownloadManager: Sendable {
         let download = central.download(
             found.item.url, to: found.item.path, segments: found.item.segments, headers: entry.headers,
             options: entry.options)
-        let (isWanted, keepsProgress) = state.withLock { state in
+        let (isWanted, keepsProgress, allStarted) = state.withLock { state -> (Bool, Bool, Waiter<Void>?) in
             let keepsProgress = state.starting.removeValue(forKey: id) ?? true
-            guard state.entries[id] != nil, !state.isClosed else { return (false, keepsProgress) }
-            state.downloads[id] = download
-            return (true, keepsProgress)
+            let isWanted = state.entries[id] != nil && !state.isClosed
+            if isWanted { state.downloads[id] = download } else if state.isClosed { state.late.append(download) }
+            return (isWanted, keepsProgress, state.starting.isEmpty ? state.allStarted : nil)
         }
+        defer { allStarted?.end(.success(())) }
         guard isWanted else { return download.cancel(keepingProgress: keepsProgress) }
         // It may have been paused while it was made.
         follow(id)
