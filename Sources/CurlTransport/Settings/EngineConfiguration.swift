@@ -1,6 +1,7 @@
 import CLibcurl
 import Glibc
 public import HTTPCore
+import Platform
 
 /// The settings of an engine, read when it is made. Making it fails with ``NetworkError/Kind/invalidRequest`` for an
 /// invalid value or file, and with ``NetworkError/Kind/unsupported`` for a setting that this libcurl does not support.
@@ -140,8 +141,6 @@ extension EngineConfiguration {
     /// Reports a warning.
     package func warn(_ message: String) {
         if let warningHandler { return warningHandler(message) }
-        let line = Array("LATNetworking: \(message)\n".utf8)
-        // A single write keeps lines of several threads apart. Failure is ignored: standard error may be closed.
-        _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+        TextOutput.write("LATNetworking: \(message)\n", to: STDERR_FILENO)
     }
 }

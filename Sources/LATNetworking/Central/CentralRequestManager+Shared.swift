@@ -14,10 +14,15 @@ extension CentralRequestManager {
     ///
     /// When the system cannot start an engine, every call of the shared manager fails with the reason.
     public static var shared: CentralRequestManager {
-        sharedState.withLock { state in
+        let known = sharedState.withLock { state in
             state.isUsed = true
-            if let manager = state.manager { return manager }
-            let manager = make(Configuration())
+            return state.manager
+        }
+        if let known { return known }
+        // Made without the lock, since it may call the app's warning handler.
+        let made = make(Configuration())
+        return sharedState.withLock { state in
+            let manager = state.manager ?? made
             state.manager = manager
             return manager
         }
@@ -27,14 +32,17 @@ extension CentralRequestManager {
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for invalid settings, or when ``shared`` is already in use.
     public static func configureShared(_ configuration: Configuration) throws {
-        try sharedState.withLock { state in
-            guard !state.isUsed else {
-                throw NetworkError.invalidRequest(
-                    "CentralRequestManager.shared is in use already; call configureShared(_:) before the first request, "
-                        + "or make a manager of your own")
-            }
-            state.manager = try CentralRequestManager(configuration: configuration)
+        let inUse = NetworkError.invalidRequest(
+            "CentralRequestManager.shared is in use already; call configureShared(_:) before the first request, "
+                + "or make a manager of your own")
+        guard !sharedState.withLock(\.isUsed) else { throw inUse }
+        // Made without the lock, since it may call the app's handlers and observers.
+        let manager = try CentralRequestManager(configuration: configuration)
+        let isLate = sharedState.withLock { state in
+            if !state.isUsed { state.manager = manager }
+            return state.isUsed
         }
+        guard !isLate else { throw inUse }
     }
 
     private static func make(_ configuration: Configuration) -> CentralRequestManager {

@@ -204,14 +204,7 @@ extension ActivityIndicator {
             }
         }
 
-        private func write(_ text: String) {
-            var bytes = Array(text.utf8)[...]
-            while !bytes.isEmpty {
-                let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-                guard count > 0 else { return }
-                bytes = bytes.dropFirst(count)
-            }
-        }
+        private func write(_ text: String) { TextOutput.write(text, to: descriptor) }
     }
 }
 

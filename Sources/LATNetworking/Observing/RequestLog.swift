@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 
 /// Logs requests and responses. Nothing is logged unless it is among the accessories.
 ///
@@ -41,12 +42,7 @@ public struct RequestLog: RequestAccessory {
 
     /// Writes an entry to standard error.
     public static let standardError: @Sendable (String) -> Void = { entry in
-        var bytes = Array((entry + "\n").utf8)[...]
-        while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { Glibc.write(2, $0.baseAddress, $0.count) }
-            guard count > 0 else { return }
-            bytes = bytes.dropFirst(count)
-        }
+        TextOutput.write(entry + "\n", to: STDERR_FILENO)
     }
 
     /// Logs an event.
