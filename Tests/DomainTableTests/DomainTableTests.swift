@@ -10,6 +10,20 @@ struct DomainTableTests {
         try DomainTable(json5: Samples.table, name: "Config/domains.json5", environment: environment)
     }
 
+    @Test func environmentOfTheProcessIsNotDiscarded() async {
+        await #expect(processExitsWith: .success) {
+            setenv("LAT_ENVIRONMENT", "staging", 1)
+            var table = try DomainTable(
+                json5: #"{ domains: { d: { baseURL: "http://a", environments: { staging: "http://b" } } } }"#)
+            try table.setBaseURL("http://c", forDomain: "d")
+            table.discardChanges()
+            try #require(table.environment == "staging")
+            table.environment = "other"
+            table.discardChanges()
+            try #require(table.environment == "staging")
+        }
+    }
+
     private func message(_ body: () throws -> Void) throws -> String {
         try #require(throws: NetworkError.self, performing: body).message
     }
@@ -101,7 +115,7 @@ struct DomainTableTests {
         let route = try sample().resolve(server: "user.detail")
         #expect(
             try message { _ = try route.url() }
-                == #"the path parameter {id} of the server "user.detail" has no value; give the entity a property "id""#
+                == #"the path parameter {id} of the server "user.detail" has no value; give a parameter or a property "id""#
         )
         let longer = try sample().resolve(domain: "other", path: "{userId}")
         #expect(

@@ -91,6 +91,22 @@ private struct Versioned: RequestEntity { static let route = Route("GET", server
         #expect(try version(#require(server.requests.last)) == 100)
     }
 
+    @Test func fileThatIsBrokenWhenTheManagerIsMadeIsFollowed() async throws {
+        try replaceFile(text(1))
+        let table = try DomainTable(contentsOf: path, environment: nil)
+        let events = Events()
+        try replaceFile("{ domains: {")
+        let manager = try CentralRequestManager.make {
+            $0.domains = table
+            $0.domainsObserver = events.observer
+        }
+        #expect(await events.rejection() != nil)
+        #expect(try manager.domains?.server("s").path == "1")
+        try replaceFile(text(2))
+        await events.version(2)
+        #expect(try manager.domains?.server("s").path == "2")
+    }
+
     @Test func invalidFileIsReportedAndNotLoaded() async throws {
         let events = Events()
         let manager = try start(events)

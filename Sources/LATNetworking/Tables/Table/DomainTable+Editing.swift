@@ -92,14 +92,14 @@ extension DomainTable {
         set { change { $0.defaults = newValue } }
     }
 
-    /// Discards everything that was set in code, including the environment.
+    /// Discards everything that was set in code. The environment becomes that of the process again (`LAT_ENVIRONMENT`), or none.
     public mutating func discardChanges() {
         change { contents in
             contents.defaults = nil
             contents.domains = []
             contents.servers = []
             contents.baseURLs = [:]
-            contents.environment = Tracked(wrappedValue: nil)
+            contents.environment = Tracked(Self.environmentOfProcess, from: .variable(Self.environmentVariable))
         }
     }
 

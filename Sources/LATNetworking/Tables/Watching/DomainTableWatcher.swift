@@ -49,15 +49,16 @@ package final class DomainTableWatcher: Sendable {
     convenience init(
         following table: DomainTable, at path: String, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?
     ) throws(NetworkError) {
-        try self.init(path, onEvent: onEvent) { bytes throws(NetworkError) in
+        try self.init(path, instead: table, onEvent: onEvent) { bytes throws(NetworkError) in
             var table = table
             try table.replaceFile(by: try DomainTable(bytes: bytes, path: path, environment: nil))
             return table
         }
     }
 
+    /// - Parameter instead: The table until the file has a valid one; `nil` if it must have one now.
     private init(
-        _ path: String, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?,
+        _ path: String, instead known: DomainTable? = nil, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?,
         _ makeTable: ([UInt8]) throws(NetworkError) -> DomainTable
     ) throws(NetworkError) {
         let watch: FileWatch
@@ -73,8 +74,18 @@ package final class DomainTableWatcher: Sendable {
             throw Self.systemError(error.attempt, advice + ", or read the table without watching", error.code)
         }
         // Watched before it is read, so that no change is missed in between.
-        let bytes = try DomainTable.bytes(of: path)
-        let table = try makeTable(bytes)
+        var bytes: [UInt8] = []
+        let table: DomainTable
+        do throws(NetworkError) {
+            let content = try DomainTable.bytes(of: path)
+            table = try makeTable(content)
+            bytes = content
+        } catch {
+            // It may be about to be replaced, which is noticed.
+            guard let known else { throw error }
+            table = known
+            onEvent?(.rejected(error))
+        }
         let state = WatchState(table, onEvent: onEvent)
         self.path = path
         self.state = state
