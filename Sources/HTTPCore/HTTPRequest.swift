@@ -343,6 +343,12 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.hasLeftOrigin = newValue } }
     }
 
+    /// The fields that the manager's signer has added, in lower case. They differ each time.
+    package var signatureFields: Set<String> {
+        get { options.value.signatureFields }
+        set { options.modify { $0.signatureFields = newValue } }
+    }
+
     /// Whether all properties are equal. What is sent is compared byte by byte.
     public static func == (lhs: HTTPRequest, rhs: HTTPRequest) -> Bool {
         lhs.method == rhs.method && lhs.url.hasSameBytes(as: rhs.url) && lhs.headers == rhs.headers

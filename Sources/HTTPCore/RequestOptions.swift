@@ -39,6 +39,7 @@ struct RequestOptions: Sendable, Hashable {
     var rowHeaders = HTTPHeaders()
     var rowSecrets = Secrets()
     var hasLeftOrigin = false
+    var signatureFields: Set<String> = []
     var coding: Coding?
     var acceptedStatuses: Set<Int>?
     var userInfo: [String: JSONValue] = [:]

@@ -18,6 +18,8 @@ struct CacheOperations: Sendable {
     let cookies: CookieJar?
     /// Adds the credentials of the netrc file that a request is sent with; `nil` without such a file.
     let fileCredentials: (@Sendable (HTTPRequest) -> HTTPRequest)?
+    /// Decides which responses of calls without a judge of their own are stored; `nil` for all.
+    let verdict: ReplyDecoder?
     /// What the manager adds to each request: its client certificate, the identity of its signer.
     let managerCredentials: [String]
     /// The Unix domain socket of requests that name none.
@@ -279,7 +281,7 @@ struct CacheOperations: Sendable {
     private func verdict(on response: HTTPResponse, _ call: Call) -> CacheRefusal? {
         // A response that the call rejects would be rejected again each time it is found.
         guard Verdict.isSuccess(response, to: call.request) || !response.isSuccess else { return .businessFailure }
-        guard let verdict = call.details.verdict, response.isSuccess else { return nil }
+        guard let verdict = call.details.verdict ?? verdict, response.isSuccess else { return nil }
         if response.body.isStream { return .unjudgedStream }
         return verdict.accepts(response) ? nil : .businessFailure
     }

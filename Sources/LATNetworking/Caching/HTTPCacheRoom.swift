@@ -220,8 +220,9 @@ struct HTTPCacheRoom: Room {
             return try await exchange(CacheStrategy.Forward(request: request, .bodyLost), request, ticket, chain)
         }
         if CacheStrategy.isError(status: response.status),
-            let stale = try await standIn(forward, request, ticket.mode, chain)
+            var stale = try await standIn(forward, request, ticket.mode, chain)
         {
+            stale.standsInFor = Verdict.failure(response, to: request)
             return (stale, false)
         }
         if let refusal = StorageRule.refusal(

@@ -37,6 +37,7 @@ extension Corridor {
             storage: storage, volatileParameters: Set(configuration.volatileParameters),
             version: configuration.cacheVersion, cachesUnsafeMethods: configuration.cachesUnsafeMethods,
             secrets: configuration.secrets, cookies: engine?.cookies, fileCredentials: engine?.fileCredentials,
+            verdict: configuration.successJudge.map { ReplyDecoder(judge: $0) },
             managerCredentials: [certificate, signer].compactMap(\.self),
             unixSocketPath: configuration.engine.unixSocketPath, maxBodySize: configuration.engine.maxBodySize,
             servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected, mode: configuration.cacheMode)

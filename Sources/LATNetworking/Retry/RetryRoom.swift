@@ -25,13 +25,11 @@ final class RetryRoom: Room {
         depositShare()
         while true {
             let answer = try await answer(to: request, chain)
-            // A stale response that stands in for a failure is delivered when the failure is not retried.
-            let outcome: Result<HTTPResponse, NetworkError> =
-                if case .success(let response) = answer, let failure = response.standsInFor {
-                    .failure(failure)
-                } else {
-                    answer
-                }
+            // A stale response that stands in for a failure or an error is delivered when that is not retried.
+            var outcome = answer
+            if case .success(let response) = answer, let failure = response.standsInFor {
+                outcome = failure.kind == .httpStatus ? failure.response.map { .success($0) } ?? answer : .failure(failure)
+            }
             let action = state.next(
                 after: outcome, to: request,
                 isReplayable: call.isReplayable && !call.isCancelled && allows(policy, request, call.sent, outcome),

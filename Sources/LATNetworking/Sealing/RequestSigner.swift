@@ -198,7 +198,9 @@ struct SignRoom: Room {
             // The signature must cover the compressed body.
             request = try BodyCompression.applied(to: request, chain.call.bodyHandler)
             let digest = try Self.digest(of: &request)
-            request.headers.merge(try await signer.sign(request, bodyDigest: digest))
+            let signature = try await signer.sign(request, bodyDigest: digest)
+            request.headers.merge(signature)
+            request.signatureFields = Set(signature.fields.map { $0.name.lowercased() })
         } catch let error as NetworkError {
             throw error.attaching(request)
         } catch let error as CancellationError {

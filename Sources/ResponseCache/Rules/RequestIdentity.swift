@@ -43,7 +43,8 @@ package struct RequestIdentity: Hashable, Sendable {
         var isEmpty = true
         if !request.headers.hasNoFields {
             for field in request.headers.fields {
-                guard let value = field.value,
+                // A signature differs each time; whose it is, the signer's identity tells.
+                guard let value = field.value, !request.signatureFields.contains(field.name.lowercased()),
                     secrets.contains(header: field.name) || request.rowSecrets.contains(header: field.name)
                 else { continue }
                 digest.add(field.name.lowercased(), value)

@@ -105,6 +105,67 @@ import Testing
         #expect(server.requestCount == 2)
     }
 
+    @Test(arguments: [CachePolicy.http, .cacheElseNetwork(.forever)])
+    func signatureThatDiffersEachTimeDoesNotSeparateRequests(policy: CachePolicy) async throws {
+        let server = try Self.mirror(["Cache-Control": "max-age=3600"])
+        let manager = try CentralRequestManager.caching(policy) { $0.signer = Counting() }
+        let first = try await manager.startRequest("GET", server.url()).text
+        #expect(try await manager.startRequest("GET", server.url()).text == first)
+        #expect(server.requestCount == 1)
+    }
+
+    private final class Counting: RequestSigner {
+        private let count = Box(0)
+
+        func sign(_ request: HTTPRequest, bodyDigest digest: String?) async throws -> HTTPHeaders {
+            count.change { $0 += 1 }
+            return ["Authorization": "Signature \(count.value)"]
+        }
+    }
+
+    @Test(arguments: [true, false]) func responseThatTheJudgeRejectsIsNotStoredByOtherForms(streams: Bool) async throws {
+        let server = try MockServer()
+        server.enqueue(.json(#"{"error": "busy"}"#))
+        server.fallback { _ in .json(#"{"name": "Ada"}"#) }
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
+            $0.successJudge = { _, document in document["error"].string == nil }
+        }
+        if streams {
+            _ = try await manager.stream("GET", server.url()).body.collect(upTo: 100)
+        } else {
+            _ = try await manager.send(HTTPRequest("GET", server.url()))
+        }
+        #expect(try await manager.startRequest("GET", server.url()).json()["name"] == "Ada")
+    }
+
+    @Test(arguments: [CachePolicy.networkElseCache, .http]) func retriesComeBeforeAStoredResponse(policy: CachePolicy) async throws {
+        let server = try MockServer()
+        let headers: HTTPHeaders = ["Cache-Control": "max-age=0, stale-if-error=600"]
+        server.enqueue(
+            Self.reply("old", headers), .status(503), Self.reply("new", headers), .status(503), .status(503), .status(503))
+        let manager = try CentralRequestManager.caching(policy) {
+            $0.retryPolicy = RetryPolicy(retries: 1, statuses: [503], firstWait: .zero)
+        }
+        var texts: [String?] = []
+        for _ in 1...3 { texts.append(try await manager.startRequest("GET", server.url()).text) }
+        #expect(texts == ["old", "new", "new"] && server.requestCount == 5)
+    }
+
+    @Test func providedParametersArePartOfSeedsExplanationsAndDownloads() async throws {
+        let server = try MockServer()
+        server.fallback { .text($0.query ?? "") }
+        let directory = try TemporaryDirectory()
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
+            $0.baseURL = server.url()
+            $0.parameterProvider = { _ in ["app_key": "k"] }
+        }
+        try await manager.cache.store(Data("seed".utf8), for: "/cities")
+        #expect(try await manager.startRequest("GET", "/cities", cache: .cacheOnly).text == "seed")
+        #expect(try await manager.cache.explain("/cities").description.contains("app_key"))
+        let file = try await manager.download("/file", to: directory.path(of: "f")).value
+        #expect(FileManager.default.contents(atPath: file.path) == Data("app_key=k".utf8))
+    }
+
     @Test func socketsAndHostFieldsSeparateServers() async throws {
         let directory = try TemporaryDirectory()
         let manager = try CentralRequestManager.caching(.http)
