@@ -71,7 +71,7 @@ extension CentralRequestManager.Cache {
     /// - Throws: as ``explain(_:cache:)``.
     public func explain(_ request: HTTPRequest) async throws -> CacheExplanation {
         let manager = try requireManager()
-        let call = manager.makeCall(manager.located(request))
+        let call = try manager.call(request)
         return try await manager.explain(call, from: request.cachePolicy == nil ? .manager : .call)
     }
 

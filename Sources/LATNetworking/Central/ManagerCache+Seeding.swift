@@ -88,7 +88,7 @@ extension CentralRequestManager.Cache {
         onlyIfAbsent: Bool = false
     ) async throws -> Bool {
         let manager = try requireManager()
-        let call = manager.makeCall(manager.located(request))
+        let call = try manager.call(request)
         let request = try await manager.corridor.requestAtCache(call)
         let response = HTTPResponse(status: status, headers: headers, url: request.url)
         return try await manager.corridor.cacheOperations.seed(

@@ -48,7 +48,9 @@ extension CentralRequestManager {
     public func download(
         _ request: HTTPRequest, to path: String, segments: Int = 1, options: DownloadOptions = DownloadOptions()
     ) -> Download {
-        download(to: path, segments: segments, options: options) { makeCall(located(request)) }
+        download(to: path, segments: segments, options: options) { () throws(NetworkError) in
+            try call(request, CallArguments(streams: request.streamsBody))
+        }
     }
 
     /// Starts the download of a call's response. An error of `make` is thrown by ``Download/value``.
