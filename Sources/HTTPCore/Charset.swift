@@ -28,9 +28,17 @@ package struct Charset: Hashable, Sendable {
             // Latin-1 on the web means its superset windows-1252 (WHATWG Encoding §4.2).
             return Charset("windows-1252").convert(data) ?? Charset("ISO-8859-1").convert(data)
         default:
-            return convert(data)
+            let superset = Self.supersets[name.lowercased()].map { Charset($0) }
+            return superset?.convert(data) ?? convert(data)
         }
     }
+
+    /// What these names mean on the web (WHATWG Encoding §4.2), where their texts have more characters than the standards.
+    private static let supersets = [
+        "gb2312": "GB18030", "gb_2312-80": "GB18030", "gbk": "GB18030", "x-gbk": "GB18030", "shift_jis": "CP932",
+        "sjis": "CP932", "x-sjis": "CP932", "euc-kr": "CP949", "ks_c_5601-1987": "CP949", "big5": "BIG5-HKSCS",
+        "iso-8859-9": "CP1254", "tis-620": "CP874",
+    ]
 
     private func convert(_ data: Data) -> String? {
         let converter = iconv_open("UTF-8", name)

@@ -50,13 +50,16 @@ enum Verdict {
     static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
         return NetworkError(
-            .httpStatus, message: "the server answered \(response.status)\(reason); \(advice(response))",
+            .httpStatus, message: "the server answered \(response.status)\(reason); \(advice(response, request))",
             request: request, response: response)
     }
 
-    private static func advice(_ response: HTTPResponse) -> String {
+    private static func advice(_ response: HTTPResponse, _ request: HTTPRequest) -> String {
         switch response.status {
-        case 301, 302, 303, 307, 308: "it is followed unless redirects = .none"
+        case 301, 302, 303, 307, 308:
+            response.headers["Location"]?.isEmpty ?? true
+                ? "it has no Location to follow"
+                : "it is followed unless redirects = .none, or the request is signed or sealed"
         case 401: "give credentials, or renew the token"
         case 403: "the credentials do not permit this"
         case 404: "check the address"

@@ -59,6 +59,9 @@ struct ReplyDecoder: Sendable {
     private func model<Model: Decodable>(_ type: Model.Type, from response: HTTPResponse) throws -> Model {
         if type == Empty.self, let empty = Empty() as? Model { return empty }
         if type == Data.self, let data = response.data as? Model { return data }
+        if type == String.self, response.status == 200, let text = response.text as? Model, response.hasNoContent {
+            return text
+        }
         if response.hasNoContent {
             if let nothing = Nothing.value(of: type) { return nothing }
             throw NetworkError(

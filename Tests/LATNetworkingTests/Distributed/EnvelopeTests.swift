@@ -22,6 +22,11 @@ private struct User: Decodable, Equatable, Sendable { var name: String }
         return try await Get<Model>().reply(on: manager)
     }
 
+    @Test(arguments: ["", "\n"]) func emptyTextIsAText(_ body: String) async throws {
+        #expect(try await reply(String.self, nil, body).model == body)
+        #expect(try await reply(String?.self, nil, body).model == nil)
+    }
+
     @Test func nullIsNoText() async throws {
         #expect(try await reply(String?.self, nil, "null").model == nil)
         #expect(try await reply(String?.self, nil, #""null""#).model == "null")
