@@ -178,7 +178,9 @@ struct LineSplitter {
     mutating func next() throws -> String? {
         guard let end = buffer[searched...].firstIndex(of: 0x0A) else {
             searched = buffer.count
-            guard lineEnd(before: buffer.count) - start <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }
+            guard lineEnd(before: buffer.count) - start <= limit else {
+                throw NetworkError.bodyTooLarge(limit: Int64(limit))
+            }
             return nil
         }
         guard lineEnd(before: end) - start <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }

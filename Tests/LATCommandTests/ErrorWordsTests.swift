@@ -79,7 +79,9 @@ import Testing
             try await check([server.url()], 1, ["the server answered \(status)", advice])
         }
         server.enqueue(.redirect(to: "/x"))
-        try await check([server.url(), "--no-follow"], 1, ["it is followed unless --no-follow is given, or the request is signed or sealed"])
+        try await check(
+            [server.url(), "--no-follow"], 1,
+            ["it is followed unless --no-follow is given, or the request is signed or sealed"])
     }
 
     @Test func timeLimitsNameTheirOptions() async throws {

@@ -65,7 +65,8 @@ struct FleetConfigurationTests {
         var status = FleetStatus()
         status.latency = .microseconds(120)
         status.lastError = "no answer"
-        let names = ["cache.leases.won", "cache.leases.lost", "limits.granted", "limits.waited", "limits.alone"]
+        let names =
+            ["cache.leases.won", "cache.leases.lost", "limits.granted", "limits.waited", "limits.alone"]
             + ["circuits.opened", "circuits.heard", "tokens.renewed", "tokens.adopted", "tokens.alone"]
         for (number, name) in names.enumerated() { status.counters[name] = number + 1 }
         #expect(

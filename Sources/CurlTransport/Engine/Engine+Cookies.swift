@@ -19,7 +19,8 @@ extension CookieStore {
     /// The `Cookie` field of a transfer, from the store and the request's own cookies; `nil` for none.
     func field(for transfer: Transfer) -> String? {
         guard !transfer.plan.ignoresCookies else { return nil }
-        let fields = [field(for: CookieTable.Place(transfer.request, transfer.target)), transfer.plan.ownCookies].compactMap { $0 }
+        let fields = [field(for: CookieTable.Place(transfer.request, transfer.target)), transfer.plan.ownCookies]
+            .compactMap { $0 }
         return fields.isEmpty ? nil : fields.joined(separator: "; ")
     }
 }

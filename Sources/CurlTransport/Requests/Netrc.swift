@@ -84,7 +84,9 @@ struct Netrc: Sendable, Hashable {
         let name = host.lowercased()
         let bare = name.hasPrefix("[") ? String(name.dropFirst().dropLast()) : name
         let named = entries.first { $0.host == name || $0.host == bare }
-        guard let entry = named ?? (isNamed ? nil : entries.first { $0.host == nil }), entry.login != nil || entry.password != nil else { return nil }
+        guard let entry = named ?? (isNamed ? nil : entries.first { $0.host == nil }),
+            entry.login != nil || entry.password != nil
+        else { return nil }
         return .basic(user: entry.login ?? "", password: entry.password ?? "")
     }
 

@@ -29,7 +29,8 @@ struct FleetEntryHead: Sendable {
         begin = words.number(endingAt: UInt8(ascii: "-")).map { Int64(clamping: $0) } ?? 0
         // The end of the fetch and the time of the origin are for the scripts, as are the generations, which follow the mark.
         _ = words.next()
-        guard let end = words.number(), let id = words.text(), let chunkCount = words.number(), chunkCount <= FleetCacheCoding.chunkLimit,
+        guard let end = words.number(), let id = words.text(), let chunkCount = words.number(),
+            chunkCount <= FleetCacheCoding.chunkLimit,
             let byteCount = words.number(), let epoch = words.text(), let ruleCount = words.number(),
             let mark = words.text()
         else { return nil }

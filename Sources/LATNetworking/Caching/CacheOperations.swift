@@ -300,7 +300,9 @@ struct CacheOperations: Sendable {
         for url in Set(urls.compactMap { CanonicalURL($0) }) {
             var selections = [CacheSelection.url(url.text)]
             // Also by key, because the same parameters in another order have the same entry.
-            selections += [HTTPMethod.get, .head].compactMap { primary($0, url, request, call, nil) }.map { .primaryKey($0) }
+            selections += [HTTPMethod.get, .head].compactMap { primary($0, url, request, call, nil) }.map {
+                .primaryKey($0)
+            }
             for selection in selections { await remove(selection) }
         }
     }

@@ -94,7 +94,8 @@ extension Corridor {
         self.init(
             RoomTable(rooms, sender, limits, secrets: configuration.secrets),
             toCache: RoomTable(
-                rooms.merging(CacheProbe.rooms) { $1 }, sender, limits, secrets: configuration.secrets), operations, always: always,
+                rooms.merging(CacheProbe.rooms) { $1 }, sender, limits, secrets: configuration.secrets), operations,
+            always: always,
             defaults: RequestDefaults(
                 retries: retryPolicy.retries, waitsForConnectivity: configuration.reachability.waitsForConnectivity,
                 seals: configuration.sealer != nil, cachesSealed: configuration.cachesSealed,

@@ -28,7 +28,8 @@ final class RetryRoom: Room {
             // A stale response that stands in for a failure or an error is delivered when that is not retried.
             var outcome = answer
             if case .success(let response) = answer, let failure = response.standsInFor {
-                outcome = failure.kind == .httpStatus ? failure.response.map { .success($0) } ?? answer : .failure(failure)
+                outcome =
+                    failure.kind == .httpStatus ? failure.response.map { .success($0) } ?? answer : .failure(failure)
             }
             let action = state.next(
                 after: outcome, to: request,

@@ -184,7 +184,9 @@ struct CassetteTests {
         }
         #expect(try await Fetch().startRequest(on: central) == "fine")
         try cassette.eject()
-        #expect(text().contains("X-Row-Key") && text().contains("X-Manager-Key") && !text().contains("hidden-"), "\(text())")
+        #expect(
+            text().contains("X-Row-Key") && text().contains("X-Manager-Key") && !text().contains("hidden-"), "\(text())"
+        )
     }
 
     @Test func secretPartsOfLargeOrShortValuesAreNotWritten() {
@@ -192,12 +194,15 @@ struct CassetteTests {
         let part = "--b\r\nContent-Disposition: form-data; name="
         var parts = Data("\(part)\"photo\"; filename=\"p\"\r\n\r\n".utf8)
         parts += Data(repeating: 0xFF, count: 2 << 20)
-        parts += Data("\r\n\(part)\"password\"\r\n\r\nlong-hidden-4711\r\n\(part)\"token\"\r\n\r\nq#7\r\n--b--\r\n".utf8)
+        parts += Data(
+            "\r\n\(part)\"password\"\r\n\r\nlong-hidden-4711\r\n\(part)\"token\"\r\n\r\nq#7\r\n--b--\r\n".utf8)
         let request = redaction.request(
             "POST", "http://a/", ["Content-Type": "multipart/form-data; boundary=b"], .bytes(parts), .standard)
         let shown = request.body.data
         #expect(shown.firstRange(of: Data("hidden".utf8)) == nil && shown.firstRange(of: Data("q#7".utf8)) == nil)
-        #expect(shown.starts(with: parts.prefix(1 << 20)) && shown.suffix(16).elementsEqual(Data("\r\n\r\n***\r\n--b--\r\n".utf8.suffix(16))))
+        #expect(
+            shown.starts(with: parts.prefix(1 << 20))
+                && shown.suffix(16).elementsEqual(Data("\r\n\r\n***\r\n--b--\r\n".utf8.suffix(16))))
     }
 
     @Test func thousandsOfSecretValuesAreFoundInOnePass() {

@@ -117,7 +117,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func leaderThatIsPausedBeforeItsTransferIsNotWaitedFor(isPausedFirst: Bool) async throws {
+    @Test(arguments: [true, false]) func leaderThatIsPausedBeforeItsTransferIsNotWaitedFor(isPausedFirst: Bool)
+        async throws
+    {
         let (table, request) = (FlightTable(), HTTPRequest("GET", "http://h/"))
         guard case .lead(let flight) = table.join("k", since: nil) else { throw Overdue(description: "a flight") }
         let leader = Call(request)

@@ -123,7 +123,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func responseThatTheJudgeRejectsIsNotStoredByOtherForms(streams: Bool) async throws {
+    @Test(arguments: [true, false]) func responseThatTheJudgeRejectsIsNotStoredByOtherForms(streams: Bool) async throws
+    {
         let server = try MockServer()
         server.enqueue(.json(#"{"error": "busy"}"#))
         server.fallback { _ in .json(#"{"name": "Ada"}"#) }
@@ -138,11 +139,14 @@ import Testing
         #expect(try await manager.startRequest("GET", server.url()).json()["name"] == "Ada")
     }
 
-    @Test(arguments: [CachePolicy.networkElseCache, .http]) func retriesComeBeforeAStoredResponse(policy: CachePolicy) async throws {
+    @Test(arguments: [CachePolicy.networkElseCache, .http]) func retriesComeBeforeAStoredResponse(policy: CachePolicy)
+        async throws
+    {
         let server = try MockServer()
         let headers: HTTPHeaders = ["Cache-Control": "max-age=0, stale-if-error=600"]
         server.enqueue(
-            Self.reply("old", headers), .status(503), Self.reply("new", headers), .status(503), .status(503), .status(503))
+            Self.reply("old", headers), .status(503), Self.reply("new", headers), .status(503), .status(503),
+            .status(503))
         let manager = try CentralRequestManager.caching(policy) {
             $0.retryPolicy = RetryPolicy(retries: 1, statuses: [503], firstWait: .zero)
         }

@@ -9,7 +9,8 @@ import Testing
         let all = Set(Mirror(reflecting: HTTPCore.RequestOptions()).children.compactMap(\.label))
         // Set by rows, by redirects, by the way in which a call is made, and as `accessories`.
         let others: Set = [
-            "rowHeaders", "rowSecrets", "hasLeftOrigin", "signatureFields", "streamsBody", "isLive", "upgrades", "observers",
+            "rowHeaders", "rowSecrets", "hasLeftOrigin", "signatureFields", "streamsBody", "isLive", "upgrades",
+            "observers",
         ]
         #expect(all.subtracting(own) == others)
     }

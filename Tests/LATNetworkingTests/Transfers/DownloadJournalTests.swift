@@ -55,7 +55,9 @@ import Testing
 
     /// Another user may have written the journal, in a folder that many may write to.
     @Test func fileNameLeadsToNoOtherFolder() throws {
-        for (name, kept) in [("../../home/a/.ssh/authorized_keys", "authorized_keys"), ("/etc/passwd", "passwd"), ("..", nil)] {
+        for (name, kept) in [
+            ("../../home/a/.ssh/authorized_keys", "authorized_keys"), ("/etc/passwd", "passwd"), ("..", nil),
+        ] {
             var journal = journal
             journal.fileName = name
             let decoded = try DownloadJournal(decoding: journal.encoded()).fileName

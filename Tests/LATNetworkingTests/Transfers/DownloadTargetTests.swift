@@ -44,7 +44,8 @@ import Testing
             #expect(chown(try directory.write(Data(), to: name), 12_345, 12_345) == 0)
         }
         let error = await failure { try await manager.download(server.url, to: target).value }
-        #expect(error?.kind == .storage && error?.message.contains("another user") == true, "\(String(describing: error))")
+        #expect(
+            error?.kind == .storage && error?.message.contains("another user") == true, "\(String(describing: error))")
         #expect(directory.read("victim") == Data("kept".utf8) && server.mock.requestCount == 0)
     }
 

@@ -132,7 +132,8 @@ extension PathTemplate {
             case .parameter(let name):
                 guard let value = values[name] else {
                     let near = NearestName.of(name, among: values.list.map(\.name).sorted())
-                    let advice = near.map { "; did you mean {\($0)}?" } ?? "; give a parameter or a property \"\(name)\""
+                    let advice =
+                        near.map { "; did you mean {\($0)}?" } ?? "; give a parameter or a property \"\(name)\""
                     throw .invalidRequest("the path parameter {\(name)}\(Self.owner(subject())) has no value\(advice)")
                 }
                 guard !value.isEmpty else {
