@@ -114,7 +114,8 @@ let package = Package(
                 "CZlib", "lat", "TestSupport",
             ],
             exclude: ["Cassettes/Cassettes"]),
-        .testTarget(name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting", "Platform"]),
+        .testTarget(
+            name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting", "Platform", "TestSupport"]),
         .testTarget(
             name: "LATFleetTests",
             dependencies: [

@@ -309,6 +309,16 @@ struct CacheOperations: Sendable {
 
     // MARK: Failures
 
+    /// The failure that a stored response stands in for when the server answered with an error. An error's stream is given up.
+    static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
+        var response = response
+        if response.body.isStream {
+            response.body.abandon()
+            response.body = .empty
+        }
+        return Verdict.failure(response, to: request)
+    }
+
     /// Whether an error means that the network, not the request, failed.
     static func isNetworkFailure(_ error: NetworkError) -> Bool {
         switch error.kind {

@@ -117,9 +117,9 @@ struct CacheRoom: Room {
         do {
             let response = try await fetch(request, ticket, chain).response
             guard CacheStrategy.isError(status: response.status) else { return response }
-            var answer = try await standIn(request, ticket, chain.call)
-            answer?.standsInFor = Verdict.failure(response, to: request)
-            return answer ?? response
+            guard var answer = try await standIn(request, ticket, chain.call) else { return response }
+            answer.standsInFor = CacheOperations.failure(response, to: request)
+            return answer
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
             guard let stored = try await standIn(request, ticket, chain.call) else { throw error }
             // Other addresses or attempts may still succeed. If all fail, this response is used.

@@ -222,7 +222,7 @@ struct HTTPCacheRoom: Room {
         if CacheStrategy.isError(status: response.status),
             var stale = try await standIn(forward, request, ticket.mode, chain)
         {
-            stale.standsInFor = Verdict.failure(response, to: request)
+            stale.standsInFor = CacheOperations.failure(response, to: request)
             return (stale, false)
         }
         if let refusal = StorageRule.refusal(

@@ -24,9 +24,10 @@ final class MirrorRoom: Room {
             attempt.url = try call.url(atAddress: index)
             do {
                 let response = try await chain.proceed(attempt)
-                guard let failure = response.standsInFor else {
-                    // A stored response says nothing about the address.
-                    if !response.source.isFromCache { change(key) { $0.succeeded(index) } }
+                let failure = response.standsInFor
+                guard let failure, failure.kind != .httpStatus else {
+                    // A stored response says nothing about the address, unless it stands in for an error that this sent.
+                    if !response.source.isFromCache || failure != nil { change(key) { $0.succeeded(index) } }
                     return response
                 }
                 standIn = response
