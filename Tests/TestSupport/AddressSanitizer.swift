@@ -16,8 +16,10 @@ package enum AddressSanitizer {
 }
 
 extension Trait where Self == ConditionTrait {
-    /// Skips a test of how much memory is in use. AddressSanitizer keeps released memory, and needs more for each block.
+    /// Skips a test of how much memory is in use. AddressSanitizer keeps released memory, and needs more for each block;
+    /// ThreadSanitizer needs several bytes for each that is used.
     package static var measuresMemory: Self {
-        .disabled(if: AddressSanitizer.isOn, "measures memory, of which AddressSanitizer uses more")
+        .disabled(
+            if: AddressSanitizer.isOn || dlsym(nil, "__tsan_init") != nil, "measures memory, of which sanitizers use more")
     }
 }
