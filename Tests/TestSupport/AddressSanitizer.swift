@@ -20,6 +20,7 @@ extension Trait where Self == ConditionTrait {
     /// ThreadSanitizer needs several bytes for each that is used.
     package static var measuresMemory: Self {
         .disabled(
-            if: AddressSanitizer.isOn || dlsym(nil, "__tsan_init") != nil, "measures memory, of which sanitizers use more")
+            if: AddressSanitizer.isOn || dlsym(nil, "__tsan_init") != nil,
+            "measures memory, of which sanitizers use more")
     }
 }
