@@ -15,7 +15,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, PunctualSt
     let coding: FleetCacheCoding
     let hub: FleetCacheHub
     let counts: FleetCacheCounts
-    private let subscription: RedisSubscription
+    private let subscription: FleetSubscription
     /// The part of a look-up that is always the same.
     let rulesQuestion: [RedisCommand]
     let clock = Mutex(RemoteClock())

@@ -170,10 +170,10 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
     /// - Parameter receive: Called on the engine's thread, in order. It must neither block nor take long.
     package func subscribe(
         _ channel: String, _ receive: @escaping @Sendable (RedisMessage) -> Void
-    ) -> RedisSubscription {
+    ) -> FleetSubscription {
         let number = nextSubscription.add(1, ordering: .relaxed).newValue
         _ = post { $0.changes.append(.add(number, channel: channel, receive)) }
-        return RedisSubscription { [weak self] in
+        return FleetSubscription { [weak self] in
             _ = self?.post { $0.changes.append(.remove(number, channel: channel)) }
         }
     }
@@ -279,16 +279,4 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
     func mayWarnAgain() { warned = [] }
 
     func timedOut(_ count: Int) { timeouts.add(count) }
-}
-
-/// A subscription to a channel, which ends when this is released.
-package final class RedisSubscription: Sendable {
-    private let end: @Sendable () -> Void
-
-    fileprivate init(_ end: @escaping @Sendable () -> Void) { self.end = end }
-
-    /// Ends the subscription. Messages that are being delivered may still arrive.
-    package func cancel() { end() }
-
-    deinit { end() }
 }

@@ -66,15 +66,6 @@ package final class FleetCounters: Sendable {
         var past: [String: Int] = [:]
     }
 
-    /// Counts that somebody else keeps. When it is released, the last ones are kept.
-    package final class Observation: Sendable {
-        private let end: @Sendable () -> Void
-
-        fileprivate init(_ end: @escaping @Sendable () -> Void) { self.end = end }
-
-        deinit { end() }
-    }
-
     /// The counter of a name. A part asks for its counters once.
     package func counter(_ name: String) -> FleetCounter {
         counters.withLock { counters in
@@ -84,14 +75,15 @@ package final class FleetCounters: Sendable {
         }
     }
 
-    /// Adds counts that somebody else keeps, until the result is released. Counts of the same name are added up.
-    package func observe(_ counts: @escaping @Sendable () -> [String: Int]) -> Observation {
+    /// Adds counts that somebody else keeps, until the result is released; the last ones are kept then. Counts of the same name
+    /// are added up.
+    package func observe(_ counts: @escaping @Sendable () -> [String: Int]) -> FleetSubscription {
         let number = observed.withLock { observed in
             observed.next += 1
             observed.counts[observed.next] = counts
             return observed.next
         }
-        return Observation { [weak self] in
+        return FleetSubscription { [weak self] in
             self?.observed.withLock { observed in
                 guard let counts = observed.counts.removeValue(forKey: number) else { return }
                 observed.past.merge(counts(), uniquingKeysWith: +)
@@ -106,4 +98,16 @@ package final class FleetCounters: Sendable {
         for counts in counts.map({ $0() }) + [past] { values.merge(counts, uniquingKeysWith: +) }
         return values
     }
+}
+
+/// A subscription to a channel, or an observation of counts, which ends when this is released.
+package final class FleetSubscription: Sendable {
+    private let end: @Sendable () -> Void
+
+    init(_ end: @escaping @Sendable () -> Void) { self.end = end }
+
+    /// Ends the subscription. Messages that are being delivered may still arrive.
+    package func cancel() { end() }
+
+    deinit { end() }
 }

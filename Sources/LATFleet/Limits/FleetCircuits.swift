@@ -9,7 +9,7 @@ internal import Synchronization
 final class FleetCircuits: Sendable {
     private struct State {
         var receive: (@Sendable (String, CircuitReport) -> Void)?
-        var subscription: RedisSubscription?
+        var subscription: FleetSubscription?
     }
 
     private let fleet: Fleet

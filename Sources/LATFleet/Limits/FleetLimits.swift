@@ -8,7 +8,7 @@ internal import Synchronization
 final class FleetLimits: SharedLimits {
     private struct State {
         var lanes: [String: LimitLane] = [:]
-        var places: RedisSubscription?
+        var places: FleetSubscription?
     }
 
     private let fleet: Fleet

@@ -19,7 +19,7 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         var hasRead = false
         /// Ends the wait for another process' renewal.
         var alarm: Waiter<Void>?
-        var subscription: RedisSubscription?
+        var subscription: FleetSubscription?
     }
 
     private let inner: Inner

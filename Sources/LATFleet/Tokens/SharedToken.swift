@@ -44,7 +44,7 @@ final class SharedToken: Sendable {
     func counter(_ name: String) -> FleetCounter { fleet.counters.counter(name) }
 
     /// Calls a closure when the token or the lease may have changed.
-    func observe(_ receive: @escaping @Sendable () -> Void) -> RedisSubscription {
+    func observe(_ receive: @escaping @Sendable () -> Void) -> FleetSubscription {
         fleet.redis.subscribe(channel) { message in
             if message != .interrupted { receive() }
         }
