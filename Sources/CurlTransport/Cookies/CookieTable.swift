@@ -193,7 +193,7 @@ struct CookieTable: Sendable {
     }
 
     /// Whether a host equals a domain or is below it (RFC 6265 §5.1.3).
-    private static func isBelow(_ host: String, _ domain: String) -> Bool {
+    static func isBelow(_ host: String, _ domain: String) -> Bool {
         guard host.utf8.count > domain.utf8.count else { return host == domain }
         return host.hasSuffix(domain) && host.utf8.dropLast(domain.utf8.count).last == UInt8(ascii: ".")
     }

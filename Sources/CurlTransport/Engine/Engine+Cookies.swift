@@ -36,7 +36,7 @@ extension CookieTable.Place {
     /// Whether a cookie's domain is the host, or includes it as a subdomain.
     func isReached(by cookie: Cookie) -> Bool {
         let domain = cookie.domain.lowercased()
-        return host == domain || cookie.includesSubdomains && !isAddress && host.hasSuffix("." + domain)
+        return cookie.includesSubdomains && !isAddress ? CookieTable.isBelow(host, domain) : host == domain
     }
 }
 
