@@ -80,21 +80,21 @@ public final class HARRecorder: RequestAccessory {
     ///
     /// - Throws: ``NetworkError/Kind/storage`` when the temporary file cannot be read.
     public func data() throws -> Data {
-        let state = try core.copy()
-        defer { if state.file >= 0 { close(state.file) } }
-        var bytes = Data(capacity: state.fileSize + state.buffer.count + 1024)
-        try Self.pieces(of: state) { bytes.append(contentsOf: $0) }
-        return bytes
+        try core.read { state in
+            var bytes = Data(capacity: state.fileSize + state.buffer.count + 1024)
+            try Self.pieces(of: state) { bytes.append(contentsOf: $0) }
+            return bytes
+        }
     }
 
     /// Writes the file, whole or not at all, readable by its owner only.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` when it cannot be written.
     public func write(to path: String) throws {
-        let state = try core.copy()
-        defer { if state.file >= 0 { close(state.file) } }
         do {
-            try AtomicFile.write(to: path) { write in try Self.pieces(of: state, write) }
+            try core.read { state in
+                try AtomicFile.write(to: path) { write in try Self.pieces(of: state, write) }
+            }
         } catch let error as SystemError {
             throw NetworkError(
                 .storage, message: "the HAR file \(path) cannot be written: \(error); choose another path")
@@ -139,9 +139,9 @@ public final class HARRecorder: RequestAccessory {
 }
 
 extension HARRecorder.Core {
-    /// What was recorded so far, with a descriptor of its own, to be read while recording goes on.
-    fileprivate func copy() throws -> HARRecorder.State {
-        try state.withLock { state in
+    /// Reads what was recorded so far, by a descriptor of its own, while recording goes on.
+    fileprivate func read<Result>(_ body: (HARRecorder.State) throws -> Result) throws -> Result {
+        let copy = try state.withLock { state in
             var copy = state
             guard state.file >= 0 else { return copy }
             copy.file = fcntl(state.file, F_DUPFD_CLOEXEC, 0)
@@ -150,6 +150,8 @@ extension HARRecorder.Core {
             }
             return copy
         }
+        defer { if copy.file >= 0 { close(copy.file) } }
+        return try body(copy)
     }
 
     fileprivate func add(_ record: CallRecord) {

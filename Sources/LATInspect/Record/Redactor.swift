@@ -10,16 +10,12 @@ struct Redactor {
     private(set) var secrets: Secrets
     private var values = SecretValues()
 
-    /// Shorter values are not searched for elsewhere: `1` or `yes` would be found everywhere.
-    static let shortestValue = SecretValues.shortest
-
     init(_ secrets: Secrets) { self.secrets = secrets }
 
     mutating func adopt(_ more: Secrets) { secrets = secrets.union(more) }
 
     private mutating func note(_ value: some StringProtocol) {
         let text = String(value)
-        guard text.utf8.count >= Self.shortestValue, text != Secrets.placeholder else { return }
         values.insert(text)
         values.insert(text[...].percentDecoded())
     }
@@ -142,7 +138,7 @@ struct Redactor {
 
 /// Values that are found in a text in one pass, however many they are: a server can send thousands of them.
 private struct SecretValues {
-    /// The number of bytes of the shortest value, by which the values are found.
+    /// The number of bytes of the shortest value, by which the values are found: `1` or `yes` would be found everywhere.
     static let shortest = 6
     /// Beyond this number values are taken out by name only.
     private static let limit = 32_768
