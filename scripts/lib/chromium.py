@@ -16,6 +16,10 @@ class Failure(Exception):
     pass
 
 
+class Navigated(Failure):
+    """The page moved to another address before the expression had its value."""
+
+
 def program():
     return next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
 
@@ -86,7 +90,9 @@ class Browser:
                 raise Failure(f"Chromium did not answer {method} within 120 s")
             if answer.get("id") == number:
                 if "error" in answer:
-                    raise Failure(f"{method}: {answer['error']['message']}")
+                    text = answer["error"]["message"]
+                    moved = any(words in text for words in ("navigated or closed", "context was destroyed", "Cannot find context"))
+                    raise (Navigated if moved else Failure)(f"{method}: {text}")
                 return answer["result"]
 
     def read(self, seconds):
@@ -132,9 +138,15 @@ class Browser:
         return result["result"].get("value")
 
     def wait(self, script, seconds=60):
-        """Waits until an expression is true, and returns its value."""
+        """Waits until an expression is true, and returns its value. While the page moves to another address, it is not true."""
+        def value_now():
+            try:
+                return self.run(script)
+            except Navigated:
+                return None
+
         end = time.monotonic() + seconds
-        while not (value := self.run(script)):
+        while not (value := value_now()):
             if time.monotonic() > end:
                 text = self.run("document.body.innerText.slice(0, 600)")
                 raise Failure(f"still not true after {seconds} s: {script}\nthe page says: {text}\nproblems: {self.problems}")
