@@ -36,7 +36,7 @@ public struct Coding: Sendable, Hashable {
         /// As they are declared. The default.
         case asDeclared
         /// `userName` is `user_name`, `imageURL` is `image_url`. A member that has the declared name is read too. The keys
-        /// of dictionaries stay as they are.
+        /// of dictionaries, also those of `parameters`, stay as they are.
         case snakeCase
     }
 

@@ -50,14 +50,15 @@ extension EncodedMembers {
         self.init(list, deferred.notes)
     }
 
-    /// Encodes parameters whose coding is not known yet.
+    /// Encodes parameters whose coding is not known yet. They keep their names.
     ///
     /// - Throws: as ``init(parameters:by:)``.
     package init(deferring parameters: Parameters) throws {
         let deferred = DeferredCoding()
         let members = try EncodedMembers(
             parameters: parameters, by: JSONValueEncoder(rules: nil, deferred: deferred))
-        self.init(members.list, deferred.notes)
+        self.init(
+            members.list.map { Member(name: $0.name, value: $0.value, keepsName: true) }, deferred.notes)
     }
 
     /// The members with what the coding determines. Names stay as declared; see ``named(by:)``.
@@ -69,11 +70,9 @@ extension EncodedMembers {
         for note in notes {
             guard let name = note.path.first?.name, let index = list.firstIndex(where: { $0.name == name })
             else { continue }
-            var value = list[index].value
-            try value.change(at: note.path.dropFirst()) { value in
+            try list[index].value.change(at: note.path.dropFirst()) { value in
                 try note.content.write(into: &value, name, rules)
             }
-            list[index] = Member(name: name, value: value)
         }
         return EncodedMembers(list, notes.filter { $0.content == .dictionary || $0.content == .json })
     }
@@ -86,7 +85,9 @@ extension EncodedMembers {
         guard kept[[]] == nil else { return self }
         var list = list.map { member in
             let path = [DeferredCoding.Step(JSONKey(stringValue: member.name))]
-            return Member(name: member.name.snakeCase, value: member.value.snakeCased(at: path, kept))
+            return Member(
+                name: member.keepsName ? member.name : member.name.snakeCase,
+                value: member.value.snakeCased(at: path, kept))
         }
         list.sort { $0.name < $1.name }
         // `userName` and `user_name` are one name now: the last wins, which was declared so.

@@ -14,7 +14,9 @@ package import FoundationEssentials
 package struct EncodedMembers: Hashable, Sendable {
     struct Member: Hashable {
         let name: String
-        let value: JSONValue
+        var value: JSONValue
+        /// Whether the name is a key of a dictionary, which stays as it is.
+        var keepsName = false
     }
 
     /// The members, sorted by name, without repeated names.

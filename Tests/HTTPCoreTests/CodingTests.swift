@@ -239,9 +239,12 @@ import Testing
     }
 
     @Test func namesThatBecomeOneAreOneMember() throws {
+        struct Names: Encodable {
+            var userName = 1
+            var user_name = 2
+        }
         let rules = CodingRules.of(Coding(keys: .snakeCase))
-        let parameters: Parameters = ["userName": 1, "user_name": 2]
-        let members = try EncodedMembers(deferring: parameters).coded(by: rules).named(by: rules)
+        let members = try #require(try EncodedMembers(deferring: Names())).coded(by: rules).named(by: rules)
         #expect(members.object == ["user_name": 2])
         #expect(try members.jsonData() == Data(#"{"user_name":2}"#.utf8))
     }

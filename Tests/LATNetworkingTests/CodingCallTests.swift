@@ -66,6 +66,22 @@ import Testing
         #expect(bodies(server).allSatisfy { $0.contains("start_date") }, "\(bodies(server))")
     }
 
+    @Test func keysOfParametersStayAsTheyAre() async throws {
+        let server = try echo()
+        let manager = try manager(server, row: ", parameters: { rowName: 3 }", Coding(keys: .snakeCase))
+        let parameters: Parameters = ["userName": 1, "event": event]
+        _ = try await manager.startRequest("POST", "/p", parameters: parameters)
+        _ = try await manager.startRequest(server: "event.save", parameters: parameters)
+        _ = try await SaveEvent(startDate: event.startDate).parameters(["userName": 1]).startRequest(on: manager)
+        let date = #""2025-03-01T09:30:00Z""#
+        #expect(
+            bodies(server) == [
+                #"{"event":{"start_date":\#(date)},"userName":1}"#,
+                #"{"event":{"start_date":\#(date)},"rowName":3,"userName":1}"#,
+                #"{"rowName":3,"start_date":\#(date),"userName":1}"#,
+            ])
+    }
+
     @Test func managersCodingHoldsForBothFaces() async throws {
         let server = try echo()
         let manager = try manager(server, Coding(dates: .unixMilliseconds, keys: .snakeCase))
