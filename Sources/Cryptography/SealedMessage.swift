@@ -157,8 +157,8 @@ package enum SealingFault: Error, Equatable, CustomStringConvertible {
 
 /// Detects replayed messages. The caller passes the time.
 ///
-/// Messages whose time is too far from now are rejected, so only the nonces of recent messages are kept. When there are
-/// more than ``capacity``, the oldest are dropped, and messages of their time or before are rejected.
+/// Messages whose time is too far from now are rejected, so only the nonces of recent messages are kept, and of those at
+/// most ``capacity``. Messages of the time of a nonce that was dropped, or before, are rejected.
 package struct ReplayWindow: Sendable {
     /// The largest difference between a message's time and now, in milliseconds.
     let maxAge: Int64
@@ -199,8 +199,8 @@ package struct ReplayWindow: Sendable {
     }
 
     private mutating func forget(now: Int64) {
-        while start < entries.count, entries[start].time < now - maxAge { removeOldest() }
-        while count > capacity {
+        // A clock that is set back later makes no message new again.
+        while start < entries.count, entries[start].time < now - maxAge || count > capacity {
             floor = max(floor, entries[start].time)
             removeOldest()
         }

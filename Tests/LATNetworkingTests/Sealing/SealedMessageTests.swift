@@ -186,6 +186,14 @@ import Testing
         #expect(throws: SealingFault.replayed) { try window.accept(nonce(49), time: 49, now: 149) }
     }
 
+    @Test func clockSetBackAcceptsNoReplay() throws {
+        var window = ReplayWindow(maxAge: 100, capacity: 1000)
+        try window.accept(nonce(1), time: 10, now: 10)
+        try window.accept(nonce(2), time: 500, now: 500)
+        #expect(throws: SealingFault.replayed) { try window.accept(nonce(1), time: 10, now: 20) }
+        try window.accept(nonce(3), time: 20, now: 20)
+    }
+
     @Test func boundedWindowAcceptsNoReplay() throws {
         var window = ReplayWindow(maxAge: 1_000_000, capacity: 100)
         for number in 0..<5_000 { try window.accept(nonce(number), time: Int64(number), now: 5_000) }
