@@ -82,6 +82,9 @@ import Testing
         try write("100000000\n", to: "sys/fs/cgroup/app.slice/web/memory.max")
         try write("99999000\n", to: "sys/fs/cgroup/app.slice/web/memory.current")
         #expect(device.memory?.limit == 100_000_000 && device.memory?.available == 1_000)
+        // Cached files can be given up.
+        try write("anon 5\ninactive_file 70000\nactive_file 9\n", to: "sys/fs/cgroup/app.slice/web/memory.stat")
+        #expect(device.memory?.free == 1_000 && device.memory?.available == 71_000)
     }
 
     @Test func controlGroupsVersion1AreRead() throws {
@@ -93,10 +96,13 @@ import Testing
         try write("50000\n", to: "sys/fs/cgroup/cpu/cpu.cfs_quota_us")
         try write("100000\n", to: "sys/fs/cgroup/cpu/cpu.cfs_period_us")
         #expect(device.memory?.total == 1_000_000 && device.processor.limit == 0.5)
+        try write("900000\n", to: "sys/fs/cgroup/memory/docker/x/memory.usage_in_bytes")
+        try write("inactive_file 1\ntotal_inactive_file 2000\n", to: "sys/fs/cgroup/memory/docker/x/memory.stat")
+        #expect(device.memory?.free == 100_000 && device.memory?.available == 102_000)
         // The top group has no limit but the usage of the whole machine.
         try write("1900000\n", to: "sys/fs/cgroup/memory/memory.usage_in_bytes")
         try write("400000\n", to: "sys/fs/cgroup/memory/docker/x/memory.usage_in_bytes")
-        #expect(device.memory?.available == 600_000)
+        #expect(device.memory?.available == 602_000)
         try write("20000\n", to: "sys/fs/cgroup/cpu/docker/x/cpu.cfs_quota_us")
         try write("50000\n", to: "sys/fs/cgroup/cpu/docker/x/cpu.cfs_period_us")
         #expect(device.processor.limit == 0.4)

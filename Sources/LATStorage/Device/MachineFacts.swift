@@ -129,9 +129,9 @@ struct MemoryFacts {
         var memory = DeviceInfo.Memory(
             total: total, free: machine["MemFree"], available: machine["MemAvailable"], limit: limit)
         // A group gets no more than its limit leaves, however much memory the machine has free.
-        if limit != nil, let left = groups.compactMap({ group in group.used.map { max(0, group.limit - $0) } }).min() {
-            memory.free = memory.free.map { min($0, left) } ?? left
-            memory.available = memory.available.map { min($0, left) } ?? left
+        if limit != nil {
+            memory.free = [memory.free, groups.compactMap(\.free).min()].compactMap(\.self).min()
+            memory.available = [memory.available, groups.compactMap(\.available).min()].compactMap(\.self).min()
         }
         return memory
     }
@@ -150,7 +150,7 @@ struct MemoryFacts {
 
     /// The groups with a limit: the process's own and those above it. `max`, or in version 1 a number near 2^63, means no
     /// limit.
-    private var groups: [(limit: Int64, used: Int64?)] {
+    private var groups: [(limit: Int64, free: Int64?, available: Int64?)] {
         files.controlGroups("memory").compactMap { group in
             func number(_ name: String, _ legacyName: String) -> Int64? {
                 files.number(group + name) ?? files.number(group + legacyName)
@@ -158,7 +158,14 @@ struct MemoryFacts {
             guard let limit = number("memory.max", "memory.limit_in_bytes"), limit > 0, limit < 1 << 62 else {
                 return nil
             }
-            return (limit, number("memory.current", "memory.usage_in_bytes"))
+            let used = number("memory.current", "memory.usage_in_bytes")
+            // The kernel gives up the pages of files that were not used lately before it refuses memory.
+            let statistics = files.text(group + "memory.stat")?.split(whereSeparator: \.isWhitespace) ?? []
+            let place =
+                statistics.firstIndex { $0 == "total_inactive_file" } ?? statistics.firstIndex(of: "inactive_file")
+            let reclaimable = place.flatMap { statistics.dropFirst($0 + 1).first }.flatMap { Int64($0) } ?? 0
+            let free = used.map { max(0, limit - $0) }
+            return (limit, free, used.map { min(limit, max(0, limit - $0) + max(0, reclaimable)) })
         }
     }
 }
