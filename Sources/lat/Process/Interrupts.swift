@@ -8,6 +8,7 @@ enum Interrupts {
         var signal: Int32?
         var cancel: (@Sendable () -> Void)?
         var leftovers: Set<String> = []
+        var watched: [Int32] = []
         /// Whether a pager has the terminal. Ctrl-C is then meant for it.
         var isPaging = false
     }
@@ -33,6 +34,9 @@ enum Interrupts {
         for source in sources { source.cancel() }
         return state.withLock { $0.signal }.map(ExitCode.signal) ?? code
     }
+
+    /// The signals that were not ignored when this process started.
+    static var watched: [Int32] { state.withLock(\.watched) }
 
     /// Registers a file to delete when the process is ended at once.
     static func willLeave(_ path: String) { state.withLock { _ = $0.leftovers.insert(path) } }
@@ -64,6 +68,7 @@ enum Interrupts {
             source.setRegistrationHandler { watched.resume() }
             source.resume()
         }
+        state.withLock { $0.watched.append(number) }
         return source
     }
 

@@ -30,6 +30,15 @@ import Testing
         #expect(await command.result.exitCode != 0)
     }
 
+    @Test func ignoredSignalsStayIgnored() async throws {
+        let words = [LatProcess.path, "inspect", "--", "/bin/sh", "-c", "kill -HUP $$; echo alive"]
+        for (option, isAlive) in [("--ignore-signal=HUP", true), ("--default-signal=HUP", false)] {
+            let result = try await LatProcess([option] + words, program: "/usr/bin/env").result
+            #expect(result.text.contains("alive") == isAlive)
+            #expect(result.exitCode == (isAlive ? 0 : 129))
+        }
+    }
+
     @Test func programThatDoesNotIsNamed() async throws {
         let result = try await LatProcess.run(["inspect", "--", "/bin/true"])
         #expect(result.exitCode == 0)
