@@ -40,5 +40,7 @@ import Testing
         let error = #expect(throws: MockServerError.self) { try MockServer(port: server.port) }
         #expect(error?.kind == .system(errno: EADDRINUSE))
         #expect(error?.description.contains("choose another port") == true)
+        let range = #expect(throws: MockServerError.self) { try MockServer(port: 70_000) }
+        #expect(range?.description.contains("127.0.0.1:70000") == true && range?.description.contains("65535") == true)
     }
 }

@@ -26,6 +26,7 @@ public struct MockServerError: Error, Hashable, Sendable, CustomStringConvertibl
         let hint =
             switch code {
             case EADDRINUSE: "; choose another port or path, or port 0 for any free one"
+            case EDOM: "; a port is a number from 0 to 65535"
             case EMFILE, ENFILE: "; raise the limit of open files (ulimit -n) or stop servers that are done"
             default: ""
             }

@@ -81,6 +81,10 @@ enum Socket {
     }
 
     private static func loopback(_ port: Int) -> SocketAddress? {
-        SocketAddress(host: [127, 0, 0, 1], port: UInt16(truncatingIfNeeded: port))
+        guard let port = UInt16(exactly: port) else {
+            errno = EDOM
+            return nil
+        }
+        return SocketAddress(host: [127, 0, 0, 1], port: port)
     }
 }
