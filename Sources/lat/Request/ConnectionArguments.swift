@@ -106,7 +106,8 @@ extension ConnectionArguments {
     static let gzip = Option("--gzip", help: "Compresses the body. Use it only for servers that accept this.")
     static let resolve = Option(
         "--resolve", value: "HOST:PORT:ADDRESS", repeats: true,
-        help: "Connects to this address for a host and port; HOST:ADDRESS for the port of the URL, 80 and 443.")
+        help: "Connects to this address for a host and port; HOST:ADDRESS, with an IPv6 address in brackets, for the "
+            + "port of the URL, 80 and 443.")
     static let connectToOption = Option(
         "--connect-to", value: "HOST:PORT:HOST2:PORT2", repeats: true,
         help: "Connects to another host and port in the place of these; an empty HOST or PORT stands for any.")
