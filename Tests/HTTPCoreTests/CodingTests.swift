@@ -240,8 +240,13 @@ import Testing
 
     @Test func namesThatBecomeOneAreOneMember() throws {
         struct Names: Encodable {
-            var userName = 1
-            var user_name = 2
+            var first = 1
+            var second = 2
+
+            enum CodingKeys: String, CodingKey {
+                case first = "userName"
+                case second = "user_name"
+            }
         }
         let rules = CodingRules.of(Coding(keys: .snakeCase))
         let members = try #require(try EncodedMembers(deferring: Names())).coded(by: rules).named(by: rules)
