@@ -72,6 +72,31 @@ import Testing
         #expect(try await store.memory.has("b"))
     }
 
+    @Test func refusedResponseUncoversNoOlderCopy() async throws {
+        let upper = WatchedStore(MemoryStore())
+        let lower = WatchedStore(HeldStore())
+        let behind = behind(TieredStore(upper, over: lower))
+        try await lower.store.memory.put(Make.entry("a"), Data("old".utf8))
+        _ = await behind.entries(for: "a")
+        try await eventually("the copy") { try await upper.has("a") }
+        lower.store.findsNothing.withLock { $0 = true }
+        #expect(await behind.store(Make.entry("a"), Data("new".utf8)))
+        // Another response overlapped with the new one, so that neither is used from now on.
+        lower.accepts.withLock { $0 = false }
+        let found = Mutex<[Data?]>([])
+        upper.willRemove.withLock {
+            $0 = {
+                let entry = await behind.entries(for: "a").first
+                let data = if let entry { await behind.body(of: entry)?.data } else { nil as Data? }
+                found.withLock { $0.append(data) }
+            }
+        }
+        #expect(await behind.store(Make.entry("a"), Data("other".utf8)))
+        #expect(found.withLock { $0 } == [Data("new".utf8)])
+        #expect(await behind.entries(for: "a").isEmpty)
+        lower.store.release()
+    }
+
     @Test func removalHidesAtOnceAndKeepsOrder() async throws {
         let store = HeldStore()
         let behind = behind(store)
@@ -316,6 +341,44 @@ private final class Reports: Sendable {
     var operations: [String] { storage.withLock { $0 } }
 
     func add(_ operation: String) { storage.withLock { $0.append(operation) } }
+}
+
+/// A store of several machines over another one, which says before it removes something.
+private final class WatchedStore<Store: CacheStore>: CacheCoordinating {
+    let accepts = Mutex(true)
+    let willRemove = Mutex<(@Sendable () async -> Void)?>(nil)
+    let leaseWait = Duration.zero
+    let earlyRefreshFactor = 0.0
+    let store: Store
+
+    init(_ store: Store) { self.store = store }
+
+    func accepts(_ entry: CacheEntry) -> Bool { accepts.withLock { $0 } }
+
+    func lease(_ name: String, for duration: Duration) async throws -> CacheLease? { nil }
+
+    func lease(
+        _ name: String, for duration: Duration, within limit: Duration
+    ) async throws -> CacheLeaseOutcome { .held }
+
+    func observe(_ statistics: @escaping @Sendable () -> CacheStatistics) -> any Sendable { 0 }
+
+    func entries(for primaryKey: String) async throws -> [CacheEntry] { try await store.entries(for: primaryKey) }
+
+    func body(of entry: CacheEntry) async throws -> ResponseBody? { try await store.body(of: entry) }
+
+    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
+        try await store.writer(for: entry, replacing: replacing)
+    }
+
+    func update(_ entry: CacheEntry) async throws -> Bool { try await store.update(entry) }
+
+    func touch(_ key: CacheKey, at time: Date) async throws { try await store.touch(key, at: time) }
+
+    func remove(_ selection: CacheSelection) async throws -> CacheUsage {
+        await willRemove.withLock { $0 }?()
+        return try await store.remove(selection)
+    }
 }
 
 /// A store in memory whose changes, and optionally look-ups, wait until ``release()``.

@@ -174,9 +174,9 @@ struct PendingChanges {
     }
 
     /// Drops the waiting change of a key, or hides the running one.
-    mutating func forget(_ key: CacheKey) {
+    mutating func forget(_ key: CacheKey, requestedBefore time: Date) {
         removalCount += 1
-        guard let slot = slot(of: key) else { return }
+        guard let slot = slot(of: key), Self.entry(slot.change).requestTime < time else { return }
         if !slot.isRunning { byteCount -= Self.size(slot.change) }
         slots[key.primary]?.removeAll { $0.key == key }
         if slots[key.primary]?.isEmpty == true { slots[key.primary] = nil }

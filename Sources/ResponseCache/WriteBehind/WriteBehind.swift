@@ -110,7 +110,7 @@ package final class WriteBehind: ProcessExitObserver {
         guard !neverWaits else { return await keep(entry, body, replacing) }
         if let coordinator, !coordinator.accepts(entry) {
             entry.lease?.end()
-            await forget(entry.key)
+            await forget(entry)
             return true
         }
         let isTaken = change { $0.store(entry, body, replacing: replacing) }
@@ -118,13 +118,14 @@ package final class WriteBehind: ProcessExitObserver {
         return isTaken
     }
 
-    /// Forgets an entry that waits to be stored, and the copies of the stored one.
-    private func forget(_ key: CacheKey) async {
+    /// Forgets the copies of the stored entry, then what waits to be stored and was requested before this response. The copies
+    /// may be older than what waits.
+    private func forget(_ refused: CacheEntry) async {
+        await (store as? TieredStore)?.forgetCopies(.key(refused.key))
         state.withLock { state in
-            state.pending.forget(key)
+            state.pending.forget(refused.key, requestedBefore: refused.responseTime)
             isIdle.store(state.pending.isEmpty, ordering: .releasing)
         }
-        await (store as? TieredStore)?.forgetCopies(.key(key))
     }
 
     /// Writes an entry to the store and records the outcome.
