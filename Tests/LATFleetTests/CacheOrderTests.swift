@@ -128,6 +128,21 @@ struct CacheOrderTests {
         }
     }
 
+    @Test func olderAnswerDoesNotTakeThePlaceOfADroppedOne() async throws {
+        try await Self.withExactTiers { mine, others in
+            let now = Date()
+            #expect(try await Self.isStored(Self.fetched(0.05, until: 0.04, at: now), by: others))
+            var personal = Self.fetched(0.03, until: 0.02, at: now)
+            personal.headers["Cache-Control"] = "private, max-age=600"
+            #expect(try await !Self.isStored(personal, by: mine))
+            _ = try await Self.isStored(Self.fetched(0.2, until: 0.1, at: now), by: mine)
+            let isThere = try await mine.fleet.redis.call(
+                RedisCommand("HEXISTS", [.text(mine.coding.entryKey("k")), "h"]), .write)
+            #expect(isThere.integer == 0)
+            #expect(try await Self.isStored(Self.fetched(), by: others))
+        }
+    }
+
     /// Of two fetches that overlapped, the one that began later may have the older answer, and so may the one that ended later.
     @Test(arguments: [0.05, 0.15], [true, false])
     func processThatSawAnAnswerTakesNoneWhoseFetchOverlapped(begin: Double, hasCandidate: Bool) async throws {

@@ -290,15 +290,17 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// Drops a variant that its process could not replace, and announces it if it was there. If the newer one was lost, answers
-    /// whose fetches began before are refused from now on. KEYS: entry. ARGV: channel, message, variant, whether it was lost.
+    /// Drops a variant that its process could not replace, and announces it if it was there. If it was, or if the newer one was
+    /// lost, answers whose fetches began before are refused from now on. KEYS: entry. ARGV: channel, message, variant, whether
+    /// it was lost.
     static let drop = RedisScript(
         "the cache's drop",
         common + """
             local key, us = KEYS[1], clock()
             local kind = redis.call('TYPE', key).ok
-            if kind == 'hash' and drop(key, ARGV[3]) > 0 then tell(ARGV[1], ARGV[2]) end
-            if ARGV[4] ~= '1' then return 1 end
+            local isDropped = kind == 'hash' and drop(key, ARGV[3]) > 0
+            if isDropped then tell(ARGV[1], ARGV[2]) end
+            if not isDropped and ARGV[4] ~= '1' then return 1 end
             if kind ~= 'hash' and kind ~= 'none' then redis.call('UNLINK', key) end
             -- A server without memory takes no other answer either.
             redis.pcall('HSET', key, 'f', string.format('%.0f', us))
