@@ -34,7 +34,7 @@ struct CacheChaosTests {
         mutating func add(_ output: String, reader: Int) {
             for line in output.split(separator: "\n") {
                 let words = line.split(separator: " ")
-                guard words.first == "read", words.count == 5, let key = Int(words[1]), let version = Int(words[2]),
+                guard words.first == "read", words.count == 6, let key = Int(words[1]), let version = Int(words[2]),
                     let start = Int64(words[3]), let end = Int64(words[4])
                 else {
                     failures.append(String(line))
@@ -42,7 +42,8 @@ struct CacheChaosTests {
                 }
                 reads += 1
                 history.reads.append(
-                    CacheHistory.Read(reader: reader, key: key, version: version, start: start, end: end))
+                    CacheHistory.Read(
+                        reader: reader, key: key, version: version, start: start, end: end, source: String(words[5])))
             }
         }
     }
@@ -93,6 +94,10 @@ struct CacheChaosTests {
                 + "processes; \(tally.reads) reads, \(origin.requestCount) fetches, \(tally.failures.count) failed, "
                 + "\(faults.count) stale or older")
         #expect(tally.failures.isEmpty, "\(tally.failures.prefix(5))")
+        for fault in faults.prefix(5) {
+            print("\(fault)")
+            for read in tally.history.reads(around: fault) { print("    \(read)") }
+        }
         #expect(faults.isEmpty, "\(faults.prefix(5))")
         #expect(tally.reads > 100)
         // Without the cache, each read would be a fetch.

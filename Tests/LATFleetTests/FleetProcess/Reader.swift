@@ -56,7 +56,7 @@ func readUntilKilled(socket: String, password: String, origin: String, keyCount:
                     do {
                         let response = try await manager.startRequest("GET", "\(origin)/\(key)")
                         let text = String(decoding: response.body.data ?? Data(), as: UTF8.self)
-                        say("read \(key) \(text) \(start) \(milliseconds())")
+                        say("read \(key) \(text) \(start) \(milliseconds()) \(response.source)")
                     } catch {
                         say("failed \(key) \(error)")
                     }

@@ -10,6 +10,8 @@ struct CacheHistory: Sendable {
         var version: Int
         var start: Int64
         var end: Int64
+        /// Where the response came from, for the reader of a fault.
+        var source = ""
     }
 
     enum Fault: Hashable, Sendable {
@@ -31,6 +33,15 @@ struct CacheHistory: Sendable {
 
     /// When the origin began to answer with a version.
     func begin(of version: Int) -> Int64 { firstChange + Int64(version - 1) * interval }
+
+    /// What was read of the same key in the seconds around a fault.
+    func reads(around fault: Fault) -> [Read] {
+        let one =
+            switch fault {
+            case .older(let read, _), .stale(let read, _), .fromTheFuture(let read): read
+            }
+        return reads.filter { $0.key == one.key && abs($0.start - one.start) < 1_500 }.sorted { $0.start < $1.start }
+    }
 
     /// All that must not have been seen.
     var faults: [Fault] {
