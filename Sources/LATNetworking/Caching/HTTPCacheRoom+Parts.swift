@@ -121,7 +121,8 @@ extension HTTPCacheRoom {
                 ticket.flight, for: refreshing.timeout, waitingSince: nil)
             {
             case .own(let lease)?, .late(let lease)?: ticket.lease = lease
-            case .ended?, .others?, nil: return operations.flights.end(ticket.flight, flight, ending)
+            // Requests that have joined since share another fetch.
+            case .ended?, .others?, nil: return operations.flights.end(ticket.flight, flight, .abandoned)
             }
             // Another lease holder may have refreshed it between the look-up and the lease.
             if ticket.lease != nil,

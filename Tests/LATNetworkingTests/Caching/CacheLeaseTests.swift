@@ -14,6 +14,8 @@ import Testing
     private let transport = HeldAnswers()
     /// Raised when a lease is refused because another manager holds it.
     private let refused = Event()
+    /// What the next request for a lease waits for.
+    private let gate = LeaseGate()
 
     init() throws { directory = try TemporaryDirectory() }
 
@@ -31,7 +33,7 @@ import Testing
         try await disk.writer(for: entry).commit()
         return try CentralRequestManager.caching(policy, clock) {
             $0.transport = transport
-            $0.cacheStore = WatchedLeases(TieredStore(memory: MemoryStore(), disk: disk), refused)
+            $0.cacheStore = WatchedLeases(TieredStore(memory: MemoryStore(), disk: disk), refused, gate)
             $0.cacheLookUpTimeout = patience
         }
     }
@@ -99,6 +101,30 @@ import Testing
         #expect(text == "1")
         #expect(!transport.begun[2].hasHappened)
     }
+
+    @Test func requestsThatMetAnIdleRefreshShareTheNextFetch() async throws {
+        let clock = TestClock()
+        let (first, second) = (try await manager(.http, clock), try await manager(.http, clock))
+        for number in [0, 2, 3, 4] { transport.mayEnd[number].happen() }
+        _ = try await first.startRequest("GET", "http://h/")
+        try await first.cache.flush()
+        clock.advance(by: 70)
+        #expect(try await first.startRequest("GET", "http://h/").source == .stale)
+        await transport.begun[1].wait()
+        // The second manager begins to refresh too, but does not know yet that the first one has the lease.
+        gate.isClosed.withLock { $0 = true }
+        #expect(try await second.startRequest("GET", "http://h/").source == .stale)
+        await gate.asked.wait()
+        clock.advance(by: 700)
+        let lookUps = gate.lookUpCount.load(ordering: .relaxed)
+        let others = (0..<3).map { _ in Task { try await second.startRequest("GET", "http://h/").text } }
+        try await eventually("look-ups") { gate.lookUpCount.load(ordering: .relaxed) >= lookUps + 3 }
+        gate.opened.happen()
+        await refused.wait()
+        transport.mayEnd[1].happen()
+        for other in others { #expect(try await other.value == "1") }
+        #expect(!transport.begun[2].hasHappened)
+    }
 }
 
 /// A transport that responds when the test allows it. Each body is the number of its request.
@@ -126,17 +152,35 @@ private final class HeldAnswers: Transport {
     }
 }
 
+private final class LeaseGate: Sendable {
+    let isClosed = Mutex(false)
+    let asked = Event()
+    let opened = Event()
+    let lookUpCount = Atomic(0)
+}
+
 /// A store that raises a signal when a lease is refused.
 private final class WatchedLeases: ForwardingStore, CacheLeasing {
     let store: any CacheStore
     private let refused: Event
+    private let gate: LeaseGate
 
-    init(_ store: TieredStore, _ refused: Event) {
+    init(_ store: TieredStore, _ refused: Event, _ gate: LeaseGate) {
         self.store = store
         self.refused = refused
+        self.gate = gate
+    }
+
+    func entries(for primaryKey: String) async throws -> [CacheEntry] {
+        gate.lookUpCount.wrappingAdd(1, ordering: .relaxed)
+        return try await store.entries(for: primaryKey)
     }
 
     func lease(_ name: String, for duration: Duration) async throws -> CacheLease? {
+        if gate.isClosed.withLock({ $0 }) {
+            gate.asked.happen()
+            await gate.opened.wait()
+        }
         let lease = try await store.leasing?.lease(name, for: duration)
         if lease == nil { refused.happen() }
         return lease
