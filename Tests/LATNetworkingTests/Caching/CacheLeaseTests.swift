@@ -14,7 +14,7 @@ import Testing
     private let transport = HeldAnswers()
     /// Raised when a lease is refused because another manager holds it.
     private let refused = Event()
-    /// What the next request for a lease waits for.
+    /// Where the next request for a lease waits, once it is closed.
     private let gate = LeaseGate()
 
     init() throws { directory = try TemporaryDirectory() }
@@ -109,20 +109,20 @@ import Testing
         _ = try await first.startRequest("GET", "http://h/")
         try await first.cache.flush()
         clock.advance(by: 70)
-        #expect(try await first.startRequest("GET", "http://h/").source == .stale)
-        await transport.begun[1].wait()
-        // The second manager begins to refresh too, but does not know yet that the first one has the lease.
+        // The second manager begins to refresh, but the first one gets the lease.
         gate.isClosed.withLock { $0 = true }
         #expect(try await second.startRequest("GET", "http://h/").source == .stale)
         await gate.asked.wait()
         clock.advance(by: 700)
+        let one = Task { try await first.startRequest("GET", "http://h/").text }
+        await transport.begun[1].wait()
         let lookUps = gate.lookUpCount.load(ordering: .relaxed)
         let others = (0..<3).map { _ in Task { try await second.startRequest("GET", "http://h/").text } }
         try await eventually("look-ups") { gate.lookUpCount.load(ordering: .relaxed) >= lookUps + 3 }
         gate.opened.happen()
         await refused.wait()
         transport.mayEnd[1].happen()
-        for other in others { #expect(try await other.value == "1") }
+        for request in [one] + others { #expect(try await request.value == "1") }
         #expect(!transport.begun[2].hasHappened)
     }
 }
@@ -177,7 +177,11 @@ private final class WatchedLeases: ForwardingStore, CacheLeasing {
     }
 
     func lease(_ name: String, for duration: Duration) async throws -> CacheLease? {
-        if gate.isClosed.withLock({ $0 }) {
+        let isClosed = gate.isClosed.withLock { isClosed in
+            defer { isClosed = false }
+            return isClosed
+        }
+        if isClosed {
             gate.asked.happen()
             await gate.opened.wait()
         }
