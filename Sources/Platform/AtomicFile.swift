@@ -16,27 +16,16 @@ package enum AtomicFile {
         _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = false,
         replaces: Bool = true
     ) throws(SystemError) {
-        let target = realpath(path, nil).map { name in
-            defer { free(name) }
-            return String(cString: name)
-        }
-        let path = target ?? path
+        let path = PathParts.resolved(path) ?? path
         if isShared { removeLeftovers(of: path) }
         let temporary = isShared ? ownName(path) : path + ".new"
         // A temporary file left by a killed process is incomplete.
         unlink(temporary)
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
-        guard descriptor >= 0 else { throw SystemError() }
-        if isShared { flock(descriptor, LOCK_EX | LOCK_NB) }
-        let code =
-            bytes.withContiguousStorageIfAvailable { writeAndSynchronize(descriptor, UnsafeRawBufferPointer($0), mode) }
-            ?? Array(bytes).withUnsafeBytes { writeAndSynchronize(descriptor, $0, mode) }
-        defer { close(descriptor) }
-        guard code == 0, move(temporary, path, replaces: replaces) else {
-            let failure = SystemError(code: code == 0 ? errno : code)
-            unlink(temporary)
-            throw failure
+        let code = replace(path, by: temporary, mode, isLocked: isShared, replaces: replaces) { descriptor in
+            bytes.withContiguousStorageIfAvailable { writeAll(descriptor, UnsafeRawBufferPointer($0)) }
+                ?? Array(bytes).withUnsafeBytes { writeAll(descriptor, $0) }
         }
+        guard code == 0 else { throw SystemError(code: code) }
     }
 
     /// Writes a file in pieces, so that it need not be in memory as a whole. Several processes may write it at the same
@@ -48,22 +37,34 @@ package enum AtomicFile {
         to path: String, mode: mode_t = 0o600, pieces: (_ write: (ArraySlice<UInt8>) throws -> Void) throws -> Void
     ) throws {
         removeLeftovers(of: path)
-        let temporary = ownName(path)
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
-        guard descriptor >= 0 else { throw SystemError() }
-        flock(descriptor, LOCK_EX | LOCK_NB)
-        defer { close(descriptor) }
-        do {
+        let code = try replace(path, by: ownName(path), mode, isLocked: true, replaces: true) { descriptor in
             try pieces { piece in
                 let code = piece.withUnsafeBytes { writeAll(descriptor, $0) }
                 guard code == 0 else { throw SystemError(code: code) }
             }
-            let code = synchronize(descriptor, mode)
-            guard code == 0, rename(temporary, path) == 0 else { throw SystemError(code: code == 0 ? errno : code) }
-        } catch {
-            unlink(temporary)
-            throw error
+            return 0
         }
+        guard code == 0 else { throw SystemError(code: code) }
+    }
+
+    /// Makes a temporary file, synchronizes what `write` writes into it, and renames it. On failure the file is removed.
+    ///
+    /// - Returns: the error number, which `write` returns too; 0 for none.
+    private static func replace(
+        _ path: String, by temporary: String, _ mode: mode_t, isLocked: Bool, replaces: Bool,
+        _ write: (_ descriptor: Int32) throws -> Int32
+    ) rethrows -> Int32 {
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        guard descriptor >= 0 else { return errno }
+        defer { close(descriptor) }
+        if isLocked { flock(descriptor, LOCK_EX | LOCK_NB) }
+        // Not 0 while `write` may throw.
+        var code = EIO
+        defer { if code != 0 { unlink(temporary) } }
+        code = try write(descriptor)
+        if code == 0 { code = synchronize(descriptor, mode) }
+        if code == 0, !move(temporary, path, replaces: replaces) { code = errno }
+        return code
     }
 
     /// A temporary name that no other writer uses.
@@ -75,13 +76,8 @@ package enum AtomicFile {
     /// renamed it. Process numbers would not do: containers that share a folder have the same ones.
     private static func removeLeftovers(of path: String) {
         let parts = PathParts(path)
-        guard let folder = opendir(parts.folder) else { return }
-        defer { closedir(folder) }
-        while let entry = readdir(folder) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 1) { String(cString: $0) }
-            }
-            if isOwnName(name, of: parts.name) { removeIfLeft("\(parts.folder)/\(name)") }
+        for name in SystemFiles.names(inFolder: parts.folder) where isOwnName(name, of: parts.name) {
+            removeIfLeft("\(parts.folder)/\(name)")
         }
     }
 
@@ -120,13 +116,6 @@ package enum AtomicFile {
         }
         // The file system has no hard links. Of several concurrent writers, the last one wins.
         return rename(temporary, path) == 0
-    }
-
-    private static func writeAndSynchronize(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, _ mode: mode_t)
-        -> Int32
-    {
-        let code = writeAll(descriptor, bytes)
-        return code == 0 ? synchronize(descriptor, mode) : code
     }
 
     private static func writeAll(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int32 {
@@ -175,5 +164,20 @@ package struct PathParts {
         }
         folder = slash == path.startIndex ? "/" : String(path[..<slash])
         name = String(path[path.index(after: slash)...])
+    }
+
+    /// The path without symbolic links; `nil` if nothing exists there.
+    package static func resolved(_ path: String) -> String? {
+        guard let text = realpath(path, nil) else { return nil }
+        defer { free(text) }
+        return String(cString: text)
+    }
+
+    /// The path that a symbolic link has.
+    static func target(ofLink path: String) -> String? {
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink(path, &buffer, buffer.count)
+        guard count > 0 else { return nil }
+        return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 }

@@ -5,7 +5,8 @@ package struct CallClock: Sendable {
     package let sleep: @Sendable (Duration) async throws -> Void
 
     /// The system's clock, which advances while the machine sleeps.
-    package static let continuous = CallClock(now: { elapsed() }, sleep: { try await Task.sleep(for: $0) })
+    package static let continuous = CallClock(
+        now: { beginning.duration(to: .now) }, sleep: { try await Task.sleep(for: $0) })
 
     package init(now: @escaping @Sendable () -> Duration, sleep: @escaping @Sendable (Duration) async throws -> Void) {
         self.now = now
@@ -13,6 +14,4 @@ package struct CallClock: Sendable {
     }
 
     private static let beginning = ContinuousClock.now
-
-    private static func elapsed() -> Duration { beginning.duration(to: .now) }
 }

@@ -35,9 +35,7 @@ package struct FileWatch {
     private var names: [Int32: Set<String>] = [:]
 
     private static let linkLimit = 40
-    private static let events =
-        UInt32(IN_CREATE) | UInt32(IN_DELETE) | UInt32(IN_MOVED_FROM) | UInt32(IN_MOVED_TO) | UInt32(IN_MODIFY)
-        | UInt32(IN_CLOSE_WRITE) | UInt32(IN_ATTRIB) | UInt32(IN_DELETE_SELF) | UInt32(IN_MOVE_SELF)
+    private static let events = Inotify.changes | UInt32(IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF)
 
     /// - Throws: the error of `inotify_init1`, or of `inotify_add_watch` for a folder that is there.
     package init(path: String) throws(SystemError) {
@@ -133,17 +131,10 @@ package struct FileWatch {
                 continue
             }
             links += 1
-            guard links <= Self.linkLimit, let target = Self.target(of: full) else { return result }
+            guard links <= Self.linkLimit, let target = PathParts.target(ofLink: full) else { return result }
             if target.hasPrefix("/") { folder = "" }
             rest = (target.split(separator: "/").map(String.init) + rest)[...]
         }
         return result
-    }
-
-    private static func target(of link: String) -> String? {
-        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
-        let count = readlink(link, &buffer, buffer.count)
-        guard count > 0 else { return nil }
-        return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 }

@@ -10,13 +10,9 @@ package final class FolderWatch: Sendable {
     /// Signalled to end the thread.
     private let stop: WakeUp
 
-    private static let events =
-        UInt32(IN_CREATE) | UInt32(IN_DELETE) | UInt32(IN_MOVED_FROM) | UInt32(IN_MOVED_TO) | UInt32(IN_MODIFY)
-        | UInt32(IN_CLOSE_WRITE)
-
     /// Returns `nil` when the folder cannot be watched or the process has no descriptor left.
     package init?(folder: String, names: Set<String>, handler: @escaping Handler) {
-        guard let inotify = Inotify(), inotify.add(folder, Self.events) != nil, let stop = WakeUp(),
+        guard let inotify = Inotify(), inotify.add(folder, Inotify.changes) != nil, let stop = WakeUp(),
             BackgroundThread.start("lat-watch", { Self.run(inotify, stop, names, handler) })
         else { return nil }
         self.stop = stop
@@ -32,20 +28,14 @@ package final class FolderWatch: Sendable {
         while inotify.wait(
             until: stop, milliseconds: due.map { Int32(MonotonicTime.now.milliseconds(until: $0)) } ?? -1)
         {
-            let changed = take(inotify, names)
+            var changed: Set<String> = []
+            inotify.forEachEvent { event in
+                if names.contains(event.name) { changed.insert(event.name) }
+                if event.isOverflow { changed = names }
+            }
             // Events of other files in the folder end the wait, too.
             guard !changed.isEmpty || due.map({ $0 <= .now }) ?? false else { continue }
             due = handler(changed).map { .now + Int64($0) }
         }
-    }
-
-    /// Returns which of the names have changed.
-    private static func take(_ inotify: Inotify, _ names: Set<String>) -> Set<String> {
-        var changed: Set<String> = []
-        inotify.forEachEvent { event in
-            if names.contains(event.name) { changed.insert(event.name) }
-            if event.isOverflow { changed.formUnion(names) }
-        }
-        return changed
     }
 }

@@ -15,6 +15,9 @@ package final class Inotify: Sendable {
         package var isOverflow: Bool { mask & UInt32(IN_Q_OVERFLOW) != 0 }
     }
 
+    /// The events of a folder after which a name in it may stand for another file or another content.
+    static let changes = UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY | IN_CLOSE_WRITE)
+
     private let descriptor: Int32
 
     /// Returns `nil` and sets `errno` when the process has no descriptor left.
@@ -32,7 +35,6 @@ package final class Inotify: Sendable {
         return watch < 0 ? nil : watch
     }
 
-    /// Stops watching a folder.
     package func remove(_ watch: Int32) { inotify_rm_watch(descriptor, watch) }
 
     /// Waits for events, at most for this many milliseconds; -1 for no limit.

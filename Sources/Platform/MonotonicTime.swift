@@ -17,9 +17,9 @@ package struct MonotonicTime: Comparable, Hashable, Sendable {
     @inlinable package static func < (lhs: Self, rhs: Self) -> Bool { lhs.nanoseconds < rhs.nanoseconds }
 
     @inlinable package static func + (time: Self, milliseconds: Int64) -> Self {
-        let (sum, overflow) = time.nanoseconds.addingReportingOverflow(
-            milliseconds.multipliedReportingOverflow(by: 1_000_000).overflow ? .max : milliseconds * 1_000_000)
-        return MonotonicTime(nanoseconds: overflow ? .max : sum)
+        let (added, isTooLong) = milliseconds.multipliedReportingOverflow(by: 1_000_000)
+        let (sum, isTooFar) = time.nanoseconds.addingReportingOverflow(added)
+        return isTooLong || isTooFar ? .distantFuture : MonotonicTime(nanoseconds: sum)
     }
 
     /// A later time, rounded up to nanoseconds; at most the distant future.

@@ -34,7 +34,6 @@ package enum ProcessEnd {
         }
     }
 
-    /// Ends the registration of an object.
     package static func remove(_ object: any ProcessExitObserver) {
         references.withLock { $0.removeAll { $0.object === object } }
     }

@@ -67,13 +67,13 @@ package struct SocketAddress: Hashable, Sendable {
     }
 
     /// `AF_INET`, `AF_INET6` or `AF_UNIX`.
-    package var family: Int32 { Int32(load(sockaddr.self, or: sockaddr()).sa_family) }
+    package var family: Int32 { Int32(load(sockaddr.self).sa_family) }
 
     /// The address without the port, in network byte order: 4 or 16 bytes; empty for a Unix socket.
     package var host: [UInt8] {
         switch family {
-        case AF_INET: withUnsafeBytes(of: load(sockaddr_in.self, or: sockaddr_in()).sin_addr) { Array($0) }
-        case AF_INET6: withUnsafeBytes(of: load(sockaddr_in6.self, or: sockaddr_in6()).sin6_addr) { Array($0) }
+        case AF_INET: withUnsafeBytes(of: load(sockaddr_in.self).sin_addr) { Array($0) }
+        case AF_INET6: withUnsafeBytes(of: load(sockaddr_in6.self).sin6_addr) { Array($0) }
         default: []
         }
     }
@@ -81,8 +81,8 @@ package struct SocketAddress: Hashable, Sendable {
     /// The port; 0 for a Unix socket.
     package var port: Int {
         switch family {
-        case AF_INET: Int(UInt16(bigEndian: load(sockaddr_in.self, or: sockaddr_in()).sin_port))
-        case AF_INET6: Int(UInt16(bigEndian: load(sockaddr_in6.self, or: sockaddr_in6()).sin6_port))
+        case AF_INET: Int(UInt16(bigEndian: load(sockaddr_in.self).sin_port))
+        case AF_INET6: Int(UInt16(bigEndian: load(sockaddr_in6.self).sin6_port))
         default: 0
         }
     }
@@ -91,20 +91,19 @@ package struct SocketAddress: Hashable, Sendable {
     package var withoutPort: SocketAddress {
         switch family {
         case AF_INET:
-            var address = load(sockaddr_in.self, or: sockaddr_in())
+            var address = load(sockaddr_in.self)
             address.sin_port = 0
             return SocketAddress(address)
         case AF_INET6:
-            var address = load(sockaddr_in6.self, or: sockaddr_in6())
+            var address = load(sockaddr_in6.self)
             address.sin6_port = 0
             return SocketAddress(address)
         default: return self
         }
     }
 
-    private func load<Address>(_ type: Address.Type, or none: Address) -> Address {
-        bytes.count < MemoryLayout<Address>.size ? none : bytes.withUnsafeBytes { $0.loadUnaligned(as: type) }
-    }
+    /// The address in the form of its family.
+    private func load<Address>(_ type: Address.Type) -> Address { bytes.withUnsafeBytes { $0.loadUnaligned(as: type) } }
 
     /// Calls `bind(2)` or `connect(2)`.
     ///

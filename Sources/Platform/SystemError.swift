@@ -22,6 +22,5 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Whether another process held a resource for too long.
     package var isBusy: Bool { code == EBUSY }
 
-    /// The system's description and what was attempted.
     package var description: String { attempt.isEmpty ? text : "\(text) while \(attempt)" }
 }

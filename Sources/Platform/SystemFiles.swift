@@ -40,18 +40,18 @@ package struct SystemFiles: Sendable {
     /// The first line of a file without surrounding white space; `nil` when it is empty.
     package func line(_ path: String) -> String? {
         guard let text = text(path) else { return nil }
-        let line = text.prefix { !$0.isNewline && $0 != "\0" }
-        let words = line.drop { $0 == " " || $0 == "\t" }
-        var end = words[...]
-        while let last = end.last, last == " " || last == "\t" { end.removeLast() }
-        return end.isEmpty ? nil : String(end)
+        let line = text.prefix { !$0.isNewline && $0 != "\0" }.drop { $0 == " " || $0 == "\t" }
+        return line.lastIndex { $0 != " " && $0 != "\t" }.map { String(line[...$0]) }
     }
 
     package func number(_ path: String) -> Int64? { line(path).flatMap { Int64($0) } }
 
     /// The names in a folder, sorted.
-    package func names(in path: String) -> [String] {
-        guard let folder = opendir(self.path(path)) else { return [] }
+    package func names(in path: String) -> [String] { Self.names(inFolder: self.path(path)).sorted() }
+
+    /// The names in a folder of any root, in no order.
+    static func names(inFolder path: String) -> [String] {
+        guard let folder = opendir(path) else { return [] }
         defer { closedir(folder) }
         var names: [String] = []
         while let entry = readdir(folder) {
@@ -60,7 +60,7 @@ package struct SystemFiles: Sendable {
             }
             if name != ".", name != ".." { names.append(name) }
         }
-        return names.sorted()
+        return names
     }
 
     package func exists(_ path: String) -> Bool { access(self.path(path), F_OK) == 0 }
@@ -76,13 +76,7 @@ package struct SystemFiles: Sendable {
     }
 
     /// The file name of the running program.
-    package var executableName: String? {
-        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
-        let count = readlink(path("proc/self/exe"), &buffer, buffer.count)
-        guard count > 0 else { return nil }
-        let path = String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        return path.split(separator: "/").last.map(String.init)
-    }
+    package var executableName: String? { PathParts.target(ofLink: path("proc/self/exe")).map { PathParts($0).name } }
 
     /// The folders of this process's control group and of all groups above it: those of version 2, then those of a
     /// controller of version 1, such as `cpu`. Inside a container the top group is that of the container.

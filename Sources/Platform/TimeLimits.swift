@@ -33,7 +33,6 @@ package final class TimeLimits: Sendable {
         return Ticket(number: number)
     }
 
-    /// Cancels a closure of ``schedule(at:_:)``.
     package func cancel(_ ticket: Ticket) {
         let action = state.withLock { state in
             let action = state.actions.removeValue(forKey: ticket.number)
@@ -78,7 +77,7 @@ package final class TimeLimits: Sendable {
 }
 
 extension TimeLimits.State {
-    /// Returns whether a new task must sleep until this time, and notes that it will. No task must if one wakes as early.
+    /// Returns whether a new task must sleep until this time, and notes that it will. None must if a task wakes by then.
     mutating func mustSleep(until time: Duration) -> Bool {
         guard wakeUps.last.map({ time < $0 }) ?? true else { return false }
         wakeUps.append(time)

@@ -1,5 +1,5 @@
-/// Values with times, of which the earliest can be taken out. A value that is no longer wanted stays until it is taken out,
-/// and the caller then ignores it, or until ``keep(where:)`` removes it.
+/// Values with times, of which the earliest can be taken out. A value that is no longer wanted stays until ``keep(where:)``
+/// removes it, or until it is taken out and the caller ignores it.
 package struct TimerHeap<Time: Comparable, Value> {
     package typealias Entry = (time: Time, value: Value)
 
@@ -24,18 +24,6 @@ package struct TimerHeap<Time: Comparable, Value> {
     /// Takes out the earliest value if its time has come.
     package mutating func popDue(at now: Time) -> Entry? {
         guard let top = entries.first, top.time <= now else { return nil }
-        removeFirst()
-        return top
-    }
-
-    /// Removes the values that are not wanted.
-    package mutating func keep(where isWanted: (Value) -> Bool) {
-        let kept = entries.filter { isWanted($0.value) }
-        entries.removeAll(keepingCapacity: true)
-        for entry in kept { insert(entry.value, at: entry.time) }
-    }
-
-    private mutating func removeFirst() {
         entries.swapAt(0, entries.count - 1)
         entries.removeLast()
         var index = 0
@@ -44,9 +32,15 @@ package struct TimerHeap<Time: Comparable, Value> {
             for child in [2 * index + 1, 2 * index + 2] where child < entries.count {
                 if entries[child].time < entries[smallest].time { smallest = child }
             }
-            guard smallest != index else { return }
+            guard smallest != index else { return top }
             entries.swapAt(index, smallest)
             index = smallest
         }
+    }
+
+    package mutating func keep(where isWanted: (Value) -> Bool) {
+        let kept = entries.filter { isWanted($0.value) }
+        entries.removeAll(keepingCapacity: true)
+        for entry in kept { insert(entry.value, at: entry.time) }
     }
 }

@@ -1,9 +1,7 @@
 import CSQLite
 import Glibc
 
-/// A connection to a database file, with its prepared statements.
-///
-/// Not thread-safe: its owner uses it from one queue or behind one lock.
+/// A connection to a database file, with its prepared statements. Its owner uses it from one queue or behind one lock.
 package final class SQLiteConnection {
     package enum Mode: Sendable {
         /// Reads and writes. A missing file is created, readable and writable by its owner only.
@@ -27,9 +25,7 @@ package final class SQLiteConnection {
     /// The maximum number of cached statements. Beyond it the least recently used one is dropped.
     private static let statementLimit = 64
 
-    /// Opens a file.
-    ///
-    /// - Parameter busyTimeout: the longest wait for another process.
+    /// Opens a file. `busyTimeout` is the longest wait for another process.
     package init(path: String, mode: Mode, busyTimeout: Duration) throws(SQLiteError) {
         self.path = path
         self.busyTimeout = busyTimeout
@@ -76,7 +72,6 @@ package final class SQLiteConnection {
     /// folder was removed and made again in between, it would delete those of another database.
     package func keepLogOnClose() { _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1) }
 
-    /// Runs a closure with another busy timeout.
     package func waiting<Result>(atMost limit: Duration, _ body: () throws -> Result) rethrows -> Result {
         sqlite3_busy_timeout(handle, Self.milliseconds(limit))
         defer { sqlite3_busy_timeout(handle, Self.milliseconds(busyTimeout)) }
@@ -89,6 +84,19 @@ package final class SQLiteConnection {
     package func execute(_ sql: String) throws(SQLiteError) {
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw error(code, sql) }
+    }
+
+    /// Runs a closure in a transaction for writing, which is rolled back when the closure throws.
+    package func transaction<Result>(_ body: () throws -> Result) throws -> Result {
+        try execute("BEGIN IMMEDIATE")
+        do {
+            let result = try body()
+            try execute("COMMIT")
+            return result
+        } catch {
+            if isInTransaction { try? execute("ROLLBACK") }
+            throw error
+        }
     }
 
     /// Returns a statement that is ready to be bound. A statement is prepared once for each connection and then cached.
@@ -123,13 +131,15 @@ package final class SQLiteConnection {
     }
 
     /// Runs a statement and returns the number in the first column of its first row; `nil` when it returns no row.
-    package func number(_ sql: String) throws(SQLiteError) -> Int64? {
+    package func number(
+        _ sql: String, bind: (SQLiteStatement) -> Void = { _ in }
+    ) throws(SQLiteError) -> Int64? {
         let statement = try statement(sql)
         defer { statement.reset() }
+        bind(statement)
         return try statement.step() ? statement.integer(0) : nil
     }
 
-    /// The rowid that was inserted last.
     package var lastInsertedRow: Int64 { sqlite3_last_insert_rowid(handle) }
 
     /// The number of rows that the last statement changed.

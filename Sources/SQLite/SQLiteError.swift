@@ -6,7 +6,6 @@ package struct SQLiteError: Error, CustomStringConvertible {
     package let code: Int32
     /// SQLite's description of the code.
     package let message: String
-    /// What was attempted.
     package let attempt: String
 
     package init(code: Int32, message: String, attempt: String) {

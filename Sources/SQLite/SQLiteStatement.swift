@@ -22,7 +22,6 @@ package final class SQLiteStatement {
 
     deinit { sqlite3_finalize(handle) }
 
-    /// Whether its rows are being read.
     var isBusy: Bool { sqlite3_stmt_busy(handle) != 0 }
 
     /// Ends the execution and clears the parameters.
@@ -32,9 +31,7 @@ package final class SQLiteStatement {
         sqlite3_clear_bindings(handle)
     }
 
-    /// Advances to the next row.
-    ///
-    /// - Returns: whether there is one.
+    /// Advances to the next row and returns whether there is one.
     package func step() throws(SQLiteError) -> Bool {
         let code = sqlite3_step(handle)
         if code == SQLITE_ROW { return true }
@@ -115,13 +112,11 @@ package final class SQLiteStatement {
         return String(decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self)
     }
 
-    /// A copy of the bytes.
     package func data(_ column: Int32) -> Data {
         guard let bytes = sqlite3_column_blob(handle, column) else { return Data() }
         return Data(bytes: bytes, count: Int(sqlite3_column_bytes(handle, column)))
     }
 
-    /// A copy of the bytes.
     package func bytes(_ column: Int32) -> [UInt8] {
         guard let bytes = sqlite3_column_blob(handle, column) else { return [] }
         return Array(UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(handle, column))))
