@@ -10,7 +10,7 @@
 #include <openssl/rand.h>
 #include <openssl/x509.h>
 
-// Whether the last thing that went wrong is that a PEM file has no more of what was looked for. Macros in C.
+// Whether the last error is that a PEM file has no further item of the requested kind. Swift does not import these macros.
 static inline int lat_is_end_of_pem(void) {
     unsigned long error = ERR_peek_last_error();
     return ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;

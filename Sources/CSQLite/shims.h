@@ -19,8 +19,8 @@ static inline int lat_sqlite3_db_config(sqlite3 *database, int option, int value
     return sqlite3_db_config(database, option, value, (int *)0);
 }
 
-// Where a connection has mapped the header of its log's index (https://www.sqlite.org/walformat.html, "The WAL-Index Header"),
-// once it has read in WAL mode. NULL when it is in no shared memory. It stays mapped as long as the connection is open.
+// The address at which a connection maps the header of the WAL index (https://www.sqlite.org/walformat.html, "The WAL-Index
+// Header") after its first read; NULL without shared memory. It stays mapped while the connection is open.
 static inline const void *lat_sqlite3_shared_header(sqlite3 *database) {
     sqlite3_file *file = 0;
     if (sqlite3_file_control(database, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) return 0;
@@ -31,7 +31,7 @@ static inline const void *lat_sqlite3_shared_header(sqlite3 *database) {
     return (const void *)region;
 }
 
-// aCksum of that header: the checksum of all that stands before it, and another one after each commit.
+// aCksum of that header: a checksum of the fields before it, which changes with each commit.
 static inline uint64_t lat_wal_checksum(const void *header) {
     return header ? __atomic_load_n((const uint64_t *)((const char *)header + 40), __ATOMIC_ACQUIRE) : 0;
 }

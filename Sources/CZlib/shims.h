@@ -1,4 +1,4 @@
-// zlib, with what Swift cannot call by itself: macros.
+// zlib, with functions in place of macros, which Swift does not import.
 #ifndef LAT_CZLIB_SHIMS_H
 #define LAT_CZLIB_SHIMS_H
 
@@ -8,13 +8,13 @@
 
 #include <zlib.h>
 
-// A stream that writes gzip (RFC 1952); 16 above the largest window is zlib's notation for it.
+// A stream that writes gzip (RFC 1952), which zlib's notation expresses as 16 above the largest window.
 static inline int lat_gzip_begin(z_stream *stream) {
     return deflateInit2(stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
 }
 
-// Streams without header and sum, as the messages of WebSockets have them (RFC 7692 §7.2); negative bits are zlib's
-// notation for them.
+// Raw DEFLATE streams, without header and checksum, as in WebSocket messages (RFC 7692 §7.2); zlib's notation for them is a
+// negative number of bits.
 static inline int lat_raw_deflate_begin(z_stream *stream, int bits, int memory) {
     return deflateInit2(stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -bits, memory, Z_DEFAULT_STRATEGY);
 }

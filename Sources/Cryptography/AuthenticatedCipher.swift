@@ -8,7 +8,6 @@ package enum AuthenticatedCipher: String, CaseIterable, Sendable {
     /// ChaCha20-Poly1305 (RFC 8439).
     case chaCha20Poly1305
 
-    /// The length of a key in bytes.
     package static let keyByteCount = 32
     /// The length of a nonce in bytes. A nonce must never be used twice with the same key.
     package static let nonceByteCount = 12
@@ -34,12 +33,10 @@ package enum AuthenticatedCipher: String, CaseIterable, Sendable {
         let count = sealed.count - Self.tagByteCount
         sealed.withUnsafeMutableBufferPointer { buffer in
             guard isDone, let base = buffer.baseAddress else { return }
-            isDone = EVP_EncryptFinal_ex(context, base + count, &written) == 1
+            let tag = base + count
             isDone =
-                isDone
-                && EVP_CIPHER_CTX_ctrl(
-                    context, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagByteCount), UnsafeMutableRawPointer(base + count))
-                    == 1
+                EVP_EncryptFinal_ex(context, tag, &written) == 1
+                && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagByteCount), tag) == 1
         }
         guard isDone else { throw .unavailable }
         return sealed
@@ -111,7 +108,6 @@ package func randomBytes(_ count: Int) throws(CryptographyError) -> [UInt8] {
     return bytes
 }
 
-/// Whether two byte strings are equal, compared in constant time.
 package func isEqualInConstantTime(_ a: [UInt8], _ b: [UInt8]) -> Bool {
     a.count == b.count && CRYPTO_memcmp(a, b, a.count) == 0
 }

@@ -8,9 +8,7 @@ package enum CertificateFile {
         package let reason: String
     }
 
-    /// The number of certificates in a PEM file.
-    ///
-    /// - Throws: ``Problem`` when there is none, or one of them is malformed.
+    /// The number of certificates in a PEM file. Throws when there is none, or one of them is malformed.
     @discardableResult
     package static func countCertificates(in pem: Data) throws(Problem) -> Int {
         ERR_clear_error()
@@ -47,11 +45,7 @@ package enum CertificateFile {
             throw Problem(reason: "holds no certificate in PEM")
         }
         defer { X509_free(certificate) }
-        // Without a callback the last argument is the pass phrase. Without both, OpenSSL would ask on the terminal.
-        let privateKey = Array((password ?? "").utf8CString).withUnsafeBufferPointer {
-            PEM_read_bio_PrivateKey(keyInput, nil, nil, UnsafeMutableRawPointer(mutating: $0.baseAddress))
-        }
-        guard let privateKey else {
+        guard let privateKey = privateKey(keyInput, password: password ?? "") else {
             let isEncrypted = key.firstRange(of: Data("ENCRYPTED".utf8)) != nil
             throw Problem(
                 reason: isEncrypted
@@ -90,9 +84,17 @@ package enum CertificateFile {
         guard key != nil, certificate != nil else { throw Problem(reason: "lacks the certificate or its key") }
     }
 
-    private static func buffer(_ data: Data) -> OpaquePointer? {
-        guard !data.isEmpty else { return nil }
-        guard let input = BIO_new(BIO_s_mem()) else { return nil }
+    /// Reads a private key in PEM. The caller frees it.
+    static func privateKey(_ input: OpaquePointer, password: String) -> OpaquePointer? {
+        // Without a callback the last argument is the pass phrase. Without both, OpenSSL would ask on the terminal.
+        Array(password.utf8CString).withUnsafeBufferPointer {
+            PEM_read_bio_PrivateKey(input, nil, nil, UnsafeMutableRawPointer(mutating: $0.baseAddress))
+        }
+    }
+
+    /// The data as input of libcrypto, which the caller frees; `nil` for empty data.
+    static func buffer(_ data: Data) -> OpaquePointer? {
+        guard !data.isEmpty, let input = BIO_new(BIO_s_mem()) else { return nil }
         // Copied, so that the buffer does not refer to the data's storage.
         let count = data.withUnsafeBytes { BIO_write(input, $0.baseAddress, Int32(clamping: $0.count)) }
         guard count == data.count else {

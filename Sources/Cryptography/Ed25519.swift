@@ -4,16 +4,11 @@ package import FoundationEssentials
 /// Signatures with Ed25519 (RFC 8032), made and verified by libcrypto.
 package enum Ed25519 {
     /// A problem with a key, worded as the end of a sentence that begins with its name.
-    package struct Problem: Error, Equatable {
-        package let reason: String
-    }
+    package typealias Problem = CertificateFile.Problem
 
-    /// The length of a key in bytes.
     package static let keyByteCount = 32
-    /// The length of a signature in bytes.
     package static let signatureByteCount = 64
 
-    /// A key that verifies signatures.
     package struct PublicKey: Hashable, Sendable {
         package let bytes: [UInt8]
 
@@ -62,7 +57,6 @@ package enum Ed25519 {
         }
     }
 
-    /// A key that signs.
     package struct PrivateKey: Sendable {
         private let seed: [UInt8]
 
@@ -79,25 +73,13 @@ package enum Ed25519 {
             guard !pem.contains("ENCRYPTED") else {
                 throw Problem(reason: "is encrypted; decrypt it first: openssl pkey -in FILE -out DECRYPTED")
             }
-            let key = try Ed25519.readPEM(pem, called: "private key") { input in
-                // With an empty pass phrase, OpenSSL does not ask for one on the terminal.
-                let none: [CChar] = [0]
-                return none.withUnsafeBufferPointer {
-                    PEM_read_bio_PrivateKey(input, nil, nil, UnsafeMutableRawPointer(mutating: $0.baseAddress))
-                }
-            }
-            var seed = [UInt8](repeating: 0, count: keyByteCount)
-            var count = seed.count
-            guard EVP_PKEY_get_raw_private_key(key.pointer, &seed, &count) == 1, count == keyByteCount else {
-                throw Problem(reason: "is no Ed25519 key; make one: openssl genpkey -algorithm ed25519")
-            }
-            self.seed = seed
+            let key = try Ed25519.readPEM(pem, called: "private key") { CertificateFile.privateKey($0, password: "") }
+            seed = try key.bytes(EVP_PKEY_get_raw_private_key)
         }
 
         /// The key that verifies what this one signs.
         package func publicKey() throws(Problem) -> PublicKey { try owned().publicKey() }
 
-        /// Signs a message.
         package func signature(of message: some ContiguousBytes) throws(Problem) -> [UInt8] {
             let key = try owned()
             guard let context = EVP_MD_CTX_new() else { throw Ed25519.unavailable }
@@ -132,13 +114,18 @@ package enum Ed25519 {
 
         deinit { EVP_PKEY_free(pointer) }
 
-        func publicKey() throws(Problem) -> PublicKey {
+        func publicKey() throws(Problem) -> PublicKey { try PublicKey(bytes(EVP_PKEY_get_raw_public_key)) }
+
+        /// The bytes that a function of libcrypto reads from the key.
+        func bytes(
+            _ read: (OpaquePointer, UnsafeMutablePointer<UInt8>, UnsafeMutablePointer<Int>) -> Int32
+        ) throws(Problem) -> [UInt8] {
             var bytes = [UInt8](repeating: 0, count: keyByteCount)
             var count = bytes.count
-            guard EVP_PKEY_get_raw_public_key(pointer, &bytes, &count) == 1, count == keyByteCount else {
+            guard read(pointer, &bytes, &count) == 1, count == keyByteCount else {
                 throw Problem(reason: "is no Ed25519 key; make one: openssl genpkey -algorithm ed25519")
             }
-            return try PublicKey(bytes)
+            return bytes
         }
     }
 
@@ -147,12 +134,9 @@ package enum Ed25519 {
     ) throws(Problem) -> OwnedKey {
         ERR_clear_error()
         defer { ERR_clear_error() }
-        let bytes = Array(text.utf8)
-        guard let input = BIO_new(BIO_s_mem()) else { throw unavailable }
+        let input = CertificateFile.buffer(Data(text.utf8))
         defer { BIO_free(input) }
-        guard BIO_write(input, bytes, Int32(clamping: bytes.count)) == bytes.count, let key = read(input) else {
-            throw Problem(reason: "holds no \(name) in PEM")
-        }
+        guard let key = input.flatMap(read) else { throw Problem(reason: "holds no \(name) in PEM") }
         return OwnedKey(key)
     }
 }

@@ -1,15 +1,12 @@
 import CLibcrypto
 package import FoundationEssentials
 
-/// An incremental digest, computed with libcrypto's `EVP_DigestUpdate`.
-///
-/// A value may be used by one task at a time.
+/// An incremental digest, computed with libcrypto's `EVP_DigestUpdate`. One task at a time may use a value.
 package struct MessageDigest: ~Copyable {
     /// A hash function. MD5 and SHA-1 are for comparison with published digests, not for security.
     package enum Algorithm: String, CaseIterable, Sendable {
         case md5, sha1, sha256, sha384, sha512
 
-        /// The length of a digest in bytes.
         package var byteCount: Int {
             switch self {
             case .md5: 16
@@ -48,7 +45,6 @@ package struct MessageDigest: ~Copyable {
     private let context: OpaquePointer?
     private var isSound: Bool
 
-    /// Starts a digest.
     package init(_ algorithm: Algorithm) {
         context = EVP_MD_CTX_new()
         isSound = context != nil && EVP_DigestInit_ex(context, algorithm.function, nil) == 1
@@ -56,19 +52,14 @@ package struct MessageDigest: ~Copyable {
 
     deinit { EVP_MD_CTX_free(context) }
 
-    /// Adds bytes.
     package mutating func update(_ bytes: UnsafeRawBufferPointer) {
         guard isSound, let base = bytes.baseAddress else { return }
         isSound = EVP_DigestUpdate(context, base, bytes.count) == 1
     }
 
-    /// Adds bytes.
     package mutating func update(_ data: some ContiguousBytes) { data.withUnsafeBytes { update($0) } }
 
-    /// Returns the digest of all bytes added.
-    ///
-    /// - Throws: ``CryptographyError/unavailable`` when libcrypto does not support the function, such as MD5 in a FIPS
-    ///   build.
+    /// Returns the digest of all bytes added. Throws when libcrypto lacks the function, such as MD5 in a FIPS build.
     package consuming func finalize() throws(CryptographyError) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
         var count: UInt32 = 0
@@ -76,7 +67,6 @@ package struct MessageDigest: ~Copyable {
         return Array(digest.prefix(Int(count)))
     }
 
-    /// Returns the digest of some bytes.
     package static func of(_ data: some ContiguousBytes, _ algorithm: Algorithm) throws(CryptographyError) -> [UInt8] {
         let digest = [UInt8](unsafeUninitializedCapacity: Int(EVP_MAX_MD_SIZE)) { digest, byteCount in
             var count: UInt32 = 0
@@ -130,7 +120,6 @@ package struct MessageDigest: ~Copyable {
     }
 }
 
-/// A failure of a cryptographic function.
 package enum CryptographyError: Error, Equatable {
     /// libcrypto does not support the function, or has no memory or randomness left.
     case unavailable

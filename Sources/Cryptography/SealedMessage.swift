@@ -75,9 +75,7 @@ package struct SealedMessage: Equatable {
         return bytes + nonce + requestNonce
     }
 
-    /// Parses a message.
-    ///
-    /// - Returns: the values of the head, and its length in bytes.
+    /// Returns the values of a message's head, and the length of the head in bytes.
     package static func parse(_ bytes: [UInt8]) throws(SealingFault) -> (message: SealedMessage, headCount: Int) {
         var rest = bytes[...]
         func take(_ count: Int) throws(SealingFault) -> [UInt8] {
@@ -89,9 +87,9 @@ package struct SealedMessage: Equatable {
         rest = rest.dropFirst(magic.count)
         let fixed = try take(3)
         guard fixed[0] == version else { throw .version(fixed[0]) }
-        guard let cipher = AuthenticatedCipher(number: fixed[1]), let kind = Kind(rawValue: fixed[2]) else {
-            throw .malformed
-        }
+        guard let cipher = AuthenticatedCipher.allCases.first(where: { $0.number == fixed[1] }),
+            let kind = Kind(rawValue: fixed[2])
+        else { throw .malformed }
         let keyID = String(validating: try take(Int(try take(1)[0])), as: UTF8.self)
         let contentType = String(validating: try take(Int(try take(1)[0])), as: UTF8.self)
         guard let keyID, let contentType, contentType.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }) else {
@@ -115,11 +113,6 @@ extension AuthenticatedCipher {
         case .aes256GCM: 1
         case .chaCha20Poly1305: 2
         }
-    }
-
-    init?(number: UInt8) {
-        guard let cipher = Self.allCases.first(where: { $0.number == number }) else { return nil }
-        self = cipher
     }
 }
 
