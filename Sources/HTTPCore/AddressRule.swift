@@ -75,11 +75,9 @@ extension IPAddress {
         case (0xFC...0xFD, _): return .uniqueLocal
         default: break
         }
-        for (prefix, offset) in Self.carriers where starts(with: prefix) {
+        for (prefix, offset, isObsolete) in Self.carriers where starts(with: prefix) {
             let inner = IPAddress(bytes: bytes[offset..<(offset + 4)])
-            if let rule = inner?.rule { return rule }
-            // Mapped, NAT64 and 6to4 addresses lead to the IPv4 address inside; the other two forms are obsolete.
-            return offset == 12 && prefix[0] == 0 && prefix[1] == 0 && !isMapped ? .reserved : nil
+            return inner?.rule ?? (isObsolete ? .reserved : nil)
         }
         // ISATAP (RFC 5214): an interface identifier of 0:5efe or 200:5efe and the IPv4 address.
         if bytes[8] & 0xFD == 0, bytes[9] == 0, bytes[10] == 0x5E, bytes[11] == 0xFE,
@@ -97,15 +95,14 @@ extension IPAddress {
         return bytes[0] & 0xE0 == 0x20 ? nil : .reserved
     }
 
-    private var isMapped: Bool { unmapped != self }
-
-    /// The prefixes of IPv6 addresses that contain an IPv4 address, and the offset of that address.
-    private static let carriers: [(prefix: [UInt8], offset: Int)] = [
-        ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF], 12),  // mapped, RFC 4291 §2.5.5.2
-        ([0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0], 12),  // translated, RFC 2765
-        ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 12),  // compatible, RFC 4291 §2.5.5.1
-        ([0x00, 0x64, 0xFF, 0x9B, 0, 0, 0, 0, 0, 0, 0, 0], 12),  // NAT64, RFC 6052
-        ([0x20, 0x02], 2),  // 6to4, RFC 3056
+    /// The prefixes of IPv6 addresses that contain an IPv4 address, and the offset of that address. An obsolete form does not
+    /// lead to it.
+    private static let carriers: [(prefix: [UInt8], offset: Int, isObsolete: Bool)] = [
+        ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF], 12, false),  // mapped, RFC 4291 §2.5.5.2
+        ([0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0], 12, true),  // translated, RFC 2765
+        ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 12, true),  // compatible, RFC 4291 §2.5.5.1
+        ([0x00, 0x64, 0xFF, 0x9B, 0, 0, 0, 0, 0, 0, 0, 0], 12, false),  // NAT64, RFC 6052
+        ([0x20, 0x02], 2, false),  // 6to4, RFC 3056
     ]
 
     private static let metadata: Set<IPAddress> = Set(

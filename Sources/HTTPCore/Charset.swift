@@ -45,33 +45,32 @@ package struct Charset: Hashable, Sendable {
         // iconv_open returns (iconv_t)-1 for a charset it does not know.
         guard Int(bitPattern: converter) != -1 else { return nil }
         defer { iconv_close(converter) }
-        var input = [CChar](data.map { CChar(bitPattern: $0) })
+        var input = data.map { CChar(bitPattern: $0) }
         var output = [CChar](repeating: 0, count: max(64, data.count * 2))
         var text: [UInt8] = []
+        /// Adds what one call writes to the text. Returns whether another call can go on.
+        func step(
+            _ next: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?, _ left: UnsafeMutablePointer<Int>?
+        ) -> Bool {
+            output.withUnsafeMutableBufferPointer { output in
+                var room = output.count
+                var end = output.baseAddress
+                let isDone = iconv(converter, next, left, &end, &room) != -1 || errno == E2BIG
+                text.append(contentsOf: output[..<(output.count - room)].map { UInt8(bitPattern: $0) })
+                return isDone
+            }
+        }
         let isWhole = input.withUnsafeMutableBufferPointer { input in
             var next = input.baseAddress
             var left = input.count
             while left > 0 {
-                let (written, result, code) = output.withUnsafeMutableBufferPointer { output in
-                    var room = output.count
-                    var end = output.baseAddress
-                    let result = iconv(converter, &next, &left, &end, &room)
-                    return (output.count - room, result, errno)
-                }
-                text.append(contentsOf: output[..<written].map { UInt8(bitPattern: $0) })
-                guard result != -1 || code == E2BIG else { return false }
+                guard step(&next, &left) else { return false }
             }
             return true
         }
         guard isWhole else { return nil }
         // For some charsets iconv holds a letter back until it knows that no accent follows.
-        output.withUnsafeMutableBufferPointer { output in
-            var room = output.count
-            var end = output.baseAddress
-            if iconv(converter, nil, nil, &end, &room) != -1 {
-                text.append(contentsOf: output[..<(output.count - room)].map { UInt8(bitPattern: $0) })
-            }
-        }
+        _ = step(nil, nil)
         let decoded = String(decoding: text, as: UTF8.self)
         return decoded.first == "\u{FEFF}" ? String(decoded.dropFirst()) : decoded
     }

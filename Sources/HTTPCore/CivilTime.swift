@@ -13,10 +13,13 @@ struct CivilTime {
     /// Seconds east of UTC.
     var offset = 0
 
-    init() {}
+    static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+}
 
+extension CivilTime {
     /// The time in UTC, rounded down to whole seconds, or to the nearest of the given units of a second.
     init(_ date: Date, unitsPerSecond: Double = 1) {
+        self.init()
         // A time with a fraction is rounded to the nearest unit first, because a `Date` does not hold 0.1 s exactly.
         let units =
             unitsPerSecond == 1
@@ -55,11 +58,10 @@ struct CivilTime {
     /// anything else. A time without a zone is refused, because it may mean any.
     static func date(iso8601 text: String) -> Date? {
         var scanner = DigitScanner(text)
-        var time = CivilTime()
         guard let year = scanner.number(4), scanner.skip("-"), let month = scanner.number(2), scanner.skip("-"),
             let day = scanner.number(2)
         else { return nil }
-        (time.year, time.month, time.day) = (year, month, day)
+        var time = CivilTime(year: year, month: month, day: day)
         if scanner.isAtEnd { return time.date }
         guard scanner.skip("T") || scanner.skip("t") || scanner.skip(" "), let hour = scanner.number(2),
             scanner.skip(":"), let minute = scanner.number(2)
@@ -114,12 +116,6 @@ struct DigitScanner {
 
     var isAtEnd: Bool { rest.isEmpty }
 
-    mutating func skip(_ character: Unicode.Scalar) -> Bool {
-        guard let first = rest.first, UInt32(first) == character.value else { return false }
-        rest.removeFirst()
-        return true
-    }
-
     mutating func skip(_ text: String) -> Bool {
         guard rest.starts(with: text.utf8) else { return false }
         rest.removeFirst(text.utf8.count)
@@ -131,7 +127,7 @@ struct DigitScanner {
 
     /// A number with as many digits as there are, within a range.
     mutating func number(_ digits: ClosedRange<Int>) -> Int? {
-        let word = rest.prefix(digits.upperBound).prefix { (0x30...0x39).contains($0) }
+        let word = rest.prefix(digits.upperBound).prefix(while: \.isDigit)
         guard word.count >= digits.lowerBound else { return nil }
         rest.removeFirst(word.count)
         return word.reduce(0) { $0 * 10 + Int($1 - 0x30) }
@@ -139,18 +135,12 @@ struct DigitScanner {
 
     /// The digits after a decimal separator.
     mutating func fraction() -> Double? {
-        let word = rest.prefix { (0x30...0x39).contains($0) }
+        let word = rest.prefix(while: \.isDigit)
         guard !word.isEmpty else { return nil }
         rest.removeFirst(word.count)
         // A `Double` has no use for more.
         let digits = word.prefix(15)
-        var number = 0.0
-        var unit = 1.0
-        for digit in digits {
-            number = number * 10 + Double(digit - 0x30)
-            unit *= 10
-        }
-        return number / unit
+        return digits.reduce(0.0) { $0 * 10 + Double($1 - 0x30) } / Double.powersOfTen[digits.count]
     }
 
     /// `Z`, `+02:00`, `+0200` or `+02`, in seconds east of UTC.

@@ -69,26 +69,22 @@ public struct Coding: Sendable, Hashable {
     /// Encodes ``HTTPBody/json(_:encoder:)`` in place of these settings; parameters and entities keep to them. Default
     /// `nil`.
     public var encoder: JSONEncoder? {
-        get { own.encoder?.coder }
-        set { own.encoder = newValue.map(Reference.init) }
+        get { ownEncoder?.coder }
+        set { ownEncoder = newValue.map(Reference.init) }
     }
     /// Decodes responses in place of these settings. Default `nil`.
     public var decoder: JSONDecoder? {
-        get { own.decoder?.coder }
-        set { own.decoder = newValue.map(Reference.init) }
+        get { ownDecoder?.coder }
+        set { ownDecoder = newValue.map(Reference.init) }
     }
 
-    private var own = OwnCoders()
+    private var ownEncoder: Reference<JSONEncoder>?
+    private var ownDecoder: Reference<JSONDecoder>?
 
     /// Creates a coding with ISO 8601 dates, names as declared and Base64.
     public init(dates: Dates = .iso8601, keys: Keys = .asDeclared) {
         self.dates = dates
         self.keys = keys
-    }
-
-    private struct OwnCoders: Sendable, Hashable {
-        var encoder: Reference<JSONEncoder>?
-        var decoder: Reference<JSONDecoder>?
     }
 
     /// A coder, compared by identity.
@@ -107,13 +103,13 @@ public struct Coding: Sendable, Hashable {
 package final class CodingRules: Sendable {
     package let coding: Coding
     /// The pattern of ``Coding/Dates/pattern(_:)``, or why it is invalid.
-    private let pattern: Result<DatePattern, DatePattern.Problem>?
+    private let pattern: Result<DatePattern, CodingProblem>?
 
     private init(_ coding: Coding) {
         self.coding = coding
         pattern =
             if case .pattern(let text) = coding.dates {
-                Result { () throws(DatePattern.Problem) in try DatePattern(text) }
+                Result { () throws(CodingProblem) in try DatePattern(text) }
             } else { nil }
     }
 
@@ -152,8 +148,6 @@ package final class CodingRules: Sendable {
         }
     }
 
-    /// Reads a date.
-    ///
     /// - Throws: a ``CodingProblem`` for a value that is not a date in the form of the rules.
     static func date(from document: JSONDocument, by rules: CodingRules?) throws(CodingProblem) -> Date {
         let dates = rules?.coding.dates ?? .iso8601
@@ -178,11 +172,8 @@ package final class CodingRules: Sendable {
     }
 
     private static func pattern(of rules: CodingRules?) throws(CodingProblem) -> DatePattern {
-        switch rules?.pattern {
-        case .success(let pattern): return pattern
-        case .failure(let problem): throw CodingProblem(problem.reason)
-        case nil: throw CodingProblem("no pattern is set")
-        }
+        guard let pattern = rules?.pattern else { throw CodingProblem("no pattern is set") }
+        return try pattern.get()
     }
 
     // MARK: Bytes and numbers
@@ -213,9 +204,9 @@ package final class CodingRules: Sendable {
     }
 }
 
-/// Why a value cannot be written or read, as the text after a colon.
-struct CodingProblem: Error {
-    let reason: String
+/// Why a value cannot be written or read, or a pattern of dates cannot be used, as a sentence without its full stop.
+package struct CodingProblem: Error {
+    package let reason: String
 
     init(_ reason: String) { self.reason = reason }
 }

@@ -7,7 +7,6 @@ package final class ConnectionOutput: Sendable {
         var bytes: [UInt8] = []
         /// The index of the first byte that the engine has not taken.
         var start = 0
-        /// The number of all bytes that the engine has taken.
         var taken: Int64 = 0
         var isOpen = false
         var isOver = false
@@ -64,8 +63,8 @@ package final class ConnectionOutput: Sendable {
     /// Calls `body` on the engine's thread after each ``awaitDrain(to:)``, and when the connection is over.
     package func onDrain(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.drained = body } }
 
-    /// Requests one call of the closure of ``onDrain(_:)`` as soon as no more than `limit` bytes wait. Returns `false` when
-    /// that is so already.
+    /// Requests one call of the closure of ``onDrain(_:)`` as soon as at most `limit` bytes wait. Returns `false` when no more
+    /// wait already.
     package func awaitDrain(to limit: Int) -> Bool {
         state.withLock { state in
             guard !state.isOver, state.bytes.count - state.start > limit else { return false }

@@ -2,17 +2,12 @@ internal import FoundationEssentials
 
 /// A pattern of dates with the letters of Unicode (UTS #35), such as `yyyy-MM-dd'T'HH:mm:ss.SSSXXX`.
 package struct DatePattern: Sendable {
-    /// Why a pattern cannot be used, as a sentence without its full stop.
-    package struct Problem: Error {
-        package let reason: String
-    }
+    package typealias Problem = CodingProblem
 
     private enum Element: Sendable {
         case literal(String)
         case field(Character, width: Int)
     }
-
-    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
     private var elements: [Element] = []
     private let text: String
@@ -34,7 +29,7 @@ package struct DatePattern: Sendable {
             }
         }
         for letter in ["y", "M", "d"] as [Character] where !has(letter) {
-            throw Problem(reason: "the date pattern \"\(text)\" has no \"\(letter)\"; a date needs year, month and day")
+            throw Problem("the date pattern \"\(text)\" has no \"\(letter)\"; a date needs year, month and day")
         }
     }
 
@@ -48,13 +43,12 @@ package struct DatePattern: Sendable {
         ]
         guard let allowed = widths[letter] else {
             throw Problem(
-                reason:
-                    "the date pattern \"\(text)\" has the letter \"\(letter)\", which is not one of y M d H m s S X Z; "
+                "the date pattern \"\(text)\" has the letter \"\(letter)\", which is not one of y M d H m s S X Z; "
                     + "quote text, as in yyyy-MM-dd'T'HH:mm")
         }
         guard allowed.contains(width), letter != "y" || width != 3 else {
             throw Problem(
-                reason: "the date pattern \"\(text)\" has \(width) times \"\(letter)\"; write "
+                "the date pattern \"\(text)\" has \(width) times \"\(letter)\"; write "
                     + (letter == "y" ? "yy or yyyy" : "at most \(allowed.upperBound)"))
         }
     }
@@ -63,7 +57,7 @@ package struct DatePattern: Sendable {
     private static func quoted(_ rest: inout Substring, in text: String) throws(Problem) -> String {
         rest.removeFirst()
         guard let end = rest.firstIndex(of: "'") else {
-            throw Problem(reason: "the date pattern \"\(text)\" has a quote that is not closed")
+            throw Problem("the date pattern \"\(text)\" has a quote that is not closed")
         }
         let literal = rest[..<end]
         rest = rest[rest.index(after: end)...]
@@ -74,8 +68,7 @@ package struct DatePattern: Sendable {
 
     func text(of date: Date) -> String {
         let digits = elements.reduce(0) { if case .field("S", let width) = $1 { max($0, width) } else { $0 } }
-        let units = (0..<digits).reduce(1.0) { unit, _ in unit * 10 }
-        let time = CivilTime(date, unitsPerSecond: units)
+        let time = CivilTime(date, unitsPerSecond: Double.powersOfTen[digits])
         return elements.map { element in
             switch element {
             case .literal(let text): text
@@ -87,14 +80,12 @@ package struct DatePattern: Sendable {
     private static func written(_ letter: Character, _ width: Int, _ time: CivilTime) -> String {
         switch letter {
         case "y": width == 2 ? CivilTime.padded(time.year % 100, 2) : CivilTime.padded(time.year, 4)
-        case "M": width == 3 ? months[time.month - 1] : CivilTime.padded(time.month, width)
+        case "M": width == 3 ? CivilTime.months[time.month - 1] : CivilTime.padded(time.month, width)
         case "d": CivilTime.padded(time.day, width)
         case "H": CivilTime.padded(time.hour, width)
         case "m": CivilTime.padded(time.minute, width)
         case "s": CivilTime.padded(time.second, width)
-        case "S":
-            CivilTime.padded(
-                Int((time.fraction * (0..<width).reduce(1.0) { unit, _ in unit * 10 }).rounded()), width)
+        case "S": CivilTime.padded(Int((time.fraction * Double.powersOfTen[width]).rounded()), width)
         // Dates are written in UTC: one to four Z as +0000, five Z and any number of X as the letter.
         default: letter == "Z" && width < 5 ? "+0000" : "Z"
         }
@@ -127,7 +118,7 @@ package struct DatePattern: Sendable {
         }
         switch letter {
         case "y": return set(\.year, width == 2 ? scanner.number(2).map { 2000 + $0 } : scanner.number(4))
-        case "M" where width == 3: return set(\.month, months.firstIndex { scanner.skip($0) }.map { $0 + 1 })
+        case "M" where width == 3: return set(\.month, CivilTime.months.firstIndex { scanner.skip($0) }.map { $0 + 1 })
         case "M": return set(\.month, scanner.number(width...2))
         case "d": return set(\.day, scanner.number(width...2))
         case "H": return set(\.hour, scanner.number(width...2))

@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 
-/// The values that depend on a ``Coding`` that is not known yet: an entity is read when its call is created, and
-/// the coding is known when a manager sends it.
+/// Notes the values whose form depends on a ``Coding`` that is not known yet. An entity is read when its call is created;
+/// its coding is known when a manager sends it.
 final class DeferredCoding {
     enum Content: Hashable, Sendable {
         case date(Date)
@@ -90,7 +90,7 @@ extension EncodedMembers {
                 value: member.value.snakeCased(at: path, kept))
         }
         list.sort { $0.name < $1.name }
-        // `userName` and `user_name` are one name now: the last wins, which was declared so.
+        // `userName` and `user_name` are one name now. The last wins, which is the one declared as `user_name`.
         let unique = list.indices.filter { $0 + 1 == list.count || list[$0 + 1].name != list[$0].name }
         return EncodedMembers(unique.map { list[$0] }, [])
     }

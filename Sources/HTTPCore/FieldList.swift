@@ -78,11 +78,18 @@ extension String {
 
 extension Slice<UnsafeBufferPointer<UInt8>> {
     /// The bytes without spaces and tabs at their ends.
-    package var trimmingFieldWhitespace: Self {
-        var trimmed = self
-        while trimmed.first?.isFieldWhitespace == true { trimmed = trimmed.dropFirst() }
-        while trimmed.last?.isFieldWhitespace == true { trimmed = trimmed.dropLast() }
-        return trimmed
+    package var trimmingFieldWhitespace: Self { trimmed { $0.isFieldWhitespace } }
+}
+
+extension RandomAccessCollection<UInt8> where Index == Int {
+    /// The bytes without those at their ends that meet the condition.
+    func trimmed(_ isTaken: (UInt8) -> Bool) -> SubSequence {
+        // Indices, because `removeFirst()` would copy a slice that shares its storage.
+        var start = startIndex
+        var end = endIndex
+        while start < end, isTaken(self[start]) { start += 1 }
+        while end > start, isTaken(self[end - 1]) { end -= 1 }
+        return self[start..<end]
     }
 }
 

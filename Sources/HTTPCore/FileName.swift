@@ -12,17 +12,14 @@ package enum FileName {
     package static func disposition(_ field: String?) -> String? {
         guard let field else { return nil }
         let parameters = Self.parameters(of: field)
-        if let extended = parameters.first(where: { $0.name == "filename*" }).flatMap({ decodedExtended($0.value) }) {
-            if let name = sanitized(extended) { return name }
-        }
-        return parameters.first { $0.name == "filename" }.flatMap { sanitized($0.value) }
+        let extended = parameters.first { $0.name == "filename*" }.flatMap { decodedExtended($0.value) }
+        return extended.flatMap(sanitized)
+            ?? parameters.first { $0.name == "filename" }.flatMap { sanitized($0.value) }
     }
 
     /// The last segment of a URL's path, percent-decoded; ``fallback`` when it has none.
     package static func url(_ url: String) -> String {
-        let bytes = Array(url.utf8)
-        let end = bytes.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? bytes.count
-        var path = String(decoding: bytes[..<end], as: UTF8.self)
+        var path = String(Substring(url.utf8.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }))
         if let slashes = path.firstRange(of: "://") {
             let rest = path[slashes.upperBound...]
             path = rest.firstIndex(of: "/").map { String(rest[$0...]) } ?? ""
@@ -115,12 +112,9 @@ package enum FileName {
     private static func take(
         _ scanner: inout ArraySlice<Unicode.Scalar>, while isTaken: (Unicode.Scalar) -> Bool
     ) -> String {
-        var text = String.UnicodeScalarView()
-        while let scalar = scanner.first, isTaken(scalar) {
-            text.append(scalar)
-            scanner.removeFirst()
-        }
-        return String(text)
+        let taken = scanner.prefix(while: isTaken)
+        scanner = scanner[taken.endIndex...]
+        return String(String.UnicodeScalarView(taken))
     }
 
     /// Decodes `UTF-8'de'na%C3%AFve.txt` (RFC 8187 §3.2); `nil` for bad escapes and charsets other than UTF-8 and

@@ -57,7 +57,7 @@ public struct HTTPBody: Sendable, Hashable {
     public static func json(_ value: some Encodable & Sendable, encoder: JSONEncoder? = nil) -> HTTPBody {
         let content = BodyEncoder { rules in
             if let encoder = encoder ?? rules?.coding.encoder { return try encoder.encode(value) }
-            return try JSONValueEncoder(rules: rules).data(value)
+            return try JSONValueEncoder(rules: rules).encode(value).data()
         }
         return HTTPBody(content: .encoded(content), contentType: "application/json")
     }
@@ -145,7 +145,7 @@ public enum ParameterEncoding: String, Hashable, Sendable {
 }
 
 /// A value that is encoded when it is sent. Compared by identity.
-package final class BodyEncoder: Sendable, Hashable {
+package final class BodyEncoder: Sendable, ComparedByIdentity {
     private let make: @Sendable (CodingRules?) throws -> Data
     private let rules: CodingRules?
 
@@ -157,10 +157,6 @@ package final class BodyEncoder: Sendable, Hashable {
     package func encode() throws -> Data { try make(rules) }
 
     fileprivate func with(_ rules: CodingRules) -> BodyEncoder { BodyEncoder(rules: rules, make) }
-
-    package static func == (lhs: BodyEncoder, rhs: BodyEncoder) -> Bool { lhs === rhs }
-
-    package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
 extension HTTPBody {
@@ -174,7 +170,7 @@ extension HTTPBody {
 }
 
 /// A body that is produced while it is sent. Compared by identity.
-package final class BodyStream: Sendable, Hashable {
+package final class BodyStream: Sendable, ComparedByIdentity {
     package typealias NextChunk = () async throws -> Data?
 
     /// The number of bytes, `nil` when unknown.
@@ -194,10 +190,6 @@ package final class BodyStream: Sendable, Hashable {
         self.reportsProgress = reportsProgress
         self.makeIterator = makeIterator
     }
-
-    package static func == (lhs: BodyStream, rhs: BodyStream) -> Bool { lhs === rhs }
-
-    package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 
     static func iterate<S: AsyncSequence>(_ chunks: S) -> NextChunk where S.Element == Data {
         var iterator = chunks.makeAsyncIterator()

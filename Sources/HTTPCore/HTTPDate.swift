@@ -21,8 +21,8 @@ package enum HTTPDate {
     package static func format(_ date: Date) -> String {
         let time = CivilTime(date)
         let weekday = ((CivilTime.days(time.year, time.month, time.day) + 4) % 7 + 7) % 7
-        return "\(weekdays[weekday]), \(two(time.day)) \(months[time.month - 1]) \(four(time.year)) "
-            + "\(two(time.hour)):\(two(time.minute)):\(two(time.second)) GMT"
+        return "\(weekdays[weekday]), \(two(time.day)) \(CivilTime.months[time.month - 1]) "
+            + "\(CivilTime.padded(time.year, 4)) \(two(time.hour)):\(two(time.minute)):\(two(time.second)) GMT"
     }
 
     // MARK: The three formats
@@ -62,8 +62,7 @@ package enum HTTPDate {
     // MARK: Pieces
 
     private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
-    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-    private static let monthCodes = months.compactMap { code($0.utf8) }
+    private static let monthCodes = CivilTime.months.compactMap { code($0.utf8) }
 
     /// Three letters as a number, ignoring case.
     private static func code(_ word: some Collection<UInt8>) -> UInt32? {
@@ -75,22 +74,17 @@ package enum HTTPDate {
     private static func month(_ word: Word) -> Int? { code(word).flatMap(monthCodes.firstIndex).map { $0 + 1 } }
 
     private static func number(_ digits: Word) -> Int? {
-        guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        guard !digits.isEmpty, digits.allSatisfy(\.isDigit) else { return nil }
         return digits.reduce(0) { $0 * 10 + Int($1 - 0x30) }
     }
 
     private static func date(_ year: Int, _ month: Int, _ day: Int, _ time: Word) -> Date? {
         let parts = time.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
         guard parts.count == 3, parts.allSatisfy({ $0.count == 2 }), let hour = number(parts[0]),
-            let minute = number(parts[1]), let second = number(parts[2]), hour < 24, minute < 60, second <= 60,
-            (1...31).contains(day)
+            let minute = number(parts[1]), let second = number(parts[2])
         else { return nil }
-        let days = CivilTime.days(year, month, day)
-        guard CivilTime.civil(days) == (year, month, day) else { return nil }
-        return Date(timeIntervalSince1970: Double(days * 86_400 + hour * 3600 + minute * 60 + second))
+        return CivilTime(year: year, month: month, day: day, hour: hour, minute: minute, second: second).date
     }
 
     private static func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
-
-    private static func four(_ number: Int) -> String { CivilTime.padded(number, 4) }
 }

@@ -54,7 +54,6 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         storage = .fields(fields.map { Field(name: $0.0, value: $0.1) })
     }
 
-    /// The lines and removals, in order.
     package init(_ fields: [Field]) { storage = .fields(fields) }
 
     /// The fields of a received head: a status line and field lines that end in
@@ -75,16 +74,15 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         }
         set {
             var fields = self.fields
-            guard let first = fields.firstIndex(where: { $0.name.equalsIgnoringASCIICase(name) }) else {
-                fields.append(Field(name: name, value: newValue))
-                storage = .fields(fields)
-                return
-            }
-            fields[first] = Field(name: name, value: newValue)
-            var index = fields.count - 1
-            while index > first {
-                if fields[index].name.equalsIgnoringASCIICase(name) { fields.remove(at: index) }
-                index -= 1
+            let field = Field(name: name, value: newValue)
+            if let first = fields.firstIndex(where: { $0.name.equalsIgnoringASCIICase(name) }) {
+                fields[first] = field
+                for index in (first + 1..<fields.count).reversed()
+                where fields[index].name.equalsIgnoringASCIICase(name) {
+                    fields.remove(at: index)
+                }
+            } else {
+                fields.append(field)
             }
             storage = .fields(fields)
         }
@@ -246,17 +244,6 @@ private struct WireLines: Sequence, IteratorProtocol {
         let line = rest[rest.startIndex..<end]
         rest = end < rest.endIndex ? rest[(end + 1)...] : rest[end...]
         return line.last == 0x0D ? line.dropLast() : line
-    }
-}
-
-extension ArraySlice<UInt8> {
-    fileprivate func trimmed(_ isTaken: (UInt8) -> Bool) -> ArraySlice<UInt8> {
-        // Indices, because `removeFirst()` would copy a slice that shares its storage.
-        var start = startIndex
-        var end = endIndex
-        while start < end, isTaken(self[start]) { start += 1 }
-        while end > start, isTaken(self[end - 1]) { end -= 1 }
-        return self[start..<end]
     }
 }
 

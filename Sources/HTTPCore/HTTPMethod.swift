@@ -14,7 +14,7 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     /// Makes a method from text. The nine methods of RFC 9110 and RFC 5789 are
     /// recognised in any case; every other text is kept as given.
     public init(_ text: String) {
-        rawValue = HTTPMethod.canonical[text] ?? HTTPMethod.normalized(text)
+        rawValue = HTTPMethod.canonical[text] ?? HTTPMethod.canonical[text.lowercased()] ?? text
     }
 
     /// The same as ``init(_:)``; never fails.
@@ -24,35 +24,30 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     public init(stringLiteral value: String) { self.init(value) }
 
     /// `GET`, RFC 9110 §9.3.1.
-    public static let get = HTTPMethod(known: "GET")
+    public static let get = HTTPMethod("GET")
     /// `HEAD`, RFC 9110 §9.3.2.
-    public static let head = HTTPMethod(known: "HEAD")
+    public static let head = HTTPMethod("HEAD")
     /// `POST`, RFC 9110 §9.3.3.
-    public static let post = HTTPMethod(known: "POST")
+    public static let post = HTTPMethod("POST")
     /// `PUT`, RFC 9110 §9.3.4.
-    public static let put = HTTPMethod(known: "PUT")
+    public static let put = HTTPMethod("PUT")
     /// `DELETE`, RFC 9110 §9.3.5.
-    public static let delete = HTTPMethod(known: "DELETE")
+    public static let delete = HTTPMethod("DELETE")
     /// `CONNECT`, RFC 9110 §9.3.6. Not for callers: the engine makes the tunnels through a configured proxy.
-    public static let connect = HTTPMethod(known: "CONNECT")
+    public static let connect = HTTPMethod("CONNECT")
     /// `OPTIONS`, RFC 9110 §9.3.7.
-    public static let options = HTTPMethod(known: "OPTIONS")
+    public static let options = HTTPMethod("OPTIONS")
     /// `TRACE`, RFC 9110 §9.3.8.
-    public static let trace = HTTPMethod(known: "TRACE")
+    public static let trace = HTTPMethod("TRACE")
     /// `PATCH`, RFC 5789.
-    public static let patch = HTTPMethod(known: "PATCH")
+    public static let patch = HTTPMethod("PATCH")
 
     /// Whether the text is a token (RFC 9110 §5.6.2). Only tokens can be sent.
     public var isToken: Bool { rawValue.utf8.isToken }
 
     /// Whether sending the request twice has the same effect as sending it once
     /// (RFC 9110 §9.2.2). By default only idempotent requests are repeated.
-    public var isIdempotent: Bool {
-        switch rawValue {
-        case "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH": true
-        default: false
-        }
-    }
+    public var isIdempotent: Bool { isSafe || self == .put || self == .delete }
 
     /// Whether the method is safe: the request only reads (RFC 9110 §9.2.1).
     public var isSafe: Bool {
@@ -70,16 +65,11 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     /// The token.
     public var description: String { rawValue }
 
-    private init(known: String) { rawValue = known }
-
     private static let canonical: [String: String] = {
         let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]
         return Dictionary(uniqueKeysWithValues: known.flatMap { [($0, $0), ($0.lowercased(), $0)] })
     }()
 
-    private static func normalized(_ text: String) -> String {
-        canonical[text.lowercased()] ?? text
-    }
 }
 
 extension Sequence<UInt8> {

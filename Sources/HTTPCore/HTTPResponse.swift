@@ -106,19 +106,19 @@ public struct HTTPResponse: Sendable {
     ///
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/decoding(path:)`` when the body is not JSON.
     public func json() throws -> JSONValue {
-        do {
-            return try JSONValue(parsing: data)
-        } catch {
-            throw decodingFailure(error)
-        }
+        try parsed { try JSONValue(parsing: $0) }
     }
 
     /// Parses the body as a JSON document whose values are made on access.
     ///
     /// - Throws: the same as ``json()``.
     package func document() throws -> JSONDocument {
+        try parsed { try JSONDocument(parsing: $0) }
+    }
+
+    private func parsed<Value>(_ parse: (Data) throws -> Value) throws -> Value {
         do {
-            return try JSONDocument(parsing: data)
+            return try parse(data)
         } catch {
             throw decodingFailure(error)
         }
@@ -170,27 +170,14 @@ package struct DecodingPath {
     package let reason: String
 
     package init(_ error: any Error) {
-        guard let error = error as? DecodingError else {
-            path = ""
-            reason = "\(error)"
-            return
-        }
-        switch error {
-        case .keyNotFound(let key, let context):
-            path = (context.codingPath + [key]).jsonPath
-            reason = "there is no such key"
-        case .typeMismatch(let type, let context):
-            path = context.codingPath.jsonPath
-            reason = "it is not of type \(type)"
-        case .valueNotFound(let type, let context):
-            path = context.codingPath.jsonPath
-            reason = "it is null where \(type) is expected"
-        case .dataCorrupted(let context):
-            path = context.codingPath.jsonPath
-            reason = context.debugDescription
-        @unknown default:
-            path = ""
-            reason = "\(error)"
-        }
+        (path, reason) =
+            switch error as? DecodingError {
+            case .keyNotFound(let key, let context): ((context.codingPath + [key]).jsonPath, "there is no such key")
+            case .typeMismatch(let type, let context): (context.codingPath.jsonPath, "it is not of type \(type)")
+            case .valueNotFound(let type, let context):
+                (context.codingPath.jsonPath, "it is null where \(type) is expected")
+            case .dataCorrupted(let context): (context.codingPath.jsonPath, context.debugDescription)
+            default: ("", "\(error)")
+            }
     }
 }

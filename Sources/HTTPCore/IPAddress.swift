@@ -24,13 +24,9 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
 
     /// Parses the strict text form: four decimal numbers without leading zeros, or RFC 4291 §2.2. `nil` for anything else.
     public init?(_ text: String) {
-        if let bytes = Self.parse(text, family: AF_INET, count: 4) {
-            self.bytes = bytes
-        } else if let bytes = Self.parse(text, family: AF_INET6, count: 16) {
-            self.bytes = bytes
-        } else {
-            return nil
-        }
+        guard let bytes = Self.parse(text, family: AF_INET, count: 4) ?? Self.parse(text, family: AF_INET6, count: 16)
+        else { return nil }
+        self.bytes = bytes
     }
 
     /// Parses the host of a URL if it is an address in any form that a resolver accepts: in brackets, with a zone, with a
@@ -40,13 +36,8 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         if text.hasPrefix("["), text.hasSuffix("]") { text = text.dropFirst().dropLast() }
         if text.contains(":"), let percent = text.firstIndex(of: "%") { text = text[..<percent] }
         while text.hasSuffix("."), !text.contains(":") { text = text.dropLast() }
-        if let address = IPAddress(String(text)) {
-            self = address
-        } else if let bytes = Self.parseOldIPv4(text) {
-            self.bytes = bytes
-        } else {
-            return nil
-        }
+        guard let bytes = IPAddress(String(text))?.bytes ?? Self.parseOldIPv4(text) else { return nil }
+        self.bytes = bytes
     }
 
     private static func parse(_ text: String, family: CInt, count: Int) -> [UInt8]? {
@@ -59,21 +50,17 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     private static func parseOldIPv4(_ text: Substring) -> [UInt8]? {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard (1...4).contains(parts.count) else { return nil }
-        var numbers: [UInt64] = []
-        for part in parts {
-            guard let number = number(part) else { return nil }
-            numbers.append(number)
-        }
-        let last = numbers.removeLast()
-        guard numbers.allSatisfy({ $0 < 256 }), last < UInt64(1) << (8 * (4 - numbers.count)) else { return nil }
-        var value = last
+        var numbers = parts.compactMap(number)
+        guard numbers.count == parts.count else { return nil }
+        var value = numbers.removeLast()
+        guard numbers.allSatisfy({ $0 < 256 }), value < UInt64(1) << (8 * (4 - numbers.count)) else { return nil }
         for (index, number) in numbers.enumerated() { value |= number << (8 * (3 - index)) }
         return (0..<4).map { UInt8(truncatingIfNeeded: value >> (8 * (3 - $0))) }
     }
 
     private static func number(_ text: Substring) -> UInt64? {
         let lower = text.lowercased()
-        guard let first = lower.utf8.first, first >= 0x30, first <= 0x39 else { return nil }
+        guard lower.utf8.first?.isDigit == true else { return nil }
         if lower.hasPrefix("0x") {
             let digits = lower.dropFirst(2)
             return digits.isEmpty ? 0 : UInt64(digits, radix: 16)

@@ -51,7 +51,8 @@ package struct JSONDocument: Sendable {
 
     // MARK: Values
 
-    /// The whole document as a value.
+    // They have the results of the same properties of ``JSONValue``.
+
     package var value: JSONValue {
         switch token {
         case .text, .array, .object: withBytes { storage.tokens.value(at: index, in: $0) }
@@ -63,7 +64,6 @@ package struct JSONDocument: Sendable {
         }
     }
 
-    /// The text, `nil` for everything else.
     package var string: String? {
         switch token {
         case .text(let start, let count): withBytes { $0.text(at: start, count) }
@@ -72,10 +72,8 @@ package struct JSONDocument: Sendable {
         }
     }
 
-    /// The number if it is whole and fits into an `Int`, `nil` for everything else.
     package var int: Int? { number?.int }
 
-    /// `true` or `false`, `nil` for everything else.
     package var bool: Bool? {
         if case .bool(let value) = token { value } else { nil }
     }

@@ -15,7 +15,8 @@ extension JSONDocument {
         // Each bit cast converts to the same type. `as? T` would do a slow look-up.
         if type == String.self { return unsafeBitCast(try read(string, at: place), to: type) }
         if type == JSONValue.self {
-            return unsafeBitCast(place.allRules.drops(value), to: type)
+            let ignoresNulls = place.allRules?.coding.ignoresNullMembers == true
+            return unsafeBitCast(ignoresNulls ? value.withoutNullMembers : value, to: type)
         }
         if type == Date.self {
             do throws(CodingProblem) {
@@ -52,7 +53,7 @@ extension JSONDocument {
     }
 
     /// The number as the nearest `Double` or `Float`.
-    fileprivate func floatingPoint<T: BinaryFloatingPoint & LosslessStringConvertible>(_ rules: CodingRules?) -> T? {
+    fileprivate func floatingPoint<T: JSONFloat>(_ rules: CodingRules?) -> T? {
         switch number {
         case .int(let number): T(number)
         case .double(let number): T(number)
@@ -76,6 +77,9 @@ extension JSONDocument {
         return isNull ? .valueNotFound(type, context) : .typeMismatch(type, context)
     }
 }
+
+/// `Double` and `Float`.
+typealias JSONFloat = BinaryFloatingPoint & LosslessStringConvertible
 
 /// The place of a value in a document: a key in the value of a decoder. The coding path is made only for errors.
 private struct JSONCodingPath {
@@ -103,7 +107,6 @@ private struct JSONCodingPath {
     }
 }
 
-/// The decoder of one value.
 final class JSONDocumentDecoder: Decoder {
     let document: JSONDocument
     fileprivate let place: JSONCodingPath
@@ -157,28 +160,19 @@ final class JSONDocumentDecoder: Decoder {
     }
 }
 
+/// In the three containers the generic functions for integers implement the protocol's overloads for each type of integer,
+/// and those for `Double` and `Float` likewise.
 extension JSONDocumentDecoder: SingleValueDecodingContainer {
     private func read<T>(_ value: T?) throws -> T { try document.read(value, at: place) }
 
     func decodeNil() -> Bool { document.isNull }
     func decode(_ type: Bool.Type) throws -> Bool { try read(document.bool) }
     func decode(_ type: String.Type) throws -> String { try read(document.string) }
-    func decode(_ type: Double.Type) throws -> Double { try read(document.floatingPoint(rules)) }
-    func decode(_ type: Float.Type) throws -> Float { try read(document.floatingPoint(rules)) }
-    func decode(_ type: Int.Type) throws -> Int { try read(document.integer()) }
-    func decode(_ type: Int8.Type) throws -> Int8 { try read(document.integer()) }
-    func decode(_ type: Int16.Type) throws -> Int16 { try read(document.integer()) }
-    func decode(_ type: Int32.Type) throws -> Int32 { try read(document.integer()) }
-    func decode(_ type: Int64.Type) throws -> Int64 { try read(document.integer()) }
-    func decode(_ type: UInt.Type) throws -> UInt { try read(document.integer()) }
-    func decode(_ type: UInt8.Type) throws -> UInt8 { try read(document.integer()) }
-    func decode(_ type: UInt16.Type) throws -> UInt16 { try read(document.integer()) }
-    func decode(_ type: UInt32.Type) throws -> UInt32 { try read(document.integer()) }
-    func decode(_ type: UInt64.Type) throws -> UInt64 { try read(document.integer()) }
+    func decode<T: Decodable & JSONFloat>(_ type: T.Type) throws -> T { try read(document.floatingPoint(rules)) }
+    func decode<T: Decodable & FixedWidthInteger>(_ type: T.Type) throws -> T { try read(document.integer()) }
     func decode<T: Decodable>(_ type: T.Type) throws -> T { try document.decode(type, at: place) }
 }
 
-/// The members of an object.
 private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let decoder: JSONDocumentDecoder
 
@@ -215,22 +209,14 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decodeNil(forKey key: Key) throws -> Bool { try member(key).isNull }
     func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try read(key) { $0.bool } }
     func decode(_ type: String.Type, forKey key: Key) throws -> String { try read(key) { $0.string } }
-    func decode(_ type: Double.Type, forKey key: Key) throws -> Double {
+    @inline(__always)
+    func decode<T: Decodable & JSONFloat>(_ type: T.Type, forKey key: Key) throws -> T {
         try read(key) { $0.floatingPoint(decoder.rules) }
     }
-    func decode(_ type: Float.Type, forKey key: Key) throws -> Float {
-        try read(key) { $0.floatingPoint(decoder.rules) }
+    @inline(__always)
+    func decode<T: Decodable & FixedWidthInteger>(_ type: T.Type, forKey key: Key) throws -> T {
+        try read(key) { $0.integer() }
     }
-    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try read(key) { $0.integer() } }
-    func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try read(key) { $0.integer() } }
-    func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try read(key) { $0.integer() } }
-    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try read(key) { $0.integer() } }
-    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try read(key) { $0.integer() } }
-    func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt { try read(key) { $0.integer() } }
-    func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 { try read(key) { $0.integer() } }
-    func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try read(key) { $0.integer() } }
-    func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try read(key) { $0.integer() } }
-    func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try read(key) { $0.integer() } }
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
         try member(key).decode(type, at: JSONCodingPath(decoder: decoder, key: key))
     }
@@ -309,22 +295,11 @@ private struct JSONElements: UnkeyedDecodingContainer {
     mutating func decodeNil() throws -> Bool { try current(Never.self).isNull && advance(past: true) }
     mutating func decode(_ type: Bool.Type) throws -> Bool { try read { $0.bool } }
     mutating func decode(_ type: String.Type) throws -> String { try read { $0.string } }
-    mutating func decode(_ type: Double.Type) throws -> Double {
-        let rules = decoder.rules; return try read { $0.floatingPoint(rules) }
+    mutating func decode<T: Decodable & JSONFloat>(_ type: T.Type) throws -> T {
+        let rules = decoder.rules
+        return try read { $0.floatingPoint(rules) }
     }
-    mutating func decode(_ type: Float.Type) throws -> Float {
-        let rules = decoder.rules; return try read { $0.floatingPoint(rules) }
-    }
-    mutating func decode(_ type: Int.Type) throws -> Int { try read { $0.integer() } }
-    mutating func decode(_ type: Int8.Type) throws -> Int8 { try read { $0.integer() } }
-    mutating func decode(_ type: Int16.Type) throws -> Int16 { try read { $0.integer() } }
-    mutating func decode(_ type: Int32.Type) throws -> Int32 { try read { $0.integer() } }
-    mutating func decode(_ type: Int64.Type) throws -> Int64 { try read { $0.integer() } }
-    mutating func decode(_ type: UInt.Type) throws -> UInt { try read { $0.integer() } }
-    mutating func decode(_ type: UInt8.Type) throws -> UInt8 { try read { $0.integer() } }
-    mutating func decode(_ type: UInt16.Type) throws -> UInt16 { try read { $0.integer() } }
-    mutating func decode(_ type: UInt32.Type) throws -> UInt32 { try read { $0.integer() } }
-    mutating func decode(_ type: UInt64.Type) throws -> UInt64 { try read { $0.integer() } }
+    mutating func decode<T: Decodable & FixedWidthInteger>(_ type: T.Type) throws -> T { try read { $0.integer() } }
 
     mutating func decode<T: Decodable>(_ type: T.Type) throws -> T {
         advance(past: try current(type).decode(type, at: place))
@@ -344,12 +319,5 @@ private struct JSONElements: UnkeyedDecodingContainer {
 
     private func currentDecoder() throws -> JSONDocumentDecoder {
         JSONDocumentDecoder(try current(JSONValue.self), at: place)
-    }
-}
-
-extension CodingRules? {
-    /// The value without null members where the coding ignores them.
-    fileprivate func drops(_ value: JSONValue) -> JSONValue {
-        self?.coding.ignoresNullMembers == true ? value.withoutNullMembers : value
     }
 }

@@ -3,7 +3,7 @@ package import FoundationEssentials
 /// The members of an encoded object, sorted by name, for use in a path, a query or JSON.
 ///
 /// ```swift
-/// guard var members = try EncodedMembers(encoding: order) else { return }  // nil: it does not encode to an object
+/// guard var members = try EncodedMembers(deferring: order) else { return }  // nil: it does not encode to an object
 /// members.addMissing(EncodedMembers(["page": 1]))
 /// let id = members.remove("id")                                        // JSONValue?, for {id} in a path
 /// let address = ParameterEncoder.appending(query: members.queryText, to: url)  // or
@@ -33,14 +33,6 @@ package struct EncodedMembers: Hashable, Sendable {
         self.notes = notes
     }
 
-    /// Encodes a value; `nil` when the result is not an object.
-    ///
-    /// - Throws: `EncodingError`, as ``JSONValueEncoder/encode(_:)``.
-    package init?(encoding value: some Encodable, by encoder: JSONValueEncoder = JSONValueEncoder()) throws {
-        guard let list = try encoder.members(of: value) else { return nil }
-        self.list = list
-    }
-
     static func list(of object: [String: JSONValue], isSorted: Bool = true) -> [Member] {
         var list = object.map { Member(name: $0.key, value: $0.value) }
         if isSorted { list.sort { $0.name < $1.name } }
@@ -49,17 +41,14 @@ package struct EncodedMembers: Hashable, Sendable {
 
     package var isEmpty: Bool { list.isEmpty }
 
-    /// The value of the member with this name.
     package subscript(name: String) -> JSONValue? { list.first { $0.name == name }?.value }
 
-    /// Removes a member and returns its value.
     @discardableResult
     package mutating func remove(_ name: String) -> JSONValue? {
         if !notes.isEmpty { notes.removeAll { $0.path.first?.name == name } }
         return list.firstIndex { $0.name == name }.map { list.remove(at: $0).value }
     }
 
-    /// The members with these names.
     package func only(_ names: [String]) -> EncodedMembers {
         var some = EncodedMembers()
         some.list = list.filter { names.contains($0.name) }

@@ -2,10 +2,6 @@ internal import FoundationEssentials
 
 // Numbers (RFC 8259 §6), read as the narrowest type that holds all digits.
 extension JSONScanner {
-    private static let powersOfTen: [Double] = [
-        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
-        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
-    ]
 
     mutating func number() throws(Failure) -> JSONValue {
         let start = position
@@ -30,7 +26,7 @@ extension JSONScanner {
         }
         if digitCount <= 15, exponent.magnitude <= 22 {
             // Both operands are exact, so the result is rounded once, and 15 digits survive a Double.
-            let power = JSONScanner.powersOfTen[Int(exponent.magnitude)]
+            let power = Double.powersOfTen[Int(exponent.magnitude)]
             let value = exponent < 0 ? Double(significand) / power : Double(significand) * power
             return .double(isNegative ? -value : value)
         }
@@ -99,6 +95,10 @@ struct DecimalDigits: Equatable {
     }
 }
 
-extension UInt8 {
-    fileprivate var isDigit: Bool { self >= UInt8(ascii: "0") && self <= UInt8(ascii: "9") }
+extension Double {
+    /// The powers that a `Double` holds exactly.
+    static let powersOfTen: [Double] = [
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+    ]
 }

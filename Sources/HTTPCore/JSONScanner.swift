@@ -31,8 +31,8 @@ struct JSONScanner {
     private mutating func value(depth: Int) throws(Failure) {
         switch peek {
         case UInt8(ascii: "\""): try text()
-        case UInt8(ascii: "{"): try object(depth: depth + 1)
-        case UInt8(ascii: "["): try array(depth: depth + 1)
+        case UInt8(ascii: "{"): try elements(upTo: UInt8(ascii: "}"), depth: depth + 1)
+        case UInt8(ascii: "["): try elements(upTo: UInt8(ascii: "]"), depth: depth + 1)
         case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): tokens.append(try number())
         case UInt8(ascii: "t") where take("true"): tokens.append(.bool(true))
         case UInt8(ascii: "f") where take("false"): tokens.append(.bool(false))
@@ -41,48 +41,37 @@ struct JSONScanner {
         }
     }
 
-    private mutating func object(depth: Int) throws(Failure) {
-        try enter(depth)
-        let place = tokens.open()
-        var count = 0
-        skipWhitespace()
-        while !(count == 0 && take(UInt8(ascii: "}"))) {
-            guard peek == UInt8(ascii: "\"") else { throw failure("expected a member's name, found \(found)") }
-            try text()
-            skipWhitespace()
-            guard take(UInt8(ascii: ":")) else { throw failure("expected \":\" after the name, found \(found)") }
-            skipWhitespace()
-            try value(depth: depth)
-            count += 1
-            skipWhitespace()
-            if take(UInt8(ascii: "}")) { break }
-            guard take(UInt8(ascii: ",")) else { throw failure("expected \",\" or \"}\", found \(found)") }
-            skipWhitespace()
-        }
-        tokens.list[place] = .object(count: UInt32(clamping: count), end: tokens.list.count)
-    }
-
-    private mutating func array(depth: Int) throws(Failure) {
-        try enter(depth)
-        let place = tokens.open()
-        var count = 0
-        skipWhitespace()
-        while !(count == 0 && take(UInt8(ascii: "]"))) {
-            try value(depth: depth)
-            count += 1
-            skipWhitespace()
-            if take(UInt8(ascii: "]")) { break }
-            guard take(UInt8(ascii: ",")) else { throw failure("expected \",\" or \"]\", found \(found)") }
-            skipWhitespace()
-        }
-        tokens.list[place] = .array(count: UInt32(clamping: count), end: tokens.list.count)
-    }
-
-    private mutating func enter(_ depth: Int) throws(Failure) {
+    /// Reads an array, or an object, whose elements have names.
+    private mutating func elements(upTo end: UInt8, depth: Int) throws(Failure) {
         guard depth <= JSONValue.maximumDepth else {
             throw failure("more than \(JSONValue.maximumDepth) nested arrays and objects")
         }
         position += 1
+        let isObject = end == UInt8(ascii: "}")
+        let place = tokens.open()
+        var count = 0
+        skipWhitespace()
+        while !(count == 0 && take(end)) {
+            if isObject { try name() }
+            try value(depth: depth)
+            count += 1
+            skipWhitespace()
+            if take(end) { break }
+            guard take(UInt8(ascii: ",")) else {
+                throw failure("expected \",\" or \"\(Unicode.Scalar(end))\", found \(found)")
+            }
+            skipWhitespace()
+        }
+        let (size, next) = (UInt32(clamping: count), tokens.list.count)
+        tokens.list[place] = isObject ? .object(count: size, end: next) : .array(count: size, end: next)
+    }
+
+    private mutating func name() throws(Failure) {
+        guard peek == UInt8(ascii: "\"") else { throw failure("expected a member's name, found \(found)") }
+        try text()
+        skipWhitespace()
+        guard take(UInt8(ascii: ":")) else { throw failure("expected \":\" after the name, found \(found)") }
+        skipWhitespace()
     }
 }
 

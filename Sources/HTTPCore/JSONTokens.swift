@@ -92,9 +92,8 @@ struct JSONTokens: Sendable {
         }
     }
 
-    func value(in bytes: UnsafeBufferPointer<UInt8>) -> JSONValue { value(at: 0, in: bytes) }
-
-    func value(at index: Int, in bytes: UnsafeBufferPointer<UInt8>) -> JSONValue {
+    /// The value whose token is at an index. Default: the whole document.
+    func value(at index: Int = 0, in bytes: UnsafeBufferPointer<UInt8>) -> JSONValue {
         switch list[index] {
         case .null: return .null
         case .bool(let value): return .bool(value)

@@ -87,12 +87,6 @@ extension EncodingError {
     }
 }
 
-extension Decimal {
-    /// Whether the value is not NaN. `Decimal` has no infinity.
-    var isFinite: Bool { !isNaN }
-}
-
-/// A writer of JSON as bytes.
 struct JSONWriter {
     let isPretty: Bool
     let sortsKeys: Bool

@@ -79,8 +79,6 @@ package struct JSONValueEncoder {
         return true
     }
 
-    /// The JSON of a value, with sorted members.
-    func data(_ value: some Encodable) throws -> Data { try encode(value).data(sortedKeys: true) }
 }
 
 // MARK: Types that are encoded directly
@@ -95,7 +93,6 @@ private protocol UnorderedElements {}
 
 extension Set: UnorderedElements {}
 
-/// Dictionaries whose keys are texts.
 private protocol StringKeys {}
 
 extension Dictionary: StringKeys where Key == String {}

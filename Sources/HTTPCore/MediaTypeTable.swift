@@ -6,10 +6,12 @@ internal import FoundationEssentials
 /// kilobytes is read once per process, for the first extension that is not
 /// built in.
 package struct MediaTypeTable: Sendable {
+    private typealias Types = [String: (type: String, weight: Int)]
+
     /// Types by extension in lower case: `png`, and `tar.gz` too.
-    private var types: [String: (type: String, weight: Int)] = [:]
+    private var types: Types = [:]
     /// Types by extensions that are case-sensitive, such as `C` for C++.
-    private var exactTypes: [String: (type: String, weight: Int)] = [:]
+    private var exactTypes: Types = [:]
 
     /// The type of a file name by its longest known extension; `nil` when none is known.
     package func type(of name: some StringProtocol) -> String? {
@@ -29,8 +31,12 @@ package struct MediaTypeTable: Sendable {
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
             let fields = line.split(separator: ":", maxSplits: 3, omittingEmptySubsequences: false)
             guard fields.count >= 3, let weight = Int(fields[0]), fields[2].hasPrefix("*.") else { continue }
-            let isExact = fields.count > 3 && fields[3].split(separator: ",").contains("cs")
-            add(fields[2].dropFirst(2), String(fields[1]), weight, isExact: isExact)
+            let name = fields[2].dropFirst(2)
+            if fields.count > 3, fields[3].split(separator: ",").contains("cs") {
+                Self.add(String(name), fields[1], weight, to: &exactTypes)
+            } else {
+                Self.add(name.lowercased(), fields[1], weight, to: &types)
+            }
         }
     }
 
@@ -39,23 +45,16 @@ package struct MediaTypeTable: Sendable {
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
             let fields = line.split { $0 == " " || $0 == "\t" }
             guard let type = fields.first else { continue }
-            for fileExtension in fields.dropFirst() { add(fileExtension, String(type), 50, isExact: false) }
+            for name in fields.dropFirst() { Self.add(name.lowercased(), type, 50, to: &types) }
         }
     }
 
     private init() {}
 
-    private mutating func add(_ fileExtension: Substring, _ type: String, _ weight: Int, isExact: Bool) {
-        guard !fileExtension.isEmpty, !fileExtension.contains(where: { "*?[".contains($0) }), type.contains("/")
-        else { return }
+    private static func add(_ name: String, _ type: Substring, _ weight: Int, to types: inout Types) {
+        guard !name.isEmpty, !name.contains(where: { "*?[".contains($0) }), type.contains("/") else { return }
         // The first of equal weight counts.
-        if isExact {
-            let key = String(fileExtension)
-            if exactTypes[key].map({ $0.weight < weight }) ?? true { exactTypes[key] = (type, weight) }
-        } else {
-            let key = fileExtension.lowercased()
-            if types[key].map({ $0.weight < weight }) ?? true { types[key] = (type, weight) }
-        }
+        if types[name].map({ $0.weight < weight }) ?? true { types[name] = (String(type), weight) }
     }
 
     /// The first of the system's lists that exists; else an empty table.

@@ -15,37 +15,28 @@ import Glibc
 /// }
 /// ```
 public struct NetworkError: Error, Sendable {
-    private final class Storage: Sendable {
+    private struct Facts: Sendable {
         let kind: Kind
         let message: String
-        let request: HTTPRequest?
-        let url: String?
+        var request: HTTPRequest?
+        var url: String?
         let response: HTTPResponse?
         let curlCode: Int?
-        let attempts: Int
+        var attempts: Int
         let timings: Timings?
-        let connection: HTTPResponse.Connection?
+        var connection: HTTPResponse.Connection?
         let underlying: (any Error)?
-
-        init(
-            kind: Kind, message: String, request: HTTPRequest?, url: String?, response: HTTPResponse?,
-            curlCode: Int?, attempts: Int, timings: Timings?, connection: HTTPResponse.Connection?,
-            underlying: (any Error)?
-        ) {
-            self.kind = kind
-            self.message = message
-            self.request = request
-            self.url = url
-            self.response = response
-            self.curlCode = curlCode
-            self.attempts = attempts
-            self.timings = timings
-            self.connection = connection
-            self.underlying = underlying
-        }
     }
 
-    private var storage: Storage
+    /// Holds the facts apart, so that an error is one pointer.
+    private final class Storage: Sendable {
+        let facts: Facts
+
+        init(_ facts: Facts) { self.facts = facts }
+    }
+
+    private let storage: Storage
+    private var facts: Facts { storage.facts }
 
     /// Makes an error.
     ///
@@ -57,69 +48,57 @@ public struct NetworkError: Error, Sendable {
         // The URL that responded is the one requested last.
         let answering = response.flatMap { $0.url.isEmpty ? nil : $0.url }
         storage = Storage(
-            kind: kind, message: message, request: request, url: answering ?? request?.url, response: response,
-            curlCode: curlCode, attempts: attempts, timings: timings, connection: nil, underlying: underlying)
+            Facts(
+                kind: kind, message: message, request: request, url: answering ?? request?.url, response: response,
+                curlCode: curlCode, attempts: attempts, timings: timings, connection: nil, underlying: underlying))
     }
 
-    private init(
-        _ other: Storage, request: HTTPRequest?, url: String?, response: HTTPResponse?, attempts: Int,
-        connection: HTTPResponse.Connection? = nil
-    ) {
-        storage = Storage(
-            kind: other.kind, message: other.message, request: request, url: url, response: response,
-            curlCode: other.curlCode, attempts: attempts, timings: other.timings,
-            connection: connection ?? other.connection, underlying: other.underlying)
+    private init(_ other: NetworkError, _ change: (inout Facts) -> Void) {
+        var facts = other.facts
+        change(&facts)
+        storage = Storage(facts)
     }
 
     /// The kind of failure.
-    public var kind: Kind { storage.kind }
+    public var kind: Kind { facts.kind }
     /// What happened and the next step, for people. Contains no secrets.
-    public var message: String { storage.message }
+    public var message: String { facts.message }
     /// The request as the caller made it, so that it can be sent again. It does not contain the values of providers and
     /// authenticators, which are added anew each time.
-    public var request: HTTPRequest? { storage.request }
+    public var request: HTTPRequest? { facts.request }
     /// The URL requested last, such as that of a mirror or of the last redirect.
-    public var url: String? { storage.url }
+    public var url: String? { facts.url }
     /// The response, if there was one: status, headers, and the received part of the body.
-    public var response: HTTPResponse? { storage.response }
+    public var response: HTTPResponse? { facts.response }
     /// The code of libcurl (`CURLcode`), when libcurl reported the failure.
-    public var curlCode: Int? { storage.curlCode }
+    public var curlCode: Int? { facts.curlCode }
     /// How often the request was sent.
-    public var attempts: Int { storage.attempts }
+    public var attempts: Int { facts.attempts }
     /// The timings of the transfer up to the failure.
-    public var timings: Timings? { storage.timings ?? storage.response?.timings }
+    public var timings: Timings? { facts.timings ?? facts.response?.timings }
     /// The connection of the transfer that failed; `nil` when there was none, and for calls that nobody observes
     /// (`RequestAccessory`), which spares them the work.
-    public var connection: HTTPResponse.Connection? { storage.connection ?? storage.response?.connection }
+    public var connection: HTTPResponse.Connection? { facts.connection ?? facts.response?.connection }
     /// The error that caused this one.
-    public var underlying: (any Error)? { storage.underlying }
+    public var underlying: (any Error)? { facts.underlying }
 
     /// The error with its request, unless it has one already.
     package func attaching(_ request: HTTPRequest) -> NetworkError {
-        guard storage.request == nil else { return self }
-        return NetworkError(
-            storage, request: request, url: storage.url ?? request.url, response: storage.response,
-            attempts: storage.attempts)
+        self.request == nil ? of(request) : self
     }
 
     /// The error for the caller, with the call's own request and the URL requested last.
     package func of(_ request: HTTPRequest) -> NetworkError {
-        NetworkError(
-            storage, request: request, url: storage.url ?? request.url, response: storage.response,
-            attempts: storage.attempts)
+        NetworkError(self) {
+            $0.request = request
+            $0.url = $0.url ?? request.url
+        }
     }
 
-    /// The error with the number of attempts.
-    package func counting(attempts: Int) -> NetworkError {
-        NetworkError(
-            storage, request: storage.request, url: storage.url, response: storage.response, attempts: attempts)
-    }
+    package func counting(attempts: Int) -> NetworkError { NetworkError(self) { $0.attempts = attempts } }
 
-    /// The error with the connection of its transfer.
     package func on(_ connection: HTTPResponse.Connection) -> NetworkError {
-        NetworkError(
-            storage, request: storage.request, url: storage.url, response: storage.response,
-            attempts: storage.attempts, connection: connection)
+        NetworkError(self) { $0.connection = connection }
     }
 
     package static func invalidRequest(_ message: String) -> NetworkError {
@@ -200,7 +179,7 @@ package enum URLText {
 
     private static func endsPath(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") }
 
-    private static func isPort(_ text: Substring.UTF8View) -> Bool { text.allSatisfy { (0x30...0x39).contains($0) } }
+    private static func isPort(_ text: Substring.UTF8View) -> Bool { text.allSatisfy(\.isDigit) }
 }
 
 extension NetworkError {

@@ -104,12 +104,8 @@ package enum ParameterEncoder {
         let bytes = url.utf8
         let end = bytes.firstIndex(of: UInt8(ascii: "#")) ?? bytes.endIndex
         let base = bytes[..<end]
-        let separator: String
-        if base.contains(UInt8(ascii: "?")) {
-            separator = base.last == UInt8(ascii: "?") || base.last == UInt8(ascii: "&") ? "" : "&"
-        } else {
-            separator = "?"
-        }
+        let isOpen = base.last == UInt8(ascii: "?") || base.last == UInt8(ascii: "&")
+        let separator = !base.contains(UInt8(ascii: "?")) ? "?" : isOpen ? "" : "&"
         return String(url[..<end]) + separator + query + String(url[end...])
     }
 }

@@ -21,7 +21,7 @@ extension String {
         // Most URLs are legal already.
         if utf8.allSatisfy({ $0.isUnreserved || $0.isDelimiter }) { return self }
         let bytes = Array(utf8)
-        let start = URLPrefix.end(in: bytes)
+        let start = bytes.authorityEnd
         var encoded: [UInt8] = []
         encoded.reserveCapacity(bytes.count + 16)
         encoded.append(contentsOf: bytes[..<start])
@@ -83,28 +83,19 @@ extension Substring {
     }
 }
 
-/// Finds the end of a URL's scheme and authority (RFC 3986 §3).
-private enum URLPrefix {
-    static func end(in bytes: [UInt8]) -> Int {
-        guard let authority = authorityStart(in: bytes) else { return 0 }
-        let isEnd: (UInt8) -> Bool = { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") }
-        return bytes[authority...].firstIndex(where: isEnd) ?? bytes.count
-    }
-
-    /// The index after `scheme://` or a leading `//`; `nil` for a path.
-    private static func authorityStart(in bytes: [UInt8]) -> Int? {
+extension [UInt8] {
+    /// The end of a URL's scheme and authority (RFC 3986 §3); 0 for a path.
+    fileprivate var authorityEnd: Int {
         var slashes = 0
-        if let colon = bytes.firstIndex(of: UInt8(ascii: ":")), colon > 0, bytes[0].isLetter,
-            bytes[..<colon].allSatisfy({ $0.isSchemeCharacter })
+        if let colon = firstIndex(of: UInt8(ascii: ":")), colon > 0, self[0].isLetter,
+            self[..<colon].allSatisfy({ $0.isSchemeCharacter })
         {
             slashes = colon + 1
         }
-        let hasAuthority = bytes[slashes...].starts(with: "//".utf8)
-        return hasAuthority ? slashes + 2 : nil
+        guard self[slashes...].starts(with: "//".utf8) else { return 0 }
+        let isEnd: (UInt8) -> Bool = { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") }
+        return self[(slashes + 2)...].firstIndex(where: isEnd) ?? count
     }
-}
-
-extension [UInt8] {
     fileprivate mutating func appendEscaped(_ byte: UInt8) {
         append(UInt8(ascii: "%"))
         append(UInt8.hexadecimalDigit(byte >> 4, isUppercase: true))
@@ -127,6 +118,8 @@ extension UInt8 {
         }
     }
 
+    var isDigit: Bool { self >= UInt8(ascii: "0") && self <= UInt8(ascii: "9") }
+
     /// The ASCII digit of the low four bits. RFC 3986 §2.1 recommends uppercase in URLs.
     static func hexadecimalDigit(_ value: UInt8, isUppercase: Bool = false) -> UInt8 {
         let digit = value & 0x0F
@@ -134,9 +127,7 @@ extension UInt8 {
         return (isUppercase ? UInt8(ascii: "A") : UInt8(ascii: "a")) + (digit - 10)
     }
 
-    fileprivate var isLetter: Bool {
-        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self | 0x20)
-    }
+    fileprivate var isLetter: Bool { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self | 0x20) }
 
     /// `unreserved` of RFC 3986 §2.3.
     fileprivate var isUnreserved: Bool {
@@ -164,8 +155,8 @@ extension UInt8 {
 
     fileprivate var isSchemeCharacter: Bool {
         switch self {
-        case UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "0")...UInt8(ascii: "9"): true
-        default: isLetter
+        case UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."): true
+        default: isLetter || isDigit
         }
     }
 }

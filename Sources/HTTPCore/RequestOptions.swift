@@ -78,8 +78,8 @@ struct OptionsBox: Sendable, Hashable {
 
     func hash(into hasher: inout Hasher) { hasher.combine(value) }
 
-    // Sendable: both properties are written only while a single reference to the storage exists. So they need no checks of
-    // exclusive access, which a call would make a dozen times.
+    // Sendable: both properties are written only while there is a single reference to the storage. For the same reason they
+    // need no checks of exclusive access, of which a call would make a dozen.
     private final class Storage: @unchecked Sendable {
         @exclusivity(unchecked) var value: RequestOptions
         @exclusivity(unchecked) var concernsTransfer: Bool
@@ -94,12 +94,17 @@ struct OptionsBox: Sendable, Hashable {
 }
 
 /// Observers of one request, which a module above this one knows. Two lists are equal when they are the same object.
-package final class RequestObservers: Sendable, Hashable {
+package final class RequestObservers: Sendable, ComparedByIdentity {
     package let list: [any Sendable]
 
     package init(_ list: [any Sendable]) { self.list = list }
+}
 
-    package static func == (lhs: RequestObservers, rhs: RequestObservers) -> Bool { lhs === rhs }
+/// A class whose objects are equal when they are the same one.
+package protocol ComparedByIdentity: AnyObject, Hashable {}
+
+extension ComparedByIdentity {
+    package static func == (lhs: Self, rhs: Self) -> Bool { lhs === rhs }
 
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }

@@ -32,7 +32,6 @@ extension HTTPRequest {
             self.minimumVersion = minimumVersion
         }
 
-        /// Whether nothing is set.
         package var isEmpty: Bool { caFile == nil && clientCertificate == nil && minimumVersion == nil }
 
         /// Returns these settings over others: a setting that is `nil` here comes from the others.
@@ -102,7 +101,6 @@ public enum ClientCertificate: Hashable, Sendable, CustomStringConvertible, Cust
     /// An empty mirror, so that reflection shows no password.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 
-    /// The same certificate with another password.
     package func with(password: String) -> ClientCertificate {
         switch self {
         case .pkcs12(let path, _): .pkcs12(path: path, password: password)

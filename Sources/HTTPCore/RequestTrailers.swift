@@ -8,12 +8,14 @@ extension HTTPRequest {
     ///
     /// The closure is called on the engine's thread after the last byte of the body was sent. It must not block. A request
     /// with trailers is sent over HTTP/1.1 with a chunked body, whatever its length (`CURLOPT_TRAILERFUNCTION`).
+    ///
+    /// Two trailers are equal when their names are and they are copies of one value.
     public struct Trailers: Sendable, Hashable {
         /// The names in the field `Trailer`.
         public var names: [String]
         private let maker: Maker
 
-        private final class Maker: Sendable {
+        private final class Maker: Sendable, ComparedByIdentity {
             let make: @Sendable () -> HTTPHeaders
 
             init(_ make: @escaping @Sendable () -> HTTPHeaders) { self.make = make }
@@ -32,14 +34,5 @@ extension HTTPRequest {
 
         /// The fields, read after the body was sent.
         package var fields: HTTPHeaders { maker.make() }
-
-        /// Whether both have equal names and are copies of one value.
-        public static func == (lhs: Self, rhs: Self) -> Bool { lhs.names == rhs.names && lhs.maker === rhs.maker }
-
-        /// Hashes the names and the identity of the closure.
-        public func hash(into hasher: inout Hasher) {
-            hasher.combine(names)
-            hasher.combine(ObjectIdentifier(maker))
-        }
     }
 }

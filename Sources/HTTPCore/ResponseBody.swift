@@ -42,7 +42,7 @@ public struct ResponseBody: AsyncSequence, Sendable {
     public var isStream: Bool { data == nil }
 
     /// Starts reading. A stream throws ``NetworkError`` when it ends early.
-    public func makeAsyncIterator() -> Iterator { Iterator(storage) }
+    public func makeAsyncIterator() -> Iterator { Iterator(storage: storage) }
 
     /// Reads the body to its end and returns all bytes.
     ///
@@ -80,28 +80,19 @@ public struct ResponseBody: AsyncSequence, Sendable {
 
     /// The iterator of the chunks.
     public struct Iterator: AsyncIteratorProtocol {
-        private var collected: Data?
-        private let source: (any Source)?
-
-        fileprivate init(_ storage: Storage) {
-            switch storage {
-            case .collected(let data):
-                collected = data.isEmpty ? nil : data
-                source = nil
-            case .source(let source):
-                self.source = source
-            }
-        }
+        /// The part of the body that was not read yet.
+        fileprivate var storage: Storage
 
         /// The next chunk, `nil` at the end.
         ///
         /// - Throws: ``NetworkError``; `CancellationError` when the current task was cancelled.
         public mutating func next() async throws -> Data? {
-            guard let source else {
-                defer { collected = nil }
-                return collected
+            switch storage {
+            case .source(let source): return try await source.next()
+            case .collected(let data):
+                storage = .collected(Data())
+                return data.isEmpty ? nil : data
             }
-            return try await source.next()
         }
     }
 
@@ -114,17 +105,14 @@ public struct ResponseBody: AsyncSequence, Sendable {
         fileprivate let limit: Int
 
         /// Starts reading.
-        public func makeAsyncIterator() -> Iterator { Iterator(chunks: body.makeAsyncIterator(), limit: limit) }
+        public func makeAsyncIterator() -> Iterator {
+            Iterator(chunks: body.makeAsyncIterator(), splitter: LineSplitter(limit: limit))
+        }
 
         /// The iterator of the lines.
         public struct Iterator: AsyncIteratorProtocol {
-            private var chunks: ResponseBody.Iterator
-            private var splitter: LineSplitter
-
-            fileprivate init(chunks: ResponseBody.Iterator, limit: Int) {
-                self.chunks = chunks
-                splitter = LineSplitter(limit: limit)
-            }
+            fileprivate var chunks: ResponseBody.Iterator
+            fileprivate var splitter: LineSplitter
 
             /// The next line, `nil` at the end.
             ///
@@ -176,14 +164,10 @@ struct LineSplitter {
     }
 
     mutating func next() throws -> String? {
-        guard let end = buffer[searched...].firstIndex(of: 0x0A) else {
-            searched = buffer.count
-            guard lineEnd(before: buffer.count) - start <= limit else {
-                throw NetworkError.bodyTooLarge(limit: Int64(limit))
-            }
-            return nil
-        }
-        guard lineEnd(before: end) - start <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }
+        let lineFeed = buffer[searched...].firstIndex(of: 0x0A)
+        searched = lineFeed ?? buffer.count
+        guard lineEnd(before: searched) - start <= limit else { throw NetworkError.bodyTooLarge(limit: Int64(limit)) }
+        guard let end = lineFeed else { return nil }
         defer {
             start = end + 1
             searched = start

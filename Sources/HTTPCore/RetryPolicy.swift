@@ -32,17 +32,12 @@ public struct RetryPolicy: Sendable, Hashable {
     }
     private var judgement: Judgement?
 
-    /// A judge, compared by identity.
-    private final class Judgement: Sendable, Hashable {
+    private final class Judgement: Sendable, ComparedByIdentity {
         let judge: @Sendable (HTTPRequest, Result<HTTPResponse, NetworkError>) -> Bool?
 
         init(_ judge: @escaping @Sendable (HTTPRequest, Result<HTTPResponse, NetworkError>) -> Bool?) {
             self.judge = judge
         }
-
-        static func == (lhs: Judgement, rhs: Judgement) -> Bool { lhs === rhs }
-
-        func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
     }
 
     /// Makes a policy. Each parameter has the default of its property.

@@ -5,8 +5,8 @@
 /// configuration.secrets.insert(parameter: "pin_code")
 /// ```
 ///
-/// A manager has one such list. Secret fields are never sent to another origin. Neither they nor secret parameters are
-/// shown by descriptions, logs and anything that records calls.
+/// A manager has one such list. Secret fields are never sent to another origin. Descriptions, logs and everything that
+/// records calls show neither secret fields nor secret parameters.
 public struct Secrets: Hashable, Sendable {
     private var headers: Set<String> = []
     private var parameters: Set<String> = []

@@ -7,9 +7,9 @@ package struct SystemRelease: Sendable {
     package init(parsing text: String) {
         var values: [String: String] = [:]
         for line in text.split(whereSeparator: \.isNewline) {
-            let line = Self.trimmed(line)
+            let line = String(line).trimmingFieldWhitespace
             guard !line.hasPrefix("#"), let equals = line.firstIndex(of: "=") else { continue }
-            values[String(Self.trimmed(line[..<equals]))] = Self.value(line[line.index(after: equals)...])
+            values[String(line[..<equals]).trimmingFieldWhitespace] = Self.value(line[line.index(after: equals)...])
         }
         self.values = values
     }
@@ -31,13 +31,6 @@ package struct SystemRelease: Sendable {
     package var title: String? { present("PRETTY_NAME") ?? present("NAME") }
 
     private func present(_ name: String) -> String? { values[name].flatMap { $0.isEmpty ? nil : $0 } }
-
-    private static func trimmed(_ text: Substring) -> Substring {
-        var text = text
-        while let first = text.first, first == " " || first == "\t" || first == "\r" { text.removeFirst() }
-        while let last = text.last, last == " " || last == "\t" || last == "\r" { text.removeLast() }
-        return text
-    }
 
     /// The value without quotes, parsed like a shell does.
     private static func value(_ text: Substring) -> String {

@@ -63,8 +63,7 @@ public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     }
 
     private static func isHexadecimal(_ text: Substring, _ count: Int) -> Bool {
-        text.utf8.count == count
-            && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+        text.utf8.count == count && text.utf8.allSatisfy { $0.isDigit || (0x61...0x66).contains($0) }
     }
 }
 
@@ -72,9 +71,8 @@ public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
 package enum Hexadecimal {
     /// This many random bytes in hexadecimal, never all zero.
     package static func random(byteCount: Int) -> String {
-        var generator = SystemRandomNumberGenerator()
         while true {
-            let bytes = (0..<byteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+            let bytes = (0..<byteCount).map { _ in UInt8.random(in: .min ... .max) }
             guard bytes.contains(where: { $0 != 0 }) else { continue }
             return bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         }

@@ -1,6 +1,7 @@
 import FoundationEssentials
-import HTTPCore
 import Testing
+
+@testable import HTTPCore
 
 @Suite("EncodedMembers")
 struct EncodedMembersTests {
@@ -90,5 +91,13 @@ struct EncodedMembersTests {
             #expect(members?.queryText == value.object.map { EncodedMembers($0).queryText })
             #expect(try JSONValue(parsing: value.data()) == value)
         }
+    }
+}
+
+extension EncodedMembers {
+    /// Encodes a value at once, to compare with ``init(deferring:)``.
+    init?(encoding value: some Encodable, by encoder: JSONValueEncoder = JSONValueEncoder()) throws {
+        guard let list = try encoder.members(of: value) else { return nil }
+        self.init(list, [])
     }
 }
