@@ -1,4 +1,3 @@
-/// The command line arguments of the generator.
 struct GeneratorArguments {
     struct Problem: Error {
         var message: String

@@ -18,7 +18,6 @@ struct NameGenerator {
 
     init(_ arguments: GeneratorArguments) { self.arguments = arguments }
 
-    /// Reads a table file.
     mutating func read(_ path: String) {
         do throws(SourceFile.Problem) {
             read(try SourceFile.bytes(of: path), name: path)
@@ -28,11 +27,10 @@ struct NameGenerator {
         }
     }
 
-    /// Reads the content of a table file.
     mutating func read(_ bytes: [UInt8], name: String) {
         let reading = DomainTableFile.read(bytes, name: name)
         problems += reading.diagnostics.map(\.description)
-        hasFailed = hasFailed || !reading.errors.isEmpty
+        if !reading.errors.isEmpty { hasFailed = true }
         let source = SourceText(bytes, name: name)
         for domain in reading.file.domains {
             add(
@@ -86,8 +84,9 @@ struct NameGenerator {
             let place = "\(shortened(position.file)):\(position.line)"
             // Names in the table may contain line breaks; the comment must not.
             let comment = member.comment.map { $0.isNewline ? " " : String($0) }.joined()
+            let literal = QuotedText.literal(member.name.value)
             lines.append("    /// \(comment), \(place).")
-            lines.append("    \(access)static let \(member.swiftName): \(type) = \(literal(member.name.value))")
+            lines.append("    \(access)static let \(member.swiftName): \(type) = \(literal)")
         }
         if !members.isEmpty { lines.append("") }
         lines.append("    /// All rows, in the order of the table.")
@@ -99,18 +98,5 @@ struct NameGenerator {
     private func shortened(_ file: String) -> String {
         guard let root = arguments.root, file.hasPrefix(root) else { return file }
         return String(file.dropFirst(root.count))
-    }
-
-    private func literal(_ text: String) -> String {
-        var literal = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"", "\\": literal += "\\" + String(scalar)
-            case _ where scalar.properties.generalCategory == .control:
-                literal += "\\u{" + String(scalar.value, radix: 16) + "}"
-            default: literal.unicodeScalars.append(scalar)
-            }
-        }
-        return literal + "\""
     }
 }

@@ -3,11 +3,11 @@ enum SwiftName {
     /// Returns the identifier for a name: `user.detail` → `userDetail`, `GET-token` → `getToken`, `2fa` → `_2fa`. `nil` when
     /// the name has no letter or digit.
     static func member(for name: String) -> String? {
-        let words = name.split { !($0.isLetter || $0.isNumber || $0 == "_") || $0 == "_" }.map(String.init)
+        let words = name.split { !($0.isLetter || $0.isNumber) }.map(String.init)
         guard let first = words.first else { return nil }
         var member = lowercasedStart(first)
         for word in words.dropFirst() { member += word.prefix(1).uppercased() + word.dropFirst() }
-        member = String(String.UnicodeScalarView(member.unicodeScalars.filter { continuesIdentifier($0) }))
+        member = String(String.UnicodeScalarView(member.unicodeScalars.filter(\.properties.isXIDContinue)))
         guard let start = member.unicodeScalars.first else { return nil }
         if !start.properties.isXIDStart { member = "_" + member }
         // Members that every type has, and names that backticks do not allow.
@@ -21,10 +21,6 @@ enum SwiftName {
         let rest = word.dropFirst(capitals.count)
         let taken = capitals.count > 1 && rest.first?.isLetter == true ? capitals.count - 1 : capitals.count
         return word.prefix(taken).lowercased() + word.dropFirst(taken)
-    }
-
-    private static func continuesIdentifier(_ scalar: Unicode.Scalar) -> Bool {
-        scalar == "_" || scalar.properties.isXIDContinue
     }
 
     private static let reserved: Set<String> = ["self", "Type", "Protocol", "all", "init"]

@@ -23,12 +23,7 @@ do throws(GeneratorArguments.Problem) {
         print(generator.text, terminator: "")
         exit(0)
     }
-    guard let file = fopen(output, "w") else {
-        printError("error: \(output) cannot be written")
-        exit(1)
-    }
-    fputs(generator.text, file)
-    guard fclose(file) == 0 else {
+    guard let file = fopen(output, "w"), fputs(generator.text, file) >= 0, fclose(file) == 0 else {
         printError("error: \(output) cannot be written")
         exit(1)
     }

@@ -81,10 +81,8 @@ package struct HTTPAddress: Hashable, Sendable {
     }
 
     private static func isScheme(_ text: Substring) -> Bool {
-        guard let first = text.utf8.first, (0x61...0x7A).contains(first | 0x20) else { return false }
-        return text.utf8.allSatisfy { byte in
-            (0x61...0x7A).contains(byte | 0x20) || byte.isDigit || byte == 0x2B || byte == 0x2D || byte == 0x2E
-        }
+        text.utf8.first?.isLetter == true
+            && text.utf8.allSatisfy { $0.isLetter || $0.isDigit || $0 == 0x2B || $0 == 0x2D || $0 == 0x2E }
     }
 
     private static func withScheme(_ text: String) -> String? {

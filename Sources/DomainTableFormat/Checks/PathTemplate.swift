@@ -79,10 +79,7 @@ package struct PathTemplate: Hashable, Sendable {
             var end = start
             var dots = 0
             var isDots = true
-            while end < url.count, url[end] != UInt8(ascii: "/"), url[end] != UInt8(ascii: "\\"),
-                url[end] != UInt8(ascii: "?"),
-                url[end] != UInt8(ascii: "#")
-            {
+            while end < url.count, !"/\\?#".utf8.contains(url[end]) {
                 if url[end] == UInt8(ascii: ".") {
                     dots += 1
                     end += 1
@@ -111,6 +108,6 @@ package struct PathTemplate: Hashable, Sendable {
 
 extension UInt8 {
     fileprivate var isNameLetter: Bool {
-        (0x61...0x7A).contains(self | 0x20) || self == UInt8(ascii: "_") || self >= 0x80
+        isLetter || self == UInt8(ascii: "_") || self >= 0x80
     }
 }

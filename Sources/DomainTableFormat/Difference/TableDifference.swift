@@ -33,10 +33,7 @@ package struct TableDifference: Sendable {
     package init(from old: [UInt8], to new: [UInt8]) {
         let (old, new) = (Self.members(of: old), Self.members(of: new))
         rows = ["defaults", "domains", "servers"].flatMap { section -> [Row] in
-            guard section != "defaults" else {
-                return Self.row(section, "", old[section], new[section]).map { [$0] } ?? []
-            }
-            let (before, after) = (Self.rows(of: old[section]), Self.rows(of: new[section]))
+            let (before, after) = (Self.rows(of: old[section], section), Self.rows(of: new[section], section))
             let names = after.map(\.name)
             let gone = before.filter { !names.contains($0.name) }
             return after.compactMap { row in
@@ -52,7 +49,8 @@ package struct TableDifference: Sendable {
         return Dictionary(members.map { ($0.key, $0.value) }) { first, _ in first }
     }
 
-    private static func rows(of node: JSON5Node?) -> [(name: String, node: JSON5Node)] {
+    private static func rows(of node: JSON5Node?, _ section: String) -> [(name: String, node: JSON5Node)] {
+        if section == "defaults" { return node.map { [("", $0)] } ?? [] }
         guard case .object(let members)? = node?.value else { return [] }
         return members.map { ($0.key, $0.value) }
     }
@@ -77,7 +75,6 @@ package struct TableDifference: Sendable {
 
     private struct Leaf {
         var path: [String]
-        /// The value as it is shown.
         var text: String
         /// The value as it is compared: two values are equal when these texts are.
         var meaning: String
@@ -92,42 +89,30 @@ package struct TableDifference: Sendable {
 
     private static func leaves(of node: JSON5Node, _ path: [String]) -> [Leaf] {
         guard case .object(let members) = node.value, !members.isEmpty else {
-            return [Leaf(path: path, text: text(of: node), meaning: meaning(of: node, path))]
+            return [Leaf(path: path, text: json(node, HTTPAddress.redacted), meaning: meaning(of: node, path))]
         }
         return members.flatMap { leaves(of: $0.value, path + [$0.key]) }
     }
 
     private static func meaning(of node: JSON5Node, _ path: [String]) -> String {
         guard case .string(let text) = node.value else { return json(node) { $0 } }
-        guard durations.contains(path) else { return quoted(text) }
+        guard durations.contains(path) else { return QuotedText.literal(text) }
         let sliding = path == ["ttl"] && text.hasPrefix("sliding ") ? "sliding " : ""
-        return DurationText.parse(String(text.dropFirst(sliding.count))).map { "\(sliding)\($0)" } ?? quoted(text)
+        return DurationText.parse(String(text.dropFirst(sliding.count))).map { "\(sliding)\($0)" }
+            ?? QuotedText.literal(text)
     }
-
-    private static func text(of node: JSON5Node) -> String { json(node, HTTPAddress.redacted) }
 
     private static func json(_ node: JSON5Node, _ shown: (String) -> String) -> String {
         switch node.value {
         case .null: "null"
         case .bool(let flag): "\(flag)"
         case .number(let number): number.integer.map { "\($0)" } ?? "\(number.double)"
-        case .string(let text): quoted(shown(text))
+        case .string(let text): QuotedText.literal(shown(text))
         case .array(let elements): "[" + elements.map { json($0, shown) }.joined(separator: ", ") + "]"
         case .object(let members):
-            "{" + members.map { "\(quoted($0.key)): \(json($0.value, shown))" }.joined(separator: ", ") + "}"
+            "{"
+                + members.map { "\(QuotedText.literal($0.key)): \(json($0.value, shown))" }
+                .joined(separator: ", ") + "}"
         }
-    }
-
-    private static func quoted(_ text: String) -> String {
-        var quoted = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"", "\\": quoted += "\\\(scalar)"
-            case _ where scalar.properties.generalCategory == .control:
-                quoted += "\\u{\(String(scalar.value, radix: 16))}"
-            default: quoted.unicodeScalars.append(scalar)
-            }
-        }
-        return quoted + "\""
     }
 }

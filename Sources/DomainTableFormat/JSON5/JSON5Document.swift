@@ -43,7 +43,7 @@ package struct JSON5Document: Sendable {
         guard String(validating: bytes, as: UTF8.self) == nil else { return nil }
         var repaired = String(decoding: bytes, as: UTF8.self).utf8.makeIterator()
         for (index, byte) in bytes.enumerated() where repaired.next() != byte { return index }
-        return bytes.isEmpty ? nil : bytes.count - 1
+        return bytes.count - 1
     }
 }
 

@@ -73,7 +73,6 @@ extension JSON5Parser {
             message: "half a surrogate pair is not a character; write both halves, or the character itself")
     }
 
-    /// Parses this many hexadecimal digits.
     mutating func hexadecimal(digits: Int, from start: Int) throws(Failure) -> UInt32 {
         var value: UInt32 = 0
         for _ in 0..<digits {

@@ -130,10 +130,7 @@ struct JSON5Parser {
         if current == UInt8(ascii: "\"") || current == UInt8(ascii: "'") { return try string() }
         guard startsIdentifier || current == UInt8(ascii: "\\") else {
             if let byte = current, byte.isDigit || byte == UInt8(ascii: "-") {
-                let token = token(at: index)
-                throw Failure(
-                    range: token, message: "expected a key, found \(shown(token)); keys like this one need quotes",
-                    expected: "a key", found: shown(token))
+                throw unexpected("a key", advice: "; keys like this one need quotes")
             }
             throw unexpected("a key")
         }
@@ -178,9 +175,7 @@ struct JSON5Parser {
         guard startsIdentifier else { throw unexpected("a value") }
         let advice =
             NearestName.of(text, among: values.map(\.0)).map { "did you mean \($0)?" } ?? "strings need quotes"
-        throw Failure(
-            range: token, message: "expected a value, found \(shown(token)); \(advice)", expected: "a value",
-            found: shown(token))
+        throw unexpected("a value", advice: "; \(advice)")
     }
 
     // MARK: White space
@@ -274,16 +269,18 @@ struct JSON5Parser {
         token.isEmpty ? "the end of the file" : QuotedText.of(source.text(token))
     }
 
-    func unexpected(_ expected: String) -> Failure {
+    func unexpected(_ expected: String, advice: String = "") -> Failure {
         let token = token(at: index)
         return Failure(
-            range: token, message: "expected \(expected), found \(shown(token))", expected: expected,
+            range: token, message: "expected \(expected), found \(shown(token))\(advice)", expected: expected,
             found: shown(token))
     }
 }
 
 extension UInt8 {
     var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
+
+    var isLetter: Bool { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self | 0x20) }
 }
 
 extension Unicode.Scalar {

@@ -8,7 +8,8 @@ package struct DomainTableFile: Sendable {
     /// The servers in file order.
     package var servers: [ServerEntry] = []
 
-    package init(name: String) { self.name = name }
+    /// The settings of all rows, `defaults` first.
+    var allSettings: [SettingsEntry] { [defaults] + domains.map(\.settings) + servers.map(\.settings) }
 
     /// The result of reading a file.
     package struct Reading: Sendable {

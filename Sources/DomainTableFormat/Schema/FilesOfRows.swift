@@ -10,8 +10,7 @@ package enum FilesOfRows: Sendable {
     /// The errors in rows that name other files.
     func diagnostics(of file: DomainTableFile, _ source: SourceText) -> [TableDiagnostic] {
         if case .any = self { return [] }
-        let settings = [file.defaults] + file.domains.map(\.settings) + file.servers.map(\.settings)
-        return settings.flatMap { $0.namedFiles }.filter { !allows($0.path) }.map { file in
+        return file.allSettings.flatMap(\.namedFiles).filter { !allows($0.path) }.map { file in
             let advice =
                 if case .none = self {
                     "leave it out, or name the folder of such files in the program: DomainTable(from: …, files:)"

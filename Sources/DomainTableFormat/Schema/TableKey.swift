@@ -8,18 +8,12 @@ enum TableKey {
         var phrase: String {
             switch self {
             case .table: "the table"
-            case .defaults: "defaults"
             case .domain: "a domain"
             case .server: "a server"
             case .envelope: "an envelope"
-            case .simulate: "simulate"
-            case .retry: "retry"
-            case .events: "events"
-            case .limits: "limits"
             case .rate: "a rate"
-            case .circuit: "circuit"
-            case .tls: "tls"
             case .clientCertificate: "a client certificate"
+            case .defaults, .simulate, .retry, .events, .limits, .circuit, .tls: rawValue
             }
         }
 
@@ -63,10 +57,8 @@ enum TableKey {
 
     /// Advice on an unknown key, as the rest of a sentence, and the key that was probably meant.
     static func advice(_ key: String, in place: Place) -> (text: String, suggestion: String?) {
-        if let name = NearestName.of(key, among: place.keys) { return ("; did you mean \"\(name)\"?", name) }
-        if let name = otherWords[key.lowercased()], place.keys.contains(name) {
-            return ("; did you mean \"\(name)\"?", name)
-        }
+        let synonym = otherWords[key.lowercased()].flatMap { place.keys.contains($0) ? $0 : nil }
+        if let name = NearestName.of(key, among: place.keys) ?? synonym { return ("; did you mean \"\(name)\"?", name) }
         let elsewhere = Place.allCases.filter { $0 != place && $0.keys.contains(key) }
         if !elsewhere.isEmpty {
             return ("; it belongs in " + elsewhere.map(\.phrase).joined(separator: " or "), nil)

@@ -4,24 +4,23 @@ extension TableReader {
         guard let node else { return nil }
         if case .null = node.value { return located(.none, node) }
         guard let row = fields(of: node, in: .envelope, called: "\"envelope\"") else { return nil }
-        let mistyped = mistyped
         var entry = EnvelopeEntry()
         entry.code = path(row["code"], "code") ?? []
         entry.message = path(row["message"], "message")
         entry.data = path(row["data"], "data")
         let start = node.range.lowerBound..<(node.range.lowerBound + 1)
-        if row["code"] == nil, !mistyped.contains("code") {
+        if row.lacks("code") {
             report(
                 start, #"the envelope has no "code"; write its path, such as code: "status""#, expected: "\"code\"")
         }
         if let success = row["success"] {
             entry.success = codes(success)
-        } else if !mistyped.contains("success") {
+        } else if row.lacks("success") {
             report(
                 start, #"the envelope has no "success"; write the codes that mean success, such as success: [0]"#,
                 expected: "\"success\"")
         }
-        if let messages = row["messages"] { entry.messages = self.messages(messages) }
+        entry.messages = messages(row["messages"])
         return located(.envelope(entry), node)
     }
 
@@ -38,16 +37,7 @@ extension TableReader {
     }
 
     private mutating func codes(_ node: JSON5Node) -> [EnvelopeEntry.Code] {
-        guard case .array(let elements) = node.value else {
-            var advice = ""
-            switch node.value {
-            case .number(let number): advice = "; write [\(number.text)]"
-            case .string(let text): advice = "; write [\(QuotedText.of(text))]"
-            default: break
-            }
-            reportType(node, "\"success\"", "an array of numbers and strings", advice: advice)
-            return []
-        }
+        guard let elements = array(node, "success", of: "numbers and strings", hasNumbers: true) else { return [] }
         if elements.isEmpty {
             report(node.range, "\"success\" is empty, so no response could succeed", expected: "at least one code")
         }
@@ -69,13 +59,11 @@ extension TableReader {
         return codes
     }
 
-    private mutating func messages(_ node: JSON5Node) -> [(code: String, text: String)] {
-        var messages: [(code: String, text: String)] = []
-        for (member, isFirst) in entries(of: node, called: "\"messages\"", each: "message") {
-            guard let text = text(member.value, member.key), isFirst else { continue }
-            messages.append((member.key, text.value))
+    private mutating func messages(_ node: JSON5Node?) -> [(code: String, text: String)] {
+        entries(of: node, called: "\"messages\"", each: "message").compactMap { member, isFirst in
+            guard let text = text(member.value, member.key), isFirst else { return nil }
+            return (member.key, text.value)
         }
-        return messages
     }
 
     /// Checks that `cacheElseNetwork` has a time to live and that each time to live belongs to a policy, when the rows are
@@ -97,13 +85,12 @@ extension TableReader {
                 report(cache.range, "\"cacheElseNetwork\" needs a time to live; add ttl: \"5m\"")
             }
         }
-        for row in [file.defaults] + file.domains.map(\.settings) + file.servers.map(\.settings) {
+        for row in file.allSettings {
             guard let ttl = row.ttl else { continue }
             if !used.contains(ttl.range) {
                 report(ttl.range, "\"ttl\" has no effect without \"cache\"; add cache: \"cacheElseNetwork\"")
             } else if row.cache?.value == .networkOnly {
-                report(
-                    ttl.range, "\"ttl\" has no effect with cache: \"networkOnly\"", severity: .warning)
+                report(ttl.range, "\"ttl\" has no effect with cache: \"networkOnly\"", severity: .warning)
             }
         }
     }

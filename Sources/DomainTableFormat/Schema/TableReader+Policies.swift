@@ -14,13 +14,8 @@ extension TableReader {
     }
 
     private mutating func statuses(_ node: JSON5Node?) -> Located<Set<Int>>? {
-        guard let node else { return nil }
-        guard case .array(let elements) = node.value else {
-            var advice = ""
-            if case .number(let number) = node.value { advice = "; write [\(number.text)]" }
-            reportType(node, "\"statuses\"", "an array of statuses", advice: advice)
-            return nil
-        }
+        guard let node, let elements = array(node, "statuses", of: "statuses", hasTexts: false, hasNumbers: true)
+        else { return nil }
         var statuses: Set<Int> = []
         for element in elements {
             guard case .number(let number) = element.value, let status = number.integer, (100...599).contains(status)
@@ -44,14 +39,8 @@ extension TableReader {
         entry.attempts = integer(row["attempts"], "attempts", 1...1_000_000)
         entry.statuses = statuses(row["statuses"])
         entry.eventLimit = integer(row["eventLimit"], "eventLimit", 1...1_073_741_824)
-        let expected = #"the data of an event that ends the stream, such as "[DONE]""#
-        if let text = text(row["endsAt"], "endsAt", expected) {
-            if text.value.isEmpty, let node = row["endsAt"] {
-                reportType(node, "\"endsAt\"", expected)
-            } else {
-                entry.endsAt = text
-            }
-        }
+        entry.endsAt = name(
+            row["endsAt"], "endsAt", #"the data of an event that ends the stream, such as "[DONE]""#)
         if let first = entry.firstWait, let longest = entry.longestWait, first.value > longest.value,
             let node = row["firstWait"]
         {
@@ -67,17 +56,15 @@ extension TableReader {
         var limits = SettingsEntry.Limits()
         if case .null = node.value { return located(limits, node) }
         guard let row = fields(of: node, in: .limits, called: "\"limits\"") else { return nil }
-        limits.maxConcurrentRequests =
-            integer(
-                row["maxConcurrentRequests"], "maxConcurrentRequests", 1...1_000_000)?.value
+        let mostRequests = integer(row["maxConcurrentRequests"], "maxConcurrentRequests", 1...1_000_000)
+        limits.maxConcurrentRequests = mostRequests?.value
         guard let rate = row["rate"] else { return located(limits, node) }
         if case .number = rate.value {
             limits.perSecond = perSecond(rate, "rate")
         } else if let fields = fields(of: rate, in: .rate, called: "\"rate\"") {
-            let isMistyped = mistyped.contains("perSecond")
             limits.perSecond = fields["perSecond"].flatMap { perSecond($0, "perSecond") }
             limits.burst = integer(fields["burst"], "burst", 1...1_000_000)?.value
-            if fields["perSecond"] == nil, !isMistyped {
+            if fields.lacks("perSecond") {
                 report(
                     rate.range.lowerBound..<(rate.range.lowerBound + 1),
                     "the rate has no \"perSecond\"; write the requests per second, such as perSecond: 20",
@@ -108,7 +95,7 @@ extension TableReader {
     mutating func tls(_ node: JSON5Node) -> SettingsEntry.TLS {
         var entry = SettingsEntry.TLS()
         guard let row = fields(of: node, in: .tls, called: "\"tls\"") else { return entry }
-        entry.caFile = path(row["caFile"], "caFile", of: "a PEM file of trusted certificates")
+        entry.caFile = name(row["caFile"], "caFile", "the path of a PEM file of trusted certificates")
         entry.minimumVersion = choice(row["minimumVersion"], "minimumVersion", SettingsEntry.TLSVersion.self)
         entry.pins = pins(row["pins"])
         entry.clientCertificate = clientCertificate(row["clientCertificate"])
@@ -119,26 +106,26 @@ extension TableReader {
         guard let node, let row = fields(of: node, in: .clientCertificate, called: "\"clientCertificate\"") else {
             return nil
         }
-        let mistyped = mistyped
         let password = password(row)
         switch (row["file"], row["certificate"], row["key"]) {
         case (let file?, nil, nil):
-            guard let file = path(file, "file", of: "a PKCS#12 file")?.value else { return nil }
+            guard let file = name(file, "file", "the path of a PKCS#12 file")?.value else { return nil }
             return located(.pkcs12(file: file, password), node)
         case (nil, let certificate?, let key?):
-            guard let certificate = path(certificate, "certificate", of: "a PEM file of the certificate")?.value,
-                let key = path(key, "key", of: "a PEM file of the key")?.value
+            let what = "the path of a PEM file of the "
+            guard let certificate = name(certificate, "certificate", what + "certificate")?.value,
+                let key = name(key, "key", what + "key")?.value
             else { return nil }
             return located(.pem(certificate: certificate, key: key, password), node)
         default:
-            guard mistyped.isDisjoint(with: ["file", "certificate", "key"]) else { return nil }
+            guard row.mistyped.isDisjoint(with: ["file", "certificate", "key"]) else { return nil }
             let expected = "either \"file\" (PKCS#12), or \"certificate\" and \"key\" (PEM)"
             report(node.range, "\"clientCertificate\" must have \(expected)", expected: expected)
             return nil
         }
     }
 
-    private mutating func password(_ row: [String: JSON5Node]) -> SettingsEntry.Password {
+    private mutating func password(_ row: Fields) -> SettingsEntry.Password {
         let expected = #"the name of an environment variable, such as "CLIENT_KEY_PASSWORD""#
         let variable = text(row["passwordVariable"], "passwordVariable", expected)
         guard let node = row["password"] else {
@@ -154,26 +141,15 @@ extension TableReader {
             report(node.range, "\"password\" must be a string", expected: "a string")
             return .none
         }
-        let password = located(text, node)
         if let variable {
-            reportTwice("the password", variable, first: password)
+            reportTwice("the password", variable, first: located(text, node))
         } else {
             report(
                 node.range,
                 "\"password\" is visible to everyone who reads the file; name an environment variable with "
                     + "\"passwordVariable\"", severity: .warning)
         }
-        return .text(password.value)
-    }
-
-    private mutating func path(_ node: JSON5Node?, _ key: String, of what: String) -> Located<String>? {
-        let expected = "the path of \(what)"
-        guard let node, let path = text(node, key, expected) else { return nil }
-        guard !path.value.isEmpty else {
-            reportType(node, "\"\(key)\"", expected)
-            return nil
-        }
-        return path
+        return .text(text)
     }
 
     mutating func pins(_ node: JSON5Node?) -> Located<[String]>? {

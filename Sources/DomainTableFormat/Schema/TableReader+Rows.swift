@@ -4,15 +4,16 @@ extension TableReader {
         var entry = DomainEntry(name: located(member.key, member.keyRange))
         let name = "the domain \(QuotedText.of(member.key))"
         guard let row = fields(of: member.value, in: .domain, called: name) else { return entry }
-        let isBaseMistyped = mistyped.contains("baseURL")
         let base = address(row["baseURL"], "baseURL")
         entry.baseURL = base?.0
-        if row["baseURL"] == nil, !isBaseMistyped {
+        if row.lacks("baseURL") {
             report(
                 member.keyRange, "\(name) has no \"baseURL\"; write baseURL: \"https://…\"", expected: "\"baseURL\"")
         }
-        if let node = row["environments"] { entry.environments = environments(node) }
-        entry.mirrors = mirrors(row["mirrors"], "mirrors", besides: base?.1)
+        entry.environments = environments(row["environments"])
+        if let node = row["mirrors"], let elements = array(node, "mirrors", of: "URLs") {
+            entry.mirrors = located(mirrors(elements[...], "mirrors", besides: base?.1), node)
+        }
         entry.settings = settings(row)
         if let pins = pins(row["pins"]) {
             if let other = entry.settings.tls.pins { reportTwice("pins", other, first: pins) }
@@ -21,7 +22,7 @@ extension TableReader {
         return entry
     }
 
-    private mutating func environments(_ node: JSON5Node) -> [(name: String, urls: Located<[String]>)] {
+    private mutating func environments(_ node: JSON5Node?) -> [(name: String, urls: Located<[String]>)] {
         var environments: [(name: String, urls: Located<[String]>)] = []
         for (member, isFirst) in entries(of: node, called: "\"environments\"", each: "environment") {
             let urls: [String]?
@@ -31,9 +32,8 @@ extension TableReader {
                     continue
                 }
                 let base = address(first, member.key)
-                let rest = JSON5Node(.array(Array(elements.dropFirst())), at: member.value.range)
-                let mirrors = mirrors(rest, member.key, besides: base?.1)
-                urls = base.map { [$0.0.value] + (mirrors?.value ?? []) }
+                let mirrors = mirrors(elements.dropFirst(), member.key, besides: base?.1)
+                urls = base.map { [$0.0.value] + mirrors }
             } else {
                 urls = address(member.value, member.key).map { [$0.0.value] }
             }
@@ -43,15 +43,8 @@ extension TableReader {
     }
 
     private mutating func mirrors(
-        _ node: JSON5Node?, _ key: String, besides base: HTTPAddress?
-    ) -> Located<[String]>? {
-        guard let node else { return nil }
-        guard case .array(let elements) = node.value else {
-            var advice = ""
-            if case .string(let text) = node.value { advice = "; write [\(QuotedText.of(text))]" }
-            reportType(node, "\"\(key)\"", "an array of URLs", advice: advice)
-            return nil
-        }
+        _ elements: ArraySlice<JSON5Node>, _ key: String, besides base: HTTPAddress?
+    ) -> [String] {
         var seen: [String: Int] = [:]
         if let base { seen[base.normalized] = 0 }
         var mirrors: [String] = []
@@ -65,20 +58,19 @@ extension TableReader {
             seen[address.normalized] = number + 1
             mirrors.append(url.value)
         }
-        return located(mirrors, node)
+        return mirrors
     }
 
     mutating func server(_ member: JSON5Member) -> ServerEntry {
         var entry = ServerEntry(name: located(member.key, member.keyRange))
         let name = "the server \(QuotedText.of(member.key))"
         guard let row = fields(of: member.value, in: .server, called: name) else { return entry }
-        let mistyped = mistyped
         entry.domain = text(row["domain"], "domain", "the name of a domain")
         entry.path = text(row["path"], "path", "a path such as \"v1/users/{id}\"")
         entry.method = method(row["method"])
         entry.allowsAbsolute = flag(row["allowsAbsolute"], "allowsAbsolute")
         entry.settings = settings(row)
-        for key in ["domain", "path"] where row[key] == nil && !mistyped.contains(key) {
+        for key in ["domain", "path"] where row.lacks(key) {
             report(member.keyRange, "\(name) has no \"\(key)\"", expected: "\"\(key)\"")
         }
         if let node = row["domain"], let domain = entry.domain { checkDomain(domain.value, node) }

@@ -1,6 +1,6 @@
 /// Readers of the settings that all kinds of rows have in common.
 extension TableReader {
-    mutating func settings(_ row: [String: JSON5Node]) -> SettingsEntry {
+    mutating func settings(_ row: Fields) -> SettingsEntry {
         var entry = SettingsEntry()
         entry.timeout = duration(row["timeout"], "timeout")
         entry.connectTimeout = duration(row["connectTimeout"], "connectTimeout")
@@ -25,14 +25,14 @@ extension TableReader {
         entry.redirects = redirects(row["redirects"])
         entry.simulate = simulation(row["simulate"])
         entry.envelope = envelope(row["envelope"])
-        entry.volatileParameters = names(row["volatileParameters"], "volatileParameters")
-        entry.cachePartition = cachePartition(row["cachePartition"])
+        entry.volatileParameters = names(row["volatileParameters"], "volatileParameters", areHeaders: false)
+        entry.cachePartition = name(row["cachePartition"], "cachePartition", "the name of a cache partition")
         entry.authenticator = named(row["authenticator"], "authenticator", "an authenticator")
         entry.sealer = named(row["sealer"], "sealer", "a sealer")
         entry.compressBody = compression(row["compressBody"])
-        entry.secretHeaders = secretHeaders(row["secretHeaders"])
-        if let node = row["headers"] { entry.headers = headers(node) }
-        if let node = row["parameters"] { entry.parameters = parameters(node) }
+        entry.secretHeaders = names(row["secretHeaders"], "secretHeaders", areHeaders: true)
+        entry.headers = headers(row["headers"])
+        entry.parameters = parameters(row["parameters"])
         return entry
     }
 
@@ -79,7 +79,7 @@ extension TableReader {
             return nil
         }
         guard isPattern else {
-            if NearestName.of(text, among: Array(words.keys)) != nil {
+            if NearestName.of(text, among: words.keys) != nil {
                 reportChoice(node, text, "dates", words.keys.sorted())
             } else {
                 reportType(node, "\"dates\"", expected)
@@ -126,35 +126,16 @@ extension TableReader {
         return located(.url(proxy.value), node)
     }
 
-    private mutating func cachePartition(_ node: JSON5Node?) -> Located<String>? {
-        let expected = "the name of a cache partition"
-        guard let node, let name = text(node, "cachePartition", expected) else { return nil }
-        guard !name.value.isEmpty else {
-            reportType(node, "\"cachePartition\"", expected)
-            return nil
-        }
-        return name
-    }
-
     private mutating func named(_ node: JSON5Node?, _ key: String, _ what: String) -> Located<SettingsEntry.Named>? {
         guard let node else { return nil }
         if case .null = node.value { return located(.none, node) }
-        let expected = "the name of \(what), or null for none"
-        guard let name = text(node, key, expected) else { return nil }
-        guard !name.value.isEmpty else {
-            reportType(node, "\"\(key)\"", expected)
-            return nil
-        }
-        return located(.named(name.value), node)
+        return name(node, key, "the name of \(what), or null for none").map { located(.named($0.value), node) }
     }
 
     private mutating func compression(_ node: JSON5Node?) -> Located<SettingsEntry.Compression>? {
         guard let node else { return nil }
         if case .null = node.value { return located(.none, node) }
-        guard case .string(let text) = node.value else {
-            reportType(node, "\"compressBody\"", "\"gzip\", or null for none")
-            return nil
-        }
+        guard let text = text(node, "compressBody", "\"gzip\", or null for none")?.value else { return nil }
         guard text == "gzip" else {
             reportChoice(node, text, "compressBody", ["gzip"])
             return nil
@@ -188,12 +169,8 @@ extension TableReader {
         let delay = duration(row["delay"], "delay", isZeroAllowed: true)?.value
         switch (row["directory"], row["baseURL"]) {
         case (let directory?, nil):
-            guard let path = text(directory, "directory", "the path of a folder") else { return nil }
-            guard !path.value.isEmpty else {
-                reportType(directory, "\"directory\"", "the path of a folder")
-                return nil
-            }
-            return located(.directory(path.value, delay: delay), node)
+            return name(directory, "directory", "the path of a folder")
+                .map { located(.directory($0.value, delay: delay), node) }
         case (nil, let url?):
             return address(url, "baseURL").map { located(.baseURL($0.0.value, delay: delay), node) }
         default:
@@ -206,7 +183,7 @@ extension TableReader {
 
     // MARK: Headers and parameters
 
-    private mutating func headers(_ node: JSON5Node) -> [(name: String, value: Located<String?>)] {
+    private mutating func headers(_ node: JSON5Node?) -> [(name: String, value: Located<String?>)] {
         var headers: [(name: String, value: Located<String?>)] = []
         var seen: [String: JSON5Member] = [:]
         for (member, isFirst) in entries(of: node, called: "\"headers\"", each: "header") {
@@ -229,11 +206,11 @@ extension TableReader {
                         expected: "text without control characters")
                 }
                 headers.append((member.key, located(value, member.value)))
-            case .number(let number):
+            default:
+                var advice = ""
+                if case .number(let number) = member.value.value { advice = "; write \"\(number.text)\"" }
                 reportType(
-                    member.value, "the header \"\(member.key)\"", "a string, or null to remove it",
-                    advice: "; write \"\(number.text)\"")
-            default: reportType(member.value, "the header \"\(member.key)\"", "a string, or null to remove it")
+                    member.value, "the header \"\(member.key)\"", "a string, or null to remove it", advice: advice)
             }
         }
         return headers
@@ -250,30 +227,21 @@ extension TableReader {
             expected: "a token of RFC 9110", found: QuotedText.of(name), suggestion: suggestion)
     }
 
-    private mutating func secretHeaders(_ node: JSON5Node?) -> Located<[String]>? {
-        guard let node, let texts = texts(node, "secretHeaders", each: "the name of a header") else { return nil }
+    private mutating func names(_ node: JSON5Node?, _ key: String, areHeaders: Bool) -> Located<[String]>? {
+        let expected = "the name of a \(areHeaders ? "header" : "parameter")"
+        guard let node, let texts = texts(node, key, each: expected) else { return nil }
         for (text, element) in texts {
-            if text.isEmpty { reportType(element, "an element of \"secretHeaders\"", "the name of a header") }
-            checkHeaderName(text, element.range)
+            if text.isEmpty { reportType(element, "an element of \"\(key)\"", expected) }
+            if areHeaders { checkHeaderName(text, element.range) }
         }
         return located(texts.map(\.0), node)
     }
 
-    private mutating func names(_ node: JSON5Node?, _ key: String) -> Located<[String]>? {
-        guard let node, let texts = texts(node, key, each: "the name of a parameter") else { return nil }
-        for (text, element) in texts where text.isEmpty {
-            reportType(element, "an element of \"\(key)\"", "the name of a parameter")
-        }
-        return located(texts.map(\.0), node)
-    }
-
-    private mutating func parameters(_ node: JSON5Node) -> [(name: String, value: Located<JSON5Node>)] {
-        var parameters: [(name: String, value: Located<JSON5Node>)] = []
-        for (member, _) in entries(of: node, called: "\"parameters\"", each: "parameter") {
+    private mutating func parameters(_ node: JSON5Node?) -> [(name: String, value: Located<JSON5Node>)] {
+        entries(of: node, called: "\"parameters\"", each: "parameter").map { member, _ in
             checkIsJSON(member.value, of: member.key)
-            parameters.append((member.key, located(member.value, member.value)))
+            return (member.key, located(member.value, member.value))
         }
-        return parameters
     }
 
     /// Reports infinite numbers and NaN, which JSON5 has and JSON does not.

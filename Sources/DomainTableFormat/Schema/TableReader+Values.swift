@@ -11,6 +11,14 @@ extension TableReader {
         return located(text, node)
     }
 
+    /// Reads a string that is not empty.
+    mutating func name(_ node: JSON5Node?, _ key: String, _ expected: String) -> Located<String>? {
+        guard let node, let name = text(node, key, expected) else { return nil }
+        guard name.value.isEmpty else { return name }
+        reportType(node, "\"\(key)\"", expected)
+        return nil
+    }
+
     mutating func flag(_ node: JSON5Node?, _ key: String) -> Located<Bool>? {
         guard let node else { return nil }
         guard case .bool(let flag) = node.value else {
@@ -63,16 +71,11 @@ extension TableReader {
         }
     }
 
-    /// Reads one of several allowed words.
     mutating func choice<Choice: RawRepresentable & CaseIterable>(
         _ node: JSON5Node?, _ key: String, _ type: Choice.Type
     ) -> Located<Choice>? where Choice.RawValue == String {
-        guard let node else { return nil }
         let words = Choice.allCases.map(\.rawValue)
-        guard case .string(let text) = node.value else {
-            reportType(node, "\"\(key)\"", Self.oneOf(words))
-            return nil
-        }
+        guard let node, let text = text(node, key, Self.oneOf(words))?.value else { return nil }
         guard let choice = Choice(rawValue: text) else {
             reportChoice(node, text, key, words)
             return nil
@@ -82,41 +85,46 @@ extension TableReader {
 
     mutating func reportChoice(_ node: JSON5Node, _ text: String, _ key: String, _ words: [String]) {
         let suggestion = NearestName.of(text, among: words)
-        let advice = suggestion.map { "; did you mean \"\($0)\"?" } ?? "; expected \(Self.oneOf(words))"
+        let expected = Self.oneOf(words)
+        let advice = suggestion.map { "; did you mean \"\($0)\"?" } ?? "; expected \(expected)"
         report(
-            node.range, "unknown value \(QuotedText.of(text)) of \"\(key)\"\(advice)", expected: Self.oneOf(words),
+            node.range, "unknown value \(QuotedText.of(text)) of \"\(key)\"\(advice)", expected: expected,
             found: node.phrase, suggestion: suggestion)
     }
 
-    static func oneOf(_ words: [String]) -> String {
+    private static func oneOf(_ words: [String]) -> String {
         let quoted = words.map { "\"\($0)\"" }
         guard quoted.count > 1, let last = quoted.last else { return quoted.first ?? "" }
         return quoted.dropLast().joined(separator: ", ") + " or " + last
     }
 
+    /// Reads an array. For a lone string or number that could be its element, the message shows it in brackets.
+    mutating func array(
+        _ node: JSON5Node, _ key: String, of elements: String, hasTexts: Bool = true, hasNumbers: Bool = false
+    ) -> [JSON5Node]? {
+        var advice = ""
+        switch node.value {
+        case .array(let elements): return elements
+        case .string(let text) where hasTexts: advice = "; write [\(QuotedText.of(text))]"
+        case .number(let number) where hasNumbers: advice = "; write [\(number.text)]"
+        default: break
+        }
+        reportType(node, "\"\(key)\"", "an array of \(elements)", advice: advice)
+        return nil
+    }
+
     /// Reads an array of strings, each with its node.
     mutating func texts(_ node: JSON5Node?, _ key: String, each expected: String) -> [(String, JSON5Node)]? {
-        guard let node else { return nil }
-        guard case .array(let elements) = node.value else {
-            var advice = ""
-            if case .string(let text) = node.value { advice = "; write [\(QuotedText.of(text))]" }
-            reportType(node, "\"\(key)\"", "an array of strings", advice: advice)
+        guard let node, let elements = array(node, key, of: "strings") else { return nil }
+        return elements.compactMap { element in
+            if case .string(let text) = element.value { return (text, element) }
+            reportType(element, "an element of \"\(key)\"", expected)
             return nil
         }
-        var texts: [(String, JSON5Node)] = []
-        for element in elements {
-            guard case .string(let text) = element.value else {
-                reportType(element, "an element of \"\(key)\"", expected)
-                continue
-            }
-            texts.append((text, element))
-        }
-        return texts
     }
 
     // MARK: Addresses
 
-    /// Reads and checks a base URL.
     mutating func address(_ node: JSON5Node?, _ key: String) -> (Located<String>, HTTPAddress)? {
         guard let node, let url = text(node, key, HTTPAddress.expectation) else { return nil }
         do throws(HTTPAddress.Problem) {

@@ -5,9 +5,6 @@ struct TableReader {
     private(set) var diagnostics: [TableDiagnostic] = []
     /// Whether a cache policy or time to live could not be read, so that their combination cannot be checked.
     var hasBrokenCaching = false
-    /// The keys that were probably meant by the unknown keys of the object read last. A key in this set is not reported
-    /// as missing.
-    private(set) var mistyped: Set<String> = []
 
     init(_ source: SourceText) {
         self.source = source
@@ -16,21 +13,20 @@ struct TableReader {
 
     mutating func readTable(_ root: JSON5Node) {
         guard let table = fields(of: root, in: .table, called: "the table") else { return }
-        let hasMistypedDomains = mistyped.contains("domains")
         if let node = table["defaults"] {
             if let row = fields(of: node, in: .defaults, called: "\"defaults\"") { file.defaults = settings(row) }
         }
-        for (member, isFirst) in rows(of: table["domains"], called: "domain") {
+        for (member, isFirst) in entries(of: table["domains"], called: "\"domains\"", each: "domain") {
             let entry = domain(member)
             if isFirst { file.domains.append(entry) }
         }
-        if table["domains"] == nil, !hasMistypedDomains {
+        if table.lacks("domains") {
             report(
                 root.range.lowerBound..<(root.range.lowerBound + 1),
                 "the table has no \"domains\"; "
                     + #"write domains: { demo: { baseURL: "http://127.0.0.1:8080" } }"#, expected: "\"domains\"")
         }
-        for (member, isFirst) in rows(of: table["servers"], called: "server") {
+        for (member, isFirst) in entries(of: table["servers"], called: "\"servers\"", each: "server") {
             let entry = server(member)
             if isFirst { file.servers.append(entry) }
         }
@@ -39,14 +35,23 @@ struct TableReader {
 
     // MARK: Objects
 
-    /// The values of an object by key. Unknown and duplicate keys are reported; the first of duplicate keys counts.
-    mutating func fields(
-        of node: JSON5Node, in place: TableKey.Place, called name: String
-    ) -> [String: JSON5Node]? {
+    /// The values of an object whose keys the format defines.
+    struct Fields {
+        fileprivate var values: [String: JSON5Node] = [:]
+        /// The keys that were probably meant by unknown keys.
+        fileprivate(set) var mistyped: Set<String> = []
+
+        subscript(key: String) -> JSON5Node? { values[key] }
+
+        /// Whether a key is missing, and not just mistyped.
+        func lacks(_ key: String) -> Bool { values[key] == nil && !mistyped.contains(key) }
+    }
+
+    /// Reads an object. Unknown and duplicate keys are reported; the first of duplicate keys counts.
+    mutating func fields(of node: JSON5Node, in place: TableKey.Place, called name: String) -> Fields? {
         guard let members = object(node, called: name) else { return nil }
         let known = Set(place.keys)
-        mistyped = []
-        var fields: [String: JSON5Node] = [:]
+        var fields = Fields()
         var seen: [String: Range<Int>] = [:]
         for member in members {
             if let first = seen[member.key] {
@@ -56,20 +61,20 @@ struct TableReader {
             seen[member.key] = member.keyRange
             guard known.contains(member.key) else {
                 let advice = TableKey.advice(member.key, in: place)
-                if let name = advice.suggestion { mistyped.insert(name) }
+                if let name = advice.suggestion { fields.mistyped.insert(name) }
                 report(
                     member.keyRange, "unknown key \(QuotedText.of(member.key))\(advice.text)",
                     found: QuotedText.of(member.key), suggestion: advice.suggestion)
                 continue
             }
-            fields[member.key] = member.value
+            fields.values[member.key] = member.value
         }
         return fields
     }
 
     /// The members of an object whose keys are chosen by the user, and for each whether it is the first with its name.
-    mutating func entries(of node: JSON5Node, called name: String, each kind: String) -> [(JSON5Member, Bool)] {
-        guard let members = object(node, called: name) else { return [] }
+    mutating func entries(of node: JSON5Node?, called name: String, each kind: String) -> [(JSON5Member, Bool)] {
+        guard let node, let members = object(node, called: name) else { return [] }
         var seen: [String: Range<Int>] = [:]
         var entries: [(JSON5Member, Bool)] = []
         for member in members {
@@ -79,11 +84,6 @@ struct TableReader {
             if member.key.isEmpty { report(member.keyRange, "the name of a \(kind) is empty") }
         }
         return entries
-    }
-
-    private mutating func rows(of node: JSON5Node?, called kind: String) -> [(JSON5Member, Bool)] {
-        guard let node else { return [] }
-        return entries(of: node, called: "\"\(kind)s\"", each: kind)
     }
 
     private mutating func object(_ node: JSON5Node, called name: String) -> [JSON5Member]? {
@@ -133,6 +133,6 @@ struct TableReader {
     }
 
     func located<Value>(_ value: Value, _ range: Range<Int>) -> Located<Value> {
-        Located(value, at: source.position(of: range.lowerBound), range: range)
+        Located(value: value, position: source.position(of: range.lowerBound), range: range)
     }
 }

@@ -18,7 +18,7 @@ package enum SourceFile {
         guard descriptor >= 0 else {
             let code = errno
             throw Problem(
-                reason: code == ENOENT ? "is not there" : "cannot be opened: \(text(of: code))",
+                reason: code == ENOENT ? "is not there" : "cannot be opened: \(String(cString: strerror(code)))",
                 isMissing: code == ENOENT || code == ENOTDIR)
         }
         defer { close(descriptor) }
@@ -44,12 +44,6 @@ package enum SourceFile {
     }
 
     private static func problem(_ what: String) -> Problem {
-        Problem(reason: "\(what): \(text(of: errno))", isMissing: false)
-    }
-
-    private static func text(of code: Int32) -> String {
-        var buffer = [CChar](repeating: 0, count: 256)
-        guard strerror_r(code, &buffer, buffer.count) == 0 else { return "error \(code)" }
-        return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        Problem(reason: "\(what): \(String(cString: strerror(errno)))", isMissing: false)
     }
 }

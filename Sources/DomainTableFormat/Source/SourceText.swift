@@ -86,12 +86,6 @@ package struct Located<Value: Sendable>: Sendable {
     package var position: SourcePosition
     /// The bytes of the value in the file.
     package var range: Range<Int>
-
-    package init(_ value: Value, at position: SourcePosition, range: Range<Int>) {
-        self.value = value
-        self.position = position
-        self.range = range
-    }
 }
 
 extension Located: Equatable where Value: Equatable {}

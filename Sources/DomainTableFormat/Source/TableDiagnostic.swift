@@ -72,7 +72,7 @@ package enum SourceExcerpt {
         let isInside = range.lowerBound < line.upperBound
         var marked = isInside ? Array(source.text(range.lowerBound..<min(range.upperBound, line.upperBound))) : []
         var after = isInside ? Array(source.text(min(range.upperBound, line.upperBound)..<line.upperBound)) : []
-        // The name of a password may be on a line before.
+        // The key `password` may be on an earlier line than its value.
         let context = Array(source.text(max(0, line.lowerBound - 1_024)..<line.lowerBound))
         hidePasswords(context, &before, &marked, &after)
         if before.count > widest { before = ["…"] + before.suffix(widest / 2) }
@@ -81,24 +81,19 @@ package enum SourceExcerpt {
             after = []
         }
         if after.count > widest { after = after.prefix(widest / 2) + ["…"] }
-        let shown = String((before + marked + after).map(visible))
+        var shown = (before + marked + after).map(visible)
+        while let last = shown.last, last == " " || last == "\t" { shown.removeLast() }
         let indent = before.map { character in
             character == "\t" ? "\t" : String(repeating: " ", count: width(of: character))
         }
         let markedWidth = marked.reduce(0) { $0 + width(of: $1) }
         let underline = "^" + String(repeating: "~", count: max(0, markedWidth - 1))
-        return [trimmedEnd(shown), indent.joined() + underline]
+        return [String(shown), indent.joined() + underline]
     }
 
     private static func visible(_ character: Character) -> Character {
         if character == "\t" { return character }
         return character.unicodeScalars.contains { $0.properties.generalCategory == .control } ? "\u{FFFD}" : character
-    }
-
-    private static func trimmedEnd(_ line: String) -> String {
-        var line = line[...]
-        while let last = line.last, last == " " || last == "\t" { line.removeLast() }
-        return String(line)
     }
 
     /// The number of columns that a character takes in a terminal.
