@@ -116,8 +116,7 @@ static inline int lat_openssl_find(lat_openssl *LAT_SOME table) {
 
 // Sets the callback for each SSL_CTX that libcurl makes (CURLOPT_SSL_CTX_FUNCTION), and its last argument.
 static inline CURLcode lat_setopt_ssl_context(
-    CURL *LAT_SOME handle, CURLcode (*LAT_SOME callback)(CURL *LAT_NONE, void *LAT_NONE, void *LAT_NONE),
-    void *LAT_NONE argument) {
+    CURL *LAT_SOME handle, curl_ssl_ctx_callback LAT_SOME callback, void *LAT_NONE argument) {
     CURLcode code = curl_easy_setopt(handle, CURLOPT_SSL_CTX_DATA, argument);
     return code ? code : curl_easy_setopt(handle, CURLOPT_SSL_CTX_FUNCTION, callback);
 }

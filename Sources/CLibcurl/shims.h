@@ -94,16 +94,13 @@ static inline CURLMcode lat_multi_setopt_long(CURLM *multi, CURLMoption option, 
     return curl_multi_setopt(multi, option, value);
 }
 
-static inline CURLMcode lat_multi_setopt_pointer(CURLM *multi, CURLMoption option, void *value) {
-    return curl_multi_setopt(multi, option, value);
-}
-
-static inline CURLMcode lat_multi_setopt_socket(CURLM *multi, curl_socket_callback callback) {
-    return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, callback);
-}
-
-static inline CURLMcode lat_multi_setopt_timer(CURLM *multi, curl_multi_timer_callback callback) {
-    return curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, callback);
+// Sets the callbacks of a multi handle, and their last argument.
+static inline void lat_multi_set_callbacks(
+    CURLM *multi, curl_socket_callback socket, curl_multi_timer_callback timer, void *argument) {
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, socket);
+    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, argument);
+    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, timer);
+    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, argument);
 }
 
 static inline CURLSHcode lat_share_setopt_long(CURLSH *share, CURLSHoption option, long value) {

@@ -26,7 +26,6 @@ package final class CurlTransport: Transport {
     private let tls: TLSMaterials
     private let addressGuard: AddressGuard?
     private let cookieStore: CookieStore?
-    private var keepsCookies: Bool { cookieStore != nil }
     private let versions: VersionChoice
     private let hasUnixSocket: Bool
     private let netrc: Netrc?
@@ -146,7 +145,7 @@ package final class CurlTransport: Transport {
     func answer(to transfer: Transfer) async throws -> HTTPResponse {
         try await withTaskCancellationHandler {
             try await withUnsafeThrowingContinuation { continuation in
-                transfer.setContinuation(continuation)
+                transfer.continuation = continuation
                 if !mailbox.post(.start(transfer)) {
                     transfer.owner?.detach(transfer)
                     transfer.answer(.failure(EngineFailure.shutDown))
@@ -236,19 +235,15 @@ package final class CurlTransport: Transport {
         plan.warmUp = warmUp
         let pipe = request.streamsBody ? BodyPipe() : nil
         let transfer = Transfer(request: request, owner: owner, target: target, plan: plan, pipe: pipe)
-        connect(transfer, pipe)
-        return transfer
-    }
-
-    private func connect(_ transfer: Transfer, _ pipe: BodyPipe?) {
         if let pipe {
             transfer.keepAlive = self
             transfer.connect(pipe, mailbox)
         }
-        if let owner = transfer.owner {
+        if let owner {
             transfer.mailbox = mailbox
             owner.attach(transfer)
         }
+        return transfer
     }
 
     func plan(
@@ -313,7 +308,7 @@ package final class CurlTransport: Transport {
     private func fieldContext(_ plan: inout TransferPlan, _ request: HTTPRequest) -> HeaderLines.Context {
         // An HTTP proxy reads the fields of a plain HTTP request.
         let isForProxy = plan.proxy.map { !$0.isSOCKS && !isTunnel(request) } ?? false
-        guard keepsCookies, !request.headers.hasNoFields else { return .init(reachesProxy: isForProxy) }
+        guard cookieStore != nil, !request.headers.hasNoFields else { return .init(reachesProxy: isForProxy) }
         let own = request.headers.fields.filter { $0.name.equalsIgnoringASCIICase("Cookie") }
         guard !own.isEmpty else { return .init(reachesProxy: isForProxy) }
         let values = own.compactMap(\.value).filter { !$0.isEmpty }

@@ -1,18 +1,15 @@
-import FoundationEssentials
 import Glibc
 internal import HTTPCore
+import Platform
 
 /// The default `User-Agent` field: `LATNetworking/1.1 (Debian 12; x86_64)` (RFC 9110 §10.1.5).
 enum DefaultUserAgent {
     /// Computed once per process.
     static let value: String = {
-        let files = ["/etc/os-release", "/usr/lib/os-release"]
-        let content = files.lazy.compactMap { FileManager.default.contents(atPath: $0) }.first
-        var names = utsname()
-        let architecture = uname(&names) == 0 ? string(of: names.machine) : nil
+        let files = SystemFiles(root: "")
         return text(
-            version: CurlTransport.version, release: content.map { String(decoding: $0, as: UTF8.self) },
-            architecture: architecture)
+            version: CurlTransport.version, release: files.text("etc/os-release") ?? files.text("usr/lib/os-release"),
+            architecture: files.uname { $0.machine })
     }()
 
     /// - Parameter release: The content of os-release, if the file exists.
@@ -29,12 +26,5 @@ enum DefaultUserAgent {
             decoding: text.utf8.filter { byte in
                 (0x20...0x7E).contains(byte) && !"()\\;".utf8.contains(byte)
             }, as: UTF8.self)
-    }
-
-    private static func string<Field>(of field: Field) -> String? {
-        withUnsafeBytes(of: field) { bytes in
-            let text = String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-            return text.isEmpty ? nil : text
-        }
     }
 }

@@ -2,32 +2,26 @@ internal import HTTPCore
 
 /// Decides which addresses may be connected to (``EngineConfiguration/blocksPrivateAddresses``). A pure value without I/O.
 struct AddressGuard: Sendable {
-    private let allowedRanges: [AddressRange]
-    private let allowedHosts: Set<String>
+    private var allowedRanges: [AddressRange] = []
+    private var allowedHosts: Set<String> = []
     /// Suffixes of `*.example.org` entries, without the star: `.example.org`.
-    private let allowedSuffixes: [String]
+    private var allowedSuffixes: [String] = []
 
-    /// - Parameter allowed: Addresses, ranges and host names.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for any other entry.
     init(allowing allowed: [String]) throws(NetworkError) {
-        var ranges: [AddressRange] = []
-        var hosts: Set<String> = []
-        var suffixes: [String] = []
         for entry in allowed {
-            let name = Self.name(entry)
+            let name = HostName.bare(entry)
             if let range = AddressRange(entry) {
-                ranges.append(range)
+                allowedRanges.append(range)
             } else if name.hasPrefix("*."), Self.isName(name.dropFirst(2)) {
-                suffixes.append(String(name.dropFirst()))
+                allowedSuffixes.append(String(name.dropFirst()))
             } else if Self.isName(name[...]) {
-                hosts.insert(name)
+                allowedHosts.insert(name)
             } else {
                 throw .invalidRequest(
                     "allowedPrivateAddresses: \"\(entry)\" cannot be allowed; write an address (10.1.2.3), a "
                         + "range (10.0.0.0/8) or a name (intranet.example.org, *.example.org)")
             }
         }
-        (allowedRanges, allowedHosts, allowedSuffixes) = (ranges, hosts, suffixes)
     }
 
     /// Returns why a connection to an address is refused; `nil` when it is allowed.
@@ -48,13 +42,8 @@ struct AddressGuard: Sendable {
 
     private func isAllowed(host: String) -> Bool {
         guard !(allowedHosts.isEmpty && allowedSuffixes.isEmpty) else { return false }
-        let name = Self.name(host)
+        let name = HostName.bare(host)
         return allowedHosts.contains(name) || allowedSuffixes.contains { name.hasSuffix($0) && name.count > $0.count }
-    }
-
-    private static func name(_ host: String) -> String {
-        let name = host.lowercased()
-        return name.hasSuffix(".") ? String(name.dropLast()) : name
     }
 
     /// Whether a text is a host name and not an address in any notation; addresses are allowed as ranges.
@@ -63,7 +52,6 @@ struct AddressGuard: Sendable {
             && text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && !":/?#[]@*\\%".utf8.contains($0) }
     }
 
-    /// Returns the error for a refused address.
     static func error(_ rule: NetworkError.AddressRule, address: String, host: String) -> NetworkError {
         let place = address == host ? address : "\(address), the address of \(host),"
         return NetworkError(

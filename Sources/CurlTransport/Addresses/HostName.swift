@@ -7,13 +7,15 @@ internal import HTTPCore
 /// passes the unconverted name to the resolver or a proxy. This type calls libidn2 directly, so libcurl sees ASCII
 /// only, and the guard against private addresses judges the same host that libcurl connects to.
 enum HostName {
-    /// Whether libidn2 or libcurl can convert international names.
     static var canBeWritten: Bool { lat_has_idn() == 1 || GlobalCurl.has(CURL_VERSION_IDN) }
 
+    /// A name in lower case, without the dot at its end.
+    static func bare(_ host: String) -> String {
+        let name = host.lowercased()
+        return name.hasSuffix(".") ? String(name.dropLast()) : name
+    }
+
     /// Replaces a host that is not ASCII with its ASCII form in a URL handle.
-    ///
-    /// - Throws: ``NetworkError/Kind/unsupported`` when neither libidn2 nor libcurl can convert it,
-    ///   ``NetworkError/Kind/invalidRequest`` when it is not a valid name.
     static func write(in handle: OpaquePointer, host: String) throws(NetworkError) {
         guard !host.utf8.allSatisfy({ $0 < 0x80 }) else { return }
         guard let ascii = try ascii(host, handle) else {
@@ -22,17 +24,9 @@ enum HostName {
                     + "names may not contain")
         }
         // Parse the whole URL again: digits of other scripts may have become an IPv4 address, which libcurl normalizes.
-        var text: UnsafeMutablePointer<CChar>?
         guard curl_url_set(handle, CURLUPART_HOST, ascii, 0) == CURLUE_OK,
-            curl_url_get(handle, CURLUPART_URL, &text, 0) == CURLUE_OK, let text
+            let url = Target.part(CURLUPART_URL, of: handle), curl_url_set(handle, CURLUPART_URL, url, 0) == CURLUE_OK
         else {
-            throw .invalidRequest(
-                "the host \"\(host)\" becomes \"\(ascii)\", which is not a valid host; use letters, digits, hyphens and dots"
-            )
-        }
-        defer { curl_free(text) }
-        let code = curl_url_set(handle, CURLUPART_URL, text, 0)
-        guard code == CURLUE_OK else {
             throw .invalidRequest(
                 "the host \"\(host)\" becomes \"\(ascii)\", which is not a valid host; use letters, digits, hyphens and dots"
             )
@@ -56,8 +50,6 @@ enum HostName {
                     + "convert it: install libidn2 (Debian: libidn2-0), or give the name in Punycode (xn--…)"
             )
         }
-        guard lat_url_ascii_host(handle, &text) == CURLUE_OK, let text else { return nil }
-        defer { curl_free(text) }
-        return String(cString: text)
+        return Target.asciiHost(of: handle)
     }
 }

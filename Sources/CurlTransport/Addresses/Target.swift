@@ -30,13 +30,11 @@ final class Target: @unchecked Sendable {
         return Target.part(CURLUPART_URL, of: copy)
     }
 
-    /// Whether the URL contains a user name.
     var hasUser: Bool { Target.part(CURLUPART_USER, of: handle) != nil }
 
     /// The expected size of the next response body: the size of the last one, or 0 when that is unknown or large.
     var bodySizeHint: Int { lastBodySize.load(ordering: .relaxed) }
 
-    /// Records the size of a response body.
     func noteBodySize(_ size: Int) {
         let hint = size <= Self.hintLimit ? size : 0
         if hint != bodySizeHint { lastBodySize.store(hint, ordering: .relaxed) }
@@ -45,8 +43,6 @@ final class Target: @unchecked Sendable {
     private static let hintLimit = 64 << 10
 
     /// Parses a URL.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` with a message that says what is wrong with the URL.
     init(_ text: String) throws(NetworkError) {
         guard !text.isEmpty else {
             throw .invalidRequest("the URL is empty; give an absolute one, such as https://example.org/")
@@ -58,32 +54,26 @@ final class Target: @unchecked Sendable {
         }
         let encoded = text.idempotentlyPercentEncoded
         guard let handle = curl_url() else { throw NetworkError(.other, message: "out of memory") }
-        self.handle = handle
+        var isValid = false
+        defer { if !isValid { curl_url_cleanup(handle) } }
         let code = curl_url_set(handle, CURLUPART_URL, encoded, UInt32(CURLU_NON_SUPPORT_SCHEME))
-        guard code == CURLUE_OK else {
-            curl_url_cleanup(handle)
-            throw Target.failure(code, text)
-        }
-        scheme = Target.part(CURLUPART_SCHEME, of: handle) ?? ""
+        guard code == CURLUE_OK else { throw Target.failure(code, text) }
+        let scheme = Target.part(CURLUPART_SCHEME, of: handle) ?? ""
         guard scheme == "http" || scheme == "https" else {
-            let scheme = scheme
-            curl_url_cleanup(handle)
             throw .invalidRequest("the scheme \"\(scheme)\" is not supported; use http or https")
         }
         guard let written = Target.part(CURLUPART_HOST, of: handle), !written.isEmpty else {
-            curl_url_cleanup(handle)
             throw .invalidRequest("the URL \"\(URLText.redacted(text))\" has no host; write scheme://host/path")
         }
-        do {
-            try HostName.write(in: handle, host: written)
-        } catch {
-            curl_url_cleanup(handle)
-            throw error
-        }
+        try HostName.write(in: handle, host: written)
+        isValid = true
+        self.handle = handle
+        self.scheme = scheme
         let host = Target.part(CURLUPART_HOST, of: handle) ?? written
         let port = Target.part(CURLUPART_PORT, of: handle, flags: UInt32(CURLU_DEFAULT_PORT)) ?? ""
         origin = "\(scheme)://\(host):\(port)"
-        self.host = Target.isPlain(host) ? host : Target.asciiHost(of: handle) ?? host
+        let isPlain = host.utf8.allSatisfy { $0 < 0x80 && $0 != UInt8(ascii: "%") }
+        self.host = isPlain ? host : Target.asciiHost(of: handle) ?? host
         // The fragment is never sent (RFC 9110 §7.1).
         _ = curl_url_set(handle, CURLUPART_FRAGMENT, nil, 0)
         url = Target.part(CURLUPART_URL, of: handle) ?? encoded
@@ -112,18 +102,14 @@ final class Target: @unchecked Sendable {
 
     deinit { curl_url_cleanup(handle) }
 
-    private static func part(_ part: CURLUPart, of handle: OpaquePointer, flags: UInt32 = 0) -> String? {
+    static func part(_ part: CURLUPart, of handle: OpaquePointer, flags: UInt32 = 0) -> String? {
         var text: UnsafeMutablePointer<CChar>?
         guard curl_url_get(handle, part, &text, flags) == CURLUE_OK, let text else { return nil }
         defer { curl_free(text) }
         return String(cString: text)
     }
 
-    private static func isPlain(_ host: String) -> Bool {
-        host.utf8.allSatisfy { $0 < 0x80 && $0 != UInt8(ascii: "%") }
-    }
-
-    private static func asciiHost(of handle: OpaquePointer) -> String? {
+    static func asciiHost(of handle: OpaquePointer) -> String? {
         var text: UnsafeMutablePointer<CChar>?
         guard lat_url_ascii_host(handle, &text) == CURLUE_OK, let text else { return nil }
         defer { curl_free(text) }
@@ -164,10 +150,7 @@ package enum URLReference {
             // An empty reference means the base itself, but libcurl resolves it to the folder of the base.
             reference.isEmpty || curl_url_set(handle, CURLUPART_URL, reference, flags) == CURLUE_OK
         else { return nil }
-        var text: UnsafeMutablePointer<CChar>?
-        guard curl_url_get(handle, CURLUPART_URL, &text, 0) == CURLUE_OK, let text else { return nil }
-        defer { curl_free(text) }
-        return String(cString: text) + (ownFragment ?? baseFragment ?? "")
+        return Target.part(CURLUPART_URL, of: handle).map { $0 + (ownFragment ?? baseFragment ?? "") }
     }
 
     /// Splits a URL and its fragment, `#` included.
@@ -198,7 +181,7 @@ package enum URLReference {
 struct TargetBase: Sendable {
     fileprivate let target: Target
     /// The beginning of the URLs, up to the slash of the path.
-    private let text: [UInt8]
+    fileprivate let text: [UInt8]
     /// The same beginning in libcurl's spelling.
     fileprivate let prefix: String
 
@@ -211,8 +194,6 @@ struct TargetBase: Sendable {
         text = Array(url.utf8[..<end])
         prefix = String(target.url[..<ownEnd])
     }
-
-    fileprivate func hasSameText(as other: TargetBase) -> Bool { text == other.text }
 
     private static func authorityEnd(in url: String.UTF8View) -> String.Index? {
         guard let colon = url.firstIndex(of: UInt8(ascii: ":")) else { return nil }
@@ -273,7 +254,6 @@ final class TargetCache: Sendable {
         var youngBytes = 0
         /// The scheme and authority of the targets parsed last.
         var bases: [TargetBase] = []
-        var nextBase = 0
     }
 
     /// The maximum number of targets in a generation.
@@ -282,7 +262,6 @@ final class TargetCache: Sendable {
     private let byteCapacity: Int
     private let state = Mutex(State())
 
-    /// The maximum number of bases.
     private static let baseLimit = 8
 
     init(capacity: Int, byteCapacity: Int = 256 << 10) {
@@ -290,7 +269,6 @@ final class TargetCache: Sendable {
         self.byteCapacity = byteCapacity
     }
 
-    /// Returns the target of a URL, parsed only when it is not in the cache.
     func target(for url: String) throws(NetworkError) -> Target {
         let text = ExactText(url)
         let (known, bases) = state.withLock { state -> (Target?, [TargetBase]) in
@@ -335,12 +313,8 @@ final class TargetCache: Sendable {
     }
 
     private func insert(_ base: TargetBase, into state: inout State) {
-        guard !state.bases.contains(where: { $0.hasSameText(as: base) }) else { return }
-        if state.bases.count < Self.baseLimit {
-            state.bases.append(base)
-        } else {
-            state.bases[state.nextBase % Self.baseLimit] = base
-            state.nextBase += 1
-        }
+        guard !state.bases.contains(where: { $0.text == base.text }) else { return }
+        if state.bases.count == Self.baseLimit { state.bases.removeFirst() }
+        state.bases.append(base)
     }
 }

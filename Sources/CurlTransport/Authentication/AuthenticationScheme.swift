@@ -33,58 +33,37 @@ struct AuthenticationScheme {
 
 /// Reads the names in a field, each with its value if it has one.
 private struct ParameterReader {
-    private let bytes: [UInt8]
-    private var index = 0
+    private var rest: Substring.UTF8View
 
-    init(_ text: String) { bytes = Array(text.utf8) }
+    init(_ text: String) { rest = Substring(text).utf8 }
 
     mutating func next() -> (name: String, value: String?)? {
-        skip { $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "=") || Self.isBlank($0) }
-        let name = take { !Self.endsName($0) }
-        guard !name.isEmpty else {
-            // A quotation mark in place of a name: the rest cannot be parsed.
-            index = bytes.count
-            return nil
-        }
-        let end = index
-        skip(Self.isBlank)
-        guard index < bytes.count, bytes[index] == UInt8(ascii: "=") else {
-            index = end
-            return (Self.text(name).lowercased(), nil)
-        }
-        index += 1
-        skip(Self.isBlank)
-        return (Self.text(name).lowercased(), value())
+        rest = rest.drop { $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "=") || Self.isBlank($0) }
+        let name = take { !Self.isBlank($0) && !"=,\"".utf8.contains($0) }.lowercased()
+        // Empty at a quotation mark in place of a name: the rest cannot be parsed.
+        guard !name.isEmpty else { return nil }
+        let next = rest.drop(while: Self.isBlank)
+        guard next.first == UInt8(ascii: "=") else { return (name, nil) }
+        rest = next.dropFirst().drop(while: Self.isBlank)
+        return (name, value())
     }
 
     private mutating func value() -> String {
-        guard index < bytes.count, bytes[index] == UInt8(ascii: "\"") else {
-            return Self.text(take { $0 != UInt8(ascii: ",") && !Self.isBlank($0) })
-        }
-        index += 1
+        guard rest.first == UInt8(ascii: "\"") else { return take { $0 != UInt8(ascii: ",") && !Self.isBlank($0) } }
+        rest.removeFirst()
         var value: [UInt8] = []
-        while index < bytes.count, bytes[index] != UInt8(ascii: "\"") {
-            if bytes[index] == UInt8(ascii: "\\"), index + 1 < bytes.count { index += 1 }
-            value.append(bytes[index])
-            index += 1
+        while let byte = rest.popFirst(), byte != UInt8(ascii: "\"") {
+            let escaped = byte == UInt8(ascii: "\\") ? rest.popFirst() : nil
+            value.append(escaped ?? byte)
         }
-        index += 1
-        return Self.text(value[...])
+        return String(decoding: value, as: UTF8.self)
     }
 
-    private mutating func skip(_ isSkipped: (UInt8) -> Bool) { _ = take(isSkipped) }
-
-    private mutating func take(_ isTaken: (UInt8) -> Bool) -> ArraySlice<UInt8> {
-        let start = min(index, bytes.count)
-        while index < bytes.count, isTaken(bytes[index]) { index += 1 }
-        return bytes[start..<max(start, min(index, bytes.count))]
+    private mutating func take(while isTaken: (UInt8) -> Bool) -> String {
+        let taken = rest.prefix(while: isTaken)
+        rest = rest[taken.endIndex...]
+        return String(Substring(taken))
     }
 
     private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
-
-    private static func endsName(_ byte: UInt8) -> Bool {
-        isBlank(byte) || byte == UInt8(ascii: "=") || byte == UInt8(ascii: ",") || byte == UInt8(ascii: "\"")
-    }
-
-    private static func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
 }

@@ -53,12 +53,9 @@ struct DigestChallenge: Hashable, Sendable {
         var password: String
     }
 
-    /// Returns the value of `Authorization`.
+    /// Returns the value of `Authorization`; `nil` when libcrypto lacks the hash function.
     ///
-    /// - Parameters:
-    ///   - count: How often the nonce was used, including this use.
-    ///   - clientNonce: Random text.
-    /// - Returns: `nil` when libcrypto lacks the hash function.
+    /// - Parameter count: How often the nonce was used, including this use.
     func answer(to request: Request, count: UInt32, clientNonce: String) -> String? {
         guard let key = hash("\(request.user):\(realm):\(request.password)"),
             let what = hash("\(request.method):\(request.target)"),

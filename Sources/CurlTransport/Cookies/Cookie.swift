@@ -35,12 +35,12 @@ public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflect
         case noRestriction = "None"
 
         init?(field: String) {
-            let name = field.lowercased()
-            guard let known = [Self.strict, .lax, .noRestriction].first(where: { $0.rawValue.lowercased() == name })
-            else {
-                return nil
+            switch field.lowercased() {
+            case "strict": self = .strict
+            case "lax": self = .lax
+            case "none": self = .noRestriction
+            default: return nil
             }
-            self = known
         }
     }
 
@@ -64,9 +64,7 @@ public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflect
     public var description: String {
         "\(name) for \(includesSubdomains ? "*." : "")\(domain)\(path)\(isSecure ? ", secure" : "")"
     }
-}
 
-extension Cookie {
     /// Name, domain and path, without the value.
     public var customMirror: Mirror { Mirror(self, children: ["name": name, "domain": domain, "path": path]) }
 }
@@ -77,7 +75,6 @@ enum NetscapeCookie {
     private static let httpOnlyPrefix = "#HttpOnly_"
     private static let sameSitePrefix = "# SameSite="
 
-    /// Returns the cookies in the text of a file.
     static func cookies(_ text: String) -> [Cookie] {
         var sameSite: Cookie.SameSite?
         // By bytes, because a value may hold other characters that break lines, such as U+2028.
@@ -98,16 +95,14 @@ enum NetscapeCookie {
     ///
     /// - Parameter withSessions: Whether cookies without an expiry date are written too.
     static func file(_ cookies: [Cookie], withSessions: Bool = false) -> String? {
-        let kept = cookies.filter { withSessions || $0.expires != nil }
-        let entries = kept.compactMap { cookie -> (line: String, comment: String)? in
-            guard let line = try? line(cookie) else { return nil }
+        let entries = cookies.compactMap { cookie -> (line: String, comment: String)? in
+            guard withSessions || cookie.expires != nil, let line = try? line(cookie) else { return nil }
             return (line, cookie.sameSite.map { "\(sameSitePrefix)\($0.rawValue)\n" } ?? "")
         }
         guard !entries.isEmpty else { return nil }
         return entries.sorted { $0.line < $1.line }.reduce(into: emptyFile) { $0 += "\($1.comment)\($1.line)\n" }
     }
 
-    /// The text of a file without cookies.
     static let emptyFile = "# Netscape HTTP Cookie File\n"
 
     /// Parses a line of the file; `nil` for a comment or a malformed line.

@@ -70,7 +70,7 @@ public struct CookieJar: Sendable {
     public func flush() async throws { try await store.flush() }
 
     private func change(_ body: (inout CookieTable) -> Bool) async throws {
-        guard let hasChanged = store.changeIfOpen(body) else { throw EngineFailure.shutDown }
+        guard let hasChanged = store.change(body) else { throw EngineFailure.shutDown }
         // A failed write has been reported through the warning handler, and the jar in memory has the change.
         if hasChanged { try? await store.flush() }
     }

@@ -1,4 +1,3 @@
-import CLibcurl
 import Dispatch
 import FoundationEssentials
 import Glibc
@@ -18,19 +17,13 @@ final class CookieStore: ProcessExitObserver {
         var isUnsaved = false
         /// Whether a write is queued.
         var isScheduled = false
-        /// When the file was last written.
         var writtenAt = MonotonicTime(nanoseconds: 0)
-    }
-
-    /// State that only the queue uses.
-    private struct Written {
         /// The text in the file.
-        var text: String
+        var writtenText = ""
         var hasWarned = false
     }
 
     private let state = Mutex(State())
-    private let written: Mutex<Written>
     private let file: CookieFile?
     private let keepsSessions: Bool
     private let suffixes: PublicSuffixList
@@ -42,12 +35,6 @@ final class CookieStore: ProcessExitObserver {
     private static let pause: Int64 = 1000
 
     /// Makes a store with the cookies of its file, which is read on the caller's thread.
-    ///
-    /// - Parameters:
-    ///   - keepsSessions: Whether the file keeps cookies without an expiry date too.
-    ///   - write: Writes text to the file and returns 0 or the system's error; `nil` for ``CookieFile/write(_:)``.
-    /// - Throws: ``NetworkError/Kind/unsupported`` when the list of public suffixes is missing,
-    ///   ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
     init(
         _ policy: EngineConfiguration.CookiePolicy, keepsSessions: Bool = false,
         warn: @escaping @Sendable (String) -> Void,
@@ -66,9 +53,9 @@ final class CookieStore: ProcessExitObserver {
         self.warn = warn
         self.write = write
         let text = try file?.read() ?? ""
-        written = Mutex(Written(text: text))
         let now = Date.now
         state.withLock { state in
+            state.writtenText = text
             for cookie in NetscapeCookie.cookies(text) where cookie.meetsPrefixRules {
                 state.table.set(cookie, now: now)
             }
@@ -84,9 +71,7 @@ final class CookieStore: ProcessExitObserver {
         let text = String(
             decoding: line.dropFirst(Self.fieldName.count).prefix { $0 != 0x0D && $0 != 0x0A }, as: UTF8.self)
         guard let field = SetCookie(text, now: Int64(now.timeIntervalSince1970)) else { return false }
-        return change { table in
-            table.receive(field, from: place, now: now, isPublicSuffix: suffixes.contains)
-        }
+        return change { $0.receive(field, from: place, now: now, isPublicSuffix: suffixes.contains) } == true
     }
 
     /// Returns the `Cookie` field for a request; `nil` when no cookie matches.
@@ -114,14 +99,10 @@ final class CookieStore: ProcessExitObserver {
         return table?.all(.now)
     }
 
-    /// Changes the jar. Returns `nil` when the engine has ended.
-    func changeIfOpen(_ body: (inout CookieTable) -> Bool) -> Bool? {
-        guard !state.withLock(\.isClosed) else { return nil }
-        return change(body)
-    }
-
-    private func change(_ body: (inout CookieTable) -> Bool) -> Bool {
-        let (hasChanged, delay) = state.withLock { state -> (Bool, Int64?) in
+    /// Changes the jar. Returns whether it has changed; `nil` when the engine has ended.
+    func change(_ body: (inout CookieTable) -> Bool) -> Bool? {
+        let (hasChanged, delay) = state.withLock { state -> (Bool?, Int64?) in
+            guard !state.isClosed else { return (nil, nil) }
             guard body(&state.table) else { return (false, nil) }
             state.isUnsaved = true
             guard file != nil, !state.isScheduled else { return (true, nil) }
@@ -133,8 +114,6 @@ final class CookieStore: ProcessExitObserver {
     }
 
     /// Writes unsaved changes to the file.
-    ///
-    /// - Throws: ``NetworkError/Kind/storage`` when the file cannot be written.
     func flush() async throws {
         let failure: NetworkError? = await withUnsafeContinuation { continuation in
             queue.async { continuation.resume(returning: self.save()) }
@@ -156,32 +135,65 @@ final class CookieStore: ProcessExitObserver {
     @discardableResult
     private func save() -> NetworkError? {
         guard let file else { return nil }
-        let unsaved = state.withLock { state -> CookieTable? in
+        let unsaved = state.withLock { state -> (table: CookieTable, before: String)? in
             state.isScheduled = false
             defer { state.isUnsaved = false }
-            return state.isUnsaved ? state.table : nil
+            return state.isUnsaved ? (state.table, state.writtenText) : nil
         }
-        guard let table = unsaved else { return nil }
-        let before = written.withLock(\.text)
+        guard let (table, before) = unsaved else { return nil }
         let text =
             NetscapeCookie.file(table.all(.now), withSessions: keepsSessions)
             ?? (before.isEmpty ? "" : NetscapeCookie.emptyFile)
         guard text != before else { return nil }
         let code = write.map { $0(file.path, text) } ?? file.write(text)
-        state.withLock { state in
+        let isFirstFailure = state.withLock { state -> Bool in
             state.writtenAt = .now
-            if code != 0 { state.isUnsaved = true }
+            if code == 0 { state.writtenText = text } else { state.isUnsaved = true }
+            defer { state.hasWarned = code != 0 }
+            return code != 0 && !state.hasWarned
         }
-        guard code != 0 else {
-            written.withLock { $0 = Written(text: text) }
-            return nil
-        }
+        guard code != 0 else { return nil }
         let message = "the cookie file \"\(file.path)\" cannot be written: \(SystemError(code: code).text)"
-        let isFirst = written.withLock { written in
-            defer { written.hasWarned = true }
-            return !written.hasWarned
-        }
-        if isFirst { warn("\(message); cookies are kept in memory") }
+        if isFirstFailure { warn("\(message); cookies are kept in memory") }
         return NetworkError(.storage, message: "\(message); check its folder and disk, then try again")
+    }
+}
+
+/// The file of a cookie jar, read once and always written whole.
+struct CookieFile: Sendable {
+    let path: String
+
+    /// Returns the content of the file; empty when there is no file yet.
+    func read() throws(NetworkError) -> String {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        if file < 0 {
+            let reason = errno
+            let folder = URL(filePath: path).deletingLastPathComponent().path
+            guard reason == ENOENT, access(folder, W_OK | X_OK) == 0 else {
+                throw .invalidRequest(
+                    "the cookie file \"\(path)\" cannot be used: \(SystemError(code: reason).text); give a file in a "
+                        + "folder that exists and may be written")
+            }
+            return ""
+        }
+        close(file)
+        do {
+            return String(decoding: try Data(contentsOf: URL(filePath: path)), as: UTF8.self)
+        } catch {
+            throw NetworkError(
+                .invalidRequest,
+                message: "the cookie file \"\(path)\" cannot be read; name another, or set cookies = .memory",
+                underlying: error)
+        }
+    }
+
+    /// Replaces the file atomically. Returns 0, or the system's error.
+    func write(_ text: String) -> CInt {
+        do throws(SystemError) {
+            try AtomicFile.write(text.utf8, to: path, isShared: true)
+            return 0
+        } catch {
+            return error.code
+        }
     }
 }

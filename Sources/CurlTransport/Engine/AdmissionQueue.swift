@@ -30,8 +30,6 @@ struct AdmissionQueue<ID: Hashable> {
         var waiting: [FIFO] = []
         var waitingCount = 0
 
-        var isIdle: Bool { running == 0 && waitingCount == 0 }
-
         mutating func wait(_ id: ID, priority: RequestPriority, order: UInt64) {
             if waiting.isEmpty { waiting = [FIFO](repeating: FIFO(), count: RequestPriority.allCases.count) }
             waiting[priority.rawValue].append(id, order: order)
@@ -64,11 +62,7 @@ struct AdmissionQueue<ID: Hashable> {
         mutating func append(_ id: ID, order: UInt64) { elements.append(Element(id: id, order: order)) }
 
         /// Removes the first element. Returns how many elements were moved.
-        mutating func removeFirst() -> Int {
-            elements[front].id = nil
-            front += 1
-            return tidy()
-        }
+        mutating func removeFirst() -> Int { remove(at: front) }
 
         /// Removes an element. Returns how many elements were moved; `nil` when it was not found.
         mutating func remove(_ id: ID, order: UInt64) -> Int? {
@@ -78,15 +72,15 @@ struct AdmissionQueue<ID: Hashable> {
                 if elements[middle].order < order { low = middle + 1 } else { high = middle }
             }
             guard low < elements.count, elements[low].order == order, elements[low].id == id else { return nil }
-            elements[low].id = nil
-            gaps += 1
-            return tidy()
+            return remove(at: low)
         }
 
-        /// Advances the front over gaps. Compacts when more than half of the elements are gaps, so that on average a
-        /// removal moves at most one element.
-        private mutating func tidy() -> Int {
-            while front < elements.count, elements[front].id == nil, gaps > 0 {
+        /// Leaves a gap, or advances the front over gaps. Compacts when more than half of the elements are gaps, so that
+        /// on average a removal moves at most one element.
+        private mutating func remove(at index: Int) -> Int {
+            elements[index].id = nil
+            gaps += 1
+            while front < elements.count, elements[front].id == nil {
                 front += 1
                 gaps -= 1
             }
@@ -101,12 +95,9 @@ struct AdmissionQueue<ID: Hashable> {
     private var hosts: [Host?] = []
     private var holes: [Int] = []
     private var places: [String: Int] = [:]
-    /// The hosts that have waiting requests.
     private var hostsWithWaiters: Set<Int> = []
     private var order: UInt64 = 0
-    /// How many requests run.
     private(set) var running = 0
-    /// How many requests wait.
     private(set) var waiting = 0
     /// How many elements the queues have moved so far: the cost of removals.
     private(set) var movedCount = 0
@@ -192,11 +183,11 @@ struct AdmissionQueue<ID: Hashable> {
 
     private mutating func startWaiting(at index: Int) -> [ID] {
         var started: [ID] = []
-        if totalLimit == .max {
+        while running < totalLimit,
             // Without a total limit hosts are independent: only this one has new capacity.
-            while let id = takeFirst(of: index) { started.append(id) }
-        } else {
-            while running < totalLimit, let next = hostOfNext(), let id = takeFirst(of: next) { started.append(id) }
+            let next = totalLimit == .max ? index : hostOfNext(), let id = takeFirst(of: next)
+        {
+            started.append(id)
         }
         return started
     }
@@ -246,7 +237,7 @@ struct AdmissionQueue<ID: Hashable> {
 
     private mutating func forgetIdleHosts() {
         for index in hosts.indices {
-            guard let host = hosts[index], host.isIdle else { continue }
+            guard let host = hosts[index], host.running == 0, host.waitingCount == 0 else { continue }
             places[host.name] = nil
             hosts[index] = nil
             holes.append(index)

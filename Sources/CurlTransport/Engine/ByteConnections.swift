@@ -1,4 +1,3 @@
-import CLibcurl
 package import HTTPCore
 import Platform
 
@@ -87,7 +86,6 @@ package final class ByteConnections {
         }
     }
 
-    /// Closes every connection.
     func end() {
         for connection in connections.values { connection.fail(EngineFailure.shutDown) }
         multi.end()

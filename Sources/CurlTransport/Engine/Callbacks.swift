@@ -75,13 +75,13 @@ let openSocketCallback: curl_opensocket_callback = { context, _, address in
 }
 
 let closeSocketCallback: curl_closesocket_callback = { context, descriptor in
-    if let context { Engine.from(context).closed(descriptor) }
+    if let context { Engine.from(context).sockets.closed(descriptor) }
     return close(descriptor)
 }
 
 let socketCallback: curl_socket_callback = { _, descriptor, what, context, _ in
     guard let context else { return 0 }
-    Engine.from(context).watch(descriptor, what)
+    Engine.from(context).sockets.watch(descriptor, what)
     return 0
 }
 

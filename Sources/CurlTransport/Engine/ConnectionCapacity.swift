@@ -23,12 +23,8 @@ struct ConnectionCapacity {
     /// reuse their connections.
     private static var interval: Int64 { 2000 }
 
-    /// - Parameters:
-    ///   - maxIdle: The maximum number of idle connections of all hosts together.
-    ///   - perHost: The maximum number of connections of one host.
     init(maxIdle: Int, perHost: Int) { idle = max(maxIdle, perHost) }
 
-    /// The limit for libcurl.
     var value: Int {
         let (sum, overflow) = idle.addingReportingOverflow(running)
         // libcurl takes a `long` and keeps an `int`.

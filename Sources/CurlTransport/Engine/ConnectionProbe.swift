@@ -10,26 +10,86 @@ final class ConnectionProbe: @unchecked Sendable {
     /// Carries the target, timeouts and proxy; no request is sent.
     let transfer: Transfer
     let options: ConnectionOptions
-    /// The URL of the proxy; `nil` for none.
-    let proxy: String?
     var handle: EasyHandle?
     var isCancelled = false
-    private var continuation: UnsafeContinuation<ConnectionReport, Never>?
+    var continuation: UnsafeContinuation<ConnectionReport, Never>?
 
-    init(_ transfer: Transfer, _ options: ConnectionOptions, proxy: String?) {
+    init(_ transfer: Transfer, _ options: ConnectionOptions) {
         self.transfer = transfer
         self.options = options
-        self.proxy = proxy
-    }
-
-    func setContinuation(_ continuation: UnsafeContinuation<ConnectionReport, Never>) {
-        self.continuation = continuation
     }
 
     /// Delivers the report, once.
     func finish(_ report: ConnectionReport) {
         continuation?.resume(returning: report)
         continuation = nil
+    }
+}
+
+/// Runs connection probes on the engine's thread.
+final class ProbeRunner {
+    private unowned let engine: Engine
+    let multi: ServiceMulti
+    private var running: [ConnectionProbe] = []
+
+    init(engine: Engine, _ outer: EventQueue) {
+        self.engine = engine
+        multi = ServiceMulti(outer)
+    }
+
+    deinit { end() }
+
+    func start(_ probe: ConnectionProbe) {
+        if probe.isCancelled { return probe.finish(ConnectionReport(error: EngineFailure.cancelled)) }
+        let now = MonotonicTime.now
+        _ = probe.transfer.machine.submitted(nil, now)
+        _ = probe.transfer.machine.started(now)
+        guard let handle = EasyHandle(engine: engine, slot: -1, hasLargeBuffer: false) else {
+            return probe.finish(ConnectionReport(error: EngineFailure.noResources("memory for a probe")))
+        }
+        do throws(NetworkError) {
+            try handle.prepare(for: probe.transfer)
+            try handle.connectOnly(probe.options)
+            try multi.add(handle)
+        } catch {
+            return probe.finish(ConnectionReport(error: error))
+        }
+        probe.handle = handle
+        running.append(probe)
+    }
+
+    /// Cancels a probe, possibly before it is started.
+    func cancel(_ probe: ConnectionProbe) {
+        probe.isCancelled = true
+        guard probe.handle != nil else { return }
+        remove(probe)
+        probe.finish(ConnectionReport(error: EngineFailure.cancelled))
+    }
+
+    func turn(_ now: MonotonicTime) {
+        multi.turn(now) { curl, result in
+            guard let probe = running.first(where: { $0.handle?.curl == curl }), let handle = probe.handle else {
+                return
+            }
+            let report = handle.report(on: probe, result, now)
+            remove(probe)
+            probe.finish(report)
+        }
+    }
+
+    func end() {
+        for probe in running {
+            remove(probe)
+            probe.finish(ConnectionReport(error: EngineFailure.shutDown))
+        }
+        multi.end()
+    }
+
+    private func remove(_ probe: ConnectionProbe) {
+        guard let handle = probe.handle else { return }
+        probe.handle = nil
+        running.removeAll { $0 === probe }
+        multi.remove(handle)
     }
 }
 
@@ -77,7 +137,7 @@ extension EasyHandle {
         report.certificates = certificates
         // libcurl's message names the host it could not reach. If that is the target, no proxy was used.
         let isDirect = errorText.contains(" \(probe.transfer.target.hostAndPortText)")
-        report.proxy = isDirect ? nil : probe.proxy.map(URLText.redacted)
+        report.proxy = isDirect ? nil : probe.transfer.plan.proxy.map { URLText.redacted($0.url) }
         if result != CURLE_OK {
             report.error = EngineFailure.describe(
                 result, handle: self, transfer: probe.transfer, timings: timings, now: now)
@@ -86,12 +146,6 @@ extension EasyHandle {
             report.isResolved = offset(CURLINFO_NAMELOOKUP_TIME_T) > 0
         }
         return report
-    }
-
-    private func text(_ info: CURLINFO) -> String? {
-        var text: UnsafePointer<CChar>?
-        guard lat_getinfo_string(curl, info, &text) == CURLE_OK, let text, text[0] != 0 else { return nil }
-        return String(cString: text)
     }
 
     /// The server's certificates in the order sent, its own first.

@@ -1,4 +1,3 @@
-import CLibcurl
 import Glibc
 import Platform
 

@@ -3,7 +3,6 @@ internal import HTTPCore
 
 // The options that all transfers of an engine share, set when a handle is made and after each reset.
 extension EasyHandle {
-    /// Sets the options that no transfer changes.
     func setBaseOptions() {
         let context = UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque())
         let configuration = engine.configuration
@@ -18,7 +17,7 @@ extension EasyHandle {
         set(CURLOPT_MAXAGE_CONN, engine.wholeSeconds(configuration.idleConnectionLifetime))
         set(CURLOPT_MAXLIFETIME_CONN, configuration.connectionLifetime.map(engine.wholeSeconds) ?? 0)
         set(CURLOPT_DNS_CACHE_TIMEOUT, engine.wholeSeconds(configuration.dnsCacheLifetime))
-        set(CURLOPT_HTTP_VERSION, version)
+        set(CURLOPT_HTTP_VERSION, VersionChoice.automatic.value)
         set(CURLOPT_SHARE, pointer: engine.share)
         // A libcurl without TLS refuses its options, and can still send requests in clear text.
         if GlobalCurl.has(CURL_VERSION_SSL) { setTLS() }
@@ -49,7 +48,7 @@ extension EasyHandle {
             isSpent = true
         }
         setHostOverrides()
-        setEngineOptions()
+        for entry in engine.options.entries { note(entry.set(on: curl), entry.option) }
     }
 
     private func setProxyAuthentication() {
@@ -62,19 +61,41 @@ extension EasyHandle {
 
     private func setHostOverrides() {
         let configuration = engine.configuration
-        if !configuration.resolve.isEmpty {
-            if resolveList == nil {
-                for (host, address) in configuration.resolve.sorted(by: { $0.key < $1.key }) {
-                    resolveList = curl_slist_append(resolveList, "\(host):\(address)")
-                }
+        if resolveList == nil {
+            for (host, address) in configuration.resolve.sorted(by: { $0.key < $1.key }) {
+                resolveList = curl_slist_append(resolveList, "\(host):\(address)")
             }
-            set(CURLOPT_RESOLVE, pointer: resolveList)
         }
-        if !configuration.connectTo.isEmpty {
-            if connectToList == nil {
-                for rule in configuration.connectTo { connectToList = curl_slist_append(connectToList, rule) }
-            }
-            set(CURLOPT_CONNECT_TO, pointer: connectToList)
+        if connectToList == nil {
+            for rule in configuration.connectTo { connectToList = curl_slist_append(connectToList, rule) }
         }
+        if let resolveList { set(CURLOPT_RESOLVE, pointer: resolveList) }
+        if let connectToList { set(CURLOPT_CONNECT_TO, pointer: connectToList) }
+    }
+}
+
+extension EasyHandle {
+    /// Sets up a request with trailers, which need a chunked body over HTTP/1.1. The connection is always new: libcurl
+    /// repeats a request when a pooled connection is dead, and 7.88 cannot send trailers twice.
+    func setTrailers() {
+        set(CURLOPT_FRESH_CONNECT, 1)
+        // Keeps this HTTP/1.1 connection out of the pool, where requests that could use HTTP/2 would reuse it.
+        if transfer?.target.isSecure == true { set(CURLOPT_FORBID_REUSE, 1) }
+        set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
+        note(lat_setopt_trailers(curl, trailerCallback), CURLOPT_TRAILERFUNCTION)
+        set(CURLOPT_TRAILERDATA, pointer: UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()))
+    }
+}
+
+let trailerCallback: curl_trailer_callback = { list, context in
+    guard let list, let context, let transfer = EasyHandle.from(context).transfer else { return CURL_TRAILERFUNC_ABORT }
+    guard let trailers = transfer.request.trailers else { return CURL_TRAILERFUNC_OK }
+    transfer.hasSentTrailers = true
+    do throws(NetworkError) {
+        list.pointee = try TrailerFields.list(trailers)
+        return CURL_TRAILERFUNC_OK
+    } catch {
+        transfer.fail(error)
+        return CURL_TRAILERFUNC_ABORT
     }
 }

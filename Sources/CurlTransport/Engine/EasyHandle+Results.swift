@@ -13,6 +13,13 @@ extension EasyHandle {
         return lat_getinfo_off(curl, info, &value) == CURLE_OK ? Int64(value) : 0
     }
 
+    /// A text; `nil` when it is missing or empty.
+    func text(_ info: CURLINFO) -> String? {
+        var text: UnsafePointer<CChar>?
+        guard lat_getinfo_string(curl, info, &text) == CURLE_OK, let text, text[0] != 0 else { return nil }
+        return String(cString: text)
+    }
+
     /// The local port of the transfer's connection; 0 without a connection and on a Unix domain socket.
     var localPort: Int { max(0, long(CURLINFO_LOCAL_PORT)) }
 
@@ -48,15 +55,13 @@ extension EasyHandle {
 
     /// The connection of a transfer whose response has arrived.
     func connection(of transfer: Transfer, _ timings: Timings) -> HTTPResponse.Connection {
-        var address: UnsafePointer<CChar>?
-        let hasAddress = lat_getinfo_string(curl, CURLINFO_PRIMARY_IP, &address) == CURLE_OK
         var id: curl_off_t = -1
         // CURLINFO_CONN_ID, since libcurl 8.2.
         let hasID =
             GlobalCurl.runtimeVersion >= 0x08_02_00
             && lat_getinfo_off(curl, CURLINFO(rawValue: 0x60_0000 + 64), &id) == CURLE_OK && id >= 0
         return HTTPResponse.Connection(
-            id: hasID ? Int64(id) : nil, remoteAddress: hasAddress ? address.map { String(cString: $0) } ?? "" : "",
+            id: hasID ? Int64(id) : nil, remoteAddress: text(CURLINFO_PRIMARY_IP) ?? "",
             remotePort: max(0, long(CURLINFO_PRIMARY_PORT)), localPort: localPort,
             isReused: timings.connectionReused, sentBodySize: offset(CURLINFO_SIZE_UPLOAD_T),
             receivedBodySize: transfer.machine.isStream ? nil : offset(CURLINFO_SIZE_DOWNLOAD_T),

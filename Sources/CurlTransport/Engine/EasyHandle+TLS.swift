@@ -95,9 +95,7 @@ extension EasyHandle {
     }
 }
 
-private let contextCallback:
-    @convention(c) (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> CURLcode = {
-        user, context, handle in
-        guard let context, let handle else { return CURLE_OK }
-        return EasyHandle.from(handle).setUp(context, for: user)
-    }
+private let contextCallback: curl_ssl_ctx_callback = { user, context, handle in
+    guard let context, let handle else { return CURLE_OK }
+    return EasyHandle.from(handle).setUp(context, for: user)
+}

@@ -7,31 +7,20 @@ internal import HTTPCore
 /// It remembers its options and sets only those that differ for the next transfer. After a transfer with unusual
 /// settings it is reset. Only the engine's thread uses it, so its state needs no run-time exclusivity checks. It is
 /// never freed while it is in the multi handle.
-final class EasyHandle {
+final class EasyHandle: CallbackContext {
     @exclusivity(unchecked) private(set) var curl: UnsafeMutableRawPointer
     /// Its index in the pool; -1 for the handle of one byte connection or probe.
     let slot: Int
     var isPooled: Bool { slot >= 0 }
-    /// Whether it has a large receive buffer.
     let hasLargeBuffer: Bool
     /// The multi handle that it is in, or was in last.
     @exclusivity(unchecked) var multi: UnsafeMutableRawPointer
     /// The engine owns its handles and outlives them.
     unowned(unsafe) let engine: Engine
-    /// The current transfer.
     @exclusivity(unchecked) var transfer: Transfer?
 
     let errorBuffer: UnsafeMutablePointer<CChar>
-    @exclusivity(unchecked) private var target: Target?
-    @exclusivity(unchecked) private var waitsForMultiplexing = false
-    @exclusivity(unchecked) private var timeout: Int64 = 0
-    @exclusivity(unchecked) private var connectTimeout: Int64 = 0
-    @exclusivity(unchecked) private var decompresses = false
-    @exclusivity(unchecked) private var logsStreamRefusal = false
-    @exclusivity(unchecked) var version = VersionChoice.automatic.value
-    @exclusivity(unchecked) private var proxy: ProxySettings.Proxy?
-    @exclusivity(unchecked) private var pins: String?
-    @exclusivity(unchecked) private var cookies: String?
+    @exclusivity(unchecked) private var applied = Applied()
     /// The TLS settings of its connections: the engine's, or those of the last transfer that had its own.
     @exclusivity(unchecked) private(set) var tls: TLSMaterial
     /// The handshake of the connection opened for this transfer; `nil` without TLS, on a reused connection, and with a
@@ -41,18 +30,31 @@ final class EasyHandle {
     @exclusivity(unchecked) var hasProxyHandshake = false
     /// How many challenges the server sent in this transfer; counted only with Digest credentials.
     @exclusivity(unchecked) var challengeCount = 0
-    /// Whether its handshakes resume earlier sessions.
     @exclusivity(unchecked) var resumesSessions = true
-    @exclusivity(unchecked) private var shape = Shape.get
-    @exclusivity(unchecked) private var customMethod: String?
-    @exclusivity(unchecked) private var headerLines: [String] = []
     @exclusivity(unchecked) private var headerList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) var resolveList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) var connectToList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) private var alternativeList: UnsafeMutablePointer<curl_slist>?
     @exclusivity(unchecked) var mime: OpaquePointer?
-    /// The first option that libcurl refused since the last reset. Until the next one, no transfer may use the handle.
-    @exclusivity(unchecked) private var firstFailure: (option: CURLoption, code: CURLcode)?
+
+    /// What libcurl is set to besides the base options. A reset handle has the defaults.
+    private struct Applied {
+        var target: Target?
+        var waitsForMultiplexing = false
+        var timeout: Int64 = 0
+        var connectTimeout: Int64 = 0
+        var decompresses = false
+        var logsStreamRefusal = false
+        var version = VersionChoice.automatic.value
+        var proxy: ProxySettings.Proxy?
+        var pins: String?
+        var cookies: String?
+        var shape = Shape.get
+        var customMethod: String?
+        var headerLines: [String] = []
+        /// The first option that libcurl refused. Until the next reset, no transfer may use the handle.
+        var firstFailure: (option: CURLoption, code: CURLcode)?
+    }
 
     /// The kind of request that libcurl is set up for.
     private enum Shape {
@@ -84,11 +86,6 @@ final class EasyHandle {
         curl_slist_free_all(alternativeList)
         curl_mime_free(mime)
         errorBuffer.deallocate()
-    }
-
-    /// Returns the handle that a callback's context points to.
-    static func from(_ context: UnsafeMutableRawPointer) -> EasyHandle {
-        Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
     }
 
     /// Returns the handle that owns a handle of libcurl.
@@ -125,7 +122,7 @@ final class EasyHandle {
     }
 
     func note(_ code: CURLcode, _ option: CURLoption) {
-        if code != CURLE_OK, firstFailure == nil { firstFailure = (option, code) }
+        if code != CURLE_OK, applied.firstFailure == nil { applied.firstFailure = (option, code) }
     }
 
     /// Sets the handle up for a transfer. Throws the first error that libcurl returned for an option. Without that option,
@@ -142,43 +139,40 @@ final class EasyHandle {
         setTarget(transfer.target)
         setMethodAndBody(transfer.request.method, plan.body)
         setHeaderLines(plan.headerLines)
-        if timeout != plan.timeout {
-            timeout = plan.timeout
-            set(CURLOPT_TIMEOUT_MS, Int(timeout))
+        setTimeout(plan.timeout)
+        if Self.update(&applied.connectTimeout, plan.connectTimeout) {
+            set(CURLOPT_CONNECTTIMEOUT_MS, Int(plan.connectTimeout))
         }
-        if connectTimeout != plan.connectTimeout {
-            connectTimeout = plan.connectTimeout
-            set(CURLOPT_CONNECTTIMEOUT_MS, Int(connectTimeout))
+        if Self.update(&applied.decompresses, plan.decompresses) {
+            set(CURLOPT_ACCEPT_ENCODING, plan.decompresses ? "" : nil)
         }
-        if decompresses != plan.decompresses {
-            decompresses = plan.decompresses
-            set(CURLOPT_ACCEPT_ENCODING, decompresses ? "" : nil)
+        if Self.update(&applied.logsStreamRefusal, transfer.mayNeedStreamRefusal) {
+            set(CURLOPT_VERBOSE, applied.logsStreamRefusal ? 1 : 0)
         }
-        if logsStreamRefusal != transfer.mayNeedStreamRefusal {
-            logsStreamRefusal = transfer.mayNeedStreamRefusal
-            set(CURLOPT_VERBOSE, logsStreamRefusal ? 1 : 0)
-        }
-        if version != plan.version.value {
-            version = plan.version.value
-            set(CURLOPT_HTTP_VERSION, version)
-        }
-        if proxy != plan.proxy {
-            proxy = plan.proxy
-            set(CURLOPT_PROXY, plan.proxy?.url ?? "")
-        }
-        if pins != plan.pins {
-            pins = plan.pins
-            set(CURLOPT_PINNEDPUBLICKEY, pins)
-        }
+        if Self.update(&applied.version, plan.version.value) { set(CURLOPT_HTTP_VERSION, plan.version.value) }
+        if Self.update(&applied.proxy, plan.proxy) { set(CURLOPT_PROXY, plan.proxy?.url ?? "") }
+        if Self.update(&applied.pins, plan.pins) { set(CURLOPT_PINNEDPUBLICKEY, plan.pins) }
         if let cookies = engine.cookies { setCookies(cookies.field(for: transfer)) }
         if transfer.progress != nil { reportProgress() }
         if plan.needsReset { setUnusualOptions(transfer) }
         if let alternative = plan.alternative { connect(to: alternative) }
         if let warmUp = plan.warmUp { setWarmUp(warmUp) }
         handshake = nil
-        if let failure = firstFailure {
+        if let failure = applied.firstFailure {
             throw EngineFailure.refusedOption(failure.option, failure.code)
         }
+    }
+
+    /// Replaces a value. Returns whether it has changed.
+    @inline(__always)
+    private static func update<Value: Equatable>(_ value: inout Value, _ new: Value) -> Bool {
+        guard value != new else { return false }
+        value = new
+        return true
+    }
+
+    private func setTimeout(_ timeout: Int64) {
+        if Self.update(&applied.timeout, timeout) { set(CURLOPT_TIMEOUT_MS, Int(timeout)) }
     }
 
     private func connect(to alternative: AlternativeService) {
@@ -207,16 +201,15 @@ final class EasyHandle {
     private static let uploadBufferSize = 512 << 10
 
     private func setTarget(_ target: Target) {
-        guard self.target !== target else { return }
-        self.target = target
+        guard applied.target !== target else { return }
+        applied.target = target
         // libcurl 7.88 uses the text of the previous URL when it repeats a request, unless CURLOPT_URL is cleared
         // first.
         set(CURLOPT_URL, nil)
         set(CURLOPT_CURLU, pointer: UnsafeRawPointer(target.handle))
         // Over TLS the handshake of the first connection shows whether requests can share it. In clear text only the
         // first response shows that, and requests would wait for a slow server.
-        if waitsForMultiplexing != target.isSecure {
-            waitsForMultiplexing = target.isSecure
+        if Self.update(&applied.waitsForMultiplexing, target.isSecure) {
             set(CURLOPT_PIPEWAIT, target.isSecure ? 1 : 0)
         }
     }
@@ -248,26 +241,20 @@ final class EasyHandle {
     }
 
     private func setShape(_ shape: Shape, custom: String?, _ apply: () -> Void) {
-        if self.shape != shape {
-            self.shape = shape
-            apply()
-        }
-        if customMethod != custom {
-            customMethod = custom
-            set(CURLOPT_CUSTOMREQUEST, custom)
-        }
+        if Self.update(&applied.shape, shape) { apply() }
+        if Self.update(&applied.customMethod, custom) { set(CURLOPT_CUSTOMREQUEST, custom) }
     }
 
     /// Sets the `Cookie` field of the next request, which may be the one that libcurl repeats with credentials.
     func setCookies(_ field: String?) {
-        guard !cookies.hasSameBytes(as: field) else { return }
-        cookies = field
+        guard !applied.cookies.hasSameBytes(as: field) else { return }
+        applied.cookies = field
         set(CURLOPT_COOKIE, field)
     }
 
     func setHeaderLines(_ lines: [String]) {
-        guard !headerLines.hasSameBytes(as: lines) else { return }
-        headerLines = lines
+        guard !applied.headerLines.hasSameBytes(as: lines) else { return }
+        applied.headerLines = lines
         curl_slist_free_all(headerList)
         headerList = nil
         for line in lines { headerList = curl_slist_append(headerList, line) }
@@ -281,16 +268,14 @@ final class EasyHandle {
     private func setUnusualOptions(_ transfer: Transfer) {
         let request = transfer.request
         setCredentials(of: transfer)
-        if request.version == .http2PriorKnowledge, GlobalCurl.runtimeVersion < 0x08_00_00 {
-            // libcurl 7.88 fails with a framing error when such a connection is reused.
+        // libcurl 7.88 fails with a framing error when a connection of HTTP/2 prior knowledge is reused.
+        if request.upgrades || request.version == .http2PriorKnowledge && GlobalCurl.runtimeVersion < 0x08_00_00 {
             set(CURLOPT_FRESH_CONNECT, 1)
             set(CURLOPT_FORBID_REUSE, 1)
         }
         if let path = request.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
         if request.trailers != nil { setTrailers() }
         if request.upgrades {
-            set(CURLOPT_FRESH_CONNECT, 1)
-            set(CURLOPT_FORBID_REUSE, 1)
             // A proxy that reads the request would not pass on what follows it.
             set(CURLOPT_HTTPPROXYTUNNEL, 1)
             set(CURLOPT_UPLOAD_BUFFERSIZE, 64 << 10)
@@ -302,9 +287,7 @@ final class EasyHandle {
     func prepareReplay(of transfer: Transfer, timeout left: Int64) throws(NetworkError) {
         set(CURLOPT_FRESH_CONNECT, 1)
         try prepare(for: transfer)
-        guard left != timeout else { return }
-        timeout = left
-        set(CURLOPT_TIMEOUT_MS, Int(left))
+        setTimeout(left)
     }
 
     /// Replaces the libcurl handle. In libcurl 7.88, a reset does not clear the state of a handle that has sent
@@ -314,10 +297,6 @@ final class EasyHandle {
         curl_easy_cleanup(curl)
         curl = fresh
     }
-
-    /// Whether libcurl may keep a Digest challenge on the handle. libcurl would answer the challenge in the next
-    /// request with credentials, even if that request goes to another origin.
-    private func hasKeptChallenge(_ status: Int) -> Bool { status == 401 || status == 407 }
 
     /// Makes libcurl free the bytes that arrived during a pause. While the connection carries other HTTP/2 streams, 7.88 never
     /// frees them, not even with the handle.
@@ -337,10 +316,13 @@ final class EasyHandle {
         // libcurl counts its repetitions until the handle is reset, and gives up after five.
         let wasRepeated = transfer.machine.attempts.repetitions > 0 || transfer.machine.attempts.replays > 0
         if wasRepeated || transfer.mayHoldBytes { isSpent = true }
+        // libcurl may keep a Digest challenge on the handle, and answer it in the next request with credentials, even if
+        // that request goes to another origin.
+        let keepsChallenge = transfer.machine.status == 401 || transfer.machine.status == 407
         let isUnusual =
-            transfer.plan.needsReset || transfer.progress != nil || shape == .mime || shape == .upload
-            || wasRepeated || hasKeptChallenge(transfer.machine.status)
-            || transfer.plan.alternative != nil || transfer.plan.warmUp != nil || firstFailure != nil
+            transfer.plan.needsReset || transfer.progress != nil || applied.shape == .mime || applied.shape == .upload
+            || wasRepeated || keepsChallenge
+            || transfer.plan.alternative != nil || transfer.plan.warmUp != nil || applied.firstFailure != nil
         guard isUnusual else { return }
         if transfer.request.trailers == nil { curl_easy_reset(curl) } else { replace() }
         setAllOptions()
@@ -350,22 +332,9 @@ final class EasyHandle {
     private func setAllOptions() {
         curl_mime_free(mime)
         mime = nil
-        target = nil
-        waitsForMultiplexing = false
-        timeout = 0
-        connectTimeout = 0
-        decompresses = false
-        logsStreamRefusal = false
-        version = VersionChoice.automatic.value
-        proxy = nil
-        pins = nil
-        cookies = nil
-        shape = .get
-        customMethod = nil
-        headerLines = []
         curl_slist_free_all(headerList)
         headerList = nil
-        firstFailure = nil
+        applied = Applied()
         setBaseOptions()
     }
 }

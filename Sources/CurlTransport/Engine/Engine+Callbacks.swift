@@ -33,16 +33,11 @@ extension Engine {
         }
     }
 
-    func closed(_ descriptor: CInt) { sockets.closed(descriptor) }
-
-    func watch(_ descriptor: CInt, _ what: CInt) { sockets.watch(descriptor, what) }
-
     /// The sockets of the connections that no transfer uses.
     private var idleSockets: [CInt] {
         sockets.idle(exceptPorts: Set(handles.all.compactMap { $0.transfer == nil ? nil : $0.localPort }))
     }
 
-    /// The ends of the connections that no transfer uses.
     var idleEnds: Set<ConnectionEnds> { Set(idleSockets.compactMap(ConnectionEnds.init)) }
 
     /// Shuts down the idle connections that have these ends. libcurl checks a pooled connection before each use, and
@@ -89,6 +84,22 @@ extension Engine {
         return !isUnusable(handle, transfer)
     }
 
+    /// Whether a pooled connection cannot carry the next request, because it was closed or holds unsolicited input.
+    ///
+    /// In HTTP/1, bytes after a complete response belong to no request and make the connection unusable (RFC 9112 §9.2).
+    /// libcurl 7.88 takes them for the next response. Newer versions check a connection before each use, but from 8.22 on
+    /// only once a second, so there the engine checks each connection itself. Two kinds of connections may have input:
+    /// one with HTTP/2, whose frames may arrive at any time, and a prewarmed one that has carried no request, whose
+    /// input may be TLS session tickets.
+    func isUnusable(_ handle: EasyHandle, _ transfer: Transfer) -> Bool {
+        let hasUnsolicitedInput =
+            GlobalCurl.checksPoolOncePerSecond
+            ? handle.long(CURLINFO_NUM_CONNECTS) == 0 && sockets.hasUnsolicitedInput(handle.activeSocket)
+            : sockets.inputCount > 0 && sockets.takeInput(port: handle.localPort)
+        return hasUnsolicitedInput && transfer.request.version != .http2PriorKnowledge
+            && !OpenSSL.choseHTTP2(handle.curl)
+    }
+
     // MARK: The response
 
     /// The maximum memory reserved for an announced body size, in bytes. Beyond it, memory grows with the bytes that arrive.
@@ -98,17 +109,14 @@ extension Engine {
         guard let transfer = handle.transfer, transfer.machine.receivedHeadLine(now) else { return 0 }
         let wasComplete = transfer.head.isComplete
         if let cookies, !wasComplete, CookieStore.setsCookie(line) { receive(line, into: cookies, handle, transfer) }
-        guard transfer.head.append(line) else {
-            transfer.fail(EngineFailure.headTooLarge)
-            return 0
-        }
+        guard transfer.head.append(line) else { return refuse(transfer, EngineFailure.headTooLarge) }
         if !wasComplete, transfer.head.isFinal { return receivedHead(transfer, handle) ? line.count : 0 }
         return line.count
     }
 
     /// Handles the complete head of a final response. Returns whether the transfer continues.
     private func receivedHead(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
-        if transfer.head.hasInvalidLength, transfer.mayHaveBody {
+        if transfer.head.hasInvalidLength, !transfer.machine.rules.hasNoBody(transfer.head.status) {
             transfer.fail(EngineFailure.invalidLength)
             return false
         }
@@ -164,18 +172,19 @@ extension Engine {
         // libcurl keeps these bytes and stops reading. Pausing later, outside the callback, would let a hundred buffers pass.
         case .pause: return Int(CURL_WRITEFUNC_PAUSE)
         case .refuse: return 0
-        case .bodyTooLarge:
-            transfer.fail(.bodyTooLarge(limit: transfer.plan.maxBodySize))
-            return 0
+        case .bodyTooLarge: return refuse(transfer, .bodyTooLarge(limit: transfer.plan.maxBodySize))
         case .decompressionBomb:
-            transfer.fail(EngineFailure.decompressionBomb(ratio: transfer.plan.maxDecompressionRatio))
-            return 0
-        case .errorTooLarge:
-            transfer.fail(EngineFailure.errorTooLarge)
-            return 0
+            return refuse(transfer, EngineFailure.decompressionBomb(ratio: transfer.plan.maxDecompressionRatio))
+        case .errorTooLarge: return refuse(transfer, EngineFailure.errorTooLarge)
         }
         keep(bytes, transfer)
         return bytes.count
+    }
+
+    /// Stops a transfer. Returns what makes libcurl end it: the number of bytes taken.
+    private func refuse(_ transfer: Transfer, _ error: NetworkError) -> Int {
+        transfer.fail(error)
+        return 0
     }
 
     private func keep(_ bytes: UnsafeRawBufferPointer, _ transfer: Transfer) {

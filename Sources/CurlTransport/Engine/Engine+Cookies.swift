@@ -2,7 +2,6 @@ internal import HTTPCore
 
 // How transfers use the cookie store. None of this runs when no cookies are kept.
 extension Engine {
-    /// Stores the cookie of a `Set-Cookie` line.
     func receive(
         _ line: UnsafeBufferPointer<UInt8>, into cookies: CookieStore, _ handle: EasyHandle, _ transfer: Transfer
     ) {

@@ -66,7 +66,8 @@ extension DigestCache.Key {
 }
 
 extension Authentication {
-    fileprivate var digestCredentials: (user: String, password: String)? {
+    /// The credentials, if libcurl may use Digest.
+    var digestCredentials: (user: String, password: String)? {
         switch self {
         case .digest(let user, let password), .any(let user, let password): (user, password)
         case .basic, .bearer: nil

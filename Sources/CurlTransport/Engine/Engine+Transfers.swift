@@ -32,7 +32,7 @@ extension Engine {
         transfer.owner?.transferDidStart()
         runningCount += 1
         if capacity.note(running: runningCount, now) { setCapacity() }
-        if transfer.plan.isLimited { limit(transfer) }
+        if transfer.plan.maxReceiveRate != nil || transfer.plan.maxSendRate != nil { limit(transfer) }
         guard let handle = handles.take(for: transfer, self) else {
             return failedStarts.append((transfer, EngineFailure.noResources("memory for a libcurl handle")))
         }
@@ -48,7 +48,7 @@ extension Engine {
             return failedStarts.append((transfer, error))
         }
         if transfer.plan.isLive {
-            guard let live = liveMulti else {
+            guard let live = services?.live.handle else {
                 return failedStarts.append((transfer, EngineFailure.noResources("memory for a live connection")))
             }
             handle.multi = live
@@ -104,7 +104,8 @@ extension Engine {
             transfer.target.noteBodySize(transfer.body.count)
             over(transfer, .success(response(of: transfer, timings: timings)))
         case .proxyRefusal:
-            over(transfer, .failure(EngineFailure.proxyWantsCredentials(transfer, timings)))
+            let error = NetworkError(.proxy, message: ProxyFault.credentials(transfer))
+            over(transfer, .failure(EngineFailure.complete(error, transfer, timings)))
         case .stopped, .failed:
             let error =
                 transfer.failure.map { EngineFailure.complete($0, transfer, timings) }
@@ -142,7 +143,6 @@ extension Engine {
     /// Whether the host's last response was in HTTP/2 or HTTP/3.
     func isMultiplexed(_ transfer: Transfer) -> Bool { transfer.place.map(queue.isMultiplexed) ?? false }
 
-    /// Ends a transfer, in any phase, with an error of the engine.
     func end(_ transfer: Transfer, _ error: NetworkError) {
         if transfer.machine.cancelled() { over(transfer, .failure(error)) }
     }
@@ -176,7 +176,7 @@ extension Engine {
     /// thread, and while that thread runs, the others need no wake-up.
     func deliverAnswers() {
         guard !answers.isEmpty else { return }
-        for (caller, result) in answers { Transfer.answer(caller, result) }
+        for (caller, result) in answers { caller.resume(with: result) }
         answers.removeAll(keepingCapacity: true)
     }
 
@@ -208,7 +208,6 @@ extension Engine {
         return response
     }
 
-    /// Reports the progress from now on if the owner observes it.
     private func observeProgress(of transfer: Transfer) {
         guard transfer.progress == nil, let handler = transfer.owner?.progressHandler else { return }
         transfer.progress = handler
@@ -219,8 +218,8 @@ extension Engine {
 
     func update(_ transfer: Transfer) {
         observeProgress(of: transfer)
-        let isReaderBehind = { transfer.pipe?.isFull ?? false }
-        switch transfer.machine.updated(transfer.owner?.transferState, now, isReaderBehind: isReaderBehind()) {
+        let state = transfer.owner?.transferState
+        switch transfer.machine.updated(state, now, isReaderBehind: transfer.pipe?.isFull ?? false) {
         case .nothing: break
         case .cancel: end(transfer, EngineFailure.cancelled)
         case .admit:
@@ -263,8 +262,7 @@ extension Engine {
         pipesWithNewChunks.removeAll(keepingCapacity: true)
         for transfer in transfers {
             transfer.hasNewChunks = false
-            guard let pipe = transfer.pipe else { continue }
-            pipe.flush()
+            transfer.pipe?.flush()
         }
     }
 }

@@ -1,5 +1,4 @@
 import CLibcurl
-import FoundationEssentials
 internal import HTTPCore
 import Platform
 
@@ -10,7 +9,7 @@ import Platform
 /// start (``AdmissionQueue``), which have been silent for too long
 /// (``IdleWatch``) and which bodies are too large. Its state belongs to that
 /// thread.
-final class Engine: @unchecked Sendable {
+final class Engine: CallbackContext, @unchecked Sendable {
     // Sendable: made on the caller's thread, then used by its own thread only. So its state needs no run-time exclusivity
     // checks, which take about 3 % of the time of a request.
 
@@ -40,7 +39,6 @@ final class Engine: @unchecked Sendable {
     /// Decides which addresses connections may go to; `nil` when all are allowed.
     let addressGuard: AddressGuard?
     let mailbox: Mailbox<Command>
-    /// Runs Swift tasks on the engine's thread.
     let executor: EngineExecutor
 
     let multi: UnsafeMutableRawPointer
@@ -49,7 +47,6 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) var queue: AdmissionQueue<Transfer>
     @exclusivity(unchecked) var idleWatch = IdleWatch()
     @exclusivity(unchecked) var handles = HandlePool()
-    /// The rate limits, if any.
     @exclusivity(unchecked) var throttle: Throttle?
     @exclusivity(unchecked) var runningCount = 0
     @exclusivity(unchecked) private var commands: [Command] = []
@@ -69,7 +66,7 @@ final class Engine: @unchecked Sendable {
     @exclusivity(unchecked) var capacity: ConnectionCapacity
     @exclusivity(unchecked) private var shutdownWaiters: [UnsafeContinuation<Void, Never>] = []
     /// The connection probes and the network watch, while the thread runs.
-    @exclusivity(unchecked) private var services: EngineServices?
+    @exclusivity(unchecked) private(set) var services: EngineServices?
 
     /// How many rounds of ready jobs one turn runs. More would delay the network.
     private static let jobRounds = 4
@@ -110,10 +107,7 @@ final class Engine: @unchecked Sendable {
             _ = lat_share_setopt_long(share, CURLSHOPT_SHARE, Int(CURL_LOCK_DATA_SSL_SESSION.rawValue))
         }
         let context = Unmanaged.passUnretained(self).toOpaque()
-        _ = lat_multi_setopt_socket(multi, socketCallback)
-        _ = lat_multi_setopt_pointer(multi, CURLMOPT_SOCKETDATA, context)
-        _ = lat_multi_setopt_timer(multi, timerCallback)
-        _ = lat_multi_setopt_pointer(multi, CURLMOPT_TIMERDATA, context)
+        lat_multi_set_callbacks(multi, socketCallback, timerCallback, context)
         _ = lat_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, capacity.value)
         // The queue enforces the limit per host; this option enforces it where HTTP/2 needs more than one connection.
         // Through a proxy libcurl would count all origins as one host.
@@ -122,10 +116,6 @@ final class Engine: @unchecked Sendable {
             _ = lat_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, hostLimit)
         }
         events.watch(mailbox.wakeUp.descriptor, for: [.readable, .edge])
-    }
-
-    static func from(_ context: UnsafeMutableRawPointer) -> Engine {
-        Unmanaged<Engine>.fromOpaque(context).takeUnretainedValue()
     }
 
     /// The sessions that were made with these settings; `nil` as for ``sessions``.
@@ -138,14 +128,10 @@ final class Engine: @unchecked Sendable {
         return new
     }
 
-    /// Notes a new socket of any handle.
     func opened(_ descriptor: CInt, _ handle: EasyHandle) {
         sockets.opened(descriptor, isPooled: handle.isPooled)
         services?.opened(descriptor)
     }
-
-    /// The multi handle of live connections; `nil` when it cannot be made.
-    var liveMulti: UnsafeMutableRawPointer? { services?.live.handle }
 
     func wholeSeconds(_ duration: Duration) -> Int {
         max(1, Int((duration.roundedUpMilliseconds + 999) / 1000))
@@ -167,7 +153,7 @@ final class Engine: @unchecked Sendable {
             // The timer fires once per turn. A fast transfer sets it to zero again and again, which would keep other
             // transfers and its own reader waiting as long as data arrives.
             if timer <= now { fireTimer() }
-            if services.isDue(now) { services.turn(now) }
+            if services.due <= now { services.turn(now) }
             finishTransfers()
             if idleWatch.isDue(now) {
                 // Bytes that arrived while this thread waited for a processor reset the idle timeout.
@@ -295,12 +281,10 @@ final class Engine: @unchecked Sendable {
         services?.end()
         services = nil
         for command in rest {
-            switch command {
-            case .services(let work): work(nil)
-            case .start(let transfer): over(transfer, .failure(EngineFailure.shutDown))
-            case .shutDown(let waiter): if let waiter { shutdownWaiters.append(waiter) }
-            case .gauges(let continuation): continuation.resume(returning: gauges)
-            case .cancel, .update: break
+            if case .start(let transfer) = command {
+                over(transfer, .failure(EngineFailure.shutDown))
+            } else {
+                perform(command)
             }
         }
         deliverAnswers()
@@ -309,7 +293,7 @@ final class Engine: @unchecked Sendable {
 
     /// Frees the resources of libcurl and the kernel. The engine cannot be used afterwards.
     func tearDown() {
-        handles.removeAll()
+        handles = HandlePool()
         // close() waits for the disk, but no transfer is left that this could delay.
         cookies?.close()
         curl_multi_cleanup(multi)

@@ -2,7 +2,6 @@ import CLibcurl
 internal import HTTPCore
 import Platform
 
-// The errors of transfers: the kind, what happened and, where there is one, the next step.
 extension EngineFailure {
     static let headTooLarge = NetworkError(
         .protocolViolation, message: "the response's head is larger than \(ResponseHead.sizeLimit >> 20) MiB")
@@ -36,18 +35,11 @@ extension EngineFailure {
     }
 
     static func idle(_ transfer: Transfer, timings: Timings) -> NetworkError {
-        NetworkError(
+        let error = NetworkError(
             .timeout(.idle),
             message: "no bytes moved for \(transfer.plan.idleTimeout) ms \(place(of: transfer)); raise "
-                + "idleTimeout if the server is known to pause",
-            request: transfer.request, response: partialResponse(transfer, timings), timings: timings)
-    }
-
-    /// The error for a proxy's 407 in plain HTTP, which arrives as a response.
-    static func proxyWantsCredentials(_ transfer: Transfer, _ timings: Timings) -> NetworkError {
-        NetworkError(
-            .proxy, message: ProxyFault.credentials(transfer), request: transfer.request,
-            response: partialResponse(transfer, timings), timings: timings)
+                + "idleTimeout if the server is known to pause")
+        return complete(error, transfer, timings)
     }
 
     static func staleConnection(_ transfer: Transfer) -> NetworkError {
@@ -90,7 +82,7 @@ extension EngineFailure {
             : isHeadTooLarge(code, text)
                 ? "libcurl \(LibcurlInfo.current.version) accepts no head of more than 128 KiB in HTTP/2 (\(text))"
                 : text.isEmpty ? String(cString: curl_easy_strerror(code)) : text
-        let proxyFault = ProxyFault(code, detail: detail, handle: handle, transfer: transfer)
+        let proxyFault = ProxyFault.message(code, detail: detail, handle: handle, transfer: transfer)
         let resolverFault = ResolverFault(code, detail: detail, handle: handle, transfer: transfer)
         let kind: NetworkError.Kind
         if proxyFault != nil {
@@ -103,7 +95,7 @@ extension EngineFailure {
             kind = self.kind(of: code, detail: detail, handle: handle, transfer: transfer, now: now)
         }
         let message =
-            proxyFault?.message ?? resolverFault?.message
+            proxyFault ?? resolverFault?.message
             ?? message(
                 kind, detail: detail, transfer: transfer,
                 unixSocket: transfer.request.unixSocketPath ?? handle.engine.configuration.unixSocketPath)
@@ -117,7 +109,7 @@ extension EngineFailure {
     private static func isQUIC(_ code: CURLcode, _ transfer: Transfer) -> Bool {
         guard transfer.machine.attempts.connectionsUsed == 0 else { return false }
         return code == CURLE_QUIC_CONNECT_ERROR
-            || transfer.plan.version.value >= CurlVersion.http3
+            || transfer.plan.version.includesHTTP3
                 && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_HTTP3)
     }
 
@@ -178,7 +170,7 @@ extension EngineFailure {
         let plan = transfer.plan
         return switch kind {
         case .dns: "\(detail); check the name for a typo, and the machine's resolver"
-        case .connect where plan.version.value == CurlVersion.http3Only:
+        case .connect where plan.version == VersionChoice.http3Only:
             "\(detail); does the server at \(origin) speak HTTP/3, and does the network allow UDP?"
         case .connect
         where transfer.machine.attempts.connectionsUsed == 0

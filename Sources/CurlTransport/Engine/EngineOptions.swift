@@ -10,6 +10,13 @@ struct EngineOptions: Sendable {
         let setting: String
         let option: CURLoption
         let value: Value
+
+        func set(on curl: UnsafeMutableRawPointer) -> CURLcode {
+            switch value {
+            case .text(let text): lat_setopt_string(curl, option, text)
+            case .number(let number): lat_setopt_long(curl, option, number)
+            }
+        }
     }
 
     enum Value: Sendable {
@@ -19,8 +26,6 @@ struct EngineOptions: Sendable {
 
     private(set) var entries: [Entry] = []
 
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` with the name of the setting; ``NetworkError/Kind/unsupported``
-    ///   for a setting that this libcurl does not support.
     init(_ configuration: EngineConfiguration) throws(NetworkError) {
         try addResolver(configuration)
         try addSource(configuration)
@@ -171,28 +176,12 @@ struct EngineOptions: Sendable {
         guard let curl = curl_easy_init() else { throw EngineFailure.noResources("memory for a libcurl handle") }
         defer { curl_easy_cleanup(curl) }
         for entry in entries {
-            let code =
-                switch entry.value {
-                case .text(let text): lat_setopt_string(curl, entry.option, text)
-                case .number(let number): lat_setopt_long(curl, entry.option, number)
-                }
+            let code = entry.set(on: curl)
             guard code != CURLE_OK else { continue }
             let refusal = EngineFailure.refusedOption(entry.option, code)
             throw NetworkError(
                 refusal.kind, message: "\(entry.setting) cannot be used: \(refusal.message)",
                 curlCode: Int(code.rawValue))
-        }
-    }
-}
-
-extension EasyHandle {
-    /// Sets the options of ``EngineOptions``.
-    func setEngineOptions() {
-        for entry in engine.options.entries {
-            switch entry.value {
-            case .text(let text): set(entry.option, text)
-            case .number(let number): set(entry.option, number)
-            }
         }
     }
 }

@@ -1,4 +1,3 @@
-import CLibcurl
 internal import HTTPCore
 import Platform
 
@@ -22,8 +21,7 @@ final class EngineServices {
     private var isCheckingConnections = false
     /// Whether the network has changed again since the check of the connections began.
     private var checksAgain = false
-    @exclusivity(unchecked) private var hasProbeEvents = false
-    @exclusivity(unchecked) private var hasLiveEvents = false
+    @exclusivity(unchecked) private var hasEvents = false
     @exclusivity(unchecked) private var hasNetworkEvents = false
 
     init(engine: Engine, _ events: EventQueue) {
@@ -41,25 +39,20 @@ final class EngineServices {
 
     /// When ``turn(_:)`` must be called next.
     var due: MonotonicTime {
-        guard !hasProbeEvents, !hasLiveEvents, !hasNetworkEvents else { return MonotonicTime(nanoseconds: 0) }
-        let own = min(probes.due, live.due, schedule.due, connections.due)
+        guard !hasEvents, !hasNetworkEvents else { return MonotonicTime(nanoseconds: 0) }
+        let own = min(probes.multi.due, live.due, schedule.due, connections.due)
         return tenants.isEmpty ? own : tenants.reduce(own) { min($0, $1.due) }
     }
 
-    /// Begins the work of a tenant.
     func host(_ tenant: any EngineTenant) {
         tenants.append(tenant)
         tenant.start(connections)
     }
 
-    func isDue(_ now: MonotonicTime) -> Bool { due <= now }
-
     /// Records an event on a descriptor of a service. Returns `false` for any other descriptor.
     func noted(_ descriptor: CInt, _ events: EventQueue.Events) -> Bool {
-        if descriptor == probes.descriptor {
-            hasProbeEvents = true
-        } else if descriptor == live.descriptor {
-            hasLiveEvents = true
+        if descriptor == probes.multi.descriptor || descriptor == live.descriptor {
+            hasEvents = true
         } else if descriptor == network?.descriptor {
             hasNetworkEvents = true
         } else {
@@ -77,9 +70,8 @@ final class EngineServices {
             schedule = ChangeSchedule()
             networkHasChanged()
         }
-        hasProbeEvents = false
+        hasEvents = false
         probes.turn(now)
-        hasLiveEvents = false
         live.turn(now) { engine.concluded($0, $1) }
         connections.turn(now)
         for tenant in tenants where tenant.due <= now { tenant.turn(now) }
@@ -92,7 +84,6 @@ final class EngineServices {
         connections.multi.settle()
     }
 
-    /// Notes a new socket of any handle.
     func opened(_ socket: CInt) {
         probes.multi.opened(socket)
         live.opened(socket)
@@ -147,7 +138,6 @@ struct ChangeSchedule {
     /// When to report; the distant future when nothing has changed.
     private(set) var due = MonotonicTime.distantFuture
 
-    /// Records a change.
     mutating func note(_ now: MonotonicTime) {
         let first = self.first ?? now
         self.first = first

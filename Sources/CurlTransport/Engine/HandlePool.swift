@@ -9,7 +9,6 @@ struct HandlePool {
     /// The maximum number of handles that are kept when no transfer runs.
     private static var limit: Int { 256 }
 
-    /// Returns a handle for a transfer; `nil` when there is no memory for one.
     mutating func take(for transfer: Transfer, _ engine: Engine) -> EasyHandle? {
         let hasLargeBuffer = EasyHandle.hasLargeBuffer(for: transfer)
         if let handle = hasLargeBuffer ? freeLarge.popLast() : free.popLast() { return handle }
@@ -36,11 +35,5 @@ struct HandlePool {
         all.removeLast(all.count - Self.limit)
         free.removeAll { $0.slot >= Self.limit }
         freeLarge.removeAll { $0.slot >= Self.limit }
-    }
-
-    mutating func removeAll() {
-        free = []
-        freeLarge = []
-        all = []
     }
 }

@@ -1,4 +1,3 @@
-import CLibcurl
 import Platform
 
 /// Decides when to check for transfers that have been silent for too long.
@@ -9,34 +8,21 @@ import Platform
 struct IdleWatch {
     /// The time of the next check.
     private(set) var next = MonotonicTime.distantFuture
-    private var earliest = MonotonicTime.distantFuture
     private var soonest = MonotonicTime(nanoseconds: 0)
-    private var isChecking = false
 
     /// Records a time at which a transfer may have been silent for too long.
-    mutating func note(_ deadline: MonotonicTime) {
-        if isChecking {
-            earliest = min(earliest, deadline)
-        } else {
-            next = min(next, deadline)
-        }
-    }
+    mutating func note(_ deadline: MonotonicTime) { next = min(next, deadline) }
 
     func isDue(_ now: MonotonicTime) -> Bool { now >= next }
 
     /// Begins a check, in which every transfer that continues records its next deadline. To stay cheap, checks are at
     /// least 1 ms apart for every 50 running transfers.
     mutating func begin(_ now: MonotonicTime, runningCount: Int) {
-        isChecking = true
-        earliest = .distantFuture
+        next = .distantFuture
         soonest = now + Int64(max(1, runningCount / 50))
     }
 
-    /// Ends a check.
-    mutating func commit() {
-        isChecking = false
-        next = earliest == .distantFuture ? .distantFuture : max(earliest, soonest)
-    }
+    mutating func commit() { next = max(next, soonest) }
 }
 
 extension Engine {

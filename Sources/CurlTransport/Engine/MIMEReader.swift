@@ -1,17 +1,13 @@
 import CLibcurl
 
 /// The context of a MIME part's callbacks. libcurl holds it until it frees the part.
-final class MIMEReader {
+final class MIMEReader: CallbackContext {
     let source: any BodySource
     unowned let handle: EasyHandle
 
     init(source: any BodySource, handle: EasyHandle) {
         self.source = source
         self.handle = handle
-    }
-
-    static func from(_ context: UnsafeMutableRawPointer) -> MIMEReader {
-        Unmanaged<MIMEReader>.fromOpaque(context).takeUnretainedValue()
     }
 }
 

@@ -103,16 +103,9 @@ final class Mailbox<Command: Sendable>: @unchecked Sendable {
     /// Closes the mailbox and returns what was left in it. Later posts are refused, also on the engine's thread.
     func closeAndTakeRest() -> (commands: [Command], jobs: [UnownedJob]) {
         owner.store(0, ordering: .relaxed)
-        defer {
-            ownCommands = []
-            ownJobs = []
-        }
+        defer { (ownCommands, ownJobs) = ([], []) }
         return state.withLock { state in
-            state.isClosed = true
-            defer {
-                state.commands = []
-                state.jobs = []
-            }
+            defer { state = State(isClosed: true) }
             return (state.commands + ownCommands, state.jobs + ownJobs)
         }
     }

@@ -3,18 +3,14 @@ import Glibc
 
 /// Receives the kernel's messages about links, addresses and routes (rtnetlink(7)).
 final class NetworkWatch {
-    let descriptor: CInt
+    private(set) var descriptor: CInt
     private var changes = NetworkChanges()
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 32_768, alignment: 8)
-    private var isOpen = true
 
     /// Opens the socket; `nil` where the system refuses it, as some sandboxes do.
     init?() {
         descriptor = lat_netlink_open()
-        guard descriptor >= 0 else {
-            isOpen = false
-            return nil
-        }
+        guard descriptor >= 0 else { return nil }
     }
 
     deinit {
@@ -23,8 +19,8 @@ final class NetworkWatch {
     }
 
     func end() {
-        if isOpen { close(descriptor) }
-        isOpen = false
+        if descriptor >= 0 { close(descriptor) }
+        descriptor = -1
     }
 
     /// Reads all pending messages. Returns whether any of them is a change.

@@ -8,7 +8,6 @@ struct OriginStore: Sendable {
     /// Whether `connectTo` or `unixSocketPath` sets where requests connect, so that alternative services do not apply.
     private let connectsElsewhere: Bool
 
-    /// Makes the stores and reads their files; `nil` when neither store is used.
     init?(_ configuration: EngineConfiguration) throws(NetworkError) {
         hsts = try HSTSStore(configuration)
         alternatives = try AlternativeServices(configuration)
@@ -23,11 +22,12 @@ struct OriginStore: Sendable {
             request.body?.isReplayable ?? true
         else { return nil }
         if plan.version == VersionChoice.automatic, GlobalCurl.has(CURL_VERSION_HTTP3),
-            let service = alternatives.alternative(for: target, speaking: AlternativeService.http3)
+            let service = alternatives.alternative(for: target, speaking: [AlternativeService.http3])
         {
             return service
         }
-        return alternatives.alternative(for: target)
+        let service = alternatives.alternative(for: target, speaking: AlternativeServices.protocols)
+        return service.flatMap { $0.isOrigin(of: target) ? nil : $0 }
     }
 
     /// Stores what a response announces. Returns whether the request must be sent again, because the alternative service

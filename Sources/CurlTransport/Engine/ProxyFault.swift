@@ -2,32 +2,28 @@ import CLibcurl
 internal import HTTPCore
 
 /// A failure of the proxy, or of the connection to it, rather than of the server.
-struct ProxyFault {
-    let message: String
-
-    /// Finds the proxy's fault; `nil` when there is no proxy or it did not cause the failure.
-    init?(_ code: CURLcode, detail: String, handle: EasyHandle, transfer: Transfer) {
+enum ProxyFault {
+    /// Describes the proxy's fault; `nil` when there is no proxy or it did not cause the failure.
+    static func message(_ code: CURLcode, detail: String, handle: EasyHandle, transfer: Transfer) -> String? {
         guard let proxy = transfer.plan.proxy else { return nil }
         let name = ProxyPolicy.url(proxy.url).description
         let answer = handle.long(CURLINFO_HTTP_CONNECTCODE)
-        switch code {
+        return switch code {
         case CURLE_COULDNT_RESOLVE_PROXY:
-            message = "the name of the proxy \(name) was not found (\(detail)); check the proxy setting"
+            "the name of the proxy \(name) was not found (\(detail)); check the proxy setting"
         case CURLE_PROXY:
-            message = "the proxy \(name) did not connect to \(transfer.target.origin): \(Self.reason(handle) ?? detail)"
+            "the proxy \(name) did not connect to \(transfer.target.origin): \(reason(handle) ?? detail)"
         case _ where answer == 407:
-            message = Self.credentials(transfer)
+            credentials(transfer)
         case _ where answer >= 300:
-            message =
-                "the proxy \(name) answered \(answer) instead of opening a tunnel to \(transfer.target.origin); check "
+            "the proxy \(name) answered \(answer) instead of opening a tunnel to \(transfer.target.origin); check "
                 + "that it can reach the host and allows the port"
         // Checked after the proxy's response, because libcurl 8 also returns this code for a refused tunnel.
         case CURLE_COULDNT_CONNECT:
-            message = "the proxy \(name) cannot be reached (\(detail)); is it running, and is the port right?"
-        case _ where Self.isTLS(code) && proxy.isSecure && Self.isOfProxy(handle, answer, transfer):
-            message = "TLS with the proxy \(name) failed: \(detail); add its authority to tls.caFile"
-        default:
-            return nil
+            "the proxy \(name) cannot be reached (\(detail)); is it running, and is the port right?"
+        case _ where isTLS(code) && proxy.isSecure && isOfProxy(handle, answer, transfer):
+            "TLS with the proxy \(name) failed: \(detail); add its authority to tls.caFile"
+        default: nil
         }
     }
 
@@ -43,11 +39,8 @@ struct ProxyFault {
     }
 
     private static func isTLS(_ code: CURLcode) -> Bool {
-        switch code {
-        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_CACERT_BADFILE:
-            true
-        default: false
-        }
+        [CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_CACERT_BADFILE]
+            .contains(code)
     }
 
     /// The reason that a SOCKS proxy gave (`CURLINFO_PROXY_ERROR`; RFC 1928 §6).

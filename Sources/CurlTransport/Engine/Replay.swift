@@ -124,14 +124,12 @@ struct Attempts: Sendable {
     struct Loss: Sendable {
         /// `CURLINFO_REQUEST_SIZE` at the end of the attempt.
         var sent: Int
-        /// Whether the server said that it did not process the request.
         var isRefused: Bool
         /// Whether the connection had carried requests before.
         var isReused: Bool
         var isMultiplexed: Bool
     }
 
-    /// Whether the engine sends the request again after libcurl gave up on it.
     func allowsReplay(after code: CURLcode, _ loss: Loss, _ rules: TransferMachine.Rules) -> Bool {
         let fate = fate(sent: loss.sent, isRefused: loss.isRefused)
         return Replay(fate: fate, isIdempotent: rules.isIdempotent, isMultiplexed: loss.isMultiplexed)

@@ -9,11 +9,7 @@ struct ResolverFault {
     /// Finds the resolver's fault; `nil` when no such resolver caused the failure.
     init?(_ code: CURLcode, detail: String, handle: EasyHandle, transfer: Transfer) {
         let configuration = handle.engine.configuration
-        guard transfer.machine.attempts.connectionsUsed == 0, transfer.plan.proxy == nil,
-            configuration.nameResolver != .system
-        else {
-            return nil
-        }
+        guard transfer.machine.attempts.connectionsUsed == 0, transfer.plan.proxy == nil else { return nil }
         let name: String
         switch configuration.nameResolver {
         case .https(let url): name = "the DNS server \(URLText.redacted(url)) (nameResolver)"

@@ -8,7 +8,7 @@ import Platform
 /// In the transfers' handle they would count towards a host's connections for as long as they are open, evict an idle
 /// connection from the pool, or wait for a free one. The engine's epoll watches the epoll descriptor of this one, so that
 /// they cost the transfers nothing.
-final class ServiceMulti {
+final class ServiceMulti: CallbackContext {
     /// The epoll descriptor, readable when a socket has an event; -1 when there is none.
     let descriptor: CInt
     /// When libcurl's timer expires.
@@ -108,16 +108,9 @@ final class ServiceMulti {
         if let multi { return multi }
         guard events != nil, let multi = curl_multi_init() else { return nil }
         let context = Unmanaged.passUnretained(self).toOpaque()
-        _ = lat_multi_setopt_socket(multi, serviceSocketCallback)
-        _ = lat_multi_setopt_pointer(multi, CURLMOPT_SOCKETDATA, context)
-        _ = lat_multi_setopt_timer(multi, serviceTimerCallback)
-        _ = lat_multi_setopt_pointer(multi, CURLMOPT_TIMERDATA, context)
+        lat_multi_set_callbacks(multi, serviceSocketCallback, serviceTimerCallback, context)
         self.multi = multi
         return multi
-    }
-
-    fileprivate static func from(_ context: UnsafeMutableRawPointer) -> ServiceMulti {
-        Unmanaged<ServiceMulti>.fromOpaque(context).takeUnretainedValue()
     }
 
     fileprivate func watch(_ socket: CInt, _ what: CInt) {

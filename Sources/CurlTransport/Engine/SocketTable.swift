@@ -138,13 +138,8 @@ struct SocketTable {
 
     /// Records that the connection on a port was prewarmed and has carried no request.
     mutating func noteUnused(port: Int) {
-        guard
-            let found = entries.indices.first(where: { entries[$0].isOpenedByEngine && Self.port(of: CInt($0)) == port }
-            )
-        else {
-            return
-        }
-        entries[found].isUnused = true
+        let found = entries.indices.first { entries[$0].isOpenedByEngine && Self.port(of: CInt($0)) == port }
+        if let found { entries[found].isUnused = true }
     }
 
     /// The number of bytes in the kernel's send buffers of the open sockets on a port.
@@ -172,10 +167,9 @@ struct SocketTable {
     private static func port(of descriptor: CInt) -> Int { SocketAddress.own(of: descriptor)?.port ?? 0 }
 
     private var open: some Sequence<CInt> {
-        entries.indices.lazy.filter { entries[$0].isOpenedByEngine && Self.inode(of: CInt($0)) == entries[$0].inode }
-            .map {
-                CInt($0)
-            }
+        (0..<CInt(entries.count)).lazy.filter {
+            entries[Int($0)].isOpenedByEngine && Self.inode(of: $0) == entries[Int($0)].inode
+        }
     }
 
     var openCount: Int { open.reduce(0) { count, _ in count + 1 } }

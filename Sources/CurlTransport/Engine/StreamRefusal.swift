@@ -22,7 +22,8 @@ struct StreamRefusal {
         } else if let number = Self.number(in: line, after: "HTTP/2 stream ")
             ?? Self.number(in: line, after: "HTTP/3 stream ")
         {
-            isRefused = isRefused || Self.contains(line, "\(number) refused by server")
+            let text = String(decoding: line, as: UTF8.self)
+            isRefused = isRefused || text.contains("\(number) refused by server")
         } else if stream > 0,
             // The spelling of libcurl 7.88.
             let last = Self.number(in: line, after: "recveived GOAWAY, error=", last: true)
@@ -43,18 +44,11 @@ struct StreamRefusal {
             || isIdempotent && text.contains("reset by curl (error 0xb ENHANCE_YOUR_CALM)")
     }
 
-    private static func begins(_ line: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
-        guard let start = line.baseAddress, line.count >= text.utf8CodeUnitCount else { return false }
-        return memcmp(start, text.utf8Start, text.utf8CodeUnitCount) == 0
-    }
-
-    private static func contains(_ line: UnsafeRawBufferPointer, _ text: String) -> Bool {
-        String(decoding: line, as: UTF8.self).contains(text)
-    }
-
     /// Returns the first or last number after the text that a line must begin with; `nil` when it begins otherwise.
     private static func number(in line: UnsafeRawBufferPointer, after text: StaticString, last: Bool = false) -> Int? {
-        guard begins(line, text) else { return nil }
+        guard let start = line.baseAddress, line.count >= text.utf8CodeUnitCount,
+            memcmp(start, text.utf8Start, text.utf8CodeUnitCount) == 0
+        else { return nil }
         let rest = line[text.utf8CodeUnitCount...].split { !(0x30...0x39).contains($0) }
         return (last ? rest.last : rest.first).flatMap { Int(String(decoding: $0, as: UTF8.self)) }
     }

@@ -46,11 +46,8 @@ enum TLSFault {
 
     private static func broken(_ detail: String, _ handshake: TLSHandshake?) -> NetworkError.TLSFailure {
         if isAboutClient(handshake) || detail.contains("certificate required") { return .clientCertificate }
-        switch handshake?.alert {
         // handshake_failure, protocol_version, insufficient_security, inappropriate_fallback.
-        case 40, 70, 71, 86: return .protocolVersion
-        default: break
-        }
+        if let alert = handshake?.alert, [40, 70, 71, 86].contains(alert) { return .protocolVersion }
         let signs = ["unsupported protocol", "no protocols available", "protocol version", "handshake failure"]
         return signs.contains { detail.contains($0) } ? .protocolVersion : .handshake
     }
@@ -68,35 +65,32 @@ enum TLSFault {
 
     static func message(_ reason: NetworkError.TLSFailure, detail: String, transfer: Transfer) -> String {
         let origin = transfer.target.origin
-        switch reason {
-        case .expired: return "the certificate of \(origin) has expired; renew it on the server"
-        case .notYetValid: return "the certificate of \(origin) is not valid yet; check this machine's clock"
-        case .wrongHost: return "the certificate of \(origin) is for another host: \(detail)"
+        return switch reason {
+        case .expired: "the certificate of \(origin) has expired; renew it on the server"
+        case .notYetValid: "the certificate of \(origin) is not valid yet; check this machine's clock"
+        case .wrongHost: "the certificate of \(origin) is for another host: \(detail)"
         case .selfSigned:
-            return "the certificate of \(origin) is self-signed (\(detail)); if that is intended, give it as tls.caFile"
+            "the certificate of \(origin) is self-signed (\(detail)); if that is intended, give it as tls.caFile"
         case .untrusted:
-            return "the certificate of \(origin) is not signed by an authority that this machine trusts (\(detail)); "
+            "the certificate of \(origin) is not signed by an authority that this machine trusts (\(detail)); "
                 + "give its authority as tls.caFile"
         case .revoked:
-            return
-                "the certificate of \(origin) was revoked by its authority (\(detail)); replace it on the server"
+            "the certificate of \(origin) was revoked by its authority (\(detail)); replace it on the server"
         case .certificateStatus:
-            return
-                "\(origin) did not prove that its certificate is not revoked (\(detail)); have the server staple OCSP "
+            "\(origin) did not prove that its certificate is not revoked (\(detail)); have the server staple OCSP "
                 + "responses, or leave out tls.requiresOCSPStapling"
         case .pinMismatch:
-            return "the public key of \(origin) matches no pin: the connection is intercepted, or the server has a new "
+            "the public key of \(origin) matches no pin: the connection is intercepted, or the server has a new "
                 + "key and the pins (tls.pins, a domain's pins, pinnedPublicKeys) must be updated"
         case .clientCertificate:
-            return "\(origin) requires a client certificate that it trusts (\(detail)); give one as "
+            "\(origin) requires a client certificate that it trusts (\(detail)); give one as "
                 + "tls.clientCertificate, and add its authority on the server"
         case .protocolVersion:
-            return
-                "this client and \(origin) share no TLS version or cipher (\(detail)); check tls.minimumVersion and "
+            "this client and \(origin) share no TLS version or cipher (\(detail)); check tls.minimumVersion and "
                 + "the server's settings"
         case .handshake:
-            let hint = detail.contains("wrong version number") ? "; does this port speak plain http?" : ""
-            return "the TLS handshake with \(origin) failed: \(detail)\(hint)"
+            "the TLS handshake with \(origin) failed: \(detail)"
+                + (detail.contains("wrong version number") ? "; does this port speak plain http?" : "")
         }
     }
 }

@@ -1,4 +1,3 @@
-import CLibcurl
 internal import HTTPCore
 import Platform
 
@@ -25,7 +24,6 @@ struct ByteBudget {
         return tokens > 0
     }
 
-    /// Records that a piece has moved.
     mutating func spend(_ bytes: Int) { tokens -= Double(bytes) }
 
     /// When another piece may move.
@@ -66,8 +64,11 @@ struct Throttle {
 
     /// Whether a transfer may take the bytes that arrived. If not, it waits and is resumed in turn.
     mutating func allowsReceiving(_ transfer: Transfer, _ now: MonotonicTime) -> Bool {
-        if transfer.receiveBudget?.allows(now) == false { return hold(transfer, transfer.receiveBudget?.next(now)) }
-        return Self.allows(transfer, now, &receiving, &receivers, &due)
+        if transfer.receiveBudget?.allows(now) == false {
+            return hold(transfer, transfer.receiveBudget?.next(now), \.slow)
+        }
+        guard receiving?.allows(now) == false else { return true }
+        return hold(transfer, receiving?.next(now), \.receivers)
     }
 
     mutating func received(_ bytes: Int, _ transfer: Transfer) {
@@ -77,8 +78,9 @@ struct Throttle {
 
     /// Whether a transfer may send. If not, it waits and is resumed in turn.
     mutating func allowsSending(_ transfer: Transfer, _ now: MonotonicTime) -> Bool {
-        if transfer.sendBudget?.allows(now) == false { return hold(transfer, transfer.sendBudget?.next(now)) }
-        return Self.allows(transfer, now, &sending, &senders, &due)
+        if transfer.sendBudget?.allows(now) == false { return hold(transfer, transfer.sendBudget?.next(now), \.slow) }
+        guard sending?.allows(now) == false else { return true }
+        return hold(transfer, sending?.next(now), \.senders)
     }
 
     /// How many bytes a transfer may send at once: as many as its rate allows in a tenth of a second.
@@ -91,25 +93,15 @@ struct Throttle {
         transfer.sendBudget?.spend(bytes)
     }
 
-    private mutating func hold(_ transfer: Transfer, _ time: MonotonicTime?) -> Bool {
+    /// Adds a transfer to those that wait until a time. Returns `false`.
+    private mutating func hold(
+        _ transfer: Transfer, _ time: MonotonicTime?, _ waiting: WritableKeyPath<Throttle, [Transfer]>
+    ) -> Bool {
         if !transfer.isThrottled {
             transfer.isThrottled = true
-            slow.append(transfer)
+            self[keyPath: waiting].append(transfer)
         }
         due = min(due, time ?? .distantFuture)
-        return false
-    }
-
-    private static func allows(
-        _ transfer: Transfer, _ now: MonotonicTime, _ budget: inout ByteBudget?, _ waiting: inout [Transfer],
-        _ due: inout MonotonicTime
-    ) -> Bool {
-        if budget?.allows(now) != false { return true }
-        if !transfer.isThrottled {
-            transfer.isThrottled = true
-            waiting.append(transfer)
-        }
-        due = min(due, budget?.next(now) ?? .distantFuture)
         return false
     }
 

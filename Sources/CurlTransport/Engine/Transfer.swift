@@ -1,6 +1,5 @@
 import FoundationEssentials
 internal import HTTPCore
-import Synchronization
 
 /// One request on its way through the engine, from submission to its end.
 ///
@@ -12,7 +11,6 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     // after it. So none needs run-time exclusivity checks.
 
     let request: HTTPRequest
-    /// The owner, which may cancel, suspend or prioritize the transfer; `nil` for none.
     let owner: (any TransferOwner)?
     let target: Target
     let plan: TransferPlan
@@ -22,12 +20,10 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     /// The continuation of the caller, which waits for the response.
     typealias Caller = UnsafeContinuation<HTTPResponse, any Error>
 
-    @exclusivity(unchecked) private var continuation: Caller?
-    /// The state of the transfer, which decides what to do next.
+    @exclusivity(unchecked) var continuation: Caller?
     @exclusivity(unchecked) var machine: TransferMachine
     /// The handle, while the transfer runs.
     @exclusivity(unchecked) var handle: EasyHandle?
-    /// Its place in the admission queue.
     @exclusivity(unchecked) var place: AdmissionQueue<Transfer>.Place?
     /// Why the engine stopped it; takes precedence over libcurl's error.
     @exclusivity(unchecked) private(set) var failure: NetworkError?
@@ -99,10 +95,6 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         }
     }
 
-    func setContinuation(_ continuation: Caller) {
-        self.continuation = continuation
-    }
-
     /// Stops the transfer with an error of the engine. The first error is kept.
     func fail(_ error: NetworkError) {
         machine.stop()
@@ -120,25 +112,15 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         return (source as? UpgradeSource)?.output
     }
 
-    /// Whether a body may follow the head. Some responses have none, even if they announce one (RFC 9112 §6.3).
-    var mayHaveBody: Bool { request.method != .head && head.status != 204 && head.status != 304 }
-
     /// Resumes the caller; later calls do nothing.
     func answer(_ result: Result<HTTPResponse, NetworkError>) {
-        if let caller = takeCaller() { Self.answer(caller, result) }
+        takeCaller()?.resume(with: result)
     }
 
     /// Returns the caller's continuation once, and `nil` from then on.
     func takeCaller() -> Caller? {
         defer { continuation = nil }
         return continuation
-    }
-
-    static func answer(_ caller: Caller, _ result: Result<HTTPResponse, NetworkError>) {
-        switch result {
-        case .success(let response): caller.resume(returning: response)
-        case .failure(let error): caller.resume(throwing: error)
-        }
     }
 
     static func == (lhs: Transfer, rhs: Transfer) -> Bool { lhs === rhs }
@@ -155,12 +137,7 @@ extension TransferMachine.Rules {
         isIdempotent = request.method.isIdempotent
         hasNoContent = request.method == .head
         decompresses = plan.decompresses
-        if !request.hasStandardTransfer {
-            switch request.authentication {
-            case .digest, .any: mayBeChallenged = true
-            case .basic, .bearer, nil: break
-            }
-        }
+        mayBeChallenged = !request.hasStandardTransfer && request.authentication?.digestCredentials != nil
         hasHTTPProxy = plan.proxy.map { !$0.isSOCKS } ?? false
         hasBody = plan.body != nil
         if case .source? = plan.body { readsBody = true }

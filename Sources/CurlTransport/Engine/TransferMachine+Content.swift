@@ -36,11 +36,9 @@ extension TransferMachine {
     /// Records the complete head of a final response, and sets ``stopsSending``. Returns what to do.
     mutating func receivedHead(_ head: Head, _ now: MonotonicTime) -> HeadAction {
         status = head.status
-        // These responses have no body, even if they announce one (RFC 9112 §6.3).
-        let hasNoContent = rules.hasNoContent || status == 204 || status == 304
         isDecoded = rules.decompresses && head.isCoded
-        announcedBodySize = hasNoContent || isDecoded ? nil : head.contentLength
-        guard !mayBeRetriedByLibcurl else { return .wait }
+        announcedBodySize = rules.hasNoBody(status) || isDecoded ? nil : head.contentLength
+        guard !rules.mayBeRetriedByLibcurl(status) else { return .wait }
         if status >= 300 && rules.readsBody || rules.upgrades && status != 101 { stopsSending = true }
         if head.isFollowed {
             if let announcedBodySize, announcedBodySize > Self.drainBytes { return answerAtHead() }
@@ -50,15 +48,9 @@ extension TransferMachine {
             drainsUntil = end
             return .checkSilence(end)
         }
-        if let announcedBodySize, announcedBodySize > rules.maxBodySize {
-            isStopped = true
-            return .bodyTooLarge
-        }
+        if let announcedBodySize, announcedBodySize > rules.maxBodySize { return stop(.bodyTooLarge) }
         return isStream ? .answer : .wait
     }
-
-    /// Whether libcurl may answer the response by itself, so that another one follows.
-    private var mayBeRetriedByLibcurl: Bool { rules.mayBeRetriedByLibcurl(status) }
 
     var isProxyRefusal: Bool { rules.isProxyRefusal(status) }
 
@@ -104,21 +96,14 @@ extension TransferMachine {
                 return .pause
             }
             // While paused, libcurl decodes all that it has read and keeps it, up to 64 MiB.
-            guard unread() + count <= Self.errorGrace else {
-                isStopped = true
-                return .errorTooLarge
-            }
+            guard unread() + count <= Self.errorGrace else { return stop(.errorTooLarge) }
         }
         bodyByteCount += Int64(count)
-        guard bodyByteCount <= rules.maxBodySize else {
-            isStopped = true
-            return .bodyTooLarge
-        }
+        guard bodyByteCount <= rules.maxBodySize else { return stop(.bodyTooLarge) }
         if rules.decompresses, bodyByteCount > (isDecodedError ? Int64(Self.errorGrace) : Self.decompressionGrace),
             bodyByteCount / max(1, coded()) > rules.maxDecompressionRatio
         {
-            isStopped = true
-            return .decompressionBomb
+            return stop(.decompressionBomb)
         }
         if drainsUntil != nil {
             guard bodyByteCount > Self.drainBytes else { return .keep }
@@ -132,7 +117,6 @@ extension TransferMachine {
     /// What to do when libcurl asks for more of the request body.
     var sending: Sending { isStopped ? .refuse : stopsSending ? .end : .read }
 
-    /// Records bytes that the body's source provided.
     mutating func sent(_ count: Int, _ now: MonotonicTime) {
         lastActivity = now
         sourceBytes += Int64(count)
@@ -149,7 +133,6 @@ extension TransferMachine {
         return true
     }
 
-    /// Records that the body's source starts over.
     mutating func rewound() {
         sourceBytes = 0
         waitsForUpgrade = false

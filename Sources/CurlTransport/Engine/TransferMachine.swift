@@ -42,6 +42,9 @@ struct TransferMachine: Sendable {
         /// Whether libcurl may answer a response of this status by itself, so that another one follows.
         func mayBeRetriedByLibcurl(_ status: Int) -> Bool { status == 401 && mayBeChallenged || status == 407 }
 
+        /// Whether a response of this status has no body, even if it announces one (RFC 9112 §6.3).
+        func hasNoBody(_ status: Int) -> Bool { hasNoContent || status == 204 || status == 304 }
+
         /// Whether a response of this status is a proxy's 407.
         func isProxyRefusal(_ status: Int) -> Bool { status == 407 && hasHTTPProxy }
     }
@@ -75,7 +78,6 @@ struct TransferMachine: Sendable {
     /// The bytes in the kernel's send buffer at the last check.
     private var unsentBytes = 0
 
-    /// The connections that the request used.
     var attempts = Attempts()
 
     /// The status of the last final response; 0 before its head is complete.
@@ -168,8 +170,13 @@ struct TransferMachine: Sendable {
         return !hasAnswered
     }
 
-    /// Records that the engine has decided to end the transfer.
     mutating func stop() { isStopped = true }
+
+    /// Like ``stop()``. Returns the action.
+    mutating func stop<Action>(_ action: Action) -> Action {
+        isStopped = true
+        return action
+    }
 
     enum Conclusion: Sendable {
         case answer
@@ -258,10 +265,7 @@ struct TransferMachine: Sendable {
         lastActivity = now
         let isAllowed = attempts.mayUseConnection(
             rules, opened: opened(), sent: sent(), isRefused: isRefused, isMultiplexed: isMultiplexed())
-        guard isAllowed else {
-            isStopped = true
-            return .refuse
-        }
+        guard isAllowed else { return stop(.refuse) }
         return isSuspended ? .sendPaused : .send
     }
 

@@ -1,4 +1,3 @@
-import FoundationEssentials
 internal import HTTPCore
 
 /// The checked settings of a transfer, from the request or else from the
@@ -10,22 +9,19 @@ struct TransferPlan: Sendable {
     var idleTimeout: Int64
     var maxBodySize: Int64
     var maxDecompressionRatio: Int64
-    /// The prepared body; `nil` for none.
     var body: PreparedBody?
     /// The header lines for libcurl, including those that remove libcurl's defaults.
-    var headerLines: [String]
+    var headerLines: [String] = []
     /// Whether libcurl requests compressed bodies and decodes them.
-    var decompresses: Bool
-    /// The HTTP versions that may be spoken.
+    var decompresses = true
     var version = VersionChoice.automatic
-    /// The proxy; `nil` for none.
     var proxy: ProxySettings.Proxy?
     /// The accepted public keys, for `CURLOPT_PINNEDPUBLICKEY`.
     var pins: String?
     /// The request's own TLS settings; `nil` for the engine's.
     var tls: TLSMaterial?
     /// Whether the manager's cookies are neither sent nor changed.
-    var ignoresCookies: Bool
+    var ignoresCookies = false
     /// The request's own cookies, sent in one field with the manager's.
     var ownCookies: String?
     /// Set for a transfer that only opens a connection.
@@ -36,12 +32,10 @@ struct TransferPlan: Sendable {
     /// In bytes per second.
     var maxReceiveRate: Int64?
     var maxSendRate: Int64?
-    /// Whether the transfer has rates of its own.
-    var isLimited: Bool { maxReceiveRate != nil || maxSendRate != nil }
     /// Whether it runs in the multi handle of live connections, which have no limits (``EngineServices/live``).
     var isLive = false
     /// Whether the handle has to be reset afterwards, because of options that it does not track.
-    var needsReset: Bool
+    var needsReset = false
 
     /// Makes the plan of a request without settings of its own.
     init(_ configuration: EngineConfiguration) {
@@ -50,11 +44,7 @@ struct TransferPlan: Sendable {
         idleTimeout = configuration.idleTimeout?.roundedUpMilliseconds ?? 0
         maxBodySize = configuration.maxBodySize
         maxDecompressionRatio = Int64(configuration.maxDecompressionRatio)
-        headerLines = []
-        decompresses = true
-        ignoresCookies = false
         maxConnectionsPerHost = configuration.maxConnectionsPerHost
-        needsReset = false
     }
 }
 
@@ -71,7 +61,6 @@ struct TransferSettings: Sendable {
     private let isLive: Bool
     private let needsReset: Bool
 
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` with the name of the setting.
     init(_ request: HTTPRequest) throws(NetworkError) {
         timeout = try RequestCheck.milliseconds(request.timeout, "timeout") ?? (request.streamsBody ? 0 : nil)
         connectTimeout = try RequestCheck.milliseconds(request.connectTimeout, "connectTimeout")

@@ -23,10 +23,6 @@ struct AlternativeService: Hashable, Sendable {
 
     /// Whether it has the host and port of the origin itself.
     func isOrigin(of target: Target) -> Bool { "https://\(host):\(port)".lowercased() == target.origin.lowercased() }
-
-    func isSamePlace(as other: AlternativeService) -> Bool {
-        (protocolName, host, port) == (other.protocolName, other.host, other.port)
-    }
 }
 
 /// The alternative services of each origin. A pure value: the caller passes the time.
@@ -48,7 +44,6 @@ struct AlternativeList: Sendable {
         }
     }
 
-    /// The maximum number of origins.
     static let limit = 1000
     /// The longest lifetime, and the highest age of a response, in seconds.
     static let longestAge: UInt64 = 100 * 365 * 86_400
@@ -57,9 +52,9 @@ struct AlternativeList: Sendable {
 
     /// Returns the first usable service of an origin that speaks one of the protocols.
     func alternative(for target: Target, speaking protocols: Set<String>, now: Int64) -> AlternativeService? {
-        guard !services.isEmpty, let known = services[target.origin.lowercased()] else { return nil }
+        guard !services.isEmpty else { return nil }
         let origin = target.origin.lowercased()
-        return known.first { service in
+        return services[origin]?.first { service in
             service.expires > now && protocols.contains(service.protocolName)
                 && broken[Broken(origin, service)].map { $0 <= now } ?? true
         }
@@ -78,7 +73,8 @@ struct AlternativeList: Sendable {
         let isKnown =
             known.count == parsed.count
             && zip(known, parsed).allSatisfy { old, new in
-                old.isSamePlace(as: new) && old.persists == new.persists && old.expires > now
+                (old.protocolName, old.host, old.port) == (new.protocolName, new.host, new.port)
+                    && old.persists == new.persists && old.expires > now
                     && abs(new.expires - old.expires) < max(1, (new.expires - now) / 100)
             }
         guard !isKnown else { return false }
@@ -186,12 +182,10 @@ final class AlternativeServices: Sendable {
     private let learns: Bool
     private let file: StateFile?
     /// The protocols that an alternative may have. HTTP/3 is handled separately (``OriginStore``).
-    private static let protocols: Set<String> =
+    static let protocols: Set<String> =
         GlobalCurl.has(CURL_VERSION_HTTP2) ? ["h2", "http/1.1"] : ["http/1.1"]
 
     /// Makes the list and reads its file; `nil` when the setting is off.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
     init?(_ configuration: EngineConfiguration) throws(NetworkError) {
         guard configuration.altSvc != .off else { return nil }
         learns = configuration.tls.verifiesCertificates
@@ -199,9 +193,8 @@ final class AlternativeServices: Sendable {
         if case .file(let path) = configuration.altSvc {
             let file = StateFile(path, "altSvc", warn: configuration.warn)
             let now = HSTSStore.now
-            for (number, line) in try file.lines() where !list.add(line: line, now: now) {
-                throw file.malformed(number, "h1 example.org 443 h2 alt.example.org 443 \"20271231 23:59:59\" 0 0")
-            }
+            let form = "h1 example.org 443 h2 alt.example.org 443 \"20271231 23:59:59\" 0 0"
+            try file.read(expecting: form) { list.add(line: $0, now: now) }
             self.file = file
         } else {
             file = nil
@@ -209,24 +202,16 @@ final class AlternativeServices: Sendable {
         self.list = Mutex(list)
     }
 
-    /// Returns the service to connect to in place of an origin; `nil` for the origin itself.
-    func alternative(for target: Target) -> AlternativeService? {
+    /// Returns a service of an origin that speaks one of the protocols, given by their ALPN names.
+    func alternative(for target: Target, speaking protocols: Set<String>) -> AlternativeService? {
         guard target.isSecure else { return nil }
         let now = HSTSStore.now
-        let found = list.withLock { $0.alternative(for: target, speaking: Self.protocols, now: now) }
-        return found.flatMap { $0.isOrigin(of: target) ? nil : $0 }
+        return list.withLock { $0.alternative(for: target, speaking: protocols, now: now) }
     }
 
-    /// Returns a service of an origin that speaks a protocol, given by its ALPN name.
-    func alternative(for target: Target, speaking name: String) -> AlternativeService? {
-        let now = HSTSStore.now
-        return target.isSecure ? list.withLock { $0.alternative(for: target, speaking: [name], now: now) } : nil
-    }
-
-    /// Stores the `Alt-Svc` field of a response.
     func note(_ response: HTTPResponse, of target: Target) {
         // A 421 comes from a server that is not authoritative for the origin (RFC 7838 §6).
-        guard learns, target.isSecure, response.status != 421, !response.headers.hasNoFields else { return }
+        guard learns, target.isSecure, response.status != 421 else { return }
         let values = response.headers[values: "Alt-Svc"]
         guard !values.isEmpty else { return }
         let now = HSTSStore.now

@@ -1,5 +1,3 @@
-import CLibcurl
-import FoundationEssentials
 import Glibc
 internal import HTTPCore
 import Synchronization
@@ -42,8 +40,7 @@ struct HSTSList: Hashable, Sendable {
 
     /// Returns the name under which a host is stored; `nil` for an IP address, which HSTS excludes (RFC 6797 §8.1.1).
     static func name(of host: String) -> String? {
-        let name = host.lowercased()
-        let bare = name.hasSuffix(".") ? String(name.dropLast()) : name
+        let bare = HostName.bare(host)
         return bare.isEmpty || IPAddress(host: bare) != nil ? nil : bare
     }
 
@@ -121,8 +118,6 @@ final class HSTSStore: Sendable {
     private let file: StateFile?
 
     /// Makes the list and reads its file; `nil` when HSTS is off and no host is preloaded.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file or host name that cannot be used.
     init?(_ configuration: EngineConfiguration) throws(NetworkError) {
         guard configuration.hsts != .off || !configuration.hstsPreload.isEmpty else { return nil }
         learns = configuration.hsts != .off && configuration.tls.verifiesCertificates
@@ -137,9 +132,7 @@ final class HSTSStore: Sendable {
         var list = HSTSList()
         if case .file(let path) = configuration.hsts {
             let file = StateFile(path, "hsts", warn: configuration.warn)
-            for (number, line) in try file.lines() where !list.add(line: line, now: now) {
-                throw file.malformed(number, "example.org \"20271231 23:59:59\"")
-            }
+            try file.read(expecting: "example.org \"20271231 23:59:59\"") { list.add(line: $0, now: now) }
             self.file = file
         } else {
             file = nil
@@ -159,9 +152,9 @@ final class HSTSStore: Sendable {
         return target.secureURL
     }
 
-    /// Stores the `Strict-Transport-Security` field of a response.
+    /// Stores the first `Strict-Transport-Security` field of a response; others do not count (RFC 6797 §8.1).
     func note(_ headers: HTTPHeaders, of target: Target) {
-        guard learns, target.isSecure, let value = headers.first("Strict-Transport-Security"),
+        guard learns, target.isSecure, let value = headers["Strict-Transport-Security"],
             let policy = StrictTransportSecurity(value)
         else { return }
         let now = Self.now
@@ -170,11 +163,4 @@ final class HSTSStore: Sendable {
     }
 
     func flush() async { await file?.flush() }
-}
-
-extension HTTPHeaders {
-    /// The value of the first field with a name. Only the first one counts (RFC 6797 §8.1).
-    fileprivate func first(_ name: String) -> String? {
-        hasNoFields ? nil : fields.first { $0.name.equalsIgnoringASCIICase(name) }?.value
-    }
 }

@@ -21,17 +21,16 @@ final class StateFile: Sendable {
         self.warn = warn
     }
 
-    /// Returns the lines of the file with their numbers, without comments; none when there is no file yet.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be used.
-    func lines() throws(NetworkError) -> [(number: Int, text: Substring)] {
+    /// Passes each line to a closure, except comments and empty lines; none when there is no file yet. Throws when the
+    /// closure returns `false`, since a line is not of the expected form.
+    func read(expecting form: String, _ add: (Substring) -> Bool) throws(NetworkError) {
         if access(path, F_OK) != 0 {
             let reason = errno
             let folder = URL(filePath: path).deletingLastPathComponent().path
             guard reason == ENOENT, access(folder, W_OK | X_OK) == 0 else {
                 throw refusal("cannot be used: \(SystemError(code: reason).text); give a file in a folder that exists")
             }
-            return []
+            return
         }
         let data: Data
         do {
@@ -44,13 +43,10 @@ final class StateFile: Sendable {
         guard data.count < 16 << 20, let text = String(data: data, encoding: .utf8), !text.utf8.contains(0) else {
             throw refusal("is not UTF-8 text of less than 16 MiB")
         }
-        return text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated()
-            .map { ($0.offset + 1, $0.element) }
-            .filter { !$0.1.hasPrefix("#") && !$0.1.allSatisfy(\.isWhitespace) }
-    }
-
-    func malformed(_ line: Int, _ expected: String) -> NetworkError {
-        refusal("is malformed in line \(line), expected \(expected); correct or delete the line")
+        for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated()
+        where !line.hasPrefix("#") && !line.allSatisfy(\.isWhitespace) && !add(line) {
+            throw refusal("is malformed in line \(index + 1), expected \(form); correct or delete the line")
+        }
     }
 
     private func refusal(_ reason: String) -> NetworkError {
@@ -100,10 +96,9 @@ enum StateDate {
         var time = time_t(seconds)
         var parts = tm()
         gmtime_r(&time, &parts)
-        func two(_ number: CInt) -> String { number < 10 ? "0\(number)" : "\(number)" }
-        let year = "\(parts.tm_year + 1900)"
-        return String(repeating: "0", count: max(0, 4 - year.count)) + year + two(parts.tm_mon + 1) + two(parts.tm_mday)
-            + " \(two(parts.tm_hour)):\(two(parts.tm_min)):\(two(parts.tm_sec))"
+        var buffer = [CChar](repeating: 0, count: 32)
+        let count = strftime(&buffer, buffer.count, "%Y%m%d %H:%M:%S", &parts)
+        return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     /// Parses a date; `nil` when it has another form.

@@ -23,17 +23,15 @@ package enum BodyCompression {
         guard request.compressesBody else { return request }
         var request = request
         request.compressesBody = false
-        guard let body = request.body, !isCoded(request.headers) else { return request }
-        guard let content = try compressed(body, handler) else { return request }
+        guard let body = request.body,
+            // A request that sets the field to `nil` is not compressed either.
+            !request.headers.fields.contains(where: { $0.name.equalsIgnoringASCIICase("Content-Encoding") }),
+            let content = try compressed(body, handler)
+        else { return request }
         request.body = content
         request.headers.removeAll { $0.equalsIgnoringASCIICase("Content-Length") }
         request.headers["Content-Encoding"] = "gzip"
         return request
-    }
-
-    /// Whether the request sets `Content-Encoding`, possibly to `nil` to prevent compression.
-    private static func isCoded(_ headers: HTTPHeaders) -> Bool {
-        !headers.hasNoFields && headers.fields.contains { $0.name.equalsIgnoringASCIICase("Content-Encoding") }
     }
 
     /// Returns the compressed body; `nil` when it stays as it is.
@@ -73,7 +71,7 @@ package enum BodyCompression {
     }
 
     private static func short(_ data: Data, _ body: HTTPBody) -> HTTPBody? {
-        guard let coded = GzipEncoder.encoded(data), coded.count < data.count else { return nil }
+        guard let coded = GzipEncoder()?.encode(data, .end), coded.count < data.count else { return nil }
         return HTTPBody.data(coded, contentType: body.contentType)
     }
 

@@ -27,7 +27,6 @@ extension BodySource {
     func stop() {}
 }
 
-/// The result of a read.
 enum BodyRead {
     case bytes(Int)
     case end
@@ -35,7 +34,6 @@ enum BodyRead {
     case failed(NetworkError)
 }
 
-/// The bytes of a `Data` value.
 final class DataSource: BodySource, @unchecked Sendable {
     // Sendable: `offset` belongs to the engine's thread.
     let data: Data
@@ -58,4 +56,74 @@ final class DataSource: BodySource, @unchecked Sendable {
         offset = 0
         return true
     }
+}
+
+/// A source that reports each read to a handler.
+final class MeteredSource: BodySource {
+    private let source: any BodySource
+    private let handler: BodyHandler
+    private let file: Int?
+
+    /// Wraps a source; returns the source itself without a handler.
+    static func of(_ source: any BodySource, _ handler: BodyHandler?, file: Int? = nil) -> any BodySource {
+        handler.map { MeteredSource(source, $0, file) } ?? source
+    }
+
+    private init(_ source: any BodySource, _ handler: @escaping BodyHandler, _ file: Int?) {
+        self.source = source
+        self.handler = handler
+        self.file = file
+    }
+
+    var length: Int64? { source.length }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead {
+        let result = source.read(into: buffer)
+        switch result {
+        case .bytes(let count): handler(.read(count), file)
+        case .end: handler(.end, file)
+        case .pause, .failed: break
+        }
+        return result
+    }
+
+    func rewind() -> Bool {
+        guard source.rewind() else { return false }
+        handler(.rewound, file)
+        return true
+    }
+
+    func start(wake: @escaping @Sendable () -> Void) {
+        // Each redirect or retry is a new transfer, with a new source for the same file.
+        handler(.rewound, file)
+        source.start(wake: wake)
+    }
+
+    func stop() { source.stop() }
+}
+
+/// The outgoing bytes of an upgraded connection, as the body of its request: libcurl sends them unchanged, because the
+/// request has neither a length nor a transfer coding. There are none before the server has agreed (101).
+final class UpgradeSource: BodySource {
+    let output = ConnectionOutput()
+
+    var length: Int64? { nil }
+
+    /// Lines that keep libcurl from adding its fields for a body.
+    static let headerLines = ["Transfer-Encoding:", "Content-Length:", "Expect:"]
+
+    func start(wake: @escaping @Sendable () -> Void) { output.start(wake: wake) }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead {
+        switch output.read(into: buffer) {
+        case .bytes(let count): .bytes(count)
+        case .wait: .pause
+        case .end: .end
+        }
+    }
+
+    /// Possible as long as nothing has been sent, which is so until the handshake is complete.
+    func rewind() -> Bool { output.takenCount == 0 }
+
+    func stop() { output.end() }
 }

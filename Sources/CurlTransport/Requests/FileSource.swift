@@ -13,7 +13,6 @@ final class FileSource: BodySource {
     private struct State {
         /// Chunks that are filled, in the order of the file.
         var ready: [Chunk] = []
-        /// Chunks to reuse.
         var spare: [Chunk] = []
         var sent: Int64 = 0
         /// The offset of the next read.
@@ -43,17 +42,26 @@ final class FileSource: BodySource {
     ///   - startsEarly: Whether reading begins with the transfer. If not, it begins when libcurl asks for the first
     ///     byte, so a form of a thousand files reads them one after the other.
     ///   - read: Reads from the disk, like `pread`; tests replace it.
-    /// - Throws: ``NetworkError/Kind/requestBody`` when the file cannot be read.
     init(
         path: String, startsEarly: Bool = true, read: @escaping Read = { pread($0, $1, $2, $3) }
     ) throws(NetworkError) {
-        size = try FileReader.size(ofFileAt: path)
+        size = try Self.size(ofFileAt: path)
         reader = FileReader(path: path, size: size, read: read)
         self.startsEarly = startsEarly
     }
 
     /// Returns the size of a readable regular file.
-    static func size(ofFileAt path: String) throws(NetworkError) -> Int64 { try FileReader.size(ofFileAt: path) }
+    static func size(ofFileAt path: String) throws(NetworkError) -> Int64 {
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw failure(path, SystemError().text) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw failure(path, "it is not a regular file") }
+        guard access(path, R_OK) == 0 else { throw failure(path, SystemError().text) }
+        return Int64(status.st_size)
+    }
+
+    fileprivate static func failure(_ path: String, _ reason: String) -> NetworkError {
+        NetworkError(.requestBody, message: "the file \"\(path)\" cannot be sent: \(reason)")
+    }
 
     var length: Int64? { size }
 
@@ -85,20 +93,13 @@ final class FileSource: BodySource {
     func rewind() -> Bool {
         state.withLock { state in
             guard state.offset > 0 || state.isReading || state.failure != nil else { return }
-            var next = State()
-            next.round = state.round + 1
-            next.wake = state.wake
-            state = next
+            state = State(round: state.round + 1, wake: state.wake)
         }
         return true
     }
 
     func stop() {
-        state.withLock { state in
-            var next = State()
-            next.round = state.round + 1
-            state = next
-        }
+        state.withLock { $0 = State(round: $0.round + 1) }
         queue.async { [reader] in reader.end() }
     }
 
@@ -119,13 +120,13 @@ final class FileSource: BodySource {
             }
             guard isCurrent else { return }
             let chunk = spare ?? Chunk(capacity: Int(min(size, Int64(Self.chunkSize))))
-            let failure = reader.read(into: chunk, at: offset)
+            let result = Result { () throws(NetworkError) in try reader.read(into: chunk, at: offset) }
             let (wake, next) = state.withLock { state -> ((@Sendable () -> Void)?, Int?) in
                 guard state.round == round else { return (nil, nil) }
                 state.isReading = false
-                if let failure {
-                    state.failure = failure
-                } else {
+                switch result {
+                case .failure(let error): state.failure = error
+                case .success:
                     state.offset += Int64(chunk.count)
                     state.ready.append(chunk)
                 }
@@ -154,9 +155,9 @@ private final class Chunk: @unchecked Sendable {
     var isEmpty: Bool { taken == count }
 
     /// Lets `body` fill the buffer. `body` returns the number of bytes.
-    func fill(_ body: (UnsafeMutableRawBufferPointer) -> Int) {
+    func fill(_ body: (UnsafeMutableRawBufferPointer) throws(NetworkError) -> Int) throws(NetworkError) {
         taken = 0
-        count = body(bytes)
+        count = try body(bytes)
     }
 
     func take(into buffer: UnsafeMutableRawBufferPointer) -> Int {
@@ -190,69 +191,48 @@ private final class FileReader: @unchecked Sendable {
         descriptor = -1
     }
 
-    /// Fills a chunk from an offset, up to the end of the file. Returns the error if the file cannot be read or has changed.
-    func read(into chunk: Chunk, at offset: Int64) -> NetworkError? {
+    /// Fills a chunk from an offset, up to the end of the file.
+    func read(into chunk: Chunk, at offset: Int64) throws(NetworkError) {
         if offset == 0 || descriptor < 0 {
             end()
             descriptor = open(path, O_RDONLY | O_CLOEXEC)
-            guard descriptor >= 0 else { return Self.failure(path, SystemError().text) }
-            var status = stat()
-            if let failure = change(&status) { return failure }
-            written = status.st_mtim
+            guard descriptor >= 0 else { throw FileSource.failure(path, SystemError().text) }
+            written = try checkedStatus().st_mtim
         }
-        var failure: NetworkError?
-        chunk.fill { buffer in
+        try chunk.fill { (buffer) throws(NetworkError) -> Int in
             let wanted = Int(min(Int64(buffer.count), size - offset))
             var filled = 0
             while filled < wanted {
                 let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<wanted])
                 let count = read(descriptor, rest.baseAddress, rest.count, off_t(offset) + off_t(filled))
                 if count < 0, errno == EINTR { continue }
-                guard count > 0 else {
-                    let reason = count < 0 ? SystemError().text : nil
-                    var status = stat()
-                    failure =
-                        reason.map { Self.failure(path, $0) } ?? change(&status)
-                        ?? Self.failure(path, "it ended after \(offset + Int64(filled)) bytes")
-                    break
+                guard count >= 0 else { throw FileSource.failure(path, SystemError().text) }
+                if count == 0 {
+                    _ = try checkedStatus()
+                    throw FileSource.failure(path, "it ended after \(offset + Int64(filled)) bytes")
                 }
                 filled += count
             }
             return filled
         }
-        if let failure { return failure }
-        guard offset + Int64(chunk.count) == size else { return nil }
+        guard offset + Int64(chunk.count) == size else { return }
         // Checked before the last bytes are sent: without them, the server does not accept the body as complete.
         defer { end() }
-        var status = stat()
-        if let failure = change(&status) { return failure }
-        guard (status.st_mtim.tv_sec, status.st_mtim.tv_nsec) == (written.tv_sec, written.tv_nsec) else {
-            return Self.failure(path, "it was written to while it was sent; send a copy of it, or a stream")
+        let time = try checkedStatus().st_mtim
+        guard (time.tv_sec, time.tv_nsec) == (written.tv_sec, written.tv_nsec) else {
+            throw FileSource.failure(path, "it was written to while it was sent; send a copy of it, or a stream")
         }
-        return nil
     }
 
-    /// Returns an error when the size of the open file differs from the announced one.
-    private func change(_ status: inout stat) -> NetworkError? {
-        guard fstat(descriptor, &status) == 0 else { return Self.failure(path, SystemError().text) }
-        guard status.st_size != size else { return nil }
+    /// Returns the status of the open file. Throws when its size differs from the announced one.
+    private func checkedStatus() throws(NetworkError) -> stat {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw FileSource.failure(path, SystemError().text) }
+        guard status.st_size != size else { return status }
         let change = status.st_size < size ? "shorter" : "longer"
-        return Self.failure(
+        throw FileSource.failure(
             path,
             "it became \(change) while it was sent (\(status.st_size) bytes instead of \(size)); send a copy of it, "
                 + "or a stream")
-    }
-
-    /// Returns the size of a readable regular file.
-    static func size(ofFileAt path: String) throws(NetworkError) -> Int64 {
-        var status = stat()
-        guard stat(path, &status) == 0 else { throw failure(path, SystemError().text) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw failure(path, "it is not a regular file") }
-        guard access(path, R_OK) == 0 else { throw failure(path, SystemError().text) }
-        return Int64(status.st_size)
-    }
-
-    private static func failure(_ path: String, _ reason: String) -> NetworkError {
-        NetworkError(.requestBody, message: "the file \"\(path)\" cannot be sent: \(reason)")
     }
 }

@@ -4,21 +4,13 @@ import FoundationEssentials
 /// Compresses a sequence of pieces into one gzip stream (RFC 1952). Used by one task.
 final class GzipEncoder {
     /// When the compressed bytes of a piece must be output.
-    enum Flush {
-        /// Whenever the encoder has enough input.
-        case none
-        /// With this piece.
-        case piece
-        /// With this piece, the last one.
-        case end
-
-        fileprivate var code: CInt {
-            switch self {
-            case .none: Z_NO_FLUSH
-            case .piece: Z_SYNC_FLUSH
-            case .end: Z_FINISH
-            }
-        }
+    enum Flush: CInt {
+        /// Whenever the encoder has enough input (`Z_NO_FLUSH`).
+        case none = 0
+        /// With this piece (`Z_SYNC_FLUSH`).
+        case piece = 2
+        /// With this piece, the last one (`Z_FINISH`).
+        case end = 4
     }
 
     private let stream: UnsafeMutablePointer<z_stream>
@@ -48,7 +40,7 @@ final class GzipEncoder {
                 // zlib counts bytes in 32 bits.
                 let part = UnsafeRawBufferPointer(rebasing: rest.prefix(1 << 30))
                 rest = rest.dropFirst(part.count)
-                encode(part, rest.isEmpty ? flush.code : Z_NO_FLUSH, into: &output)
+                encode(part, rest.isEmpty ? flush.rawValue : Z_NO_FLUSH, into: &output)
             } while !rest.isEmpty
         }
         return output
@@ -70,7 +62,4 @@ final class GzipEncoder {
         }
         stream.pointee.next_in = nil
     }
-
-    /// Compresses data as a whole; `nil` when memory is short.
-    static func encoded(_ data: Data) -> Data? { GzipEncoder()?.encode(data, .end) }
 }

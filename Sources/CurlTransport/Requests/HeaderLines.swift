@@ -40,7 +40,6 @@ final class HeaderLines: Sendable {
 
         struct Body: Hashable {
             var contentType: ExactText?
-            var isBytes: Bool
             var isMultipart: Bool
             var isSmall: Bool
         }
@@ -54,39 +53,31 @@ final class HeaderLines: Sendable {
 
     /// The codings that libcurl can decode. `deflate` is left out: servers disagree on what it is (RFC 9110 §8.4.1.2).
     private static let codings: [String] = {
-        guard let info = curl_version_info(CURLVERSION_TENTH) else { return ["identity"] }
-        let features = Int(info.pointee.features)
         let known = [(CURL_VERSION_LIBZ, "gzip"), (CURL_VERSION_BROTLI, "br"), (CURL_VERSION_ZSTD, "zstd")]
-        let names = known.filter { features & Int($0.0) != 0 }.map(\.1)
+        let names = known.filter { GlobalCurl.has($0.0) }.map(\.1)
         return names.isEmpty ? ["identity"] : names
     }()
 
     /// Returns the lines for a request.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the field.
     func lines(
         for request: HTTPRequest, body: PreparedBody?, decompresses: Bool, context: Context = Context()
     ) throws(NetworkError) -> [String] {
         if request.headers.hasNoFields, body == nil, request.authentication == nil, decompresses { return standard }
         let fields = request.headers.fields
-        let traits = Traits(
-            decompresses: decompresses, context: context, body: body.map { Self.traits(of: $0, request.body) })
+        let bodyTraits = body.map {
+            Traits.Body(
+                contentType: request.body?.contentType.map(ExactText.init), isMultipart: $0.isMultipart,
+                isSmall: $0.isSmall)
+        }
+        let traits = Traits(decompresses: decompresses, context: context, body: bodyTraits)
         let isKeepable = request.authentication == nil
         if isKeepable, let lines = known(fields, traits) { return lines }
-        let (lines, names) = try make(fields, for: request, body: body, decompresses: decompresses, context: context)
+        let (lines, names) = try make(fields, for: request, body: body, traits)
         // Whether these two fields are valid depends on the body's length, which is not in a memo.
         if isKeepable, !names.contains("content-length"), !names.contains("transfer-encoding") {
             keep(Memo(fields: fields, traits: traits, lines: lines))
         }
         return lines
-    }
-
-    private static func traits(of body: PreparedBody, _ original: HTTPBody?) -> Traits.Body {
-        var isBytes = false
-        if case .bytes = body { isBytes = true }
-        return Traits.Body(
-            contentType: original?.contentType.map(ExactText.init), isBytes: isBytes, isMultipart: body.isMultipart,
-            isSmall: body.isSmall)
     }
 
     private func known(_ fields: [HTTPHeaders.Field], _ traits: Traits) -> [String]? {
@@ -101,8 +92,7 @@ final class HeaderLines: Sendable {
     }
 
     private func make(
-        _ fields: [HTTPHeaders.Field], for request: HTTPRequest, body: PreparedBody?, decompresses: Bool,
-        context: Context
+        _ fields: [HTTPHeaders.Field], for request: HTTPRequest, body: PreparedBody?, _ traits: Traits
     ) throws(NetworkError) -> (lines: [String], names: Set<String>) {
         var lines: [String] = []
         var names = Set<String>()
@@ -114,15 +104,15 @@ final class HeaderLines: Sendable {
             case "content-length": try Self.checkContentLength(field.value, body: body)
             case "transfer-encoding": try Self.checkTransferEncoding(field.value, body: body)
             // Only a proxy may receive this field.
-            case "proxy-authorization" where !context.reachesProxy: break
-            case "cookie" where context.takesCookies: break
+            case "proxy-authorization" where !traits.context.reachesProxy: break
+            case "cookie" where traits.context.takesCookies: break
             case "content-type" where body?.isMultipart ?? false:
                 if let type = Self.multipartType(field.value) { lines.append("Content-Type: \(type)") }
             default: lines.append(Self.line(field))
             }
         }
         if !names.contains("user-agent") { lines.append(userAgent) }
-        if decompresses { lines.append(acceptEncoding) }
+        if traits.decompresses { lines.append(acceptEncoding) }
         if case .bearer(let token) = request.authentication, request.headers["Authorization"] == nil {
             try Self.check(HTTPHeaders.Field(name: "Authorization", value: token))
             lines.append("Authorization: Bearer \(token)")
@@ -157,7 +147,7 @@ final class HeaderLines: Sendable {
         if let contentType = request.body?.contentType {
             try check(HTTPHeaders.Field(name: "Content-Type", value: contentType))
             lines.append("Content-Type: \(contentType)")
-        } else if case .bytes = body {
+        } else if body.isSmall {
             // Without this line libcurl adds `Content-Type: application/x-www-form-urlencoded`.
             lines.append("Content-Type:")
         }
@@ -166,7 +156,7 @@ final class HeaderLines: Sendable {
     private static func check(_ field: HTTPHeaders.Field) throws(NetworkError) {
         guard field.name.utf8.isToken else {
             throw .invalidRequest(
-                "the header name \"\(visible(field.name))\" is not a token (RFC 9110 §5.1); letters, digits and "
+                "the header name \"\(field.name.escaped)\" is not a token (RFC 9110 §5.1); letters, digits and "
                     + "!#$%&'*+-.^_`|~ are allowed")
         }
         guard let value = field.value, !value.utf8.isFieldValue else { return }
@@ -179,12 +169,12 @@ final class HeaderLines: Sendable {
         guard let value else { return }
         guard let length = body == nil ? 0 : body?.length else {
             throw .invalidRequest(
-                "Content-Length says \(visible(value)) but the body's length is not known; leave the field out, or give the "
+                "Content-Length says \(value.escaped) but the body's length is not known; leave the field out, or give the "
                     + "length to the body, as in .stream(length:); trailers follow only a body of unknown length")
         }
         guard value != "\(length)" else { return }
         throw .invalidRequest(
-            "Content-Length says \(visible(value)) but the body has \(length) bytes; leave the field out, since it is set "
+            "Content-Length says \(value.escaped) but the body has \(length) bytes; leave the field out, since it is set "
                 + "automatically")
     }
 
@@ -192,11 +182,7 @@ final class HeaderLines: Sendable {
         let isUnknownLength = body != nil && body?.length == nil
         guard let value, !(value.lowercased() == "chunked" && isUnknownLength) else { return }
         throw .invalidRequest(
-            "Transfer-Encoding \"\(visible(value))\" cannot be set; leave it out, since a body of unknown length is "
+            "Transfer-Encoding \"\(value.escaped)\" cannot be set; leave it out, since a body of unknown length is "
                 + "sent chunked automatically")
-    }
-
-    private static func visible(_ text: String) -> String {
-        text.unicodeScalars.reduce(into: "") { $0 += $1.escaped(asASCII: false) }
     }
 }

@@ -15,8 +15,6 @@ struct Netrc: Sendable, Hashable {
     private let entries: [Entry]
 
     /// Reads the file of a policy; `nil` when there is none to read.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` with the file, and the line if its content is malformed.
     init?(_ policy: EngineConfiguration.NetrcPolicy) throws(NetworkError) {
         let path: String
         switch policy {
@@ -45,7 +43,6 @@ struct Netrc: Sendable, Hashable {
         }
     }
 
-    /// What is wrong with a file.
     struct Fault: Error {
         let line: Int
         let reason: String
@@ -94,16 +91,12 @@ struct Netrc: Sendable, Hashable {
     /// another origin must not choose who receives the `default` ones.
     func authenticated(_ request: HTTPRequest, _ target: Target) -> HTTPRequest {
         guard request.authentication == nil, !target.hasUser,
-            !request.headers.fields.contains(where: Self.isCredential),
+            !request.headers.fields.contains(where: { $0.name.equalsIgnoringASCIICase("Authorization") }),
             let credentials = credentials(forHost: target.host, isNamed: request.hasLeftOrigin)
         else { return request }
         var request = request
         request.authentication = credentials
         return request
-    }
-
-    private static func isCredential(_ field: HTTPHeaders.Field) -> Bool {
-        field.name.equalsIgnoringASCIICase("Authorization")
     }
 
     /// Splits the text into words.

@@ -21,9 +21,6 @@ enum PreparedBody: Sendable {
     /// progress and the idle timeout.
     static let wholeBodyLimit = 64 << 10
 
-    /// - Parameter handler: Receives an event for every read.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
-    ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read.
     init(_ body: HTTPBody, _ handler: BodyHandler? = nil) throws(NetworkError) {
         switch body.content {
         case .parameters(let encoding):

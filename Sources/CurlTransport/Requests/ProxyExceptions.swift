@@ -19,9 +19,7 @@ struct ProxyExceptions: Sendable {
             if let range = AddressRange(String(bare)) {
                 ranges.append(range)
             } else {
-                var name = entry.lowercased()
-                if name.hasPrefix(".") { name.removeFirst() }
-                if name.hasSuffix(".") { name.removeLast() }
+                let name = HostName.bare(String(entry.hasPrefix(".") ? entry.dropFirst() : entry))
                 if !name.isEmpty { names.append(name) }
             }
         }
@@ -32,8 +30,7 @@ struct ProxyExceptions: Sendable {
         if matchesAll { return true }
         guard !(names.isEmpty && ranges.isEmpty) else { return false }
         if let address = IPAddress(host: host) { return ranges.contains { $0.contains(address) } }
-        var name = host.lowercased()
-        if name.hasSuffix(".") { name.removeLast() }
+        let name = HostName.bare(host)
         return names.contains { name == $0 || name.hasSuffix("." + $0) }
     }
 }

@@ -3,7 +3,6 @@ internal import HTTPCore
 
 /// Decides which proxy a request goes through. The environment is read once; libcurl would read it for each request.
 struct ProxySettings: Sendable {
-    /// A valid proxy.
     struct Proxy: Hashable, Sendable {
         /// The value of `CURLOPT_PROXY`.
         let url: String
@@ -22,8 +21,6 @@ struct ProxySettings: Sendable {
     /// Whether no request goes through a proxy.
     var isEmpty: Bool { http == nil && https == nil }
 
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a URL that is not a proxy's or has control characters in its
-    ///   credentials, ``NetworkError/Kind/unsupported`` for an `https` proxy that this libcurl does not support.
     init(_ policy: ProxyPolicy, environment: [String: String]) throws(NetworkError) {
         switch policy {
         case .none:
@@ -47,7 +44,6 @@ struct ProxySettings: Sendable {
         }
     }
 
-    /// Returns the proxy for a target; `nil` for none.
     func proxy(for target: Target) -> Proxy? {
         guard let proxy = target.isSecure ? https : http, !exceptions.contains(target.host) else { return nil }
         return proxy

@@ -1,12 +1,10 @@
-import FoundationEssentials
 internal import HTTPCore
 
 /// Checks of requests and settings, as pure functions.
 enum RequestCheck {
     static func method(_ method: HTTPMethod) -> NetworkError {
         if method.rawValue.isEmpty { return .invalidRequest("the method is empty; name one, such as GET") }
-        let visible = method.rawValue.unicodeScalars.reduce(into: "") { $0 += $1.escaped(asASCII: false) }
-        return .invalidRequest("the method \"\(visible)\" is not a token (RFC 9110 §9.1); use letters")
+        return .invalidRequest("the method \"\(method.rawValue.escaped)\" is not a token (RFC 9110 §9.1); use letters")
     }
 
     static let connect = NetworkError.invalidRequest(
@@ -79,11 +77,13 @@ enum RequestCheck {
     }
 }
 
+extension String {
+    /// The text with control characters and quotation marks escaped, as in a Swift literal.
+    var escaped: String { unicodeScalars.reduce(into: "") { $0 += $1.escaped(asASCII: false) } }
+}
+
 extension EngineConfiguration {
     /// Checks the settings.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for
-    ///   what this libcurl cannot do.
     func validate() throws(NetworkError) {
         for (name, duration) in [
             ("timeout", timeout), ("connectTimeout", connectTimeout), ("idleTimeout", idleTimeout),

@@ -78,16 +78,7 @@ final class StreamSource: BodySource {
 
     func stop() {
         let (task, pump) = state.withLock { state -> (Task<Void, Never>?, CheckedContinuation<Void, Never>?) in
-            state.round += 1
-            state.chunk = Data()
-            state.end = nil
-            state.delivered = 0
-            state.engineWaits = false
-            state.holdsLastByte = false
-            defer {
-                state.task = nil
-                state.pump = nil
-            }
+            defer { state = State(round: state.round + 1, wake: state.wake) }
             return (state.task, state.pump)
         }
         task?.cancel()

@@ -6,14 +6,11 @@ enum TrailerFields {
     /// Fields that must not follow a body (RFC 9110 §6.5.1): those for framing, routing, coding and authentication.
     private static let refused: Set<String> = [
         "transfer-encoding", "content-length", "content-encoding", "content-type", "content-range", "host", "trailer",
-        "te",
-        "connection", "authorization", "proxy-authorization", "cookie", "expect", "cache-control", "max-forwards",
-        "keep-alive", "upgrade",
+        "te", "connection", "authorization", "proxy-authorization", "cookie", "expect", "cache-control",
+        "max-forwards", "keep-alive", "upgrade",
     ]
 
     /// Returns the line of the `Trailer` field.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for trailers that cannot be sent.
     static func line(_ trailers: HTTPRequest.Trailers, of request: HTTPRequest) throws(NetworkError) -> String {
         guard !trailers.names.isEmpty else {
             throw .invalidRequest("trailers announce no field; name those that will be sent, or leave trailers out")
@@ -37,19 +34,15 @@ enum TrailerFields {
                     "trailers of a request need HTTP/1.1: libcurl sends none over HTTP/2; leave out version = .http2PriorKnowledge"
             )
         }
-        switch request.authentication {
-        case .digest, .any:
+        guard request.authentication?.digestCredentials == nil else {
             throw .invalidRequest(
                 "trailers can be sent only once, but Digest sends the request again after the server's challenge; use "
                     + "another authentication")
-        case .basic, .bearer, nil: break
         }
         return "Trailer: \(trailers.names.joined(separator: ", "))"
     }
 
     /// Returns the lines for libcurl; the caller frees them.
-    ///
-    /// - Throws: ``NetworkError/Kind/requestBody`` for fields that were not announced or cannot be sent.
     static func list(_ trailers: HTTPRequest.Trailers) throws(NetworkError) -> UnsafeMutablePointer<curl_slist>? {
         let announced = Set(trailers.names.map { $0.lowercased() })
         var list: UnsafeMutablePointer<curl_slist>?

@@ -15,14 +15,15 @@ final class VersionChoice: Sendable {
         var value: Int
         /// Whether HTTP/3 and HTTP/2 are tried in parallel.
         var isRace = false
+
+        /// Whether HTTP/3 may be spoken.
+        var includesHTTP3: Bool { value >= Int(CURL_HTTP_VERSION_3) }
     }
 
     /// The manager's policy for requests without one.
     let standard: HTTPVersionPolicy
     private let failedOrigins = Mutex(FailedHTTP3Origins())
 
-    /// - Throws: ``NetworkError/Kind/unsupported`` for a version that this libcurl lacks,
-    ///   ``NetworkError/Kind/invalidRequest`` for settings that exclude each other.
     init(_ configuration: EngineConfiguration) throws(NetworkError) {
         standard = configuration.version
         try Self.check(standard)
@@ -44,18 +45,14 @@ final class VersionChoice: Sendable {
     }
 
     /// HTTP/3 alone, for an alternative service that announced it.
-    static let http3Only = Choice(value: CurlVersion.http3Only)
+    static let http3Only = Choice(value: Int(CURL_HTTP_VERSION_3ONLY))
 
     /// Tries HTTP/3 and HTTP/2 in parallel, unless HTTP/3 lost the race recently.
     func race(_ target: Target) -> Choice {
         let hasLost = failedOrigins.withLock { $0.contains(target.origin, .now) }
-        return hasLost ? Self.automatic : Choice(value: CurlVersion.http3, isRace: true)
+        return hasLost ? Self.automatic : Choice(value: Int(CURL_HTTP_VERSION_3), isRace: true)
     }
 
-    /// Returns the version settings of a request.
-    ///
-    /// - Parameter proxy: The proxy of the request.
-    /// - Throws: The errors of ``init(_:)``, for the request's own settings.
     func choice(
         for request: HTTPRequest, _ target: Target, proxy: ProxySettings.Proxy?, unixSocket: Bool
     ) throws(NetworkError) -> Choice {
@@ -123,7 +120,6 @@ final class VersionChoice: Sendable {
 
 /// The origins where HTTP/3 lost the race recently. A pure value: the caller passes the time.
 struct FailedHTTP3Origins: Sendable {
-    /// The maximum number of origins.
     static let limit = 1000
     /// How long an origin is not raced, in milliseconds.
     static let pause: Int64 = 300_000
@@ -141,10 +137,4 @@ struct FailedHTTP3Origins: Sendable {
     }
 
     mutating func remove(_ origin: String) { until[origin] = nil }
-}
-
-/// The values of `CURL_HTTP_VERSION_3` and `CURL_HTTP_VERSION_3ONLY`.
-enum CurlVersion {
-    static let http3 = 30
-    static let http3Only = 31
 }

@@ -15,7 +15,8 @@ final class BodyPipe: ResponseBody.Source {
         /// The size of the chunk that the reader took last, used to reserve space for the next one.
         var lastCount = 0
         var isPaused = false
-        var end: Result<Void, NetworkError>?
+        /// What the reader receives after the buffered bytes.
+        var end: Result<Data?, NetworkError>?
         var reader: UnsafeContinuation<Data?, any Error>?
     }
 
@@ -28,14 +29,12 @@ final class BodyPipe: ResponseBody.Source {
     private let state = Mutex(State())
     private let demand: Mutex<(@Sendable (Demand) -> Void)?> = Mutex(nil)
 
-    /// Sets the closure that receives the reader's demands.
     func connect(_ demand: @escaping @Sendable (Demand) -> Void) {
         self.demand.withLock { $0 = demand }
     }
 
     // MARK: The engine's side
 
-    /// Appends received bytes.
     func append(_ bytes: UnsafeRawBufferPointer) {
         state.withLock { state in
             if state.buffer.isEmpty { state.buffer.reserveCapacity(max(bytes.count, state.lastCount)) }
@@ -73,17 +72,14 @@ final class BodyPipe: ResponseBody.Source {
     /// Ends the body, complete or failed. The reader still receives the buffered bytes first.
     func finish(_ end: Result<Void, NetworkError>) {
         flush()
+        let end: Result<Data?, NetworkError> = end.map { _ in nil }
         let reader = state.withLock { state -> UnsafeContinuation<Data?, any Error>? in
             if state.end == nil { state.end = end }
             defer { state.reader = nil }
             return state.reader
         }
         demand.withLock { $0 = nil }
-        guard let reader else { return }
-        switch end {
-        case .success: reader.resume(returning: nil)
-        case .failure(let error): reader.resume(throwing: error)
-        }
+        reader?.resume(with: end)
     }
 
     // MARK: The reader's side
@@ -105,34 +101,21 @@ final class BodyPipe: ResponseBody.Source {
         if state.withLock({ $0.end == nil }) { send(.cancel) }
     }
 
-    private enum Step {
-        case chunk(Data, resumes: Bool)
-        case end(Result<Void, NetworkError>)
-        case wait
-        case misuse
-    }
-
     private func take(_ reader: UnsafeContinuation<Data?, any Error>) {
-        let step = state.withLock { state -> Step in
+        let (result, resumes) = state.withLock { state -> (Result<Data?, NetworkError>?, Bool) in
             if !state.buffer.isEmpty {
                 let (chunk, resumes) = Self.takeAll(&state)
-                return .chunk(chunk, resumes: resumes)
+                return (.success(chunk), resumes)
             }
-            if let end = state.end { return .end(end) }
-            guard state.reader == nil else { return .misuse }
+            if let end = state.end { return (end, false) }
+            guard state.reader == nil else {
+                return (.failure(.invalidRequest("two readers read a streamed body at once; use one")), false)
+            }
             state.reader = reader
-            return .wait
+            return (nil, false)
         }
-        switch step {
-        case .chunk(let chunk, let resumes):
-            reader.resume(returning: chunk)
-            if resumes { send(.resume) }
-        case .end(.success): reader.resume(returning: nil)
-        case .end(.failure(let error)): reader.resume(throwing: error)
-        case .misuse:
-            reader.resume(throwing: NetworkError.invalidRequest("two readers read a streamed body at once; use one"))
-        case .wait: break
-        }
+        if let result { reader.resume(with: result) }
+        if resumes { send(.resume) }
     }
 
     private static func takeAll(_ state: inout State) -> (chunk: Data, resumes: Bool) {
@@ -161,14 +144,11 @@ final class BodyReader: AbandonableBodySource {
     }
 
     func next() async throws -> Data? {
-        do {
-            if let chunk = try await pipe.next() { return chunk }
-        } catch {
-            releaseEngine()
-            throw error
-        }
-        releaseEngine()
-        return nil
+        var isOver = true
+        defer { if isOver { releaseEngine() } }
+        let chunk = try await pipe.next()
+        isOver = chunk == nil
+        return chunk
     }
 
     func abandon() {
@@ -177,11 +157,11 @@ final class BodyReader: AbandonableBodySource {
     }
 
     private func releaseEngine() {
-        let engine = keepsAlive.withLock { engine in
+        // Returned, so that the engine is released outside the lock.
+        _ = keepsAlive.withLock { engine in
             defer { engine = nil }
             return engine
         }
-        _ = engine  // released outside the lock
     }
 
     deinit { pipe.abandon() }

@@ -33,7 +33,6 @@ struct ResponseHead {
     /// Whether this is the head of a final response, not of an interim one (RFC 9110 §15.2).
     var isFinal: Bool { isComplete && status >= 200 || status == 101 && isComplete }
 
-    /// Reserves space for a head of the usual size.
     mutating func reserve() { bytes.reserveCapacity(Self.usualSize) }
 
     private static let usualSize = 512

@@ -1,4 +1,3 @@
-import CLibcurl
 import Glibc
 public import HTTPCore
 import Platform
@@ -121,6 +120,12 @@ public struct EngineConfiguration: Sendable {
     public init() {}
 
     static let standardHappyEyeballsDelay = Duration.milliseconds(200)
+
+    /// Reports a warning.
+    package func warn(_ message: String) {
+        if let warningHandler { return warningHandler(message) }
+        TextOutput.write("LATNetworking: \(message)\n", to: STDERR_FILENO)
+    }
 }
 
 /// Counts of what an engine currently holds, for tests and for finding leaks.
@@ -135,12 +140,4 @@ package struct EngineGauges: Hashable, Sendable {
     public var transfers = 0
     /// The transfers that wait for a free connection.
     public var waiting = 0
-}
-
-extension EngineConfiguration {
-    /// Reports a warning.
-    package func warn(_ message: String) {
-        if let warningHandler { return warningHandler(message) }
-        TextOutput.write("LATNetworking: \(message)\n", to: STDERR_FILENO)
-    }
 }

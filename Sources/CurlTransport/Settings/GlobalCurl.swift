@@ -9,30 +9,27 @@ enum GlobalCurl {
         return curl_global_init(Int(CURL_GLOBAL_ALL))
     }()
 
+    /// What the loaded library says about itself.
+    static var info: curl_version_info_data? { curl_version_info(CURLVERSION_TENTH)?.pointee }
+
     /// The version of the loaded library, as in `LIBCURL_VERSION_NUM`.
-    static let runtimeVersion: UInt32 = curl_version_info(CURLVERSION_TENTH)?.pointee.version_num ?? 0
+    static let runtimeVersion: UInt32 = info?.version_num ?? 0
 
     /// Whether libcurl checks pooled connections once a second only, not before each use (8.22 and newer).
     static let checksPoolOncePerSecond = runtimeVersion >= 0x08_16_00
 
     /// The features of the library, as in `curl_version_info_data.features`.
-    private static let features = Int(curl_version_info(CURLVERSION_TENTH)?.pointee.features ?? 0)
+    private static let features = Int(info?.features ?? 0)
 
     /// Whether the library has a feature (`CURL_VERSION_…`).
     static func has(_ feature: CInt) -> Bool { features & Int(feature) != 0 }
 
     /// Whether libcurl was built with c-ares, which is required for choosing DNS servers.
-    static let hasAres = curl_version_info(CURLVERSION_TENTH)?.pointee.ares != nil
+    static let hasAres = info?.ares != nil
 
-    /// Whether libcurl uses OpenSSL for TLS.
-    static let usesOpenSSL: Bool = {
-        guard let version = curl_version_info(CURLVERSION_TENTH)?.pointee.ssl_version else { return false }
-        // Other libraries, if there are any, follow in parentheses.
-        return String(cString: version).hasPrefix("OpenSSL/")
-    }()
+    /// Whether libcurl uses OpenSSL for TLS: the library that it names first. Others follow in parentheses.
+    static let usesOpenSSL = info?.ssl_version.map { String(cString: $0).hasPrefix("OpenSSL/") } ?? false
 
-    /// - Throws: ``NetworkError/Kind/unsupported`` for a libcurl older than 7.88, ``NetworkError/Kind/other`` if it does not
-    ///   start.
     static func start() throws(NetworkError) {
         guard result == CURLE_OK else {
             throw NetworkError(
@@ -45,5 +42,14 @@ enum GlobalCurl {
                 .unsupported, message: "libcurl 7.88 or newer is required, and \(version) is loaded; update libcurl"
             )
         }
+    }
+}
+
+/// An object that C code passes to callbacks as their context.
+protocol CallbackContext: AnyObject {}
+
+extension CallbackContext {
+    static func from(_ context: UnsafeMutableRawPointer) -> Self {
+        Unmanaged<Self>.fromOpaque(context).takeUnretainedValue()
     }
 }

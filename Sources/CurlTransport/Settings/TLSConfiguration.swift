@@ -91,15 +91,3 @@ extension TLSConfiguration {
         case file(path: String)
     }
 }
-
-extension EngineConfiguration {
-    /// The authentication scheme for an HTTP proxy.
-    public enum ProxyAuthentication: Hashable, Sendable {
-        /// Basic (RFC 7617), sent with the first request.
-        case basic
-        /// Digest (RFC 7616), in answer to the proxy's challenge.
-        case digest
-        /// The strongest of the schemes that the proxy offers.
-        case any
-    }
-}

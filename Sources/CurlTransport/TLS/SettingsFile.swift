@@ -5,8 +5,9 @@ import Platform
 
 /// The content of a file that a setting names.
 struct SettingsFile {
+    /// The absolute path.
+    let path: String
     let data: Data
-    /// The file's stamp when it was read.
     let stamp: FileStamp
 
     /// The largest file accepted, in bytes. A bundle of all public authorities has some 230 KB.
@@ -20,10 +21,7 @@ struct SettingsFile {
         guard descriptor >= 0 else { throw Self.unusable(path, setting, SystemError().text) }
         defer { close(descriptor) }
         var status = stat()
-        guard fstat(descriptor, &status) == 0 else {
-            throw Self.unusable(path, setting, SystemError().text)
-        }
-        guard status.st_mode & S_IFMT == S_IFREG else {
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
             throw Self.unusable(
                 path, setting, status.st_mode & S_IFMT == S_IFDIR ? "it is a folder" : "it is not a regular file")
         }
@@ -39,8 +37,14 @@ struct SettingsFile {
                 throw Self.unusable(path, setting, "it has more than \(Self.sizeLimit >> 20) MiB")
             }
         }
+        self.path = Self.absolute(path)
         self.data = data
         stamp = FileStamp(status)
+    }
+
+    /// Makes a path absolute, because the process may change its working directory.
+    static func absolute(_ path: String) -> String {
+        path.hasPrefix("/") ? path : "\(FileManager.default.currentDirectoryPath)/\(path)"
     }
 
     private static func unusable(_ path: String, _ setting: String, _ reason: String) -> NetworkError {

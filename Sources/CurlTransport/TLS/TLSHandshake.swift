@@ -4,7 +4,7 @@ import CLibcurl
 /// libcurl reports most failures with one error code.
 ///
 /// Retained by its `SSL_CTX`. Belongs to the engine's thread.
-final class TLSHandshake {
+final class TLSHandshake: CallbackContext {
     /// Whether the server requested a client certificate.
     private(set) var wantsCertificate = false
     /// The last alert that the server sent (RFC 8446 §6.2); `nil` for none.
@@ -14,9 +14,8 @@ final class TLSHandshake {
     private let target: Target?
     /// The URL of the HTTPS proxy that is the peer; `nil` for the server of the URL.
     private let proxy: String?
-    /// Whether the peer is the HTTPS proxy.
     var isWithProxy: Bool { proxy != nil }
-    private let keyLog: TLSKeyLogFile?
+    fileprivate let keyLog: TLSKeyLogFile?
     private let trust: CertificateStore?
     /// The cache of sessions; `nil` when sessions are not reused.
     private let sessions: TLSSessions?
@@ -24,10 +23,7 @@ final class TLSHandshake {
 
     /// Sets up the `SSL_CTX` of a connection.
     ///
-    /// - Parameters:
-    ///   - target: The URL of the request.
-    ///   - proxy: The URL of the HTTPS proxy that is the peer; `nil` for the server of the URL.
-    ///   - trust: The trusted certificates; `nil` when the server's certificate is not verified.
+    /// - Parameter trust: The trusted certificates; `nil` when the server's certificate is not verified.
     /// - Returns: `nil` without memory; the context is then unusable.
     init?(
         context: UnsafeMutableRawPointer, library: UnsafePointer<lat_openssl>, target: Target?, proxy: String?,
@@ -72,7 +68,7 @@ final class TLSHandshake {
         guard let ssl, let library = OpenSSL.shared?.pointee, let context = library.SSL_get_SSL_CTX(ssl),
             let pointer = library.SSL_CTX_get_ex_data(context, index)
         else { return nil }
-        return Unmanaged<TLSHandshake>.fromOpaque(pointer).takeUnretainedValue()
+        return from(pointer)
     }
 
     // MARK: OpenSSL's callbacks
@@ -103,8 +99,6 @@ final class TLSHandshake {
         sessions.insert(copy, of: peer(ssl))
     }
 
-    fileprivate func log(_ line: UnsafePointer<CChar>) { keyLog?.append(line) }
-
     /// The peer of a handshake: the server of the URL, or its HTTPS proxy. Sessions of QUIC and TCP are kept apart; a QUIC
     /// connection has no BIO.
     private func peer(_ ssl: UnsafeMutableRawPointer) -> TLSSessions.Peer {
@@ -121,8 +115,7 @@ private let releaseCallback: lat_free_callback = { _, pointer, _, _, _, _ in
 
 private let messageCallback: lat_message_callback = { isWritten, _, type, bytes, count, _, handshake in
     guard isWritten == 0, let handshake else { return }
-    Unmanaged<TLSHandshake>.fromOpaque(handshake).takeUnretainedValue()
-        .received(type: type, UnsafeRawBufferPointer(start: bytes, count: count))
+    TLSHandshake.from(handshake).received(type: type, UnsafeRawBufferPointer(start: bytes, count: count))
 }
 
 private let stateCallback: lat_state_callback = { ssl, place, _ in
@@ -138,5 +131,5 @@ private let sessionCallback: lat_session_callback = { ssl, session in
 }
 
 private let keyCallback: lat_key_callback = { ssl, line in
-    if let line { TLSHandshake.of(ssl)?.log(line) }
+    if let line { TLSHandshake.of(ssl)?.keyLog?.append(line) }
 }

@@ -8,9 +8,6 @@ final class TLSKeyLogFile: Sendable {
     private let descriptor: CInt
 
     /// Opens the file of a setting; `nil` when the setting names none.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a file that cannot be written,
-    ///   ``NetworkError/Kind/unsupported`` when libcurl does not use OpenSSL.
     static func opened(for setting: TLSConfiguration.KeyLog, warn: (String) -> Void) throws(NetworkError)
         -> TLSKeyLogFile?
     {

@@ -35,8 +35,6 @@ final class TLSMaterial: Sendable {
     /// - Parameters:
     ///   - base: The engine's own settings, when these are a request's. What both have in common is shared.
     ///   - warn: Receives warnings, also after the initialization.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, ``NetworkError/Kind/unsupported`` for
-    ///   what this libcurl cannot do.
     init(
         _ configuration: TLSConfiguration, over base: TLSMaterial? = nil, warn: @escaping @Sendable (String) -> Void
     ) throws(NetworkError) {
@@ -70,17 +68,11 @@ final class TLSMaterial: Sendable {
         } else {
             (identity, identityFiles) = try Self.identity(configuration)
         }
-        if let base {
-            keyLog = base.keyLog
-        } else {
-            keyLog = try TLSKeyLogFile.opened(for: configuration.keyLog, warn: warn)
-        }
+        keyLog = try base == nil ? TLSKeyLogFile.opened(for: configuration.keyLog, warn: warn) : base?.keyLog
         number = base == nil ? 0 : Self.count.add(1, ordering: .relaxed).newValue
     }
 
     /// Makes the same settings with the client certificate as its files are now.
-    ///
-    /// - Throws: As the other initializer does.
     init(renewing old: TLSMaterial) throws(NetworkError) {
         configuration = old.configuration
         versions = old.versions
@@ -105,8 +97,7 @@ final class TLSMaterial: Sendable {
     /// Returns the pins of a host in the notation of `CURLOPT_PINNEDPUBLICKEY`; `nil` for none.
     func pins(forHost host: String) -> String? {
         guard !pinsByHost.isEmpty else { return nil }
-        var name = host.lowercased()
-        if name.hasSuffix(".") { name.removeLast() }
+        var name = HostName.bare(host)
         if name.hasPrefix("["), name.hasSuffix("]") { name = String(name.dropFirst().dropLast()) }
         if let own = pinsByHost[name] { return own }
         guard let dot = name.firstIndex(of: "."), dot != name.startIndex else { return nil }
@@ -191,7 +182,7 @@ final class TLSMaterial: Sendable {
             pem = data
         }
         guard let path = configuration.caFile else { return pem.isEmpty ? nil : pem }
-        let file = try read(path, "tls.caFile")
+        let file = try SettingsFile(path, setting: "tls.caFile").data
         try check("tls.caFile \"\(path)\"") { () throws(CertificateFile.Problem) in
             try CertificateFile.countCertificates(in: file)
         }
@@ -209,7 +200,7 @@ final class TLSMaterial: Sendable {
             try check("\(place) \"\(path)\"") { () throws(CertificateFile.Problem) in
                 try CertificateFile.checkPKCS12(file.data, password: password)
             }
-            return (.pkcs12(file.data, password: password), IdentityFiles([(path, file)]))
+            return (.pkcs12(file.data, password: password), IdentityFiles([file]))
         case .pem(let certificatePath, let keyPath, let password):
             let certificate = try SettingsFile(certificatePath, setting: place)
             let key = try SettingsFile(keyPath, setting: "\(place), key")
@@ -218,13 +209,9 @@ final class TLSMaterial: Sendable {
             }
             return (
                 .pem(certificate: certificate.data, key: key.data, password: password),
-                IdentityFiles([(certificatePath, certificate), (keyPath, key)])
+                IdentityFiles([certificate, key])
             )
         }
-    }
-
-    private static func read(_ path: String, _ place: String) throws(NetworkError) -> Data {
-        try SettingsFile(path, setting: place).data
     }
 
     private static func check(
@@ -243,12 +230,9 @@ final class IdentityFiles: Sendable {
     private let paths: [String]
     private let stamps: Mutex<[FileStamp]>
 
-    init(_ files: [(path: String, file: SettingsFile)]) {
-        // The paths are made absolute, because the process may change its working directory.
-        paths = files.map {
-            $0.path.hasPrefix("/") ? $0.path : "\(FileManager.default.currentDirectoryPath)/\($0.path)"
-        }
-        stamps = Mutex(files.map(\.file.stamp))
+    init(_ files: [SettingsFile]) {
+        paths = files.map(\.path)
+        stamps = Mutex(files.map(\.stamp))
     }
 
     /// Whether a file has changed since the last call. A file that is missing while it is being replaced has not.
@@ -286,17 +270,13 @@ final class TLSMaterials: Sendable {
 
     /// Returns the settings of a request, read and checked at their first use, and again when the files of the client
     /// certificate have changed; `nil` for the engine's own.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting, and the row that has it.
     func material(for tls: HTTPRequest.TLS?) throws(NetworkError) -> TLSMaterial? {
         let own = own.identityFiles == nil ? own : currentOwn()
         guard let tls, !tls.isEmpty else { return own === self.own ? nil : own }
-        let known = state.withLock { $0.ofRequests[tls] }
-        if let known {
-            guard let files = known.identityFiles, files !== own.identityFiles, files.haveChanged() else {
-                return known
-            }
-            guard let new = renewed(known) else { return known }
+        if let known = state.withLock({ $0.ofRequests[tls] }) {
+            guard let files = known.identityFiles, files !== own.identityFiles, files.haveChanged(),
+                let new = renewed(known)
+            else { return known }
             state.withLock { $0.ofRequests[tls] = new }
             return new
         }

@@ -28,22 +28,14 @@ final class TrustStore: Sendable {
     private static let sizeReadAtOnce: Int64 = 64 << 10
 
     /// Reads the configuration's authorities. If it has none, ``prepare()`` reads the system's later.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the setting.
     init(_ configuration: TLSConfiguration, warn: @escaping @Sendable (String) -> Void) throws(NetworkError) {
         data = configuration.caData
         self.warn = warn
         isOwn = configuration.caData != nil || configuration.caFile != nil
         if isOwn {
-            // The path is made absolute, because the process may change its working directory.
-            let isRelative = configuration.caFile?.hasPrefix("/") == false
-            let start = isRelative ? FileManager.default.currentDirectoryPath + "/" : ""
-            (file, folder) = (configuration.caFile.map { start + $0 }, nil)
-            let (store, stamp) = try parse(contents())
-            state.withLock {
-                $0.store = store
-                $0.stamp = stamp
-            }
+            (file, folder) = (configuration.caFile.map(SettingsFile.absolute), nil)
+            let parsed = try parse(contents())
+            state.withLock { ($0.store, $0.stamp) = parsed }
         } else {
             file = SystemAuthorities.file
             folder = file == nil ? SystemAuthorities.folder : nil
@@ -76,10 +68,7 @@ final class TrustStore: Sendable {
     func prepare() -> CertificateStore? {
         // Parsing under the lock keeps other threads from parsing too.
         state.withLock { state in
-            if state.store == nil, let (store, stamp) = try? parse(contents()) {
-                state.store = store
-                state.stamp = stamp
-            }
+            if state.store == nil, let parsed = try? parse(contents()) { (state.store, state.stamp) = parsed }
             return state.store
         }
     }
@@ -142,6 +131,6 @@ private enum SystemAuthorities {
     static var folder: String { builtIn(\.capath) ?? "/etc/ssl/certs" }
 
     private static func builtIn(_ path: KeyPath<curl_version_info_data, UnsafePointer<CChar>?>) -> String? {
-        curl_version_info(CURLVERSION_TENTH)?.pointee[keyPath: path].map { String(cString: $0) }
+        GlobalCurl.info?[keyPath: path].map { String(cString: $0) }
     }
 }

@@ -1,5 +1,6 @@
 package import HTTPCore
 
+// The transport's side of ``EngineServices``.
 extension CurlTransport {
     /// Connects to a request's origin as the request would (proxy, TLS, pins, overrides), sends nothing, and closes the
     /// connection. Probes and requests do not wait for each other.
@@ -14,7 +15,7 @@ extension CurlTransport {
         }
         return await withTaskCancellationHandler {
             await withUnsafeContinuation { continuation in
-                probe.setContinuation(continuation)
+                probe.continuation = continuation
                 let isPosted = mailbox.post(
                     .services { services in
                         guard let services else { return probe.finish(ConnectionReport(error: EngineFailure.shutDown)) }
@@ -41,8 +42,30 @@ extension CurlTransport {
         // One timeout covers the whole probe: name look-up, connection and TLS.
         plan.connectTimeout = plan.timeout > 0 ? min(plan.timeout, plan.connectTimeout) : plan.connectTimeout
         plan.timeout = plan.connectTimeout
-        let proxy = plan.proxy?.url
-        return ConnectionProbe(
-            Transfer(request: request, target: target, plan: plan, pipe: nil), options, proxy: proxy)
+        return ConnectionProbe(Transfer(request: request, target: target, plan: plan, pipe: nil), options)
+    }
+
+    // MARK: Other protocols
+
+    /// Checks the settings of a connection for bytes of another protocol. Its URL is `http://` for one in clear text and
+    /// `https://` for one with TLS.
+    package func endpoint(for request: HTTPRequest) throws(NetworkError) -> ByteEndpoint {
+        let target = try targets.target(for: request.url)
+        return ByteEndpoint(request: request, target: target, plan: try plan(for: request, target))
+    }
+
+    /// Has the engine's thread do the work of a tenant, which lives as long as the engine.
+    ///
+    /// - Returns: `false` when the engine has ended.
+    @discardableResult
+    package func host(_ tenant: any EngineTenant) -> Bool { mailbox.post(.services { $0?.host(tenant) }) }
+
+    /// Returns a function that has a hosted tenant take its turn, from any thread. It returns `false` when the engine has
+    /// ended, and does not keep the engine alive.
+    package func waker(of tenant: any EngineTenant) -> @Sendable () -> Bool {
+        { [mailbox, weak tenant] in
+            guard let tenant else { return false }
+            return mailbox.post(.services { if $0 != nil { tenant.turn(.now) } })
+        }
     }
 }
