@@ -12,7 +12,6 @@ extension SQLiteError {
         [SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_ERROR, SQLITE_CONSTRAINT, SQLITE_MISMATCH].contains(primaryCode)
     }
 
-    /// Whether the disk is full.
     var isFull: Bool { primaryCode == SQLITE_FULL || (primaryCode == SQLITE_IOERR && message.contains("full")) }
 
     /// Whether the file or its folder cannot be opened or written.

@@ -35,20 +35,13 @@ final class CacheIndex {
         try connection.execute(
             "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304; PRAGMA wal_autocheckpoint = 256; "
                 + "PRAGMA cache_size = -8192; PRAGMA temp_store = MEMORY")
-        try connection.execute("BEGIN IMMEDIATE")
-        do {
+        try connection.transaction {
             if try connection.number("PRAGMA user_version") == 0 { try connection.execute(Self.schema) }
-            try connection.execute("COMMIT")
-        } catch {
-            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
-            throw error
         }
         try checkVersion()
     }
 
-    /// Configures the connection for reading.
-    ///
-    /// - Returns: `false` when the tables do not exist yet.
+    /// Configures the connection for reading; returns `false` when the tables do not exist yet.
     func prepareForReading() throws -> Bool {
         try connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -16384")
         if try connection.number("PRAGMA user_version") == 0 { return false }
@@ -119,12 +112,9 @@ final class CacheIndex {
           e.head, e.sealer, e.key, e.variant, e.url, e.domain, e.server, e.partition
         """
 
-    /// A row and its decoded entry.
     struct Row {
-        var id: Int64
         /// `nil` when the row is damaged or sealed with another key.
         var entry: CacheEntry?
-        /// The location of its body.
         var body: StoredBody
         /// The stored bytes of an inline body, if they were read.
         var attached: Data?
@@ -147,14 +137,13 @@ final class CacheIndex {
                 attached + row.body.storedByteCount <= Self.attachedByteCount
             {
                 attached += row.body.storedByteCount
-                row.attached = try inlineBody(row.id) ?? Data()
+                row.attached = try inlineBody(row.body.row) ?? Data()
             }
             rows.append(row)
         }
         return rows
     }
 
-    /// The stored bytes of an inline body.
     func inlineBody(_ row: Int64) throws -> Data? {
         let statement = try connection.statement("SELECT bytes FROM bodies WHERE id = ?1")
         defer { statement.reset() }
@@ -179,10 +168,8 @@ final class CacheIndex {
     private func row(_ statement: SQLiteStatement) -> Row {
         let salt = statement.bytes(9)
         var row = Row(
-            id: statement.integer(0),
             body: StoredBody(
-                row: statement.integer(0),
-                file: statement.isNull(8) ? nil : String(decoding: statement.bytes(8), as: UTF8.self),
+                row: statement.integer(0), file: statement.isNull(8) ? nil : statement.text(8),
                 storedByteCount: statement.integer(6), checksum: statement.bytes(7), salt: salt))
         guard statement.integer(11) == sealer.keyNumber,
             var entry = sealer.open(
@@ -194,13 +181,12 @@ final class CacheIndex {
         entry.isExpired = statement.integer(4) != 0
         entry.bodyByteCount = statement.integer(5)
         entry.tier = .disk
-        entry.version = StoredVersion(UInt64(bitPattern: row.id))
+        entry.version = StoredVersion(UInt64(bitPattern: row.body.row))
         entry.note = row.body
         row.entry = entry
         return row
     }
 
-    /// The counts of entries and bytes.
     func totals() throws -> (usage: CacheUsage, pinnedByteCount: Int64) {
         let statement = try connection.statement("SELECT entries, bytes, pinned_bytes FROM state")
         defer { statement.reset() }
@@ -211,10 +197,7 @@ final class CacheIndex {
     }
 
     func isKnown(file: String) throws -> Bool {
-        let statement = try connection.statement("SELECT 1 FROM entries WHERE file = ?1")
-        defer { statement.reset() }
-        statement.bind(1, utf8: file)
-        return try statement.step()
+        try connection.number("SELECT 1 FROM entries WHERE file = ?1") { $0.bind(1, utf8: file) } != nil
     }
 
     /// The rows whose body is in a file.
@@ -223,7 +206,7 @@ final class CacheIndex {
         defer { statement.reset() }
         var files: [(row: Int64, name: String)] = []
         while try statement.step() {
-            files.append((statement.integer(0), String(decoding: statement.bytes(1), as: UTF8.self)))
+            files.append((statement.integer(0), statement.text(1)))
         }
         return files
     }
@@ -232,69 +215,55 @@ final class CacheIndex {
 
     struct Condition {
         var sql: String
-        var bind: (SQLiteStatement) -> Void = { _ in }
+        /// The parameters of the statement: bytes, then a number, or a time alone.
+        var bytes: [[UInt8]] = []
+        var number: Int64?
+        var time: Double?
         /// Whether the selection includes every row that the condition finds.
         var isExact = true
+
+        func bind(_ statement: SQLiteStatement) {
+            for (index, value) in bytes.enumerated() { statement.bind(Int32(index + 1), value) }
+            if let number { statement.bind(Int32(bytes.count + 1), number) }
+            if let time { statement.bind(1, time) }
+        }
     }
 
     func condition(_ selection: CacheSelection) throws -> Condition {
         switch selection {
         case .all: return Condition(sql: "1")
         case .key(let key):
-            let columns = (try sealer.column("key", key.primary), try sealer.column("variant", key.variant))
-            return Condition(sql: "slot = ?3 AND key = ?1 AND variant = ?2") { statement in
-                statement.bind(1, columns.0)
-                statement.bind(2, columns.1)
-                statement.bind(3, Self.slot(columns.0))
-            }
+            let columns = [try sealer.column("key", key.primary), try sealer.column("variant", key.variant)]
+            return Condition(
+                sql: "slot = ?3 AND key = ?1 AND variant = ?2", bytes: columns, number: Self.slot(columns[0]))
         case .primaryKey(let key):
             let column = try sealer.column("key", key)
-            return Condition(sql: "slot = ?2 AND key = ?1") { statement in
-                statement.bind(1, column)
-                statement.bind(2, Self.slot(column))
-            }
-        case .tag(let tag):
-            let bytes = try sealer.column("tag", tag)
-            let number = sealer.keyNumber
-            return Condition(sql: "id IN (SELECT entry FROM tags WHERE tag = ?1) AND sealer = ?2") { statement in
-                statement.bind(1, bytes)
-                statement.bind(2, number)
-            }
-        case .url(let url): return try equality("url", url)
-        case .server(let name): return try equality("server", name)
-        case .domain(let name): return try equality("domain", name)
-        case .partition(let name): return try equality("partition", name)
+            return Condition(sql: "slot = ?2 AND key = ?1", bytes: [column], number: Self.slot(column))
+        case .tag(let tag): return try equality("id IN (SELECT entry FROM tags WHERE tag = ?1)", "tag", tag)
+        case .url(let url): return try equality("url = ?1", "url", url)
+        case .server(let name): return try equality("server = ?1", "server", name)
+        case .domain(let name): return try equality("domain = ?1", "domain", name)
+        case .partition(let name): return try equality("partition = ?1", "partition", name)
         case .storedBefore(let time):
-            let seconds = time.timeIntervalSinceReferenceDate
-            return Condition(sql: "stored_at < ?1") { $0.bind(1, seconds) }
+            return Condition(sql: "stored_at < ?1", time: time.timeIntervalSinceReferenceDate)
         case .urlPrefix(let prefix):
-            let number = sealer.keyNumber
             guard !sealer.isSealing else {
-                return Condition(sql: "sealer = ?1", bind: { $0.bind(1, number) }, isExact: false)
+                return Condition(sql: "sealer = ?1", number: sealer.keyNumber, isExact: false)
             }
             let lower = Array(prefix.utf8)
             // The smallest bytes above all texts with this prefix. UTF-8 has no byte 255, so the last byte can be incremented.
             let upper = lower.last.map { lower.dropLast() + [$0 + 1] } ?? []
             return Condition(
                 sql: "url >= ?1 AND sealer = 0" + (upper.isEmpty ? "" : " AND url < ?2"),
-                bind: { statement in
-                    statement.bind(1, lower)
-                    if !upper.isEmpty { statement.bind(2, upper) }
-                })
+                bytes: upper.isEmpty ? [lower] : [lower, upper])
         }
     }
 
-    private func equality(_ column: String, _ text: String) throws -> Condition {
-        let bytes = try sealer.column(column, text)
-        let number = sealer.keyNumber
-        return Condition(sql: "\(column) = ?1 AND sealer = ?2") { statement in
-            statement.bind(1, bytes)
-            statement.bind(2, number)
-        }
+    private func equality(_ sql: String, _ column: String, _ text: String) throws -> Condition {
+        Condition(sql: sql + " AND sealer = ?2", bytes: [try sealer.column(column, text)], number: sealer.keyNumber)
     }
 
-    /// A 64-bit hash by which keys are looked up, so that their SQL index is small and stays in memory. Rows are then
-    /// compared by their full key.
+    /// A 64-bit hash by which keys are looked up, so that their SQL index is small. Rows are then compared by their full key.
     static func slot(_ key: [UInt8]) -> Int64 {
         // FNV-1a over all bytes, since an app's own keys may share a prefix.
         Int64(bitPattern: key.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 })
@@ -303,18 +272,14 @@ final class CacheIndex {
     /// The stored version under a key; `nil` when there is none.
     func version(of key: CacheKey) throws -> StoredVersion? {
         let condition = try condition(.key(key))
-        let statement = try connection.statement("SELECT id FROM entries WHERE \(condition.sql)")
-        defer { statement.reset() }
-        condition.bind(statement)
-        return try statement.step() ? StoredVersion(UInt64(bitPattern: statement.integer(0))) : nil
+        return try connection.number("SELECT id FROM entries WHERE \(condition.sql)", bind: condition.bind)
+            .map { StoredVersion(UInt64(bitPattern: $0)) }
     }
 
     func variantCount(of primaryKey: String) throws -> Int {
         let condition = try condition(.primaryKey(primaryKey))
-        let statement = try connection.statement("SELECT count(*) FROM entries WHERE \(condition.sql)")
-        defer { statement.reset() }
-        condition.bind(statement)
-        return try statement.step() ? Int(statement.integer(0)) : 0
+        return Int(
+            try connection.number("SELECT count(*) FROM entries WHERE \(condition.sql)", bind: condition.bind) ?? 0)
     }
 
     static func damage(_ message: String) -> SQLiteError {

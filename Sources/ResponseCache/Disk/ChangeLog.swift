@@ -10,14 +10,6 @@ extension CacheIndex {
     /// How many changes are kept. A reader that is further behind treats everything as changed.
     static let changeLimit: Int64 = 4_096
 
-    /// The changes that other writers made.
-    struct Changes: Sendable {
-        /// The number of the last change.
-        var last: Int64
-        /// The affected entries.
-        var selections: [CacheSelection] = []
-    }
-
     /// Logs changes, within the transaction that makes them.
     func note(_ changes: [CacheSelection], writer: Int64) throws {
         for change in changes {
@@ -30,26 +22,27 @@ extension CacheIndex {
         }
         // The log is trimmed only now and then, since a few extra rows do no harm.
         guard connection.lastInsertedRow % 256 < Int64(changes.count) else { return }
-        let statement = try connection.statement("DELETE FROM changes WHERE id <= ?1")
-        statement.bind(1, connection.lastInsertedRow - Self.changeLimit)
-        try statement.run()
+        try connection.statement("DELETE FROM changes WHERE id <= ?1")
+            .run(with: connection.lastInsertedRow - Self.changeLimit)
     }
 
     /// The number of the last change; 0 before the first.
     func lastChange() throws -> Int64 { try connection.number("SELECT max(id) FROM changes") ?? 0 }
 
-    /// The changes that other writers made after `last`.
-    func changes(since last: Int64, exceptBy writer: Int64) throws -> Changes {
+    /// What other writers changed after the change `last`, and the number of the last change.
+    func changes(
+        since last: Int64, exceptBy writer: Int64
+    ) throws -> (last: Int64, selections: [CacheSelection]) {
         let statement = try connection.statement(
             "SELECT id, writer, sealer, what FROM changes WHERE id > ?1 ORDER BY id LIMIT 1000")
         defer { statement.reset() }
         statement.bind(1, last)
-        var changes = Changes(last: last)
+        var changes = (last: last, selections: [CacheSelection]())
         var count = 0
         while try statement.step() {
             let id = statement.integer(0)
             // Some changes were trimmed, so it is unknown what they affected.
-            if id != changes.last + 1 { return Changes(last: try lastChange(), selections: [.all]) }
+            if id != changes.last + 1 { return (try lastChange(), [.all]) }
             changes.last = id
             count += 1
             guard statement.integer(1) != writer, [0, sealer.keyNumber].contains(statement.integer(2)) else { continue }
@@ -58,8 +51,8 @@ extension CacheIndex {
             changes.selections.append(bytes.flatMap { CacheSelection(encoded: $0) } ?? .all)
         }
         // This far behind, it costs less to treat everything as changed.
-        if count == 1_000 { return Changes(last: try lastChange(), selections: [.all]) }
-        if count == 0, try lastChange() < last { return Changes(last: try lastChange(), selections: [.all]) }
+        if count == 1_000 { return (try lastChange(), [.all]) }
+        if count == 0, try lastChange() < last { return (try lastChange(), [.all]) }
         return changes
     }
 

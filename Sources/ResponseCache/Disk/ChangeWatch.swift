@@ -17,14 +17,12 @@ final class ChangeWatch: Sendable {
         var file: FileIdentity?
         /// The number of the last change that was sent to the feeds.
         var last: Int64 = 0
-        /// The last two replaced indexes. Another thread may still read their shared memory, which takes nanoseconds, so they
-        /// stay open for a while.
+        /// The last two replaced indexes, kept open for a while since another thread may still read their shared memory.
         var retired: [Confined<CacheIndex>] = []
     }
 
     private static let interval: UInt64 = 100
 
-    /// The feeds that receive the changes.
     let feeds = CacheInvalidations.Group()
 
     private let layout: DiskLayout
@@ -52,7 +50,7 @@ final class ChangeWatch: Sendable {
         if isOpen.load(ordering: .acquiring) { return }
         state.withLock { state in
             guard state.index == nil else { return }
-            let handle = IndexHandle(layout, sealer, .reading, busyTimeout: .milliseconds(20))
+            let handle = IndexHandle(layout, sealer, busyTimeout: .milliseconds(20))
             guard let index = try? handle.index(), let last = try? index.lastChange() else {
                 return hasUnwatchedReader.store(true, ordering: .relaxed)
             }
@@ -67,10 +65,9 @@ final class ChangeWatch: Sendable {
         if isOpen.load(ordering: .relaxed), hasUnwatchedReader.exchange(false, ordering: .relaxed) { feeds.send(.all) }
     }
 
-    /// Checks for changes by others and sends them to the feeds.
-    ///
-    /// - Returns: `false` when the index is not open, so that changes go unnoticed until it is opened again, or when another
-    ///   process held a lock for too long. The next look then reads the changes.
+    /// Checks for changes by others and sends them to the feeds. Returns `false` when the index is not open, so that changes go
+    /// unnoticed until it is opened again, or when another process held a lock for too long. The next look then reads the
+    /// changes.
     func check() -> Bool {
         guard isOpen.load(ordering: .acquiring) else { return false }
         let now = Self.milliseconds

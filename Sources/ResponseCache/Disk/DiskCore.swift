@@ -18,7 +18,6 @@ final class DiskCore: Sendable {
     /// Identifies the changes of this store in the change log.
     let writer: Int64
 
-    /// The queue of look-ups.
     let lookups = StoreQueue("lookups")
     /// The queue of reports, which read many entries, so that look-ups need not wait for them.
     let scans = StoreQueue("scans")
@@ -27,11 +26,9 @@ final class DiskCore: Sendable {
     /// The only queue that changes the index.
     let writes = StoreQueue("writes")
 
-    /// Used only on ``lookups``.
+    // Each index is used only on the queue with its name.
     let lookupIndex: Confined<IndexHandle>
-    /// Used only on ``scans``.
     let scanIndex: Confined<IndexHandle>
-    /// Used only on ``writes``.
     let writeIndex: Confined<IndexHandle>
 
     private struct Pending {
@@ -39,39 +36,24 @@ final class DiskCore: Sendable {
         /// Whether the queue has a block that will write the tasks.
         var isScheduled = false
         var isTouchScheduled = false
-        /// The last uses, by primary key.
-        var uses: [String: [CacheKey: Use]] = [:]
-        var useCount = 0
+        var uses: [CacheKey: EntryUse] = [:]
         /// How many uses were added to the tasks, and how many of them are on disk.
         var ticket: UInt64 = 0
         var writtenTicket: UInt64 = 0
 
-        mutating func forgetUse(of key: CacheKey) {
-            guard useCount > 0, uses[key.primary]?.removeValue(forKey: key) != nil else { return }
-            useCount -= 1
-            if uses[key.primary]?.isEmpty == true { uses[key.primary] = nil }
-        }
-
-        /// Adds a use to the tasks.
-        mutating func write(_ use: inout Use, of key: CacheKey) {
+        mutating func write(_ use: inout EntryUse, of key: CacheKey) {
             ticket += 1
             use.ticket = ticket
             use.written = use.time
-            if case .touch(let uses)? = tasks.last, uses.value.count < 1_000 {
-                uses.value.add(key, use.time)
-            } else {
-                let uses = Uses()
-                uses.add(key, use.time)
-                tasks.append(.touch(Confined(uses)))
+            var batch: [CacheKey: EntryUse] = [:]
+            if case .touch(let last)? = tasks.last, last.count < 1_000 {
+                // Taken out of the tasks, so that adding to it copies nothing.
+                batch = last
+                tasks.removeLast()
             }
+            batch[key] = use
+            tasks.append(.touch(batch))
         }
-    }
-
-    /// The last use of an entry, and the last one that was written or is being written.
-    private struct Use {
-        var time: Date
-        var written: Date
-        var ticket: UInt64
     }
 
     /// The maximum number of uses that are remembered. At the limit all are dropped, including those not yet on disk.
@@ -86,9 +68,9 @@ final class DiskCore: Sendable {
         sealer = try EntrySealer(key: key)
         writer = try randomBytes(8).reduce(0) { $0 << 8 | Int64($1) } & .max
         watch = ChangeWatch(layout, sealer, writer: writer)
-        lookupIndex = Confined(IndexHandle(layout, sealer, .reading, busyTimeout: busyTimeout / 5))
-        scanIndex = Confined(IndexHandle(layout, sealer, .reading, busyTimeout: busyTimeout))
-        writeIndex = Confined(IndexHandle(layout, sealer, .writing, busyTimeout: busyTimeout))
+        lookupIndex = Confined(IndexHandle(layout, sealer, busyTimeout: busyTimeout / 5))
+        scanIndex = Confined(IndexHandle(layout, sealer, busyTimeout: busyTimeout))
+        writeIndex = Confined(IndexHandle(layout, sealer, creates: true, busyTimeout: busyTimeout))
     }
 
     // MARK: Reading
@@ -122,14 +104,13 @@ final class DiskCore: Sendable {
 
     // MARK: Writing
 
-    /// Adds a task to the next batch.
     func write(_ task: WriteTask) {
         let isFirst = pending.withLock { pending in
             pending.tasks.append(task)
             // A stored or updated entry carries its last use.
             switch task {
-            case .store(let prepared, _): pending.forgetUse(of: prepared.entry.key)
-            case .update(let entry, _): pending.forgetUse(of: entry.key)
+            case .store(let prepared, _): pending.uses[prepared.entry.key] = nil
+            case .update(let entry, _): pending.uses[entry.key] = nil
             case .remove, .drop, .touch, .prune, .removeEnded: break
             }
             defer { pending.isScheduled = true }
@@ -139,21 +120,15 @@ final class DiskCore: Sendable {
     }
 
     /// Records a use. It is written with the next batch or after a second, unless the last written one is younger than
-    /// `interval`.
-    ///
-    /// - Parameter known: The last use on disk.
+    /// `interval`. `known` is the last use on disk.
     func touch(_ key: CacheKey, at time: Date, since known: Date = .distantPast, interval: TimeInterval = 0) {
         let isFirst = pending.withLock { pending in
-            if pending.useCount >= Self.useLimit {
-                pending.uses = [:]
-                pending.useCount = 0
-            }
-            var use = pending.uses[key.primary]?[key] ?? Use(time: time, written: known, ticket: 0)
-            if use.ticket == 0, pending.uses[key.primary]?[key] == nil { pending.useCount += 1 }
+            if pending.uses.count >= Self.useLimit { pending.uses = [:] }
+            var use = pending.uses[key] ?? EntryUse(time: time, written: known)
             use.time = time
             let isDue = abs(time.timeIntervalSince(use.written)) >= interval
             if isDue { pending.write(&use, of: key) }
-            pending.uses[key.primary, default: [:]][key] = use
+            pending.uses[key] = use
             guard isDue else { return false }
             defer { pending.isTouchScheduled = true }
             return !pending.isTouchScheduled
@@ -165,15 +140,12 @@ final class DiskCore: Sendable {
         }
     }
 
-    /// Adds all unwritten uses to the next batch.
     private func collectUses() {
         pending.withLock { pending in
-            for (primary, uses) in pending.uses {
-                for (key, use) in uses where use.time != use.written {
-                    var use = use
-                    pending.write(&use, of: key)
-                    pending.uses[primary]?[key] = use
-                }
+            for (key, use) in pending.uses where use.time != use.written {
+                var use = use
+                pending.write(&use, of: key)
+                pending.uses[key] = use
             }
         }
     }
@@ -188,32 +160,26 @@ final class DiskCore: Sendable {
 
     /// Writes all waiting tasks, and returns when the log, the index and the bodies are on the physical disk.
     func synchronize() async throws {
-        do {
-            try await writes.run { [self] in
-                collectUses()
-                writeBatch()
-                guard FileIdentity(layout.index) != nil, let index = try writeIndex.value.index() else { return }
-                let descriptor = open(layout.bodies, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                if descriptor >= 0 {
-                    // One call for the file system instead of one for each body.
-                    _ = lat_syncfs(descriptor)
-                    close(descriptor)
-                }
-                _ = try index.connection.number("PRAGMA wal_checkpoint(FULL)")
+        try await writes.run { [self] in
+            collectUses()
+            writeBatch()
+            guard FileIdentity(layout.index) != nil, let index = try writeIndex.value.index() else { return }
+            let descriptor = open(layout.bodies, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+            if descriptor >= 0 {
+                // One call for the file system instead of one for each body.
+                _ = lat_syncfs(descriptor)
+                close(descriptor)
             }
-        } catch {
-            throw CacheFault.error(error, in: layout.directory)
+            _ = try index.connection.number("PRAGMA wal_checkpoint(FULL)")
         }
     }
 
     /// The number of uses that are on disk. Read it before the disk is read.
     var writtenTicket: UInt64 { pending.withLock(\.writtenTicket) }
 
-    /// An entry that was read from disk, updated with its last use, which may not be on disk yet.
-    ///
-    /// - Parameter ticket: ``writtenTicket`` before the entry was read.
+    /// The entry with its last use, which may not be on disk yet. `ticket` is ``writtenTicket`` before the entry was read.
     func withUse(_ entry: CacheEntry, since ticket: UInt64) -> CacheEntry {
-        let use = pending.withLock { $0.useCount == 0 ? nil : $0.uses[entry.key.primary]?[entry.key] }
+        let use = pending.withLock { $0.uses.isEmpty ? nil : $0.uses[entry.key] }
         // A later use by another process takes precedence.
         guard let use, use.ticket > ticket || use.time >= entry.lastUse || use.written == entry.lastUse else {
             return entry
@@ -233,10 +199,54 @@ final class DiskCore: Sendable {
             return (pending.tasks, pending.ticket)
         }
         guard !tasks.isEmpty else { return }
-        WriteBatch(self, tasks).run()
+        WriteBatch(core: self, tasks: tasks).run()
         pending.withLock { $0.writtenTicket = ticket }
         // Looking here means that the next hit need not read the change log.
         _ = watch.check()
+    }
+
+    // MARK: Collecting garbage
+
+    /// Collects garbage repeatedly while the store exists.
+    func scheduleCollection(after delay: Duration, then interval: Duration) {
+        bodies.queue.asyncAfter(deadline: .now() + .milliseconds(Int(delay / .milliseconds(1)))) { [weak self] in
+            guard let self else { return }
+            Task {
+                // The error is ignored. If its cause persists, later calls of the store report it.
+                _ = try? await self.collectGarbage()
+                self.scheduleCollection(after: interval, then: interval)
+            }
+        }
+    }
+
+    /// Removes entries whose `retainUntil` has passed, evicts down to the limits, removes bodies without rows and rows without
+    /// bodies, and returns free pages to the disk.
+    func collectGarbage() async throws -> CacheUsage {
+        guard access(layout.directory, F_OK) == 0 else { return CacheUsage() }
+        var removed = CacheUsage()
+        var ended: CacheUsage
+        repeat {
+            // The entries are removed in portions, so that other writes can run in between.
+            ended = try await withCheckedThrowingContinuation { write(.removeEnded($0)) }
+            removed += ended
+        } while ended.entryCount == CacheIndex.victimLimit
+        removed += try await withCheckedThrowingContinuation { write(.prune(0, $0)) }
+        removed.byteCount += try await scans.run { [self] in
+            let orphans = try layout.removeOrphans { name in
+                try scanIndex.value.index()?.isKnown(file: name) ?? false
+            }
+            let files = try scanIndex.value.index()?.files() ?? []
+            let incomplete = files.filter { access(layout.path(ofBody: $0.name), F_OK) != 0 && errno == ENOENT }
+            if !incomplete.isEmpty { write(.drop(incomplete.map { $0.row })) }
+            layout.removeOldVersions()
+            return orphans
+        }
+        try await writes.run { [self] in
+            guard FileIdentity(layout.index) != nil, let index = try writeIndex.value.index() else { return }
+            try index.connection.execute("PRAGMA incremental_vacuum(4096)")
+            index.emptyLog()
+        }
+        return removed
     }
 
     /// The maximum number of bytes of entries, given the current free space.
@@ -245,22 +255,10 @@ final class DiskCore: Sendable {
     }
 }
 
-/// Uses to write together, the last one of each key.
-///
-/// Guarded by the lock of the waiting tasks, then used by one batch alone.
-final class Uses {
-    private var uses: [CacheKey: (time: Date, order: Int)] = [:]
-    private var next = 0
-
-    var count: Int { uses.count }
-
-    /// The uses in the order in which they were added.
-    var list: [(key: CacheKey, time: Date)] {
-        uses.sorted { $0.value.order < $1.value.order }.map { ($0.key, $0.value.time) }
-    }
-
-    func add(_ key: CacheKey, _ time: Date) {
-        uses[key] = (time, next)
-        next += 1
-    }
+/// The last use of an entry, and the last one that was written or is being written.
+struct EntryUse: Sendable {
+    var time: Date
+    var written: Date
+    /// The number of the written use, in the order of the tasks; 0 for none.
+    var ticket: UInt64 = 0
 }

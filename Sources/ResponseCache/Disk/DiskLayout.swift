@@ -25,19 +25,12 @@ struct DiskLayout: Sendable {
     }
 
     /// Creates missing folders, for the owner only.
-    func makeFolders() throws {
-        guard access(bodies, F_OK) != 0 else { return }
-        var made: [String] = []
-        var path = bodies
-        while path.count > 1, access(path, F_OK) != 0 {
-            made.append(path)
-            let slash = path.lastIndex(of: "/") ?? path.startIndex
-            path = slash == path.startIndex ? (path.hasPrefix("/") ? "/" : ".") : String(path[..<slash])
-            if path == "." { break }
-        }
-        for folder in made.reversed() where mkdir(folder, 0o700) != 0 && errno != EEXIST {
-            throw SystemError("making the folder \(folder)")
-        }
+    func makeFolders() throws { try Self.makeFolder(bodies) }
+
+    private static func makeFolder(_ path: String) throws {
+        guard path.count > 1, access(path, F_OK) != 0 else { return }
+        try makeFolder(PathParts(path).folder)
+        guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw SystemError("making the folder \(path)") }
     }
 
     /// Removes the permissions of others from the existing files of the index.
@@ -50,7 +43,7 @@ struct DiskLayout: Sendable {
         }
     }
 
-    /// Removes the files of other format versions that were not used for a week. Files of others with such names stay.
+    /// Removes the files of other format versions that were not used for a week, but no files of other programs.
     func removeOldVersions(now: time_t = time(nil)) {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
         for name in names where name.hasPrefix("index") && name.hasSuffix(".sqlite") && directory + "/" + name != index
@@ -106,10 +99,8 @@ struct DiskLayout: Sendable {
 
     // MARK: The lock of the folder
 
-    /// Runs work while no other process opens, creates or sets aside the index. If the lock file cannot be opened or
-    /// locked, the work runs without the lock.
-    ///
-    /// - Throws: A ``SystemError`` with `EBUSY` when another process holds the lock for longer than the limit.
+    /// Runs work while no other process opens, creates or sets aside the index. If the lock file cannot be opened or locked,
+    /// the work runs without the lock. Throws `EBUSY` when another process holds the lock for longer than the limit.
     func locked<Result>(within limit: Duration, _ body: () throws -> Result) throws -> Result {
         let descriptor = open(directory + "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { return try body() }
@@ -130,10 +121,8 @@ struct DiskLayout: Sendable {
 
     // MARK: Bodies
 
-    /// Removes bodies that have no row in the index and are not being written.
-    ///
-    /// - Parameter isKnown: Whether the index has a row for a body; called again once the body is locked.
-    /// - Returns: The number of removed bytes.
+    /// Removes bodies that are not being written and have no row in the index, and returns the number of removed bytes.
+    /// `isKnown`, whether there is a row, is called again once the body is locked.
     func removeOrphans(_ isKnown: (_ name: String) throws -> Bool) throws -> Int64 {
         guard let names = try? FileManager.default.contentsOfDirectory(atPath: bodies) else { return 0 }
         var byteCount: Int64 = 0
@@ -156,15 +145,14 @@ struct DiskLayout: Sendable {
 }
 
 /// The identity of the file that a path refers to.
-struct FileIdentity: Hashable, Sendable {
+struct FileIdentity: Equatable, Sendable {
     private let device: UInt64
     private let number: UInt64
     /// Whether the file is empty, as after a truncation while it is open.
     let isEmpty: Bool
 
-    /// The file at a path; `nil` when there is none.
-    ///
-    /// It does not open the file: closing any descriptor of the index would release SQLite's locks on it.
+    /// The file at a path; `nil` when there is none. It is not opened, since closing any descriptor of the index would
+    /// release SQLite's locks on it.
     init?(_ path: String) {
         var facts = stat()
         guard stat(path, &facts) == 0 else { return nil }
@@ -174,6 +162,4 @@ struct FileIdentity: Hashable, Sendable {
     }
 
     static func == (a: FileIdentity, b: FileIdentity) -> Bool { a.device == b.device && a.number == b.number }
-
-    func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }

@@ -89,12 +89,12 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
         var damaged: [Int64] = []
         let entries = rows.compactMap { row -> CacheEntry? in
             guard var entry = row.entry else {
-                damaged.append(row.id)
+                damaged.append(row.body.row)
                 return nil
             }
             if let bytes = row.attached {
                 guard let body = check(bytes, row.body) else {
-                    damaged.append(row.id)
+                    damaged.append(row.body.row)
                     return nil
                 }
                 entry.attachedBody = body
@@ -142,11 +142,7 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
 
     /// A writer that stores an entry; see ``CacheStore/writer(for:replacing:)``.
     public func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
-        do {
-            return try DiskWriter(entry, replacing, core)
-        } catch {
-            throw CacheFault.error(error, in: directory)
-        }
+        try await explaining { try DiskWriter(entry, replacing, core) }
     }
 
     /// Replaces everything in an entry except its body; see ``CacheStore/update(_:)``.
@@ -197,10 +193,15 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
     public var evicted: CacheUsage { core.evictions.usage }
 
     /// Returns when everything stored so far would survive a loss of power, including recorded uses.
-    public func flush() async throws { try await core.synchronize() }
+    public func flush() async throws { try await explaining { try await core.synchronize() } }
 
     /// Removes entries whose ``CacheEntry/retainUntil`` has passed, evicts down to the limits, and removes unreferenced bodies.
     /// Returns how much was removed.
     @discardableResult
-    public func collectGarbage() async throws -> CacheUsage { try await core.collectGarbage() }
+    public func collectGarbage() async throws -> CacheUsage { try await explaining { try await core.collectGarbage() } }
+
+    /// Runs work and adds the folder and the next step to its errors.
+    private func explaining<Result>(_ work: () async throws -> Result) async throws -> Result {
+        do { return try await work() } catch { throw CacheFault.error(error, in: directory) }
+    }
 }

@@ -5,9 +5,8 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// The writer of ``DiskStore``, which collects a small body in memory and writes a larger one to a file.
-///
-/// It holds the last appended data and at most a few hundred kilobytes more, however large the body is.
+/// The writer of ``DiskStore``, which collects a small body in memory and writes a larger one to a file. It holds the last
+/// appended data and at most a few hundred kilobytes more, however large the body is.
 final class DiskWriter: CacheWriter {
     /// The largest body that is stored in the index rather than in a file.
     static let inlineByteCount: Int64 = 16 << 10
@@ -15,7 +14,6 @@ final class DiskWriter: CacheWriter {
     private static let bufferByteCount = 128 << 10
 
     private struct State: ~Copyable {
-        /// The appended bytes.
         var plain = Data()
         /// The bytes, sealed if there is a key, that are not written yet.
         var stored = Data()
@@ -62,7 +60,11 @@ final class DiskWriter: CacheWriter {
             return state.byteCount <= Self.inlineByteCount
         }
         // A small body needs no file and no switch of threads.
-        if isSmall { try translate(isLast: true) } else { try await work(isLast: true) }
+        if isSmall {
+            try state.withLock { state in try translate(&state, isLast: true) }
+        } else {
+            try await work(isLast: true)
+        }
         do {
             let prepared = try finish()
             return try await withCheckedThrowingContinuation { core.write(.store(prepared, $0)) }
@@ -103,10 +105,6 @@ final class DiskWriter: CacheWriter {
     }
 
     /// Seals and digests the appended bytes.
-    private func translate(isLast: Bool) throws {
-        try state.withLock { state in try translate(&state, isLast: isLast) }
-    }
-
     private func translate(_ state: inout State, isLast: Bool) throws {
         var translated = Data()
         if let cipher {

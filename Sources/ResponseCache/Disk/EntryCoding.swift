@@ -51,10 +51,8 @@ package enum EntryCoding {
         return bytes
     }
 
-    /// The entry of encoded bytes; `nil` when they are malformed.
     package static func decode(_ bytes: [UInt8]) -> CacheEntry? { bytes.withUnsafeBytes { decode($0) } }
 
-    /// The entry of encoded bytes; `nil` when they are malformed.
     package static func decode(_ bytes: UnsafeRawBufferPointer) -> CacheEntry? {
         var reader = Reader(bytes: bytes)
         guard reader.byte() == format, let primary = reader.text(), let variant = reader.text(),
@@ -112,9 +110,7 @@ package enum EntryCoding {
 
     private struct Reader {
         let bytes: UnsafeRawBufferPointer
-        private var place = 0
-
-        init(bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+        var place = 0
 
         var isAtEnd: Bool { place == bytes.count }
 

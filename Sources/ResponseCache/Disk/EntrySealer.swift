@@ -42,7 +42,6 @@ package struct EntrySealer: Sendable {
 
     package var isSealing: Bool { keys != nil }
 
-    /// The value of a column for a text.
     package func column(_ name: String, _ text: String) throws -> [UInt8] {
         guard let keys else { return Self.digest(text) ?? Array(text.utf8) }
         return try MessageDigest.hmac(Array((name + "\0" + text).utf8), key: keys.columns)
@@ -116,7 +115,6 @@ package struct EntrySealer: Sendable {
         return bytes
     }
 
-    /// The encoded entry for its row.
     func seal(_ entry: CacheEntry, salt: [UInt8]) throws -> [UInt8] {
         try seal(EntryCoding.encode(entry), salt: salt) { try Self.associated(columns(of: entry)) }
     }
@@ -130,9 +128,7 @@ package struct EntrySealer: Sendable {
             + (try AuthenticatedCipher.aes256GCM.seal(bytes, key: key, nonce: nonce, associated: associated()))
     }
 
-    /// The entry of a row; `nil` when the row is damaged or sealed with another key.
-    ///
-    /// - Parameter columns: The values of the row's searched columns, as in ``columns(of:)``.
+    /// The entry of a row with these ``columns(of:)``; `nil` when the row is damaged or sealed with another key.
     func open(_ sealed: [UInt8], salt: [UInt8], columns: () -> [[UInt8]?]) -> CacheEntry? {
         open(sealed, salt: salt) { Self.associated(columns()) }.flatMap(EntryCoding.decode)
     }
@@ -176,7 +172,6 @@ package struct BodyCipher: Sendable {
         try AuthenticatedCipher.aes256GCM.open(chunk, key: key, nonce: Self.nonce(number, isLast))
     }
 
-    /// Opens all chunks of a complete body.
     func open(_ body: Data) throws -> Data {
         var plain = Data(capacity: body.count)
         var rest = body[...]

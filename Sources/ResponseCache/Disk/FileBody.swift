@@ -5,9 +5,8 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// A body in a file, which is checked completely and then read in chunks.
-///
-/// The file stays open, so removing the entry does not disturb the reader.
+/// A body in a file, which is checked completely and then read in chunks. The file stays open, so removing the entry does
+/// not disturb the reader.
 final class FileBody: ResponseBody.Source {
     /// The largest body that the check keeps in memory and that is returned in one piece.
     static let wholeByteCount: Int64 = 1 << 20
@@ -21,18 +20,13 @@ final class FileBody: ResponseBody.Source {
         var offset: Int64 = 0
     }
 
-    private struct Place {
-        var offset: Int64 = 0
-        var chunkNumber: UInt64 = 0
-    }
-
     private let descriptor: Int32
     private let path: String
     private let stored: StoredBody
     private let cipher: BodyCipher?
     private let core: DiskCore
     private let check = Mutex(Check())
-    private let place = Mutex(Place())
+    private let place = Mutex((offset: Int64(0), chunkNumber: UInt64(0)))
 
     private init(_ descriptor: Int32, _ path: String, _ stored: StoredBody, _ cipher: BodyCipher?, _ core: DiskCore) {
         self.descriptor = descriptor
@@ -44,9 +38,7 @@ final class FileBody: ResponseBody.Source {
 
     deinit { close(descriptor) }
 
-    /// Opens a body and checks it against damage.
-    ///
-    /// - Returns: `nil` when it is missing or damaged.
+    /// Opens a body and checks it against damage; returns `nil` when it is missing or damaged.
     static func open(_ name: String, _ stored: StoredBody, _ core: DiskCore) async throws -> ResponseBody? {
         let body = try await core.bodies.run { () -> FileBody? in
             let path = core.layout.path(ofBody: name)
@@ -73,7 +65,6 @@ final class FileBody: ResponseBody.Source {
         return try body.checked()
     }
 
-    /// Checks the next part of the body.
     private func checkStep() throws {
         try check.withLock { check in
             let end = min(check.offset + Self.stepByteCount, stored.storedByteCount)

@@ -7,13 +7,8 @@ import Synchronization
 /// The secret key with which ``RequestIdentity`` digests credentials. It is in the store's folder, readable by the owner
 /// only, so that the next process finds the entries that were stored for a sender.
 package final class IdentityKey: Sendable {
-    private struct State {
-        var key: Data?
-        var isSaved = false
-    }
-
     private let path: String?
-    private let state = Mutex(State())
+    private let state = Mutex((key: Data?.none, isSaved: false))
     private static let byteCount = 32
 
     /// - Parameter directory: The folder of the store; `nil` for a store in memory.

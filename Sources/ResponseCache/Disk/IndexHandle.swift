@@ -3,31 +3,22 @@ import Glibc
 import Platform
 import SQLite
 
-/// Opens an index on demand, and again when its file was replaced.
-///
-/// Used from one queue at a time, or under one lock.
+/// Opens an index on demand, and again when its file was replaced. Used from one queue at a time, or under one lock.
 final class IndexHandle {
-    enum Purpose: Sendable {
-        /// Creates the folder, the file and the tables.
-        case writing
-        /// Creates nothing.
-        case reading
-    }
-
     private let layout: DiskLayout
     private let sealer: EntrySealer
-    private let purpose: Purpose
+    /// Whether it creates the folder, the file and the tables when they are missing.
+    private let creates: Bool
     private let busyTimeout: Duration
     private var open: (index: CacheIndex, file: FileIdentity)?
 
-    init(_ layout: DiskLayout, _ sealer: EntrySealer, _ purpose: Purpose, busyTimeout: Duration) {
+    init(_ layout: DiskLayout, _ sealer: EntrySealer, creates: Bool = false, busyTimeout: Duration) {
         self.layout = layout
         self.sealer = sealer
-        self.purpose = purpose
+        self.creates = creates
         self.busyTimeout = busyTimeout
     }
 
-    /// The file of the open index.
     var file: FileIdentity? { open?.file }
 
     func close() { open = nil }
@@ -43,27 +34,18 @@ final class IndexHandle {
                 file = nil
             }
         }
-        switch purpose {
-        case .writing:
-            try layout.makeFolders()
-            return try layout.locked(within: busyTimeout) { try openForWriting() }
-        case .reading:
+        guard creates else {
             guard file != nil else { return nil }
             return try layout.locked(within: busyTimeout) { try openForReading() }
         }
-    }
-
-    private func openForWriting() throws -> CacheIndex {
-        layout.makeIndexPrivate()
-        let connection = try SQLiteConnection(path: layout.index, mode: .creating, busyTimeout: busyTimeout)
-        let index = CacheIndex(connection, sealer)
-        // The file is recorded before the tables are read, so that it can be set aside if it is damaged.
-        guard let file = FileIdentity(layout.index) else { throw SystemError("opening \(layout.index)", code: ENOENT) }
-        damagedFile = file
-        try index.prepareForWriting()
-        damagedFile = nil
-        open = (index, file)
-        return index
+        try layout.makeFolders()
+        return try layout.locked(within: busyTimeout) {
+            layout.makeIndexPrivate()
+            guard let index = try openIndex(.creating) else {
+                throw SystemError("opening \(layout.index)", code: ENOENT)
+            }
+            return index
+        }
     }
 
     private func openForReading() throws -> CacheIndex? {
@@ -71,14 +53,7 @@ final class IndexHandle {
         // The last two modes are for read-only file systems.
         for mode in [SQLiteConnection.Mode.reading, .readOnly, .immutable] {
             do {
-                let connection = try SQLiteConnection(path: layout.index, mode: mode, busyTimeout: busyTimeout)
-                let index = CacheIndex(connection, sealer)
-                guard let file = FileIdentity(layout.index) else { return nil }
-                damagedFile = file
-                guard try index.prepareForReading() else { return nil }
-                damagedFile = nil
-                open = (index, file)
-                return index
+                return try openIndex(mode)
             } catch let error as SQLiteError where error.isRefusal || error.isInputOutput {
                 refusal = refusal ?? error
             }
@@ -86,8 +61,25 @@ final class IndexHandle {
         throw refusal ?? SystemError("opening \(layout.index)", code: EIO)
     }
 
+    /// Opens the index; `nil` when the file was removed, or for reading when it has no tables yet.
+    private func openIndex(_ mode: SQLiteConnection.Mode) throws -> CacheIndex? {
+        let connection = try SQLiteConnection(path: layout.index, mode: mode, busyTimeout: busyTimeout)
+        let index = CacheIndex(connection, sealer)
+        // The file is recorded before the tables are read, so that it can be set aside if it is damaged.
+        guard let file = FileIdentity(layout.index) else { return nil }
+        damagedFile = file
+        if mode == .creating {
+            try index.prepareForWriting()
+        } else if try !index.prepareForReading() {
+            return nil
+        }
+        damagedFile = nil
+        open = (index, file)
+        return index
+    }
+
     /// The file being opened. It stays set until a file is opened successfully.
-    private(set) var damagedFile: FileIdentity?
+    private var damagedFile: FileIdentity?
 
     /// Closes the index and returns its file, to be set aside as damaged.
     func takeDamagedFile() -> FileIdentity? {

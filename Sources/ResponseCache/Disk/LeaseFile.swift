@@ -32,14 +32,12 @@ final class LeaseFile: Sendable {
                 return nil
             }
             // All processes of the machine share this clock.
-            return CacheLease(number: UInt64(MonotonicTime.now.nanoseconds)) { self.release(byte) }
-        }
-    }
-
-    private func release(_ byte: Int64) {
-        state.withLock { state in
-            state.held.remove(byte)
-            _ = lat_lock_byte(state.descriptor, byte, 0)
+            return CacheLease(number: UInt64(MonotonicTime.now.nanoseconds)) {
+                self.state.withLock { state in
+                    state.held.remove(byte)
+                    _ = lat_lock_byte(state.descriptor, byte, 0)
+                }
+            }
         }
     }
 }

@@ -14,7 +14,6 @@ struct StoreQueue: Sendable {
             label: "LATNetworking.cache.\(name)", qos: .userInitiated, attributes: concurrent ? .concurrent : [])
     }
 
-    /// Runs work on the queue and returns its result.
     func run<Result: Sendable>(_ work: @escaping @Sendable () throws -> Result) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
             queue.async { continuation.resume(with: Swift.Result { try work() }) }
@@ -22,9 +21,7 @@ struct StoreQueue: Sendable {
     }
 }
 
-/// A value that only one queue uses, or only the holder of one lock.
-///
-/// `@unchecked Sendable`: the value is used only on that queue or under that lock.
+/// A value that only one queue uses, or only the holder of one lock, which makes `@unchecked Sendable` true.
 struct Confined<Value>: @unchecked Sendable {
     let value: Value
 

@@ -11,27 +11,19 @@ enum WriteTask: Sendable {
     case remove(CacheSelection, CheckedContinuation<CacheUsage, any Error>)
     /// Removes rows that are damaged or have lost their body.
     case drop([Int64])
-    case touch(Confined<Uses>)
+    case touch([CacheKey: EntryUse])
     /// Evicts down to the limits, and at least this many bytes.
     case prune(Int64, CheckedContinuation<CacheUsage, any Error>)
     /// Removes a portion of the entries whose `retainUntil` has passed.
     case removeEnded(CheckedContinuation<CacheUsage, any Error>)
 
-    func finishWithNothing() {
+    /// Resumes the waiting caller with an error, or without one as when there is no entry to change.
+    func end(_ error: (any Error)? = nil) {
         switch self {
-        case .update(_, let waiting): waiting.resume(returning: false)
+        case .store(_, let waiting): if let error { waiting.resume(throwing: error) }
+        case .update(_, let waiting): waiting.resume(with: error.map { .failure($0) } ?? .success(false))
         case .remove(_, let waiting), .prune(_, let waiting), .removeEnded(let waiting):
-            waiting.resume(returning: CacheUsage())
-        case .store, .drop, .touch: break
-        }
-    }
-
-    func fail(_ error: any Error) {
-        switch self {
-        case .store(_, let waiting): waiting.resume(throwing: error)
-        case .update(_, let waiting): waiting.resume(throwing: error)
-        case .remove(_, let waiting), .prune(_, let waiting), .removeEnded(let waiting):
-            waiting.resume(throwing: error)
+            waiting.resume(with: error.map { .failure($0) } ?? .success(CacheUsage()))
         case .drop, .touch: break
         }
     }
@@ -42,23 +34,18 @@ enum WriteTask: Sendable {
 /// Body files are renamed before the transaction, so that no row names a missing body. If the process ends in between, a
 /// body without a row is left, which garbage collection removes.
 struct WriteBatch {
-    private let core: DiskCore
-    private let tasks: [WriteTask]
-
-    init(_ core: DiskCore, _ tasks: [WriteTask]) {
-        self.core = core
-        self.tasks = tasks
-    }
+    let core: DiskCore
+    let tasks: [WriteTask]
 
     func run() {
         let isStoring = tasks.contains { if case .store = $0 { true } else { false } }
         // Without an index there is nothing to remove, so none is created.
-        if !isStoring, FileIdentity(core.layout.index) == nil { return tasks.forEach { $0.finishWithNothing() } }
+        if !isStoring, FileIdentity(core.layout.index) == nil { return tasks.forEach { $0.end() } }
         do {
             try attempt(tasks)
-        } catch let error where Self.isBusy(error) {
+        } catch let error where (error as? SQLiteError)?.isBusy ?? (error as? SystemError)?.isBusy ?? false {
             // A retry of each task would wait for the same lock again.
-            for task in tasks { task.fail(CacheFault.error(error, in: core.layout.directory)) }
+            for task in tasks { task.end(CacheFault.error(error, in: core.layout.directory)) }
         } catch {
             mend(error)
             // Each task is retried alone, so that one that is faulty or too large does not fail the others.
@@ -66,14 +53,10 @@ struct WriteBatch {
                 do {
                     try attempt([task])
                 } catch {
-                    task.fail(CacheFault.error(error, in: core.layout.directory))
+                    task.end(CacheFault.error(error, in: core.layout.directory))
                 }
             }
         }
-    }
-
-    private static func isBusy(_ error: any Error) -> Bool {
-        (error as? SQLiteError)?.isBusy ?? (error as? SystemError)?.isBusy ?? false
     }
 
     /// Repairs what it can before the second attempt.
@@ -116,7 +99,6 @@ struct WriteBatch {
         }
     }
 
-    /// Performs all tasks in one transaction.
     private func attempt(_ tasks: [WriteTask]) throws {
         guard let index = try core.writeIndex.value.index() else { return }
         core.watch.prepare()
@@ -143,25 +125,17 @@ struct WriteBatch {
     private func transaction<Result>(
         _ index: CacheIndex, _ body: (inout CacheIndex.Effects) throws -> Result
     ) throws -> Result {
-        let connection = index.connection
-        try connection.execute("BEGIN IMMEDIATE")
         var effects = CacheIndex.Effects()
-        let result: Result
-        do {
-            result = try body(&effects)
+        let result = try index.connection.transaction {
+            let result = try body(&effects)
             try index.finish(effects, writer: core.writer)
-            try connection.execute("COMMIT")
-        } catch {
-            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
-            throw error
+            return result
         }
         for name in effects.unusedFiles { unlink(core.layout.path(ofBody: name)) }
         return result
     }
 
-    /// Performs a task within the transaction.
-    ///
-    /// - Returns: A closure that resumes the waiting caller, to be called after the commit.
+    /// Performs a task within the transaction, and returns a closure that resumes the waiting caller after the commit.
     private func apply(
         _ task: WriteTask, _ index: CacheIndex, _ effects: inout CacheIndex.Effects
     ) throws -> () -> Void {
@@ -196,7 +170,7 @@ struct WriteBatch {
             try index.remove(rows: rows, &effects)
             return {}
         case .touch(let uses):
-            try index.touch(uses.value.list, &effects)
+            try index.touch(uses, &effects)
             return {}
         case .removeEnded(let waiting):
             let removed = try index.removeEnded(&effects)

@@ -23,6 +23,8 @@ struct MemoryShard {
         static func - (a: Change, b: Change) -> Change {
             Change(count: a.count - b.count, cost: a.cost - b.cost, pinnedCost: a.pinnedCost - b.pinnedCost)
         }
+
+        var removed: CacheUsage { CacheUsage(entryCount: -count, byteCount: -cost) }
     }
 
     /// The entries with their bodies; `nil` at free indexes.
@@ -38,7 +40,6 @@ struct MemoryShard {
     private var ends: [Int64: Set<Int>] = [:]
     /// No unpinned entry has a `retainUntil` before this minute. Initially `max`; only ``removeEnded(before:)`` raises it.
     private(set) var firstEnd: Int64 = .max
-    /// The sum over all entries.
     private(set) var total = Change()
 
     /// The last use of the entry to evict next; `max` when there is none.
@@ -46,7 +47,6 @@ struct MemoryShard {
 
     // MARK: Looking
 
-    /// The variants under a primary key, newest last.
     func indexes(of primary: String) -> [Int] { buckets[ExactText(primary)] ?? [] }
 
     func entry(_ index: Int) -> CacheEntry? { entries[index] }
@@ -116,7 +116,6 @@ struct MemoryShard {
         if buckets[key]?.isEmpty == true { buckets[key] = nil }
     }
 
-    /// Records a use.
     mutating func use(_ index: Int, at moment: UInt64, time: Date? = nil) {
         nodes[index].use = moment
         if let time { entries[index]?.lastUse = time }
@@ -126,7 +125,6 @@ struct MemoryShard {
         }
     }
 
-    /// Removes the least recently used entry.
     mutating func removeOldest() {
         if oldest >= 0 { remove(oldest) }
     }

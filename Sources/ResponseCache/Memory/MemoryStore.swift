@@ -23,9 +23,8 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
 
     private final class Shard: Sendable {
         let state = Mutex(MemoryShard())
-        /// The last use of the entry to evict next; `max` when there is none.
+        /// The properties of the shard with these names, to be read without its lock.
         let oldestUse = Atomic<UInt64>(.max)
-        /// ``MemoryShard/firstEnd``.
         let firstEnd = Atomic<Int64>(.max)
         /// Keeps the locks of two shards out of one cache line.
         private let padding: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0, 0, 0, 0)
@@ -109,18 +108,12 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     /// Removes the selected entries, pinned ones too, and returns how much was removed.
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
-        let meant: [Shard] =
-            switch selection {
-            case .key(let key): [shard(of: key.primary)]
-            case .primaryKey(let key): [shard(of: key)]
-            default: shards
-            }
+        let meant = selection.primaryKey.map { [shard(of: $0)] } ?? shards
         return meant.reduce(into: CacheUsage()) { removed, shard in
-            let change = change(shard) { state, _ in
-                for index in state.indexes(of: selection) { state.remove(index) }
-            }.change
-            removed.entryCount -= change.count
-            removed.byteCount -= change.cost
+            removed +=
+                change(shard) { state, _ in
+                    for index in state.indexes(of: selection) { state.remove(index) }
+                }.change.removed
         }
     }
 
@@ -187,11 +180,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
 
     // MARK: Shards
 
-    private func shard(of primaryKey: String) -> Shard {
-        var hasher = Hasher()
-        primaryKey.hashBytes(into: &hasher)
-        return shards[Int(truncatingIfNeeded: UInt(bitPattern: hasher.finalize())) & (shards.count - 1)]
-    }
+    private func shard(of primaryKey: String) -> Shard { shards[primaryKey.index(among: shards.count)] }
 
     private func change<Result: Sendable>(
         _ primaryKey: String, _ body: (inout MemoryShard, _ moment: UInt64) -> Result
@@ -224,9 +213,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         guard let minute = MemoryShard.minute(of: Date()) else { return CacheUsage() }
         return shards.reduce(into: CacheUsage()) { removed, shard in
             guard shard.firstEnd.load(ordering: .relaxed) < minute else { return }
-            let change = change(shard) { state, _ in state.removeEnded(before: minute) }.change
-            removed.entryCount -= change.count
-            removed.byteCount -= change.cost
+            removed += change(shard) { state, _ in state.removeEnded(before: minute) }.change.removed
         }
     }
 
@@ -247,9 +234,7 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
             }
             // Only pinned entries are left, or other threads are evicting.
             guard let shard = oldest?.shard else { break }
-            let change = change(shard) { state, _ in state.removeOldest() }.change
-            removed.entryCount -= change.count
-            removed.byteCount -= change.cost
+            removed += change(shard) { state, _ in state.removeOldest() }.change.removed
         }
         evictions.add(removed)
         return removed

@@ -3,7 +3,9 @@ import HTTPCore
 
 extension CacheExplanation: CustomStringConvertible {
     /// The explanation as text: the request, the policy, the verdict with its reason, and the stored responses.
-    public var description: String { lines.map { "\($0.name.padded(to: 11)) \($0.text)" }.joined(separator: "\n") }
+    public var description: String {
+        lines.map { "\($0.name)\(String(repeating: " ", count: 12 - $0.name.count))\($0.text)" }.joined(separator: "\n")
+    }
 
     /// The lines of ``description``: a name and its text. A line without a name continues the one before.
     package var lines: [(name: String, text: String)] {
@@ -97,8 +99,4 @@ extension CachePolicy {
         case .http: "http"
         }
     }
-}
-
-extension String {
-    fileprivate func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 }

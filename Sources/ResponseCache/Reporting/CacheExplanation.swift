@@ -118,7 +118,6 @@ extension CacheExplanation {
         }
     }
 
-    /// Explains a request that bypasses the cache.
     package init(_ question: Question, bypasses refusal: CacheRefusal, at now: Date) {
         method = question.request.method
         url = CanonicalURL(question.request.url)?.text ?? question.request.url
@@ -130,20 +129,16 @@ extension CacheExplanation {
         verdict = policy == .cacheOnly ? .fails(.refused(refusal)) : .bypasses(refusal)
     }
 
-    /// Explains what the rules decide for the stored entries.
-    ///
-    /// - Parameters:
-    ///   - entries: The entries under the key of the request, newest first.
-    ///   - others: The entries of its URL under other keys.
+    /// Explains what the rules decide for the entries under the key of the request, newest first.
     package init(
-        _ question: Question, entries: [CacheEntry], others: [CacheEntry] = [], lastRefusal: RefusalLog.Note? = nil,
+        _ question: Question, entries: [CacheEntry], others: [CacheEntry] = [], lastRefusal: Refusal? = nil,
         at now: Date
     ) {
         self.init(question, bypasses: .policy, at: now)
         self.others = others
         // A refusal is outdated once a later response is stored.
-        if let note = lastRefusal, !entries.contains(where: { $0.responseTime > note.time }) {
-            self.lastRefusal = Refusal(reason: note.refusal, time: note.time)
+        if let lastRefusal, !entries.contains(where: { $0.responseTime > lastRefusal.time }) {
+            self.lastRefusal = lastRefusal
         }
         if policy == .http {
             explainRules(question, entries)
@@ -212,9 +207,7 @@ extension CacheExplanation {
                 if entry.key == chosen {
                     isRead ? found : .policy
                 } else {
-                    VaryRule.miss(request, question.identity, among: [entry]) {
-                        TimeToLiveRule.isStorable(status: $0.status)
-                    }
+                    VaryRule.miss(request, question.identity, among: [entry])
                 }
             let life = TimeToLiveRule.life(of: entry, timeToLive)
             let start = life?.start ?? entry.responseTime

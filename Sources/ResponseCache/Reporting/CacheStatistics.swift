@@ -73,13 +73,10 @@ package final class CacheCounters: Sendable {
         let value = Atomic<Int64>(0)
     }
 
-    /// One cell for each event, by its raw value.
     private let cells = Event.allCases.map { _ in Cell() }
 
-    /// All counters at zero.
     package init() {}
 
-    /// Adds to a counter.
     package func add(_ event: Event, _ count: Int64 = 1) {
         cells[event.rawValue].value.wrappingAdd(count, ordering: .relaxed)
     }
@@ -98,13 +95,11 @@ package final class CacheCounters: Sendable {
         }
     }
 
-    /// Counts a stored response.
     package func countStored(_ byteCount: Int) {
         add(.stored)
         add(.storedBytes, Int64(byteCount))
     }
 
-    /// The counters and the evictions of the store.
     package func statistics(of store: (any CacheStore)?) -> CacheStatistics {
         var statistics = CacheStatistics()
         statistics.memoryHits = self[.memoryHits]
@@ -123,7 +118,6 @@ package final class CacheCounters: Sendable {
     }
 }
 
-/// Counts evicted entries and bytes.
 final class EvictionCounter: Sendable {
     private let entries = Atomic<Int64>(0)
     private let bytes = Atomic<Int64>(0)

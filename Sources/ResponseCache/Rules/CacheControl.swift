@@ -3,35 +3,10 @@ package import HTTPCore
 /// The directives of `Cache-Control` (RFC 9111 §5.2, RFC 5861, RFC 8246), of a request or a response.
 ///
 /// Names are case-insensitive, values may be tokens or quoted strings, and unknown directives are ignored. The first of
-/// duplicate directives counts (§4.2.1). An invalid number is ``Seconds/invalid``, which makes a response stale.
+/// duplicate directives counts (§4.2.1). Numbers are seconds, at most 2^53. An invalid one counts as 0, so that it makes no
+/// response fresh.
 package struct CacheControl: Hashable, Sendable {
-    /// An argument in seconds.
-    package enum Seconds: Hashable, Sendable {
-        /// A number of seconds, at most 2^53.
-        case seconds(Double)
-        /// A value that is not a number of seconds.
-        case invalid
-
-        /// The seconds; 0 for an invalid value, so that it makes no response fresh.
-        package var value: Double {
-            switch self {
-            case .seconds(let seconds): seconds
-            case .invalid: 0
-            }
-        }
-    }
-
-    /// How much staleness a request accepts.
-    package enum MaxStale: Hashable, Sendable {
-        /// Any staleness.
-        case any
-        /// At most this many seconds.
-        case seconds(Double)
-    }
-
-    /// `max-age`.
-    package var maxAge: Seconds?
-    /// `no-store`.
+    package var maxAge: Double?
     package var noStore = false
     /// `no-cache` without field names.
     package var noCache = false
@@ -41,15 +16,13 @@ package struct CacheControl: Hashable, Sendable {
     package var isPrivate = false
     /// The fields that `private="…"` names, in lower case.
     package var privateFields: [String] = []
-    /// `public`.
     package var isPublic = false
     /// `must-revalidate`; in a shared cache also `proxy-revalidate` and `s-maxage`, which have the same effect there.
     package var mustRevalidate = false
     /// `s-maxage` in a shared cache, where ``maxAge`` has the same value.
-    package private(set) var sharedMaxAge: Seconds?
+    package private(set) var sharedMaxAge: Double?
     /// Whether a shared cache may reuse the response to a request with `Authorization` (§3.5).
     package private(set) var allowsAuthorization = false
-    /// `must-understand`.
     package var mustUnderstand = false
     /// `immutable` (RFC 8246).
     package var immutable = false
@@ -59,14 +32,13 @@ package struct CacheControl: Hashable, Sendable {
     package var staleIfError: Double?
     /// `min-fresh` of a request.
     package var minFresh: Double?
-    /// `max-stale` of a request.
-    package var maxStale: MaxStale?
+    /// `max-stale` of a request; infinite without an argument.
+    package var maxStale: Double?
     /// `only-if-cached` of a request.
     package var onlyIfCached = false
 
     private var proxyRevalidate = false
 
-    /// No directives.
     package init() {}
 
     /// The directives of all `Cache-Control` lines, as a cache of this mode interprets them.
@@ -120,22 +92,19 @@ package struct CacheControl: Hashable, Sendable {
         case "must-understand": mustUnderstand = true
         case "immutable": immutable = true
         case "stale-while-revalidate":
-            if staleWhileRevalidate == nil { staleWhileRevalidate = Self.seconds(value).value }
-        case "stale-if-error": if staleIfError == nil { staleIfError = Self.seconds(value).value }
-        case "min-fresh": if minFresh == nil { minFresh = Self.seconds(value).value }
-        case "max-stale":
-            guard maxStale == nil else { return }
-            maxStale = value == nil ? .any : .seconds(Self.seconds(value).value)
+            if staleWhileRevalidate == nil { staleWhileRevalidate = Self.seconds(value) }
+        case "stale-if-error": if staleIfError == nil { staleIfError = Self.seconds(value) }
+        case "min-fresh": if minFresh == nil { minFresh = Self.seconds(value) }
+        case "max-stale": if maxStale == nil { maxStale = value == nil ? .infinity : Self.seconds(value) }
         case "only-if-cached": onlyIfCached = true
         default: break
         }
     }
 
-    /// Parses `delta-seconds` (§1.2.2), which may be quoted.
-    static func seconds(_ text: String?) -> Seconds {
-        guard let text else { return .invalid }
-        let digits = FieldList.unquoted(text).utf8
-        guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return .invalid }
-        return .seconds(digits.reduce(0) { min($0 * 10 + Double($1 - 0x30), 0x1p53) })
+    /// Parses `delta-seconds` (§1.2.2), which may be quoted; 0 for anything else.
+    static func seconds(_ text: String?) -> Double {
+        let digits = FieldList.unquoted(text ?? "").utf8
+        guard digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return 0 }
+        return digits.reduce(0) { min($0 * 10 + Double($1 - 0x30), 0x1p53) }
     }
 }

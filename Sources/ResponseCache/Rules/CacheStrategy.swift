@@ -2,7 +2,6 @@ package import FoundationEssentials
 package import HTTPCore
 
 /// What a cache does with a request under RFC 9111: a pure decision from the request, the stored responses and the time.
-/// The caller acts on it.
 package enum CacheStrategy: Sendable {
     /// A stored response answers the request.
     case answer(Answer)
@@ -11,13 +10,10 @@ package enum CacheStrategy: Sendable {
     /// The request says `only-if-cached`, and no stored response can be used: 504 (§5.2.1.7).
     case gatewayTimeout(CacheMiss)
 
-    /// A stored response and how to use it.
     package struct Answer: Sendable {
-        /// The stored response.
         package var entry: CacheEntry
         /// The directives of the stored response.
         package let control: CacheControl
-        /// The form in which to give it.
         package var form = Form.whole
         /// Whether it is stale and may be used nevertheless.
         package var isStale = false
@@ -28,16 +24,13 @@ package enum CacheStrategy: Sendable {
         /// The seconds of freshness left; 0 when it is stale.
         package var remaining: Double = 0
 
-        /// Gives a stored response unchanged.
         package init(entry: CacheEntry, _ control: CacheControl, age: Double) {
             self.entry = entry
             self.control = control
             self.age = age
         }
 
-        /// The form in which a stored response is given.
         package enum Form: Hashable, Sendable {
-            /// Unchanged.
             case whole
             /// Without its body, for a HEAD.
             case head
@@ -61,21 +54,14 @@ package enum CacheStrategy: Sendable {
         /// The stored parts, if `request` asks only for the part that is missing.
         package var completion: Completion?
 
-        /// Forwards a request unchanged.
         package init(request: HTTPRequest, _ miss: CacheMiss = .nothingStored) {
             self.request = request
             self.miss = miss
         }
     }
 
-    /// Decides what to do with a request.
-    ///
-    /// - Parameters:
-    ///   - request: The request, with its final URL and fields.
-    ///   - identity: The sender.
-    ///   - entries: The entries under its primary key, newest first.
-    ///   - mode: Whether the cache is private or shared.
-    ///   - isRevalidating: Whether the request itself is a background revalidation.
+    /// Decides what to do with a request, which has its final URL and fields. The entries are those under its primary key,
+    /// newest first. With `isRevalidating`, the request itself is a background revalidation.
     package init(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, entries: [CacheEntry], at now: Date,
         _ mode: CacheMode = .private, isRevalidating: Bool = false
@@ -218,10 +204,10 @@ package enum CacheStrategy: Sendable {
         if control.noCache { return .none(.requestNoCache) }
         if stored.noCache { return .none(.noCache) }
         // A reload does not validate a fresh immutable response (RFC 8246).
-        let isReload = control.maxAge?.value == 0
+        let isReload = control.maxAge == 0
         if freshness.isFresh, stored.immutable, isReload { return .fresh }
         if isReload { return .none(.requestNoCache) }
-        if let limit = control.maxAge?.value, freshness.age > limit {
+        if let limit = control.maxAge, freshness.age > limit {
             return .none(.olderThanWanted(seconds: freshness.age - limit))
         }
         if freshness.isFresh {
@@ -237,11 +223,7 @@ package enum CacheStrategy: Sendable {
         case let suspicion?: return .none(suspicion)
         }
         guard !stored.mustRevalidate, control.minFresh == nil else { return expired }
-        switch control.maxStale {
-        case .any: return .acceptedStale
-        case .seconds(let limit) where freshness.staleness <= limit: return .acceptedStale
-        case .seconds, nil: break
-        }
+        if let limit = control.maxStale, freshness.staleness <= limit { return .acceptedStale }
         if control.maxAge == nil, let window = stored.staleWhileRevalidate, freshness.staleness < window {
             return .staleWhileRevalidate
         }
@@ -249,10 +231,8 @@ package enum CacheStrategy: Sendable {
     }
 
     /// Whether a stale response may stand in for an error (RFC 5861 §4): the response or the request allows it for a
-    /// time that has not ended, and nothing forbids it.
-    ///
-    /// - Parameter atAnyAge: Whether it may do so at any age, because the cache is disconnected and the app allows it
-    ///   (RFC 9111 §4.2.4).
+    /// time that has not ended, and nothing forbids it. With `atAnyAge` it may do so at any age, because the cache is
+    /// disconnected and the app allows it (RFC 9111 §4.2.4).
     package static func mayStandIn(
         _ entry: CacheEntry, for request: HTTPRequest, at now: Date, atAnyAge: Bool = false,
         _ mode: CacheMode = .private
@@ -270,6 +250,6 @@ package enum CacheStrategy: Sendable {
         return freshness.staleness <= window
     }
 
-    /// Whether a status is an error that a stale response may stand in for.
-    package static func isError(status: Int) -> Bool { StatusRule.isServerError(status) }
+    /// Whether a status is an error that a stale response may stand in for (RFC 5861 §4).
+    package static func isError(status: Int) -> Bool { status == 500 || (502...504).contains(status) }
 }

@@ -38,27 +38,22 @@ package enum ContentRange: Hashable, Sendable {
 package struct ByteRanges: Hashable, Sendable {
     package private(set) var ranges: [Range<Int64>] = []
 
-    /// An empty set.
     package init() {}
 
-    /// The union of ranges.
     package init(_ ranges: some Sequence<Range<Int64>>) {
         for range in ranges { insert(range) }
     }
 
-    /// The number of bytes in the set.
     package var count: Int64 { ranges.reduce(0) { $0 + Int64($1.count) } }
 
     /// The end of the last range; 0 when the set is empty.
     package var upperBound: Int64 { ranges.last?.upperBound ?? 0 }
 
-    /// The position of the first byte that is not in the set.
     package var firstMissing: Int64 {
         guard let first = ranges.first, first.lowerBound == 0 else { return 0 }
         return first.upperBound
     }
 
-    /// Adds the bytes of a range, which may overlap the set.
     package mutating func insert(_ range: Range<Int64>) {
         guard !range.isEmpty else { return }
         // The usual case: the range continues the last one.
@@ -76,12 +71,10 @@ package struct ByteRanges: Hashable, Sendable {
         ranges.replaceSubrange(first..<end, with: CollectionOfOne(joined))
     }
 
-    /// Whether the set has every byte of a range.
     package func contains(_ range: Range<Int64>) -> Bool {
         range.isEmpty || ranges.contains { $0.lowerBound <= range.lowerBound && range.upperBound <= $0.upperBound }
     }
 
-    /// The ranges that are missing from content of this length.
     package func gaps(upTo total: Int64) -> [Range<Int64>] {
         var gaps: [Range<Int64>] = []
         var position: Int64 = 0
@@ -93,7 +86,6 @@ package struct ByteRanges: Hashable, Sendable {
         return gaps
     }
 
-    /// The union of this set and other ranges.
     package func union(_ others: some Sequence<Range<Int64>>) -> ByteRanges {
         var union = self
         for range in others { union.insert(range) }
@@ -101,8 +93,7 @@ package struct ByteRanges: Hashable, Sendable {
     }
 }
 
-/// A strong validator, which identifies one version of the content so that parts of it can be combined (RFC 9110 §8.8,
-/// §13.1.5).
+/// A strong validator, which identifies one version of content that arrives in parts (RFC 9110 §8.8, §13.1.5).
 package enum ContentValidator: Hashable, Sendable {
     /// A strong entity tag, quotes included.
     case entityTag(String)

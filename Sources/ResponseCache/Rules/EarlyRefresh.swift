@@ -3,13 +3,10 @@ import Glibc
 /// Refreshes a response at random shortly before it expires, so that the many processes that use it do not all miss it at once:
 /// XFetch, the optimal probabilistic early expiration of Vattani, Chierichetti and Lowenstein (VLDB 2015).
 package enum EarlyRefresh {
-    /// Whether one use of a fresh response refreshes it: `now − Δ·β·ln(u) ≥ expiry`.
-    ///
-    /// With `remaining` seconds of freshness left, one use refreshes the response with the probability
+    /// Whether one use of a fresh response refreshes it: `now − Δ·β·ln(u) ≥ expiry`, so with the probability
     /// `exp(−remaining / (β·Δ))`.
     ///
     /// - Parameters:
-    ///   - remaining: The seconds of freshness left.
     ///   - fetchDuration: How long the last fetch took, in seconds (Δ).
     ///   - factor: How eager it is (β); 0 never refreshes early, 1 is the usual value.
     ///   - random: A random number above 0, at most 1 (u).

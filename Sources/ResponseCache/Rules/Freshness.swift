@@ -7,18 +7,13 @@ package struct Freshness: Hashable, Sendable {
     package let age: Double
     /// `freshness_lifetime` (§4.2.1), not negative.
     package let lifetime: Double
-    /// Whether the lifetime is heuristic, estimated from `Last-Modified` (§4.2.2).
-    package let isHeuristic: Bool
-    /// Why the age cannot be trusted: the response time lies in the future, or the entry was marked as expired. `nil`
-    /// when it can.
+    /// Why the age cannot be trusted, if so: the response time lies in the future, or the entry was marked as expired.
     package let suspicion: CacheMiss?
 
     /// Whether the response is fresh. At `age == lifetime` it is stale.
     package var isFresh: Bool { suspicion == nil && age < lifetime }
-    /// How long the response has been stale.
     package var staleness: Double { max(0, age - lifetime) }
 
-    /// The freshness of a stored response at a time.
     package init(of entry: CacheEntry, control: CacheControl, at now: Date) {
         let date = entry.headers["Date"].flatMap(HTTPDate.parse)
         let response = entry.responseTime.timeIntervalSince1970
@@ -29,34 +24,30 @@ package struct Freshness: Hashable, Sendable {
         let resident = now.timeIntervalSince(entry.responseTime)
         age = max(apparent, corrected) + max(0, resident)
         suspicion = resident < 0 ? .fromTheFuture : entry.isExpired ? .markedExpired : nil
-        (lifetime, isHeuristic) = Self.lifetime(of: entry, control: control, date: date ?? entry.responseTime)
+        lifetime = Self.lifetime(of: entry, control: control, date: date ?? entry.responseTime)
     }
 
     /// The first member of `Age` in seconds, 0 when it is missing or not a number (§5.1).
     static func ageField(of headers: HTTPHeaders) -> Double {
         guard let line = headers["Age"], let first = FieldList.elements(of: line).first else { return 0 }
-        return CacheControl.seconds(first).value
+        return CacheControl.seconds(first)
     }
 
     /// The freshness lifetime (§4.2.1): `max-age`, replaced by `s-maxage` in a shared cache, else `Expires`, else a
-    /// heuristic.
-    private static func lifetime(
-        of entry: CacheEntry, control: CacheControl, date: Date
-    ) -> (lifetime: Double, isHeuristic: Bool) {
-        if let maxAge = control.maxAge { return (maxAge.value, false) }
+    /// heuristic from `Last-Modified` (§4.2.2).
+    private static func lifetime(of entry: CacheEntry, control: CacheControl, date: Date) -> Double {
+        if let maxAge = control.maxAge { return maxAge }
         if let expires = entry.headers["Expires"] {
             // An invalid date means the past (§5.3).
-            guard let expires = HTTPDate.parse(expires) else { return (0, false) }
-            return (max(0, expires.timeIntervalSince(date)), false)
+            return HTTPDate.parse(expires).map { max(0, $0.timeIntervalSince(date)) } ?? 0
         }
         guard StatusRule.isHeuristicallyCacheable(entry.status) || control.isPublic,
             let modified = entry.headers["Last-Modified"].flatMap(HTTPDate.parse)
-        else { return (0, false) }
-        return (max(0, date.timeIntervalSince(modified)) / 10, true)
+        else { return 0 }
+        return max(0, date.timeIntervalSince(modified)) / 10
     }
 }
 
-/// The meaning of status codes to a cache.
 enum StatusRule {
     /// Whether a response with this status may be stored without explicit freshness (RFC 9110 §15.1).
     static func isHeuristicallyCacheable(_ status: Int) -> Bool {
@@ -70,14 +61,6 @@ enum StatusRule {
     static func isUnderstood(_ status: Int) -> Bool {
         switch status {
         case 200...206, 300...304, 307, 308, 400...417, 421, 422, 426, 500...505: true
-        default: false
-        }
-    }
-
-    /// Whether `stale-if-error` counts a status as an error (RFC 5861 §4).
-    static func isServerError(_ status: Int) -> Bool {
-        switch status {
-        case 500, 502, 503, 504: true
         default: false
         }
     }

@@ -15,7 +15,6 @@ package struct KeyRule: Sendable {
     /// The app's own version of its stored data.
     package var version: Int
 
-    /// A rule for keys.
     package init(volatileParameters: Set<String> = [], partition: String? = nil, version: Int = 1) {
         self.volatileParameters = volatileParameters
         self.partition = partition
@@ -80,7 +79,6 @@ package struct CanonicalURL: Hashable, Sendable {
     /// The user information that was removed.
     package let userInformation: String?
 
-    /// The URL as text.
     package var text: String { query.map { "\(base)?\($0)" } ?? base }
 
     /// The host, without the port.
@@ -139,6 +137,8 @@ struct KeyDigest: ~Copyable {
     private var parts: [UInt8] = []
 
     init() { parts.reserveCapacity(256) }
+
+    var isEmpty: Bool { parts.isEmpty }
 
     /// Adds a value; a missing value differs from an empty one.
     mutating func add(_ name: String, _ value: String?) {

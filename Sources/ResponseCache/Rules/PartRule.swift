@@ -7,7 +7,6 @@ package struct JoinedParts: Sendable {
     package private(set) var response: HTTPResponse
     /// The ranges that the combined response holds.
     package let parts: StoredParts
-    /// The range that was received.
     package let received: Range<Int64>
     /// The bytes of the stored body to put before the received ones.
     package private(set) var before: Range<Int64> = 0..<0
@@ -20,18 +19,12 @@ package struct JoinedParts: Sendable {
     /// Combines a part with the stored entry. If the entry is of another version or has no strong validator, the part alone is
     /// stored.
     ///
-    /// - Parameters:
-    ///   - kept: The entry that is stored for the request.
-    ///   - wanted: The range that the reader gets; the rest is copied only for the store.
-    ///   - time: When the part was received.
+    /// The reader gets the range `wanted`; the rest is copied only for the store. With `asked`, the request had `If-Range`, so
+    /// that the response need not repeat `Last-Modified`.
+    ///
     /// - Returns: `nil` when the response is not a usable part, and when the stored entry is complete or too large to copy.
-    package init?(_ response: HTTPResponse, kept: CacheEntry?, wanted: Range<Int64>? = nil, at time: Date) {
-        self.init(response, kept, wanted: wanted, asked: false, at: time)
-    }
-
-    /// - Parameter asked: Whether the request had `If-Range`, so that the response need not repeat `Last-Modified`.
-    fileprivate init?(
-        _ response: HTTPResponse, _ kept: CacheEntry?, wanted: Range<Int64>?, asked: Bool, at time: Date
+    package init?(
+        _ response: HTTPResponse, kept: CacheEntry?, wanted: Range<Int64>? = nil, asked: Bool = false, at time: Date
     ) {
         let isWhole = kept.map { $0.status != 206 && (200...299).contains($0.status) } ?? false
         guard let own = StoredParts(received: response), let received = own.ranges.ranges.first, !isWhole else {
@@ -72,7 +65,6 @@ package struct JoinedParts: Sendable {
 
 /// Completes an incomplete stored response with a request for the missing part (RFC 9111 §3.3).
 package struct Completion: Sendable {
-    /// The incomplete stored response.
     package let entry: CacheEntry
     /// The range that the reader asks for.
     package let wanted: Range<Int64>
@@ -111,7 +103,7 @@ package struct Completion: Sendable {
 
     /// The received part combined with the stored ones; `nil` when the server did not send exactly the missing range.
     package func joined(_ response: HTTPResponse, at time: Date) -> JoinedParts? {
-        guard let joined = JoinedParts(response, entry, wanted: wanted, asked: true, at: time),
+        guard let joined = JoinedParts(response, kept: entry, wanted: wanted, asked: true, at: time),
             joined.received == missing, joined.parts.place(of: wanted) != nil
         else { return nil }
         return joined

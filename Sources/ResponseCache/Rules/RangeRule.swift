@@ -2,9 +2,8 @@ package import HTTPCore
 
 /// Answers range requests from stored responses (RFC 9110 §14).
 package enum RangeRule {
-    /// The bytes that a request with `Range` selects from a complete body of this length.
-    ///
-    /// - Returns: `nil` when only the server can answer: several ranges, another unit, no byte in range.
+    /// The bytes that a request with `Range` selects from a complete body of this length; `nil` when only the server can
+    /// answer: several ranges, another unit, no byte in range.
     package static func part(_ request: HTTPRequest, of byteCount: Int64) -> Range<Int64>? {
         let lines = request.headers[values: "Range"]
         guard lines.count == 1, let equals = lines[0].firstIndex(of: "="), byteCount > 0,
@@ -14,14 +13,13 @@ package enum RangeRule {
         guard !text.contains(","), let dash = text.firstIndex(of: "-") else { return nil }
         let first = text[..<dash]
         let last = text[text.index(after: dash)...]
-        guard (first + last).utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         if first.isEmpty {
-            guard let length = Int64(last), length > 0 else { return nil }
+            guard let length = ContentRange.number(last), length > 0 else { return nil }
             return max(0, byteCount - length)..<byteCount
         }
-        guard let start = Int64(first), start < byteCount else { return nil }
+        guard let start = ContentRange.number(first), start < byteCount else { return nil }
         guard !last.isEmpty else { return start..<byteCount }
-        guard let end = Int64(last), end >= start else { return nil }
+        guard let end = ContentRange.number(last), end >= start else { return nil }
         return start..<min(end, byteCount - 1) + 1
     }
 
@@ -30,7 +28,6 @@ package enum RangeRule {
         [200, 206].contains(entry.status) && !entry.headers.contains("Content-Encoding")
     }
 
-    /// The header fields of a 206 with this part.
     package static func headers(_ headers: HTTPHeaders, part: Range<Int64>, of byteCount: Int64) -> HTTPHeaders {
         var headers = headers
         headers["Content-Range"] = "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(byteCount)"

@@ -19,7 +19,6 @@ package struct RequestIdentity: Hashable, Sendable {
     /// Whether there are credentials other than `Authorization`.
     private var hasOtherCredentials = false
 
-    /// A sender without partition, credentials or cookies.
     package static let everybody = RequestIdentity()
 
     private init() {}
@@ -27,9 +26,7 @@ package struct RequestIdentity: Hashable, Sendable {
     /// The sender of a request.
     ///
     /// - Parameters:
-    ///   - partition: The user as named by the app.
     ///   - secrets: The list of the fields that hold credentials.
-    ///   - cookies: The cookies that the cookie jar adds.
     ///   - manager: What the manager adds to each request: its client certificate, the identity of its signer.
     ///   - key: The secret key of the digest, so that credentials cannot be guessed from it.
     package init(
@@ -40,38 +37,32 @@ package struct RequestIdentity: Hashable, Sendable {
         self.cookies = cookies
         guard partition == nil else { return }
         var digest = KeyDigest()
-        var isEmpty = true
         if !request.headers.hasNoFields {
             for field in request.headers.fields {
-                // A signature differs each time; whose it is, the signer's identity tells.
+                // A signature differs for each request, so the signer's identity stands for it.
                 guard let value = field.value, !request.signatureFields.contains(field.name.lowercased()),
                     secrets.contains(header: field.name) || request.rowSecrets.contains(header: field.name)
                 else { continue }
                 digest.add(field.name.lowercased(), value)
-                isEmpty = false
                 if !field.name.equalsIgnoringASCIICase("Authorization") { hasOtherCredentials = true }
             }
         }
         if let cookies {
             digest.add(":jar", cookies)
-            isEmpty = false
             hasOtherCredentials = true
         }
         if let authentication = request.authentication {
             digest.add(":authentication", authentication.secretText)
-            isEmpty = false
         }
         if let certificate = request.tls?.clientCertificate {
             digest.add(":certificate", certificate.description)
-            isEmpty = false
             hasOtherCredentials = true
         }
         for credential in manager {
             digest.add(":manager", credential)
-            isEmpty = false
             hasOtherCredentials = true
         }
-        if !isEmpty { credentials = digest.text(key: key()) }
+        if !digest.isEmpty { credentials = digest.text(key: key()) }
     }
 
     /// The fields that select a response to this sender: ``VaryRule/fields(of:)`` and, when they matter, the credentials.

@@ -11,9 +11,8 @@ package enum RetentionRule {
     ///
     /// Under `CachePolicy.http` it is the end of freshness (RFC 9111 §4.2) plus the longest of
     /// `stale-while-revalidate`, `stale-if-error` (RFC 5861) and, with a validator, a week: a 304 then saves the body.
-    /// The other policies may use an entry at any age, except with a fixed time to live.
-    ///
-    /// - Parameter servesStale: Whether a stale response of any age may replace a failure of the network.
+    /// The other policies may use an entry at any age, except with a fixed time to live. With `servesStale`, a stale response
+    /// of any age may replace a failure of the network.
     package static func end(
         of entry: CacheEntry, under policy: CachePolicy, servesStale: Bool = false, _ mode: CacheMode = .private
     ) -> Date? {

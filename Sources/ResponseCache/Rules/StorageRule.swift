@@ -2,9 +2,8 @@ package import HTTPCore
 
 /// Which responses are stored, and which of their fields (RFC 9111 §3).
 package enum StorageRule {
-    /// Why a response is not stored; `nil` when a cache may store it and could use it later.
-    ///
-    /// - Parameter storesUnsafe: Whether the request asked for storage although its method is not GET.
+    /// Why a response is not stored; `nil` when a cache may store it and could use it later. With `storesUnsafe`, the request
+    /// asked for storage although its method is not GET.
     package static func refusal(
         of response: HTTPResponse, to request: HTTPRequest, storesUnsafe: Bool = false, _ mode: CacheMode = .private
     ) -> CacheRefusal? {
@@ -51,18 +50,9 @@ package enum StorageRule {
         status: Int, _ headers: HTTPHeaders, _ control: CacheControl, to request: HTTPRequest, _ mode: CacheMode
     ) -> CacheRefusal? {
         if let refusal = refusal(status: status, headers, control, mode) { return refusal }
-        return allowsAuthorization(control, to: request, mode) ? nil : .authorization
-    }
-
-    /// Whether the response to a request with `Authorization` may be used for others (§3.5). A private cache needs no
-    /// such rule, since credentials select the variant.
-    private static func allowsAuthorization(
-        _ control: CacheControl, to request: HTTPRequest, _ mode: CacheMode
-    ) -> Bool {
-        guard mode == .shared, request.authentication != nil || request.headers.contains("Authorization") else {
-            return true
-        }
-        return control.allowsAuthorization
+        // §3.5. A private cache needs no such rule, since credentials select the variant.
+        guard mode == .shared, !control.allowsAuthorization else { return nil }
+        return request.authentication != nil || request.headers.contains("Authorization") ? .authorization : nil
     }
 
     /// Why a response may not be stored or used, whatever the request's credentials; `nil` when it may.
@@ -80,7 +70,7 @@ package enum StorageRule {
         guard !VaryRule.variesOnEverything(headers) else { return .variesOnEverything }
         if control.maxAge != nil || headers.contains("Expires") { return nil }
         // An error without explicit freshness must not replace the stored response that could stand in for it.
-        if StatusRule.isServerError(status) { return .noFreshness }
+        if CacheStrategy.isError(status: status) { return .noFreshness }
         if control.isPublic || control.isPrivate || !control.privateFields.isEmpty && mode == .private { return nil }
         // Without explicit freshness, heuristic freshness or revalidation must be possible.
         let isKnown =
@@ -102,8 +92,7 @@ package enum StorageRule {
         return response.headers["Content-Length"].flatMap { Int64($0.trimmingFieldWhitespace) }
     }
 
-    /// The fields of a response that are stored: all except those of the connection (§3.1) and, in a shared cache, those
-    /// that `private="…"` names (§5.2.2.7).
+    /// The fields that are stored: all but those of the connection (§3.1) and, in a shared cache, of `private="…"` (§5.2.2.7).
     package static func storedHeaders(_ headers: HTTPHeaders, _ mode: CacheMode = .private) -> HTTPHeaders {
         var stored = headers
         let personal = mode == .shared ? CacheControl(headers).privateFields : []

@@ -4,12 +4,10 @@ package import HTTPCore
 ///
 /// The entry's body is these ranges one after another. Its `Content-Range` lists them: `bytes 0-99,200-299/1000`.
 package struct StoredParts: Hashable, Sendable {
-    /// The stored ranges.
     package let ranges: ByteRanges
     /// The length of the complete content, in bytes.
     package let completeLength: Int64
 
-    /// The maximum number of ranges that are kept.
     private static let rangeLimit = 16
 
     private init(_ ranges: ByteRanges, of completeLength: Int64) {
@@ -25,9 +23,8 @@ package struct StoredParts: Hashable, Sendable {
         self = parts
     }
 
-    /// The range of a 206 with one range, no content coding and a known complete length.
-    ///
-    /// `nil` for any other response, and when the length of the body contradicts the fields.
+    /// The range of a 206 with one range, no content coding and a known complete length; `nil` for any other response, and
+    /// when the length of the body contradicts the fields.
     package init?(received response: HTTPResponse) {
         let lines = response.headers[values: "Content-Range"]
         let type = response.headers["Content-Type"]?.trimmingFieldWhitespace.lowercased() ?? ""
@@ -42,7 +39,6 @@ package struct StoredParts: Hashable, Sendable {
         self.init(ByteRanges([range]), of: total)
     }
 
-    /// Whether the ranges cover the complete content.
     package var isComplete: Bool { ranges.contains(0..<completeLength) }
 
     /// Where a part of the content lies in the entry's body; `nil` unless all of it is stored.
@@ -54,7 +50,6 @@ package struct StoredParts: Hashable, Sendable {
         return start..<start + Int64(part.count)
     }
 
-    /// The stored range that contains a position.
     func range(around position: Int64) -> Range<Int64>? { ranges.ranges.first { $0.contains(position) } }
 
     /// How many stored bytes come before a position of the complete content.
@@ -70,7 +65,6 @@ package struct StoredParts: Hashable, Sendable {
 
     // MARK: Content-Range
 
-    /// The value of the entry's `Content-Range`.
     package var contentRange: String {
         let texts = ranges.ranges.map { "\($0.lowerBound)-\($0.upperBound - 1)" }
         return "bytes \(texts.joined(separator: ","))/\(completeLength)"

@@ -12,11 +12,7 @@ package enum StoredResponseCoding {
     /// The field with the digest of the selecting request fields other than `Accept-Language`.
     static let unlanguagedField = ":variant"
 
-    /// The entry for a response.
-    ///
-    /// - Parameters:
-    ///   - varyFields: The fields that select it, from ``VaryRule/fields(of:)``.
-    /// - Returns: `nil` when the digest for its key cannot be computed.
+    /// The entry for a response with these ``VaryRule/fields(of:)``; `nil` when the digest for its key cannot be computed.
     package static func entry(
         _ response: HTTPResponse, to request: HTTPRequest, _ identity: RequestIdentity, url: CanonicalURL,
         primary: String, varyFields: [String], requestTime: Date, responseTime: Date, _ mode: CacheMode = .private

@@ -2,38 +2,28 @@ package import FoundationEssentials
 package import HTTPCore
 import Platform
 
-/// The rules of all policies except `CachePolicy.http`: the app says how long a stored response is usable, not the
-/// server's fields.
+/// The rules of all policies except `CachePolicy.http`: the app, not the server, says how long a response is usable.
 package enum TimeToLiveRule {
-    /// The result of a look-up.
     package enum Finding: Sendable {
-        /// An entry that may be used.
         case usable(CacheEntry)
         /// Why no entry may be used, and the expired entry if there is one.
         case unusable(CacheMiss, CacheEntry?)
     }
 
     /// Looks for an entry that matches a request and whose time to live has not ended.
-    ///
-    /// - Parameter timeToLive: How long the app accepts a response; `.forever` for any age.
     package static func find(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, among entries: [CacheEntry],
         within timeToLive: CachePolicy.TimeToLive, at now: Date
     ) -> Finding {
         guard let entry = candidate(request, identity, among: entries) else {
-            return .unusable(VaryRule.miss(request, identity, among: entries, isStorable: isMeant), nil)
+            return .unusable(VaryRule.miss(request, identity, among: entries), nil)
         }
         return miss(entry, timeToLive, at: now).map { .unusable($0, entry) } ?? .usable(entry)
     }
 
-    /// Whether an entry may be used: always with `.forever`. Otherwise it expires exactly when its time to live ends, and it
-    /// may not be used when it is marked as expired or its time to live begins in the future.
-    package static func isAlive(_ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive, at now: Date) -> Bool {
-        miss(entry, timeToLive, at: now) == nil
-    }
-
-    /// Why an entry may not be used; `nil` when it may.
-    private static func miss(
+    /// Why an entry may not be used; `nil` when it may: always with `.forever`. Otherwise it expires exactly when its time to
+    /// live ends, and it may not be used when it is marked as expired or its time to live begins in the future.
+    package static func miss(
         _ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive, at now: Date
     ) -> CacheMiss? {
         guard let (start, length) = life(of: entry, timeToLive) else { return nil }
@@ -60,21 +50,16 @@ package enum TimeToLiveRule {
         if case .sliding(let duration)? = timeToLive { min(600, duration.inSeconds / 10) } else { 600 }
     }
 
-    /// The newest complete success that matches a request, at any age. Other entries, which `CachePolicy.http` may have
-    /// stored, are skipped.
+    /// The newest complete success that matches a request, at any age. `CachePolicy.http` may have stored other entries.
     package static func candidate(
         _ request: HTTPRequest, _ identity: RequestIdentity = .everybody, among entries: [CacheEntry]
     ) -> CacheEntry? {
-        entries.first { isMeant($0) && VaryRule.selects($0, for: request, identity) }
+        entries.first { isStorable(status: $0.status) && VaryRule.selects($0, for: request, identity) }
     }
-
-    /// Whether an entry is a complete success.
-    private static func isMeant(_ entry: CacheEntry) -> Bool { isStorable(status: entry.status) }
 
     /// Whether a response is a complete success: 2xx, but not 206.
     package static func isStorable(status: Int) -> Bool { (200...299).contains(status) && status != 206 }
 
-    /// Why a response is not stored; `nil` when it is.
     package static func refusal(status: Int) -> CacheRefusal? { isStorable(status: status) ? nil : .status(status) }
 
     /// The fields that distinguish variants. `Vary: *` is ignored, since the app has said that responses may be reused.

@@ -3,8 +3,7 @@ package import HTTPCore
 
 /// Validates stored responses and updates them from a 304 or a HEAD (RFC 9111 §4.3).
 package enum ValidationRule {
-    /// The conditional request that validates an entry; `nil` when the entry has no validator that a request may
-    /// send.
+    /// The conditional request that validates an entry; `nil` when the entry has no validator that may be sent.
     package static func conditional(_ request: HTTPRequest, on entry: CacheEntry) -> HTTPRequest? {
         var conditional = request
         var isConditional = false
@@ -19,7 +18,6 @@ package enum ValidationRule {
         return isConditional ? conditional : nil
     }
 
-    /// Whether the app set conditions on a request.
     package static func hasConditions(_ request: HTTPRequest) -> Bool {
         guard !request.headers.hasNoFields else { return false }
         return request.headers.fields.contains { field in
@@ -67,8 +65,7 @@ package enum ValidationRule {
         return tag.hasPrefix("W/") ? String(tag.dropFirst(2)) : tag
     }
 
-    /// The entry updated by a 304 or a HEAD response that confirms it: with new fields, new times and no expiry mark (§3.2,
-    /// §4.3.4).
+    /// The entry updated by a 304 or a HEAD that confirms it: new fields, new times, no expiry mark (§3.2, §4.3.4).
     package static func freshened(
         _ entry: CacheEntry, by headers: HTTPHeaders, requestTime: Date, responseTime: Date,
         _ mode: CacheMode = .private
@@ -106,8 +103,7 @@ package enum ValidationRule {
         return modified == own
     }
 
-    /// Whether the response to a HEAD confirms a stored response and may update it (§4.3.5); `false` when the server has
-    /// another version.
+    /// Whether the response to a HEAD confirms a stored response, which it may then update (§4.3.5).
     package static func matches(head response: HTTPResponse, _ entry: CacheEntry) -> Bool {
         guard response.status == 200, entry.status == 200 else { return false }
         return ["ETag", "Last-Modified", "Content-Length"].allSatisfy { name in

@@ -4,8 +4,7 @@ package import HTTPCore
 package enum VaryRule {
     /// The element of ``CacheEntry/varyFields`` that stands for `Vary: *`, which no request matches.
     static let any = "*"
-    /// The element of ``CacheEntry/varyFields`` for the stored form of a coded body: decoded or as received. No field can
-    /// have this name.
+    /// The element of ``CacheEntry/varyFields`` for the form of a coded body, decoded or as received. No field has this name.
     static let coding = ":coding"
 
     /// The fields that select a response, in lower case, sorted, without duplicates; `*` alone for `Vary: *`.
@@ -18,7 +17,6 @@ package enum VaryRule {
         return names.sorted()
     }
 
-    /// Whether a response says `Vary: *`.
     static func variesOnEverything(_ headers: HTTPHeaders) -> Bool {
         headers[values: "Vary"].contains { FieldList.elements(of: $0).contains(any) }
     }
@@ -26,8 +24,7 @@ package enum VaryRule {
     /// Whether these fields stand for `Vary: *`.
     package static func matchesNothing(_ fields: [String]) -> Bool { fields == [any] }
 
-    /// The digest of the named fields of a request, which identifies a variant; empty without fields, `nil` when it
-    /// cannot be computed.
+    /// The digest of the named fields of a request; empty without fields, `nil` when it cannot be computed.
     package static func variant(
         _ fields: [String], of request: HTTPRequest, _ identity: RequestIdentity = .everybody
     ) -> String? {
@@ -63,15 +60,12 @@ package enum VaryRule {
         variant(fields.filter { $0 != LanguageRule.field }, of: request, identity)
     }
 
-    /// Why no entry under a key matches a request. A digest tells that an entry's fields differ, but not which one, so
-    /// all of them are named.
-    ///
-    /// - Parameter isStorable: Whether the policy would have stored the entry.
+    /// Why no complete success among these entries matches a request. A digest tells that an entry's fields differ, but not
+    /// which one, so all of them are named.
     static func miss(
-        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry],
-        isStorable: (CacheEntry) -> Bool = { _ in true }
+        _ request: HTTPRequest, _ identity: RequestIdentity, among entries: [CacheEntry]
     ) -> CacheMiss {
-        guard let entry = entries.first(where: isStorable) else {
+        guard let entry = entries.first(where: { TimeToLiveRule.isStorable(status: $0.status) }) else {
             return entries.first.map { .refused(.status($0.status)) } ?? .nothingStored
         }
         return difference(of: request, identity, from: entry)
@@ -96,9 +90,8 @@ package enum VaryRule {
         if name == coding { return request.takesDecodedBody ? "decoded" : "as sent" }
         let lines = request.headers[values: name]
         guard !lines.isEmpty else { return implied(name, by: request) }
-        let elements = lines.flatMap { FieldList.elements(of: $0) }
         if weighted.contains(name), let list = WeightedList(lines) { return list.canonicalText }
-        return elements.joined(separator: ",")
+        return lines.flatMap { FieldList.elements(of: $0) }.joined(separator: ",")
     }
 
     /// Case-insensitive lists of preferences without a meaningful order (RFC 9110 §12.5).

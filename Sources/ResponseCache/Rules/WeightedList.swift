@@ -1,15 +1,12 @@
 import HTTPCore
 
-/// A request field that lists preferences with weights, in any order (RFC 9110 §12.4.2): languages, content codings,
-/// character sets.
+/// A request field that lists languages, codings or character sets with weights, in any order (RFC 9110 §12.4.2).
 struct WeightedList {
-    struct Element: Comparable {
+    struct Element: Equatable {
         /// The language, coding or character set, in lower case.
         var name: String
         /// In thousandths; 0 means not acceptable.
         var weight: Int
-
-        static func < (a: Element, b: Element) -> Bool { (a.name, a.weight) < (b.name, b.weight) }
     }
 
     let elements: [Element]
@@ -26,7 +23,8 @@ struct WeightedList {
 
     /// A text that is the same for all lists with the same meaning (RFC 9111 §4.1).
     var canonicalText: String {
-        elements.sorted().map { $0.weight == 1000 ? $0.name : "\($0.name);q=\($0.weight)" }.joined(separator: ",")
+        elements.sorted { ($0.name, $0.weight) < ($1.name, $1.weight) }
+            .map { $0.weight == 1000 ? $0.name : "\($0.name);q=\($0.weight)" }.joined(separator: ",")
     }
 
     private static func element(_ text: String) -> Element? {

@@ -17,8 +17,7 @@ public protocol CacheInvalidating: CacheStore {
     func invalidations() -> CacheInvalidations
 }
 
-/// A store that ends its look-ups in time by itself, so that they run in the caller's task. Any other store's run in tasks of
-/// their own, which a timer watches.
+/// A store that limits its look-ups itself, so that they run in the caller's task, not in one that a timer watches.
 package protocol PunctualStore: CacheStore {
     /// How long ``CacheStore/entries(for:)`` waits at most; `nil` when that is not known.
     var lookUpLimit: Duration? { get }
@@ -55,16 +54,12 @@ public final class CacheLease: Sendable {
     /// - Parameters:
     ///   - number: Greater than those of all earlier leases of the same name.
     ///   - release: Gives the lease back. It is called once and must not wait.
-    public init(number: UInt64, release: @escaping @Sendable () -> Void) {
-        self.number = number
-        name = ""
-        self.release = Mutex { _ in release() }
+    public convenience init(number: UInt64, release: @escaping @Sendable () -> Void) {
+        self.init(number: number, name: "") { _ in release() }
     }
 
     /// Creates a lease for a store that can remember that responses of this name cannot be stored, so that nobody waits for
-    /// them.
-    ///
-    /// - Parameter release: Like that of ``init(number:release:)``. Its argument is whether the response cannot be stored.
+    /// them. The argument of `release` is whether the response cannot be stored.
     package init(number: UInt64, name: String, release: @escaping @Sendable (_ isPassed: Bool) -> Void) {
         self.number = number
         self.name = name
@@ -109,7 +104,6 @@ public struct CacheCapabilityMissing: Error, Hashable {
         self.capability = capability
     }
 
-    /// The error that is thrown.
     package var error: NetworkError {
         NetworkError(
             .cache,
@@ -119,9 +113,7 @@ public struct CacheCapabilityMissing: Error, Hashable {
 }
 
 extension CacheStore {
-    /// The store as a ``CacheInspecting``.
-    ///
-    /// - Throws: `NetworkError` with a ``CacheCapabilityMissing`` if it does not conform.
+    /// The store as a ``CacheInspecting``. Throws `NetworkError` with a ``CacheCapabilityMissing`` if it does not conform.
     package func inspected() throws(NetworkError) -> any CacheInspecting {
         guard let inspecting else {
             throw CacheCapabilityMissing(store: "\(type(of: self))", capability: "CacheInspecting").error

@@ -143,9 +143,8 @@ extension CacheEntry {
     /// When the origin made the response, by the origin's clock (`Date`); `nil` without that field.
     package var originTime: Date? { headers["Date"].flatMap(HTTPDate.parse) }
 
-    /// Whether the response was made after another one. The times of the origin's clock decide if both responses have one and
-    /// they differ, since the clocks of the machines that received the responses may differ. Else the times at which they
-    /// were received decide.
+    /// Whether the response was made after another one: by the origin's clock if both times are known and differ, since the
+    /// clocks of the receiving machines may differ, else by the times at which the responses were received.
     func isNewer(than other: CacheEntry) -> Bool {
         if let time = originTime, let otherTime = other.originTime, time != otherTime { return time > otherTime }
         return responseTime > other.responseTime
@@ -157,8 +156,7 @@ extension CacheEntry {
             && (attachedBody.map { Int64($0.count) == bodyByteCount } ?? true)
     }
 
-    /// The bytes of the entry's strings and header fields. Limits and reports of all stores count them in addition to
-    /// the body.
+    /// The bytes of strings and header fields, which limits and reports of all stores count in addition to the body.
     var headByteCount: Int64 {
         var count = key.primary.utf8.count + key.variant.utf8.count + method.utf8.count + url.utf8.count
         count += (domain?.utf8.count ?? 0) + (server?.utf8.count ?? 0) + (partition?.utf8.count ?? 0)
@@ -168,7 +166,6 @@ extension CacheEntry {
         return Int64(count)
     }
 
-    /// The bytes of body and headers.
     var byteCount: Int64 { headByteCount + bodyByteCount }
 }
 

@@ -16,6 +16,15 @@ public struct CacheKey: Sendable {
     }
 }
 
+extension String {
+    /// The place of a primary key among a number of groups, which is a power of two.
+    func index(among count: Int) -> Int {
+        var hasher = Hasher()
+        hashBytes(into: &hasher)
+        return Int(truncatingIfNeeded: UInt(bitPattern: hasher.finalize())) & (count - 1)
+    }
+}
+
 extension CacheKey: Hashable {
     /// Whether the bytes of both parts are the same.
     public static func == (a: CacheKey, b: CacheKey) -> Bool {

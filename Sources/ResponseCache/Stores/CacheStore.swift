@@ -200,6 +200,15 @@ public enum CacheSelection: Hashable, Sendable {
     }
 
     private static func areSame(_ a: String, _ b: String) -> Bool { a.hasSameBytes(as: b) }
+
+    /// The primary key of all selected entries; `nil` when they may have several.
+    var primaryKey: String? {
+        switch self {
+        case .key(let key): key.primary
+        case .primaryKey(let key): key
+        default: nil
+        }
+    }
 }
 
 /// An amount of stored or removed entries.
@@ -218,7 +227,6 @@ public struct CacheUsage: Hashable, Sendable {
         self.byteCount = byteCount
     }
 
-    /// Adds another amount.
     package static func += (sum: inout CacheUsage, usage: CacheUsage) {
         sum.entryCount += usage.entryCount
         sum.byteCount += usage.byteCount

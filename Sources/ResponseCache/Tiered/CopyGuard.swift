@@ -1,4 +1,3 @@
-import HTTPCore
 import Synchronization
 
 /// Detects, without a lock, copies that were made while their key changed, so that they can be removed.
@@ -18,15 +17,7 @@ final class CopyGuard: Sendable {
     private let groups = (0..<1_024).map { _ in Group() }
 
     private func groups(of selection: CacheSelection) -> ArraySlice<Group> {
-        let primaryKey: String
-        switch selection {
-        case .key(let key): primaryKey = key.primary
-        case .primaryKey(let key): primaryKey = key
-        default: return groups[...]
-        }
-        var hasher = Hasher()
-        primaryKey.hashBytes(into: &hasher)
-        let index = Int(truncatingIfNeeded: UInt(bitPattern: hasher.finalize())) & (groups.count - 1)
+        guard let index = selection.primaryKey?.index(among: groups.count) else { return groups[...] }
         return groups[index...index]
     }
 
@@ -40,17 +31,13 @@ final class CopyGuard: Sendable {
 
     // MARK: Changes
 
-    /// Begins a change.
     func begin(_ selection: CacheSelection) -> [UInt64] {
         groups(of: selection).map {
             $0.number.wrappingAdd(Self.generation + 1, ordering: .sequentiallyConsistent).newValue
         }
     }
 
-    /// Ends a change.
-    ///
-    /// - Parameter begun: The result of ``begin(_:)``.
-    /// - Returns: Whether no other change overlapped with it.
+    /// Ends a change with the result of ``begin(_:)``, and returns whether no other change overlapped with it.
     func end(_ selection: CacheSelection, _ begun: [UInt64]) -> Bool {
         var isAlone = true
         for (group, number) in zip(groups(of: selection), begun) {

@@ -8,14 +8,17 @@ final class TierCopies: Sendable {
     /// Distinguishes the copies of this object from those of an earlier process in the same store, which may be outdated.
     let epoch = UInt64.random(in: 1 ... .max)
 
+    /// The largest body that is copied, in bytes.
+    let limit: Int64
     private let store: any CacheStore
     private let feed: CacheInvalidations?
     private let isMemory: Bool
     /// Whether the removal of a copy failed, so that no copy can be relied on.
     private let isBroken = Atomic(false)
 
-    init(_ store: any CacheStore, _ feed: CacheInvalidations?) {
+    init(_ store: any CacheStore, _ feed: CacheInvalidations?, limit: Int64) {
         self.store = store
+        self.limit = limit
         self.feed = feed
         isMemory = store is MemoryStore
     }
@@ -72,14 +75,11 @@ final class TierCopies: Sendable {
         if !isTaken || guards.stamp(of: entry.key.primary) != stamp { memory.discard(entry.key) }
     }
 
-    /// Replaces the entry with the same key in the upper store. Without a body, or on failure, only removes the old
-    /// one.
+    /// Replaces the entry with the same key in the upper store; without a body or on failure, only removes the old one.
     func insert(_ entry: CacheEntry, _ body: Data?) async {
         guard let body else { return await forget(.key(entry.key)) }
         do {
-            let writer = try await store.writer(for: entry.bare, replacing: .anything)
-            if !body.isEmpty { try await writer.append(body) }
-            try await writer.commit()
+            try await store.put(entry.bare, body, replacing: .anything)
         } catch {
             await forget(.key(entry.key))
         }

@@ -23,7 +23,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     /// The store that holds every entry.
     public let lower: any CacheStore
     /// The largest body that is copied, in bytes.
-    public let copyLimit: Int64
+    public var copyLimit: Int64 { copies.limit }
 
     /// The upper store, when it is memory.
     private let memory: MemoryStore?
@@ -50,9 +50,8 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     public init(_ upper: any CacheStore, over lower: any CacheStore, copyLimit: Int64 = 1 << 20) {
         self.upper = upper
         self.lower = lower
-        self.copyLimit = min(copyLimit, FileBody.wholeByteCount)
         let feed = lower.invalidating?.invalidations()
-        let copies = TierCopies(upper, feed)
+        let copies = TierCopies(upper, feed, limit: min(copyLimit, FileBody.wholeByteCount))
         memory = upper as? MemoryStore
         self.copies = copies
         follower = feed.map { feed in
@@ -90,15 +89,13 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return finding.entries
     }
 
-    /// The entries under a primary key if memory has all of them, found without waiting, usually with one lock and no system
-    /// call.
-    func entriesInMemory(for primaryKey: String) -> [CacheEntry]? {
+    /// The entries under a primary key if memory has all of them, usually with one lock and no system call.
+    func quickEntries(for primaryKey: String) -> [CacheEntry]? {
         guard let memory, copies.areCurrent else { return nil }
         return copies.complete(memory.lookUp(primaryKey))
     }
 
-    /// Looks up like ``entries(for:)``. With memory over disk, it starts no task and calls `done` on the disk store's
-    /// queue of look-ups.
+    /// Looks up like ``entries(for:)``. With memory over disk, it starts no task and calls `done` on a queue of the disk store.
     func lookUp(_ primaryKey: String, _ done: @escaping @Sendable (Result<[CacheEntry], any Error>) -> Void) {
         guard let memory, let disk = lower as? DiskStore else {
             Task {
@@ -111,9 +108,11 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         disk.lookUp(primaryKey) { [self] result in
             done(
                 Result {
-                    let stored: [CacheEntry]
-                    do { stored = try result.get() } catch { return try own(of: kept, insteadOf: error) }
-                    return found(kept, stored, stamp, in: memory)
+                    do {
+                        return found(kept, try result.get(), stamp, in: memory)
+                    } catch {
+                        return try own(of: kept, insteadOf: error)
+                    }
                 })
         }
     }
@@ -138,7 +137,6 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         return own
     }
 
-    /// The result of a look-up in both stores.
     private struct Finding {
         var entries: [CacheEntry]
         /// The keys of copies to remove, because the lower store no longer has the entry.
@@ -187,8 +185,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     public func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
         var entry = entry.bare
         entry.origin = nil
-        return TieredWriter(
-            entry, try await lower.writer(for: entry, replacing: replacing), copies, copyLimit: copyLimit)
+        return TieredWriter(entry, try await lower.writer(for: entry, replacing: replacing), copies)
     }
 
     /// Replaces everything in an entry except its body; see ``CacheStore/update(_:)``.

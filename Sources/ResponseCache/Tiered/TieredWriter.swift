@@ -14,20 +14,18 @@ final class TieredWriter: CacheWriter {
     private let entry: CacheEntry
     private let writer: any CacheWriter
     private let copies: TierCopies
-    private let copyLimit: Int64
     private let state = Mutex(State())
 
-    init(_ entry: CacheEntry, _ writer: any CacheWriter, _ copies: TierCopies, copyLimit: Int64) {
+    init(_ entry: CacheEntry, _ writer: any CacheWriter, _ copies: TierCopies) {
         self.entry = entry
         self.writer = writer
         self.copies = copies
-        self.copyLimit = copyLimit
     }
 
     func append(_ data: Data) async throws {
         let fault = state.withLock { state in
             state.copy?.append(data)
-            if let copy = state.copy, Int64(copy.count) > copyLimit { state.copy = nil }
+            if let copy = state.copy, Int64(copy.count) > copies.limit { state.copy = nil }
             return state.copy == nil ? state.fault : nil
         }
         if let fault { throw fault }

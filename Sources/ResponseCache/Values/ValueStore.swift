@@ -28,11 +28,7 @@ public struct ValueStore: Sendable {
     private let store: @Sendable () throws -> any CacheStore
     private let now: @Sendable () -> Date
 
-    /// The values in a store.
-    ///
-    /// - Parameters:
-    ///   - store: Returns the store; each method calls it.
-    ///   - now: The wall clock.
+    /// The values in a store. Each method calls `store` for it.
     package init(now: @escaping @Sendable () -> Date, in store: @escaping @Sendable () throws -> any CacheStore) {
         self.store = store
         self.now = now
@@ -78,13 +74,9 @@ public struct ValueStore: Sendable {
             key: try Self.cacheKey(of: key), method: StoredValue.method, url: StoredValue.scheme + key, status: 200,
             headers: ["Content-Type": isData ? "application/octet-stream" : "application/json"], requestTime: time,
             responseTime: time)
-        if let expiry { StoredValue.setExpiry(expiry, of: &entry) }
+        if let expiry { entry.headers[StoredValue.expiryField] = "\(expiry.timeIntervalSinceReferenceDate)" }
         entry.retainUntil = expiry
-        try await attempt { [entry] store in
-            let writer = try await store.writer(for: entry)
-            if !bytes.isEmpty { try await writer.append(bytes) }
-            try await writer.commit()
-        }
+        try await attempt { [entry] in try await $0.put(entry, bytes, replacing: .anything) }
     }
 
     // MARK: Getting
@@ -157,7 +149,7 @@ public struct ValueStore: Sendable {
             guard let entry = try await store.entries(for: cacheKey.primary).first else { return nil }
             if StoredValue.isAlive(entry, at: time) { return entry }
             // A value whose time lies in the future stays, since it may come from a machine whose clock is ahead.
-            if !entry.isExpired, StoredValue.isOver(entry, at: time) {
+            if !entry.isExpired, let expiry = StoredValue.expiry(of: entry), expiry <= time {
                 var expired = entry
                 expired.isExpired = true
                 try await store.update(expired)
@@ -219,11 +211,7 @@ enum StoredValue {
     /// The scheme of their URLs; the URLs of responses begin with `http`.
     static let scheme = "value:"
     static let method = "VALUE"
-    private static let expiryField = ":expires"
-
-    static func setExpiry(_ time: Date, of entry: inout CacheEntry) {
-        entry.headers[expiryField] = "\(time.timeIntervalSinceReferenceDate)"
-    }
+    static let expiryField = ":expires"
 
     static func expiry(of entry: CacheEntry) -> Date? {
         entry.headers[expiryField].flatMap(Double.init).map { Date(timeIntervalSinceReferenceDate: $0) }
@@ -233,15 +221,10 @@ enum StoredValue {
         guard let expiry = expiry(of: entry) else { return true }
         return !entry.isExpired && entry.responseTime <= now && now < expiry
     }
-
-    /// Whether the expiry has come.
-    static func isOver(_ entry: CacheEntry, at now: Date) -> Bool { expiry(of: entry).map { $0 <= now } ?? false }
 }
 
 extension CacheSelection {
-    /// All values of a ``ValueStore``.
     package static let values = CacheSelection.urlPrefix(StoredValue.scheme)
-    /// All responses, but no values.
     package static let responses = CacheSelection.urlPrefix("http")
 
     /// The selection restricted to responses; ``storedBefore(_:)`` stays unchanged.

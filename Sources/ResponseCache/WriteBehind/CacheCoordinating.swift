@@ -1,5 +1,4 @@
-/// A store whose leases cover several machines. Its callers wait while another caller holds a lease, and may refresh an entry
-/// early.
+/// A store whose leases cover several machines, and whose entries may be refreshed early.
 package protocol CacheCoordinating: CacheLeasing {
     /// How long a request waits for the response that another process fetches, before it fetches it itself.
     var leaseWait: Duration { get }
@@ -7,9 +6,7 @@ package protocol CacheCoordinating: CacheLeasing {
     /// The factor β of ``EarlyRefresh``; 0 for no early refresh.
     var earlyRefreshFactor: Double { get }
 
-    /// Requests a lease, and waits while another caller holds it.
-    ///
-    /// - Parameter limit: How long it waits; zero to return at once.
+    /// Requests a lease, and waits up to a limit while another caller holds it; with zero it returns at once.
     func lease(_ name: String, for duration: Duration, within limit: Duration) async throws -> CacheLeaseOutcome
 
     /// Whether a response that was just fetched may be stored. If not, the caller drops it, and also its own copies of the
@@ -20,9 +17,7 @@ package protocol CacheCoordinating: CacheLeasing {
     func observe(_ statistics: @escaping @Sendable () -> CacheStatistics) -> any Sendable
 }
 
-/// The outcome of ``CacheCoordinating/lease(_:for:within:)``.
 package enum CacheLeaseOutcome: Sendable {
-    /// The caller has the lease.
     case granted(CacheLease)
     /// Another caller had it and has ended it: its response may be stored now.
     case ended

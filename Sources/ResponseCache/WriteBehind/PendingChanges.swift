@@ -17,7 +17,6 @@ struct PendingChanges {
         let selection: CacheSelection
         /// When it was last requested.
         var time: Date
-        /// Whether it is in the queue.
         var isQueued = true
         /// Whether the store is making it.
         var isRunning = false
@@ -47,7 +46,6 @@ struct PendingChanges {
         case removal(UInt64, CacheSelection)
     }
 
-    /// The maximum number of bytes that may wait.
     let byteLimit: Int64
     private(set) var byteCount: Int64 = 0
     /// The numbers of changes, removals and completed streams that the store has not tried yet.
@@ -57,7 +55,6 @@ struct PendingChanges {
     private var items: [Item] = []
     private var head = 0
     private var removals: [Removal] = []
-    /// How many removals were requested so far.
     private var removalCount = 0
     private var streams: [String: Set<UInt64>] = [:]
     private var last: UInt64 = 0
@@ -72,16 +69,12 @@ struct PendingChanges {
 
     // MARK: Adding
 
-    /// Adds an entry with its body.
-    ///
-    /// - Returns: `false` when the queue is full.
+    /// Adds an entry with its body; returns `false` when the queue is full.
     mutating func store(_ entry: CacheEntry, _ body: Data, replacing: CacheReplacement = .anything) -> Bool {
         add(.store(entry.bare, body, replacing: replacing), entry.key)
     }
 
-    /// Adds an update of everything in an entry except its body.
-    ///
-    /// - Returns: `false` when the queue is full.
+    /// Adds an update of everything in an entry except its body; returns `false` when the queue is full.
     mutating func update(_ entry: CacheEntry) -> Bool {
         let waiting = slot(of: entry.key)?.change
         if let note = entry.note as? Waiting, let body = entry.attachedBody {
@@ -102,9 +95,7 @@ struct PendingChanges {
         }
     }
 
-    /// Sets the last use of an entry that waits to be stored.
-    ///
-    /// - Returns: Whether it still waits.
+    /// Sets the last use of an entry that waits to be stored, and returns whether it still waits.
     mutating func touchStored(_ key: CacheKey, at time: Date) -> Bool {
         guard let slot = slot(of: key), case .store(var entry, let body, let replacing) = slot.change else {
             return false
@@ -116,18 +107,14 @@ struct PendingChanges {
     }
 
     private mutating func add(_ change: Change, _ key: CacheKey) -> Bool {
-        // The change replaces a waiting one for the same key.
-        let freed = slot(of: key).map { $0.isRunning ? 0 : Self.size($0.change) } ?? 0
-        guard reserve(Self.size(change), freed: freed) else { return false }
-        set(change, for: key)
-        return true
-    }
-
-    private mutating func set(_ change: Change, for key: CacheKey) {
         var list = slots[key.primary] ?? []
         let index = list.firstIndex { $0.key == key }
-        if let index, !list[index].isRunning {
-            list[index].change = change
+        // The change replaces a waiting one for the same key.
+        let waiting = index.flatMap { list[$0].isRunning ? nil : $0 }
+        let freed = waiting.map { Self.size(list[$0].change) } ?? 0
+        guard reserve(Self.size(change), freed: freed) else { return false }
+        if let waiting {
+            list[waiting].change = change
         } else {
             let number = begin()
             items.append(.key(number, key))
@@ -135,18 +122,13 @@ struct PendingChanges {
             list.append(Slot(key: key, number: number, change: change))
         }
         slots[key.primary] = list
+        return true
     }
 
     /// Adds a removal and drops the waiting changes that it selects.
     mutating func remove(_ selection: CacheSelection, at time: Date) {
         removalCount += 1
-        let meant: [String] =
-            switch selection {
-            case .key(let key): [key.primary]
-            case .primaryKey(let key): [key]
-            default: Array(slots.keys)
-            }
-        for primary in meant {
+        for primary in selection.primaryKey.map({ [$0] }) ?? Array(slots.keys) {
             guard let list = slots[primary] else { continue }
             let rest = list.filter { slot in
                 guard selection.selects(Self.entry(slot.change)) else { return true }
@@ -182,10 +164,8 @@ struct PendingChanges {
         if slots[key.primary]?.isEmpty == true { slots[key.primary] = nil }
     }
 
-    /// Reserves room for bytes of a change or a stream.
-    ///
-    /// - Parameter freed: The bytes of the waiting change that it replaces.
-    /// - Returns: `false` when the queue is full.
+    /// Reserves room for bytes of a change or a stream; returns `false` when the queue is full. `freed` are the bytes of the
+    /// waiting change that it replaces.
     mutating func reserve(_ count: Int64, freed: Int64 = 0) -> Bool {
         // A change that is larger than the limit is accepted when nothing else waits.
         guard byteCount - freed <= 0 || byteCount - freed + count <= byteLimit else { return false }
@@ -220,31 +200,27 @@ struct PendingChanges {
     mutating func next(_ limit: Int = 64) -> [Work] {
         var work: [Work] = []
         var count = 0
-        for item in items[head...].prefix(limit) {
+        scan: for item in items[head...].prefix(limit) {
             switch (item, work.last) {
-            case (.key, .removal?), (.removal, .change?): break
+            case (.key, .removal?), (.removal, .change?): break scan
             case (.key(let number, let key), _):
-                count += 1
-                guard let index = slots[key.primary]?.firstIndex(where: { $0.number == number }),
+                if let index = slots[key.primary]?.firstIndex(where: { $0.number == number }),
                     let change = slots[key.primary]?[index].change
-                else {
+                {
+                    slots[key.primary]?[index].isRunning = true
+                    work.append(.change(number, change))
+                } else {
                     // The change was dropped before it began.
                     unfinished.remove(number)
-                    continue
                 }
-                slots[key.primary]?[index].isRunning = true
-                work.append(.change(number, change))
-                continue
             case (.removal(let number, let selection), _):
-                count += 1
                 if let index = index(number) {
                     removals[index].isQueued = false
                     removals[index].isRunning = true
                 }
                 work.append(.removal(number, selection))
-                continue
             }
-            break
+            count += 1
         }
         head += count
         if head == items.count || head > 4_096 {
@@ -266,12 +242,12 @@ struct PendingChanges {
         case .removal(let number, _):
             unfinished.remove(number)
             guard let index = index(number) else { return }
-            guard !succeeded else {
+            if succeeded {
                 removals.remove(at: index)
-                return
+            } else {
+                removals[index].isRunning = false
+                removals[index].hasFailedRemoval = true
             }
-            removals[index].isRunning = false
-            removals[index].hasFailedRemoval = true
         }
     }
 
@@ -279,7 +255,6 @@ struct PendingChanges {
 
     var hasFailedRemovals: Bool { removals.contains(where: \.hasFailedRemoval) }
 
-    /// Puts the failed removals back in the queue.
     mutating func retryFailedRemovals() {
         for (index, removal) in removals.enumerated()
         where removal.hasFailedRemoval && !removal.isQueued && !removal.isRunning {
@@ -293,15 +268,12 @@ struct PendingChanges {
 
     /// Marks an entry that waits to be stored.
     fileprivate struct Waiting: Sendable {
-        /// The number of removals at the look-up.
         let removalCount: Int
     }
 
-    /// The changes that wait under a primary key.
     struct View: Sendable {
         fileprivate(set) var changes: [Change]
         fileprivate(set) var removals: [Removal]
-        /// Streams that are being stored.
         fileprivate(set) var streams: Set<UInt64>
         fileprivate let removalCount: Int
 
@@ -312,7 +284,6 @@ struct PendingChanges {
             }
         }
 
-        /// The store's entries with the waiting changes applied.
         func applied(to entries: [CacheEntry]) -> [CacheEntry] {
             var entries = entries.filter { entry in !removals.contains { $0.hides(entry) } }
             for change in changes {

@@ -3,27 +3,19 @@ import HTTPCore
 
 /// A store that can answer some calls on the caller's thread, without waiting.
 protocol QuickStore: CacheStore {
-    /// Whether none of its methods ever waits, so that it needs no write-behind.
-    var neverWaits: Bool { get }
-
     /// The entries under a primary key; `nil` when the call would have to wait for them.
     func quickEntries(for primaryKey: String) -> [CacheEntry]?
 
     /// Looks up the entries like ``CacheStore/entries(for:)``, but without a task, since each switch of threads costs a few
-    /// microseconds.
-    ///
-    /// - Parameter done: Called once, on any thread.
+    /// microseconds. Calls `done` once, on any thread.
     func lookUp(_ primaryKey: String, _ done: @escaping @Sendable (Result<[CacheEntry], any Error>) -> Void)
 
-    /// Records a use. On disk it is written only when the last written one is older than `interval`.
-    ///
-    /// - Returns: `false` when the call would have to wait. The use is then not recorded.
+    /// Records a use. On disk it is written only when the last written one is older than `interval`. Returns `false`, and
+    /// records nothing, when the call would have to wait.
     func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool
 }
 
 extension MemoryStore: QuickStore {
-    var neverWaits: Bool { true }
-
     func quickEntries(for primaryKey: String) -> [CacheEntry]? { lookUp(primaryKey) }
 
     func lookUp(_ primaryKey: String, _ done: @escaping @Sendable (Result<[CacheEntry], any Error>) -> Void) {
@@ -37,8 +29,6 @@ extension MemoryStore: QuickStore {
 }
 
 extension DiskStore: QuickStore {
-    var neverWaits: Bool { false }
-
     func quickEntries(for primaryKey: String) -> [CacheEntry]? { nil }
 
     func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool {
@@ -48,13 +38,8 @@ extension DiskStore: QuickStore {
 }
 
 extension TieredStore: QuickStore {
-    var neverWaits: Bool { false }
-
-    func quickEntries(for primaryKey: String) -> [CacheEntry]? { entriesInMemory(for: primaryKey) }
-
     func quickTouch(_ entry: CacheEntry, at time: Date, interval: TimeInterval) -> Bool {
-        let quick = (upper as? MemoryStore, lower as? DiskStore)
-        guard let memory = quick.0, let disk = quick.1 else { return false }
+        guard let memory = upper as? MemoryStore, let disk = lower as? DiskStore else { return false }
         memory.note(use: entry.key, at: time)
         return disk.quickTouch(entry, at: time, interval: interval)
     }

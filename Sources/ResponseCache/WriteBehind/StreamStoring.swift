@@ -1,8 +1,7 @@
 package import FoundationEssentials
 import Synchronization
 
-/// Stores a stream while it is read, without delaying its reader. Chunks wait to be written; when too many wait, the stream
-/// is not stored.
+/// Stores a stream while it is read, without delaying its reader. When too many chunks wait, it is not stored.
 package final class StreamStoring: Sendable {
     private struct State {
         var chunks: [Data] = []
@@ -41,7 +40,6 @@ package final class StreamStoring: Sendable {
         self.behind = behind
     }
 
-    /// Adds a chunk to the body.
     package func append(_ chunk: Data) {
         guard state.withLock({ !$0.isLost && !$0.isOver && $0.ending == nil }) else { return }
         let isTaken = behind.reserve(chunk.count)
@@ -52,11 +50,7 @@ package final class StreamStoring: Sendable {
         }
     }
 
-    /// Ends the stream.
-    ///
-    /// - Parameters:
-    ///   - isWhole: Whether the body is complete and is to be stored.
-    ///   - refusal: Why it is not stored, if it is not complete.
+    /// Ends the stream. A whole one is stored; `refusal` says why an incomplete one is not.
     package func end(isWhole: Bool, _ refusal: CacheRefusal = .notReadToEnd) {
         guard state.withLock({ !$0.isLost && !$0.isOver && $0.ending == nil }) else { return }
         if !isWhole { behind.ledger.refuse(entry.key.primary, refusal) }
@@ -91,7 +85,7 @@ package final class StreamStoring: Sendable {
                     await writer.withLock { $0 }?.discard()
                 }
             } catch {
-                behind.fail(error)
+                behind.report(error, "write")
                 behind.ledger.refuse(entry.key.primary, CacheRefusal(writing: error))
                 state.withLock { $0.isLost = true }
             }
@@ -105,7 +99,6 @@ package final class StreamStoring: Sendable {
         return made
     }
 
-    /// The next step; `nil` when there is none for now.
     private func next() -> Step? {
         let (step, dropped, number) = state.withLock { state -> (Step?, Int, UInt64?) in
             if state.isLost || state.isOver {

@@ -1,19 +1,15 @@
 import Platform
 import Synchronization
 
-/// Runs work with a time limit. Work that takes longer continues, but its result is dropped.
-///
-/// A store that hangs occupies only a few tasks: while ``lateLimit`` of them are late, no new work begins.
+/// Runs work with a time limit. Work that takes longer continues, but its result is dropped. A store that hangs occupies
+/// only a few tasks: while ``lateLimit`` of them are late, no new work begins.
 final class TimeLimiter: Sendable {
-    /// The number of late tasks at which no new work begins.
     private static let lateLimit = 8
 
     private let limits = TimeLimits()
     private let lateCount = Atomic<Int>(0)
 
-    /// Runs work in a task and waits for it.
-    ///
-    /// - Returns: Its result; `nil` when the work is late or did not begin.
+    /// Runs work in a task and returns its result; `nil` when the work is late or did not begin.
     func run<Value: Sendable>(
         within limit: Duration, _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value? {
@@ -24,10 +20,7 @@ final class TimeLimiter: Sendable {
         }
     }
 
-    /// Begins work without a task and waits for it.
-    ///
-    /// - Parameter begin: Begins the work, which calls `done` with the result, once and on any thread.
-    /// - Returns: Its result; `nil` when the work is late or did not begin.
+    /// Runs work without a task: `begin` begins it, and it calls `done` with its result, once and on any thread.
     func run<Value: Sendable>(
         within limit: Duration, begin: (_ done: @escaping @Sendable (Result<Value, any Error>) -> Void) -> Void
     ) async throws -> Value? {

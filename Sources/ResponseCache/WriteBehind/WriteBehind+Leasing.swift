@@ -14,7 +14,6 @@ extension WriteBehind {
     /// Decides whether this process fetches a response, and takes the lease for it.
     ///
     /// - Parameters:
-    ///   - name: The name of the lease.
     ///   - duration: The maximum time of the fetch; `nil` means 60 seconds.
     ///   - start: When the request began to wait for other processes. Default: now; `nil` if it does not wait, so that the
     ///     result is ``Lead/others`` at once while another process has the lease. It waits at most

@@ -26,7 +26,6 @@ extension WriteBehind {
                 }
             }
             if entries == nil {
-                state.withLock { $0.counts.lateLookUps += 1 }
                 ledger.counters.add(.lateLookups)
                 report(Self.late("look up", limit), "look up in time")
             }

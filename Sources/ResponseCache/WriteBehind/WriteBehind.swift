@@ -10,9 +10,28 @@ import Synchronization
 /// come while the queue is full are counted but not stored. A removal is never dropped: the selected entries count as
 /// absent as soon as it is requested, even while the store fails to remove them.
 package final class WriteBehind: ProcessExitObserver {
-    /// The store that is written to.
+    /// How much may wait to be written, and how long a look-up may take.
+    package struct Settings: Sendable {
+        /// The maximum number of bytes that may wait to be written. Default: 32 MiB.
+        package var queueByteLimit: Int64 = 32 << 20
+        /// How long a request waits for a look-up. Default: 20 ms.
+        package var lookUpTimeout: Duration = .milliseconds(20)
+
+        package init() {}
+    }
+
+    /// Whether a request depends on the store.
+    package enum Urgency: Sendable {
+        /// The request can go to the network.
+        case alternative
+        /// The network has failed or may not be used.
+        case only
+    }
+
     package let store: any CacheStore
     let quick: (any QuickStore)?
+    /// Whether the store is in memory, where no call waits, so that nothing is written in the background.
+    private let neverWaits: Bool
     /// Whether the store ends its look-ups in time by itself.
     let isPunctual: Bool
     /// The store's leases, if they cover several machines.
@@ -25,15 +44,14 @@ package final class WriteBehind: ProcessExitObserver {
     private let prepare: @Sendable () -> Void
     let report: @Sendable (_ fault: any Error, _ operation: String) -> Void
     let limiter = TimeLimiter()
-    /// Counts stored entries and records refusals.
     let ledger: CacheRecorder
 
     struct State {
         var pending: PendingChanges
-        var counts = Counts()
         var isDraining = false
         var needsPreparation = false
-        var waiters: [Waiter] = []
+        /// The continuations of callers that wait until these numbers are no longer unfinished.
+        var waiters: [(numbers: Set<UInt64>, continuation: CheckedContinuation<Void, Never>)] = []
         var isRetrying = false
         var retryDelay = Duration.seconds(1)
 
@@ -50,22 +68,11 @@ package final class WriteBehind: ProcessExitObserver {
         }
     }
 
-    struct Waiter {
-        var unfinished: Set<UInt64>
-        let continuation: CheckedContinuation<Void, Never>
-    }
-
     let state: Mutex<State>
     /// Whether nothing waits, so that a look-up needs no lock.
     let isIdle = Atomic(true)
 
-    /// Writes to a store in the background.
-    ///
-    /// - Parameters:
-    ///   - ledger: Counts stored entries and records refusals. Default: a new one.
-    ///   - now: The wall clock.
-    ///   - prepare: Called before the first write after ``needPreparation()``.
-    ///   - report: Called with each error of the store and the operation that failed.
+    /// Writes to a store in the background. `report` gets each error of the store and the operation that failed.
     package init(
         _ store: any CacheStore, _ settings: Settings, _ ledger: CacheRecorder? = nil,
         now: @escaping @Sendable () -> Date,
@@ -79,6 +86,7 @@ package final class WriteBehind: ProcessExitObserver {
         self.prepare = prepare
         self.report = report
         quick = store as? any QuickStore
+        neverWaits = store is MemoryStore
         isPunctual = ((store as? any PunctualStore)?.lookUpLimit).map { $0 <= settings.lookUpTimeout } ?? false
         coordinator = store.leasing as? any CacheCoordinating
         earlyRefreshFactor = coordinator?.earlyRefreshFactor ?? 0
@@ -86,16 +94,8 @@ package final class WriteBehind: ProcessExitObserver {
         if !neverWaits { ProcessEnd.register(self) }
     }
 
-    private var neverWaits: Bool { quick?.neverWaits ?? false }
-
-    /// The look-ups and writes that were late, skipped or failed.
-    package var counts: Counts {
-        state.withLock { state in
-            var counts = state.counts
-            counts.waitingByteCount = state.pending.byteCount
-            return counts
-        }
-    }
+    /// The bytes that wait to be written.
+    var waitingByteCount: Int64 { state.withLock(\.pending.byteCount) }
 
     // MARK: Changing
 
@@ -137,12 +137,11 @@ package final class WriteBehind: ProcessExitObserver {
             return true
         } catch {
             ledger.refuse(entry.key.primary, CacheRefusal(writing: error))
-            fail(error)
+            report(error, "write")
             return false
         }
     }
 
-    /// Updates everything in an entry except its body.
     package func update(_ entry: CacheEntry) async {
         if neverWaits {
             _ = await perform { try await $0.update(entry) }
@@ -175,7 +174,6 @@ package final class WriteBehind: ProcessExitObserver {
         _ = change { [used] in $0.touch(used) }
     }
 
-    /// Begins to store a stream.
     package func stream(_ entry: CacheEntry, replacing: CacheReplacement = .anything) -> StreamStoring {
         StreamStoring(entry, replacing, self)
     }
@@ -187,7 +185,6 @@ package final class WriteBehind: ProcessExitObserver {
     private func change(_ body: (inout PendingChanges) -> Bool) -> Bool {
         let (isTaken, begins) = state.withLock { state in
             let isTaken = body(&state.pending)
-            if !isTaken { state.counts.skippedWrites += 1 }
             isIdle.store(state.pending.isEmpty, ordering: .releasing)
             defer { state.isDraining = true }
             return (isTaken, !state.isDraining)
@@ -196,7 +193,6 @@ package final class WriteBehind: ProcessExitObserver {
         return isTaken
     }
 
-    /// Works through the queue until it is empty.
     private func drain() async {
         while true {
             let (work, prepares) = state.withLock { state in
@@ -240,14 +236,9 @@ package final class WriteBehind: ProcessExitObserver {
             _ = try await work(store)
             return true
         } catch {
-            fail(error)
+            report(error, "write")
             return false
         }
-    }
-
-    func fail(_ error: any Error) {
-        state.withLock { $0.counts.failedWrites += 1 }
-        report(error, "write")
     }
 
     /// Records that work has ended and resumes the waiters that it completes.
@@ -259,7 +250,7 @@ package final class WriteBehind: ProcessExitObserver {
             if !state.waiters.isEmpty {
                 let unfinished = state.pending.unfinished
                 state.waiters.removeAll { waiter in
-                    guard waiter.unfinished.isDisjoint(with: unfinished) else { return false }
+                    guard waiter.numbers.isDisjoint(with: unfinished) else { return false }
                     done.append(waiter.continuation)
                     return true
                 }
@@ -270,16 +261,19 @@ package final class WriteBehind: ProcessExitObserver {
         if let delay { retry(after: delay) }
     }
 
-    /// Retries failed removals after a delay.
     private func retry(after delay: Duration) {
         Task(priority: .utility) { [weak self] in
             try? await Task.sleep(for: delay)
             guard let self else { return }
             state.withLock { $0.isRetrying = false }
-            _ = change {
-                $0.retryFailedRemovals()
-                return true
-            }
+            retryFailedRemovals()
+        }
+    }
+
+    private func retryFailedRemovals() {
+        _ = change {
+            $0.retryFailedRemovals()
+            return true
         }
     }
 
@@ -287,12 +281,7 @@ package final class WriteBehind: ProcessExitObserver {
 
     /// Returns when the store has tried all changes requested so far.
     package func settle() async {
-        if state.withLock({ $0.pending.hasFailedRemovals }) {
-            _ = change {
-                $0.retryFailedRemovals()
-                return true
-            }
-        }
+        if state.withLock({ $0.pending.hasFailedRemovals }) { retryFailedRemovals() }
         await settle(nil)
     }
 
@@ -301,9 +290,7 @@ package final class WriteBehind: ProcessExitObserver {
         await withCheckedContinuation { continuation in
             let isDone = state.withLock { state in
                 let unfinished = state.pending.unfinished.intersection(numbers ?? state.pending.unfinished)
-                if !unfinished.isEmpty {
-                    state.waiters.append(Waiter(unfinished: unfinished, continuation: continuation))
-                }
+                if !unfinished.isEmpty { state.waiters.append((unfinished, continuation)) }
                 return unfinished.isEmpty
             }
             if isDone { continuation.resume() }
@@ -328,13 +315,7 @@ package final class WriteBehind: ProcessExitObserver {
 
     // MARK: Streams
 
-    func reserve(_ count: Int) -> Bool {
-        state.withLock { state in
-            let isTaken = state.pending.reserve(Int64(count))
-            if !isTaken { state.counts.skippedWrites += 1 }
-            return isTaken
-        }
-    }
+    func reserve(_ count: Int) -> Bool { state.withLock { $0.pending.reserve(Int64(count)) } }
 
     func release(_ count: Int) { state.withLock { $0.pending.release(Int64(count)) } }
 

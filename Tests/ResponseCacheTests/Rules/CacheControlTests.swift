@@ -9,7 +9,7 @@ import Testing
 
     @Test func namesIgnoreCaseAndUnknownAreSkipped() {
         let control = control("Max-Age=60, foo, bar=\"a, no-store\"", "NO-CACHE ,, immutable")
-        #expect(control.maxAge == .seconds(60))
+        #expect(control.maxAge == 60)
         #expect(control.noCache)
         #expect(control.immutable)
         #expect(!control.noStore)
@@ -22,7 +22,7 @@ import Testing
             ("max-age= 1", nil), ("max-age='1'", nil), ("max-age=\"", nil), ("max-age=99999999999999999999", 0x1p53),
         ] as [(String, Double?)])
     func secondsMustBeDigits(_ text: String, _ seconds: Double?) {
-        #expect(control(text).maxAge == seconds.map { .seconds($0) } ?? .invalid)
+        #expect(control(text).maxAge == seconds ?? 0)
     }
 
     @Test func noCacheMayNameFields() {
@@ -39,8 +39,8 @@ import Testing
     }
 
     @Test func requestDirectivesAreParsed() {
-        #expect(control("max-stale").maxStale == .any)
-        #expect(control("max-stale=5, min-fresh=2, only-if-cached").maxStale == .seconds(5))
+        #expect(control("max-stale").maxStale == Double.infinity)
+        #expect(control("max-stale=5, min-fresh=2, only-if-cached").maxStale == 5)
         #expect(control("min-fresh=2").minFresh == 2)
         #expect(control("stale-if-error=7, stale-while-revalidate=x").staleIfError == 7)
         #expect(control("stale-while-revalidate=x").staleWhileRevalidate == 0)

@@ -18,7 +18,7 @@ import Testing
     private func explain(
         _ entries: [CacheEntry], of request: HTTPRequest = HTTPRequest("GET", "http://h/k"),
         policy: CachePolicy = .http, after seconds: Double, others: [CacheEntry] = [],
-        identity: RequestIdentity = .everybody, refusal: RefusalLog.Note? = nil
+        identity: RequestIdentity = .everybody, refusal: CacheExplanation.Refusal? = nil
     ) -> CacheExplanation {
         CacheExplanation(
             CacheExplanation.Question(request, identity, policy, from: .manager), entries: entries, others: others,
@@ -110,7 +110,7 @@ import Testing
         other.method = "GET"
         let explanation = explain(
             [stored], of: request, after: 72, others: [other],
-            refusal: RefusalLog.Note(refusal: .noStore, time: start + 60))
+            refusal: CacheExplanation.Refusal(reason: .noStore, time: start + 60))
         let text = """
             request     GET http://h/k
             policy      http, of the manager

@@ -141,7 +141,7 @@ import Testing
         var entry = entry([:])
         entry.lastUse = start.addingTimeInterval(50)
         func isAlive(_ timeToLive: CachePolicy.TimeToLive, _ seconds: Double) -> Bool {
-            TimeToLiveRule.isAlive(entry, timeToLive, at: start.addingTimeInterval(seconds))
+            TimeToLiveRule.miss(entry, timeToLive, at: start.addingTimeInterval(seconds)) == nil
         }
         #expect(isAlive(.fixed(.milliseconds(1_500)), 1.4))
         #expect(!isAlive(.fixed(.milliseconds(1_500)), 1.5))
