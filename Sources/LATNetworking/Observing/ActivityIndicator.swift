@@ -31,8 +31,7 @@ public final class ActivityIndicator: RequestAccessory {
 
     private struct Contents {
         var state: ActivityState
-        var ids: UInt64 = 0
-        var calls: [UInt64: UInt64] = [:]
+        var calls: [UInt64: Activity] = [:]
         /// The actions for the presenter that are still pending, in order.
         var actions: [ActivityState.Action] = []
         var isNotifying = false
@@ -42,6 +41,7 @@ public final class ActivityIndicator: RequestAccessory {
     private let tip: @Sendable (ObservedCall) -> String?
     private let clock: CallClock
     private let contents: Mutex<Contents>
+    private let ids = Atomic<UInt64>(0)
 
     /// Creates an indicator.
     ///
@@ -70,67 +70,46 @@ public final class ActivityIndicator: RequestAccessory {
     /// Begins an activity.
     @discardableResult
     public func show(_ tip: String? = nil) -> Activity {
-        let (id, step) = contents.withLock { contents in
-            contents.ids += 1
-            return (contents.ids, begin(contents.ids, tip, &contents))
-        }
-        perform(step)
-        return Activity(id: id)
+        let activity = newActivity()
+        update { $0.state.begin(activity.id, tip: tip, at: clock.now()) }
+        return activity
     }
 
     /// Ends an activity. Has no effect the second time.
-    public func dismiss(_ activity: Activity) { end(activity.id) }
+    public func dismiss(_ activity: Activity) { update { $0.state.end(activity.id, at: clock.now()) } }
 
     /// Begins the activity of a call.
     public func willStart(_ call: ObservedCall) {
         let tip = tip(call)
-        let step = contents.withLock { contents in
-            contents.ids += 1
-            contents.calls[call.id] = contents.ids
-            return begin(contents.ids, tip, &contents)
+        let activity = newActivity()
+        update { contents in
+            contents.calls[call.id] = activity
+            return contents.state.begin(activity.id, tip: tip, at: clock.now())
         }
-        perform(step)
     }
 
     /// Ends the activity of a call.
     public func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
-        if let id = contents.withLock({ $0.calls.removeValue(forKey: call.id) }) { end(id) }
+        if let activity = contents.withLock({ $0.calls.removeValue(forKey: call.id) }) { dismiss(activity) }
     }
 
     /// The number of activities in progress.
     public var count: Int { contents.withLock(\.state.count) }
 
-    private func begin(_ id: UInt64, _ tip: String?, _ contents: inout Contents) -> ActivityState.Step {
-        let step = contents.state.begin(id, tip: tip, at: clock.now())
-        if let action = step.action { contents.actions.append(action) }
-        return step
-    }
+    private func newActivity() -> Activity { Activity(id: ids.add(1, ordering: .relaxed).newValue) }
 
-    private func end(_ id: UInt64) {
-        perform(
-            contents.withLock { contents in
-                let step = contents.state.end(id, at: clock.now())
-                if let action = step.action { contents.actions.append(action) }
-                return step
-            })
-    }
-
-    private func perform(_ step: ActivityState.Step) {
+    private func update(_ change: (inout Contents) -> ActivityState.Step) {
+        let wait = contents.withLock { contents in
+            let step = change(&contents)
+            if let action = step.action { contents.actions.append(action) }
+            return step.wakeAfter
+        }
         notifyPresenter()
-        guard let wait = step.wakeAfter else { return }
+        guard let wait else { return }
         Task { [weak self, clock] in
             try? await clock.sleep(wait)
-            self?.tick()
+            self?.update { $0.state.tick(at: clock.now()) }
         }
-    }
-
-    private func tick() {
-        perform(
-            contents.withLock { contents in
-                let step = contents.state.tick(at: clock.now())
-                if let action = step.action { contents.actions.append(action) }
-                return step
-            })
     }
 
     /// Calls the presenter outside the lock and from one thread at a time, so that the actions arrive in order.
@@ -181,10 +160,9 @@ extension ActivityIndicator {
         /// Stops the spinner and clears the line.
         public func dismiss() {
             state.withLock { state in
-                state.turning?.cancel()
-                guard state.turning != nil else { return }
-                state.turning = nil
-                state.tip = nil
+                guard let turning = state.turning else { return }
+                turning.cancel()
+                state = State()
                 write("\r\u{1B}[K")
             }
         }
@@ -217,32 +195,21 @@ struct ActivityState: Sendable {
 
     struct Step: Hashable, Sendable {
         var action: Action?
-        /// When to call ``tick(at:)``.
         var wakeAfter: Duration?
     }
 
-    /// How long work has to last before it is shown.
     let delay: Duration
-    /// How long it is shown at least.
     let minimum: Duration
     /// The tips of the activities in progress, the latest last.
-    private var tips: [(id: UInt64, tip: String?)] = []
-    private var shownSince: Duration?
-    private var shownTip: String?
-    private var busySince: Duration?
+    private(set) var tips: [(id: UInt64, tip: String?)] = []
+    private(set) var shownSince: Duration?
+    private(set) var shownTip: String?
+    private(set) var busySince: Duration?
 
-    init(delay: Duration, minimum: Duration) {
-        self.delay = delay
-        self.minimum = minimum
-    }
-
-    /// The number of activities in progress.
     var count: Int { tips.count }
 
-    /// Whether the indicator is shown.
     var isShown: Bool { shownSince != nil }
 
-    /// Begins an activity.
     mutating func begin(_ id: UInt64, tip: String?, at now: Duration) -> Step {
         if tips.isEmpty, shownSince == nil { busySince = now }
         tips.append((id, tip))

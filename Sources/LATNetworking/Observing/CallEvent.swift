@@ -186,7 +186,7 @@ public protocol RequestAccessory: Sendable {
     func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>)
     /// Called for every event of a call.
     func handle(_ event: CallEvent)
-    /// Called before the others for a call that belongs to no trace. The first observer that returns one begins it.
+    /// Called before the other methods for a call without a trace. The first trace that an observer returns is the call's.
     func trace(of request: HTTPRequest) -> TraceParent?
     /// Called with each piece of a streamed response that the caller reads, before the caller gets it.
     func didRead(_ chunk: Data, of call: ObservedCall)

@@ -7,36 +7,27 @@ import Synchronization
 typealias CallEventHub = EventHub<CallEvent>
 
 extension EventHub<CallEvent> {
-    /// The maximum number of events that are kept for a reader.
     static var bufferSize: Int { 4_096 }
 }
 
-/// The observers of a manager's calls.
 final class CallReporters: Sendable {
     let secrets: Secrets
-    /// Those that receive events.
     let accessories: [any RequestAccessory]
-    /// Those that only count.
     let meters: [any CallMeter]
     let hub: CallEventHub
 
-    init(secrets: Secrets, _ accessories: [any RequestAccessory], hub: CallEventHub) {
+    init(
+        secrets: Secrets, _ accessories: [any RequestAccessory], hub: CallEventHub, after first: CallReporters? = nil
+    ) {
         self.secrets = secrets
-        self.accessories = accessories.filter { !($0 is any CallMeter) }
-        meters = accessories.compactMap { $0 as? any CallMeter }
+        self.accessories = (first?.accessories ?? []) + accessories.filter { !($0 is any CallMeter) }
+        meters = (first?.meters ?? []) + accessories.compactMap { $0 as? any CallMeter }
         self.hub = hub
-    }
-
-    private init(_ reporters: CallReporters, adding more: CallReporters) {
-        secrets = reporters.secrets
-        accessories = reporters.accessories + more.accessories
-        meters = reporters.meters + more.meters
-        hub = reporters.hub
     }
 
     /// The same observers, and those of a request after them.
     func adding(_ more: [any RequestAccessory]) -> CallReporters {
-        CallReporters(self, adding: CallReporters(secrets: secrets, more, hub: hub))
+        CallReporters(secrets: secrets, more, hub: hub, after: self)
     }
 
     /// Calls each meter. An element of the buffer is used in place, where a loop over the array would copy it.
@@ -52,7 +43,6 @@ final class CallReporters: Sendable {
 
 /// An attempt of an observed call, or the hop of one.
 final class SentAttempt: Sendable {
-    /// The number of the attempt. The first one is number 1.
     let number: Int
     let hop: Int
     let request: HTTPRequest
@@ -95,7 +85,6 @@ final class CallReporter: Sendable {
         self.call = observers.makesEvents ? call() : nil
     }
 
-    /// The trace that an observer began for the call.
     var trace: TraceParent? { call?.trace }
 
     func start() {
@@ -115,15 +104,10 @@ final class CallReporter: Sendable {
         let number =
             hop > 0 ? max(1, attempts.load(ordering: .relaxed)) : attempts.add(1, ordering: .relaxed).newValue
         let sent = SentAttempt(number, hop, request, of: call)
-        report(
-            CallEvent(
-                call: sent.call, offset: startedAt.duration(to: now), kind: .sending(attempt: number, request),
-                hop: hop,
-                elapsed: nil, sent: sent))
+        report(.sending(attempt: number, request), of: sent.call, hop: hop, at: now, sent: sent)
         return Attempt(sent: sent, start: now)
     }
 
-    /// Reports the response to an attempt.
     func endAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ response: HTTPResponse) {
         let now = MonotonicTime.now
         let time = attempt.start.duration(to: now)
@@ -132,7 +116,6 @@ final class CallReporter: Sendable {
         report(.answered(attempt: sent.number, response), of: sent, at: now, after: time)
     }
 
-    /// Reports that an attempt failed.
     func endAttempt(_ attempt: Attempt, _ request: HTTPRequest, _ error: NetworkError) {
         let now = MonotonicTime.now
         let time = attempt.start.duration(to: now)
@@ -142,11 +125,7 @@ final class CallReporter: Sendable {
     }
 
     private func report(_ kind: CallEvent.Kind, of sent: SentAttempt, at now: MonotonicTime, after time: Duration) {
-        report(
-            CallEvent(
-                call: sent.call, offset: startedAt.duration(to: now), kind: kind, hop: sent.hop, elapsed: time,
-                sent: sent
-            ))
+        report(kind, of: sent.call, hop: sent.hop, at: now, elapsed: time, sent: sent)
     }
 
     /// Reports what happened between the attempts.
@@ -155,17 +134,16 @@ final class CallReporter: Sendable {
         if let call { report(kind, of: call, hop: hop) }
     }
 
-    private func report(_ kind: CallEvent.Kind, of call: ObservedCall, hop: Int = 0) {
-        report(
-            CallEvent(call: call, offset: startedAt.duration(to: .now), kind: kind, hop: hop, elapsed: nil, sent: nil))
-    }
-
-    private func report(_ event: CallEvent) {
+    private func report(
+        _ kind: CallEvent.Kind, of call: ObservedCall, hop: Int = 0, at now: MonotonicTime = .now,
+        elapsed: Duration? = nil, sent: SentAttempt? = nil
+    ) {
+        let event = CallEvent(
+            call: call, offset: startedAt.duration(to: now), kind: kind, hop: hop, elapsed: elapsed, sent: sent)
         if observers.hub.isActive { observers.hub.send(event) }
         for accessory in observers.accessories { accessory.handle(event) }
     }
 
-    /// Reports what the caller reads of a stream.
     func didRead(_ chunk: Data) {
         guard let call else { return }
         for accessory in observers.accessories { accessory.didRead(chunk, of: call) }
@@ -183,7 +161,6 @@ final class CallReporter: Sendable {
         report(.finished(result), of: call)
     }
 
-    /// Reports that the caller has the result.
     func didFinish(_ result: Result<HTTPResponse, NetworkError>) {
         guard advance(from: .finishing, to: .finished), let call else { return }
         for accessory in observers.accessories { accessory.didFinish(call, result) }

@@ -3,7 +3,6 @@ import HTTPCore
 
 /// A request as a curl command for a shell.
 package struct CurlCommand: Sendable {
-    /// What a command is for.
     package enum Purpose: Sendable {
         /// To be read in a log: in one line, without secrets and with long bodies cut.
         case log(Secrets, bodyLimit: Int)
@@ -20,7 +19,7 @@ package struct CurlCommand: Sendable {
         var words = ["curl"]
         if request.method == .head {
             words.append("--head")
-        } else if request.method != implied(by: request.body) {
+        } else if request.method != (request.body == nil ? .get : .post) {
             let method = request.method.rawValue
             words += ["-X", method.isShellWord ? method : quoted(method)]
         }
@@ -40,9 +39,6 @@ package struct CurlCommand: Sendable {
         words.append(quoted(shown(url: request.url)))
         return words.joined(separator: " ")
     }
-
-    /// The method that curl uses by itself.
-    private func implied(by body: HTTPBody?) -> HTTPMethod { body == nil ? .get : .post }
 
     private func words(of body: HTTPBody, of request: HTTPRequest) -> [String] {
         let ownType = request.headers["Content-Type"]
@@ -124,19 +120,10 @@ extension String {
     /// Whether a shell reads the text as it is.
     package var isShellWord: Bool { allSatisfy { $0.isASCII && $0.isLetter } }
 
-    /// The text in single quotes for a shell.
     package var shellQuoted: String { "'\(replacingScalars(["'": "'\\''"]))'" }
 
     /// Replaces Unicode scalars. A quote before a combining mark is one character with it, but ends a text in quotes.
     package func replacingScalars(_ replacements: [Unicode.Scalar: String]) -> String {
-        var result = String.UnicodeScalarView()
-        for scalar in unicodeScalars {
-            if let replacement = replacements[scalar] {
-                result.append(contentsOf: replacement.unicodeScalars)
-            } else {
-                result.append(scalar)
-            }
-        }
-        return String(result)
+        unicodeScalars.reduce(into: "") { $0 += replacements[$1] ?? String($1) }
     }
 }

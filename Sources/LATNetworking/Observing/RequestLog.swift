@@ -68,7 +68,7 @@ public struct RequestLog: RequestAccessory {
     private func summary(
         _ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>, after time: Duration
     ) -> String {
-        let milliseconds = Int64((time.inMilliseconds).rounded())
+        let milliseconds = Int64((time.inSeconds * 1000).rounded())
         // The URL that responded or failed, which may be that of a mirror or of the last hop.
         let url =
             switch result {
@@ -90,28 +90,24 @@ public struct RequestLog: RequestAccessory {
     private func size(of body: ResponseBody) -> String { body.data.map { "\($0.count) bytes" } ?? "streamed" }
 
     private func text(of request: HTTPRequest, _ secrets: Secrets, _ title: String) -> String {
-        var lines = [URLText.visible("\(title): \(request.method) \(secrets.shown(url: request.url))")]
-        lines += fieldLines(of: request.headers, secrets)
-        if let body = request.body {
-            lines.append("")
-            lines.append(BodyText(limit: bodyLimit, secrets: secrets).text(of: body, request.headers["Content-Type"]))
+        let body = request.body.map {
+            BodyText(limit: bodyLimit, secrets: secrets).text(of: $0, request.headers["Content-Type"])
         }
-        return lines.joined(separator: "\n")
+        return text("\(title): \(request.method) \(secrets.shown(url: request.url))", request.headers, body, secrets)
     }
 
     private func text(of response: HTTPResponse, _ secrets: Secrets, _ title: String) -> String {
-        var lines = [URLText.visible("\(title): \(response.version) \(response.status) \(response.reason)")]
-        lines += fieldLines(of: response.headers, secrets)
-        lines.append("")
-        lines.append(
-            response.body.data.map {
-                BodyText(limit: bodyLimit, secrets: secrets).text(of: $0, response.headers["Content-Type"])
-            } ?? "(streamed)")
-        return lines.joined(separator: "\n")
+        let body = response.body.data.map {
+            BodyText(limit: bodyLimit, secrets: secrets).text(of: $0, response.headers["Content-Type"])
+        }
+        let line = "\(title): \(response.version) \(response.status) \(response.reason)"
+        return text(line, response.headers, body ?? "(streamed)", secrets)
     }
 
-    private func fieldLines(of headers: HTTPHeaders, _ secrets: Secrets) -> [String] {
-        headers.map { URLText.visible("\($0.name): \(secrets.shown($0.value, of: $0.name))") }
+    private func text(_ line: String, _ headers: HTTPHeaders, _ body: String?, _ secrets: Secrets) -> String {
+        let fields = headers.map { "\($0.name): \(secrets.shown($0.value, of: $0.name))" }
+        let head = ([line] + fields).map { URLText.visible($0) }
+        return (head + (body.map { ["", $0] } ?? [])).joined(separator: "\n")
     }
 }
 
@@ -168,8 +164,4 @@ struct BodyText: Sendable {
         }
         return text
     }
-}
-
-extension Duration {
-    fileprivate var inMilliseconds: Double { Double(components.seconds) * 1e3 + Double(components.attoseconds) * 1e-15 }
 }

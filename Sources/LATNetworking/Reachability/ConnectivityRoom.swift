@@ -3,7 +3,6 @@ import Platform
 
 /// Lets a request that could not connect wait for the network, and sends it again when its server can be connected to.
 struct ConnectivityRoom: Room {
-    /// The maximum time that a request waits.
     let limit: Duration
     let limits: TimeLimits
     /// - Parameter target: A URL, or the name of a domain, whose pins and `tls` then apply.

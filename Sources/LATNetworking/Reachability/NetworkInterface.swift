@@ -29,9 +29,6 @@ package struct NetworkInterface: Hashable, Sendable {
 
     /// All interfaces: first those with a default route, the preferred one at the beginning, and the loopback last.
     public static var all: [NetworkInterface] { InterfaceReader().interfaces }
-
-    /// The kind of the preferred running interface, with a default route if there is one; `none` without any.
-    public static var currentKind: Reachability.InterfaceKind { InterfaceReader().currentKind }
 }
 
 /// Reads interfaces and routes from the kernel's files, or from others in tests.
@@ -41,6 +38,7 @@ struct InterfaceReader {
     /// - Parameter root: The directory that contains `sys` and `proc`. Default: `/`.
     init(root: String = "") { files = SystemFiles(root: root) }
 
+    /// The kind of the preferred running interface, with a default route if there is one; `none` without any.
     var currentKind: Reachability.InterfaceKind { interfaces.first { $0.isRunning }?.kind ?? .none }
 
     var interfaces: [NetworkInterface] {
@@ -52,8 +50,7 @@ struct InterfaceReader {
                 (interface.flags ?? 0) & 0x1 != 0 && ["up", "unknown"].contains(interface.state ?? "unknown")
             return NetworkInterface(
                 name: name, kind: Reachability.InterfaceKind(rawValue: interface.kind.rawValue) ?? .wired,
-                isRunning: isRunning,
-                hasDefaultRoute: routes[name] != nil)
+                isRunning: isRunning, hasDefaultRoute: routes[name] != nil)
         }
         func rank(_ interface: NetworkInterface) -> (Int, Int, String) {
             let place = interface.hasDefaultRoute ? 0 : interface.kind == .loopback ? 2 : 1
@@ -65,23 +62,22 @@ struct InterfaceReader {
     /// The metric of the best default route of each interface.
     private var defaultRoutes: [String: Int] {
         var routes: [String: Int] = [:]
-        func add(_ name: some StringProtocol, _ metric: Int) {
-            routes[String(name)] = min(routes[String(name)] ?? .max, metric)
+        func add(_ name: Substring, flags: Substring, metric: Int?) {
+            // RTF_UP, and not RTF_REJECT.
+            guard let flags = Int(flags, radix: 16), flags & 0x1 != 0, flags & 0x200 == 0 else { return }
+            routes[String(name)] = min(routes[String(name)] ?? .max, metric ?? 0)
         }
         for line in (files.text("proc/net/route") ?? "").split(separator: "\n").dropFirst() {
             let fields = line.split(whereSeparator: \.isWhitespace)
             guard fields.count > 7, fields[1] == "00000000", fields[7] == "00000000" else { continue }
-            // RTF_UP, and not RTF_REJECT.
-            guard let flags = Int(fields[3], radix: 16), flags & 0x1 != 0, flags & 0x200 == 0 else { continue }
-            add(fields[0], Int(fields[6]) ?? 0)
+            add(fields[0], flags: fields[3], metric: Int(fields[6]))
         }
         for line in (files.text("proc/net/ipv6_route") ?? "").split(separator: "\n") {
             let fields = line.split(whereSeparator: \.isWhitespace)
             guard fields.count > 9, fields[0].allSatisfy({ $0 == "0" }), fields[1] == "00", fields[9] != "lo" else {
                 continue
             }
-            guard let flags = Int(fields[8], radix: 16), flags & 0x1 != 0, flags & 0x200 == 0 else { continue }
-            add(fields[9], Int(fields[5], radix: 16) ?? 0)
+            add(fields[9], flags: fields[8], metric: Int(fields[5], radix: 16))
         }
         return routes
     }

@@ -5,22 +5,11 @@
 struct ProbeLedger<Target: Hashable, Answer> {
     typealias Instant = ContinuousClock.Instant
 
-    /// What the caller has to do.
     enum Action {
-        /// Use this result.
         case take(Answer)
-        /// Wait for the running probe.
         case join
         /// Probe the target, and pass the result to ``finish(_:_:isReachable:at:)``.
         case start
-    }
-
-    /// What to do after a probe.
-    enum Outcome {
-        /// Deliver the result.
-        case deliver
-        /// Probe again, because the network has changed. The waiters keep waiting.
-        case repeated
     }
 
     private struct Entry {
@@ -49,10 +38,8 @@ struct ProbeLedger<Target: Hashable, Answer> {
     /// The last result, valid or not.
     func answer(of target: Target) -> Answer? { entries[target]?.answer }
 
-    /// The number of targets kept.
     var count: Int { entries.count }
 
-    /// The last answers.
     var answers: [(Target, Answer)] { entries.compactMap { target, entry in entry.answer.map { (target, $0) } } }
 
     /// Requests the result for a target.
@@ -73,7 +60,9 @@ struct ProbeLedger<Target: Hashable, Answer> {
     }
 
     /// Records the result of a probe.
-    mutating func finish(_ target: Target, _ answer: Answer, isReachable: Bool, at now: Instant) -> Outcome {
+    ///
+    /// - Returns: Whether to probe again, because the network has changed. The waiters keep waiting.
+    mutating func finish(_ target: Target, _ answer: Answer, isReachable: Bool, at now: Instant) -> Bool {
         var entry = entries[target] ?? Entry()
         defer { entries[target] = entry }
         if entry.isOutdated, !entry.isRepeated {
@@ -81,13 +70,13 @@ struct ProbeLedger<Target: Hashable, Answer> {
             entry.isRepeated = true
             entry.isOutdated = false
             entry.validUntil = nil
-            return .repeated
+            return true
         }
         entry.isRunning = false
         entry.answer = answer
         entry.failures = isReachable ? 0 : min(entry.failures + 1, 16)
         entry.validUntil = entry.isOutdated ? nil : now + (isReachable ? ttl : failureTTL)
-        return .deliver
+        return false
     }
 
     /// Invalidates all results after a change of the network. ``answer(of:)`` still returns them.

@@ -44,16 +44,10 @@ struct ProbeTarget: Hashable, Sendable {
 }
 
 /// Runs the probes on the manager's engine, or on a separate one if the manager uses the app's own transport.
-final class ProbeSource: Sendable {
-    private let configuration: Reachability.Configuration
-    private let engines: LazyEngine
+struct ProbeSource: Sendable {
+    let configuration: Reachability.Configuration
+    let engines: LazyEngine
 
-    init(_ configuration: Reachability.Configuration, engines: LazyEngine) {
-        self.configuration = configuration
-        self.engines = engines
-    }
-
-    /// Probes the addresses of a target one after the other.
     func attempt(_ target: ProbeTarget) async -> Reachability.Report {
         var first: Reachability.Report?
         for url in target.urls {
@@ -81,13 +75,12 @@ final class ProbeSource: Sendable {
                 report.status = .unreachable(reason: reason)
                 report.error = Self.error(connection, reason, url)
             } else {
-                if let check = target.check { try await self.check(check, request, engine) }
-                report.status = .reachable(
-                    latency: connection.latency ?? .zero, address: connection.address ?? "")
+                if let check = target.check { report.error = try await failure(of: check, request, engine) }
+                report.status =
+                    report.error == nil
+                    ? .reachable(latency: connection.latency ?? .zero, address: connection.address ?? "")
+                    : .unreachable(reason: .captivePortal)
             }
-        } catch let error as CaptivePortal {
-            report.status = .unreachable(reason: .captivePortal)
-            report.error = error.error
         } catch let error as NetworkError {
             report.status = .unreachable(reason: Reachability.UnreachableReason(error))
             report.error = error
@@ -112,17 +105,12 @@ final class ProbeSource: Sendable {
             request: error.request, curlCode: error.curlCode, timings: error.timings)
     }
 
-    private struct CaptivePortal: Error {
-        let error: NetworkError
-    }
-
-    /// Sends the request of a check and compares the response.
-    private func check(
-        _ check: Reachability.Configuration.ResponseCheck, _ probe: HTTPRequest, _ engine: CurlTransport
-    ) async throws {
+    /// Sends the request of a check. Returns the error for another response than the expected one.
+    private func failure(
+        of check: Reachability.Configuration.ResponseCheck, _ probe: HTTPRequest, _ engine: CurlTransport
+    ) async throws -> NetworkError? {
         var request = probe
-        request.url =
-            check.path.contains("://") ? check.path : RequestBuilder.join(probe.url, check.path)
+        request.url = check.path.contains("://") ? check.path : RequestBuilder.join(probe.url, check.path)
         // The connection is closed afterwards. A pooled one is not used, because it may be older than the portal.
         request.headers = ["Connection": "close", "Cache-Control": "no-cache"]
         request.version = .http1
@@ -136,14 +124,12 @@ final class ProbeSource: Sendable {
         if let text = check.contains, response.text?.contains(text) != true {
             differences.append("a body without \"\(URLText.visible(text))\"")
         }
-        guard !differences.isEmpty else { return }
-        throw CaptivePortal(
-            error: NetworkError(
-                .other,
-                message:
-                    "\(URLText.redacted(request.url)) responded with \(differences.joined(separator: " and ")): "
-                    + "most likely a captive portal or a proxy responds instead of the server; open it in a browser",
-                request: request, response: response))
+        guard !differences.isEmpty else { return nil }
+        return NetworkError(
+            .other,
+            message: "\(URLText.redacted(request.url)) responded with \(differences.joined(separator: " and ")): "
+                + "most likely a captive portal or a proxy responds instead of the server; open it in a browser",
+            request: request, response: response)
     }
 }
 

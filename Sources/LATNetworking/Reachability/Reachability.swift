@@ -61,7 +61,7 @@ public final class Reachability: Sendable {
         self.engines = engines
         self.table = table
         self.deliver = deliver
-        source = ProbeSource(configuration, engines: engines)
+        source = ProbeSource(configuration: configuration, engines: engines)
         let ledger = Ledger(ttl: configuration.ttl, failureTTL: configuration.failureTTL)
         state = Mutex(State(ledger: ledger))
     }
@@ -113,7 +113,7 @@ public final class Reachability: Sendable {
     // MARK: The machine
 
     /// The kind of this machine's network connection: that of the preferred running interface.
-    public var currentStatus: InterfaceKind { NetworkInterface.currentKind }
+    public var currentStatus: InterfaceKind { InterfaceReader().currentKind }
 
     /// Whether this machine has a network connection. It says nothing about any server.
     public var isReachable: Bool { ![.none, .loopback].contains(currentStatus) }
@@ -212,11 +212,9 @@ public final class Reachability: Sendable {
         end()
         await engines.shutdown()
     }
-}
 
-// MARK: - Internal
+    // MARK: Internal
 
-extension Reachability {
     private func end() {
         let (tries, channels) = state.withLock { state in
             defer {
@@ -244,7 +242,7 @@ extension Reachability {
             report.status = .unreachable(reason: .unknownName)
             report.error = error
             changeStatuses { state in
-                // Nothing is to be probed until the table has it again.
+                // The target is not probed until the table has it again.
                 state.channels[text]?.target = nil
                 if let channel = state.channels[text] { Self.publish(report.status, to: channel, &state) }
             }
@@ -257,11 +255,8 @@ extension Reachability {
             case .take(let report):
                 Self.publish(report.status, of: target, &state)
                 return .known(report)
-            case .join:
-                if let task = state.tries[target] { return .wait(task) }
-                return .wait(startTry(target, &state))
-            case .start:
-                return .wait(startTry(target, &state))
+            case .join, .start:
+                return .wait(state.tries[target] ?? startTry(target, &state))
             }
         }
     }
@@ -271,22 +266,21 @@ extension Reachability {
         let task = Task { [source, weak self] in
             while true {
                 let report = await source.attempt(target)
-                guard let self, self.finish(target, report) == .repeated else { return report }
+                guard let self, self.finish(target, report) else { return report }
             }
         }
         state.tries[target] = task
         return task
     }
 
-    private func finish(_ target: ProbeTarget, _ report: Report) -> Ledger.Outcome {
+    private func finish(_ target: ProbeTarget, _ report: Report) -> Bool {
         changeStatuses { state in
-            guard !state.isOver else { return .deliver }
-            let outcome = state.ledger.finish(
-                target, report, isReachable: report.status.isReachable, at: .now)
-            guard case .deliver = outcome else { return outcome }
+            guard !state.isOver else { return false }
+            let repeats = state.ledger.finish(target, report, isReachable: report.status.isReachable, at: .now)
+            guard !repeats else { return true }
             state.tries[target] = nil
             Self.publish(report.status, of: target, &state)
-            return outcome
+            return false
         }
     }
 
@@ -339,7 +333,6 @@ extension Reachability {
         }
     }
 
-    /// Starts to watch the network with the first probe.
     private func watchNetwork() {
         let isFirst = state.withLock { state in
             defer { state.isWatching = true }

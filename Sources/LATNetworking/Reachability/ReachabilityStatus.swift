@@ -37,9 +37,7 @@ extension Reachability {
             }
         }
     }
-}
 
-extension Reachability {
     /// The reason why a server cannot be reached.
     public enum UnreachableReason: String, Hashable, Sendable, CaseIterable {
         /// The name was not found, or no name server answered.
@@ -61,9 +59,7 @@ extension Reachability {
         /// Another reason; see ``Reachability/Report/error``.
         case other
     }
-}
 
-extension Reachability {
     /// The result of a probe with its details.
     public struct Report: Sendable {
         /// The name or URL that was requested.
@@ -78,12 +74,8 @@ extension Reachability {
         public var error: NetworkError?
         /// The time of the probe; `nil` if there was none.
         public var date: Date?
-
-        init(target: String) { self.target = target }
     }
-}
 
-extension Reachability {
     /// The settings of a manager's reachability.
     public struct Configuration: Sendable {
         /// How long a reachable result is valid. Default 10 s. A change of the network invalidates it.
@@ -135,19 +127,31 @@ extension Reachability.UnreachableReason {
     package init?(_ report: ConnectionReport) {
         guard let error = report.error else { return nil }
         if let verdict = report.proxyVerdict {
-            self.init(verdict)
+            self =
+                switch verdict {
+                case .nameNotFound: .dns
+                case .refused: .refused
+                case .unreachable: .network
+                case .expired: .timeout
+                case .failed: .proxy
+                }
             return
         }
         switch error.kind {
         case .connect where report.proxy != nil: self = .proxy
-        case .connect: self = Self.reason(ofSystemError: report.systemError)
+        case .connect:
+            self =
+                switch report.systemError {
+                case ENETUNREACH, EHOSTUNREACH, ENETDOWN, EHOSTDOWN, EADDRNOTAVAIL, EINVAL, EACCES, EPERM: .network
+                case ETIMEDOUT: .timeout
+                default: .refused
+                }
         // The error that libcurl reports when the name server does not answer in time.
         case .timeout where !report.isResolved: self = .dns
         default: self.init(error)
         }
     }
 
-    /// The reason for the error of a request.
     init(_ error: NetworkError) {
         self =
             switch error.kind {
@@ -161,52 +165,21 @@ extension Reachability.UnreachableReason {
             default: .other
             }
     }
-
-    private static func reason(ofSystemError error: Int32) -> Reachability.UnreachableReason {
-        switch error {
-        case ENETUNREACH, EHOSTUNREACH, ENETDOWN, EHOSTDOWN, EADDRNOTAVAIL, EINVAL, EACCES, EPERM: .network
-        case ETIMEDOUT: .timeout
-        default: .refused
-        }
-    }
-
-    private init(_ verdict: ProxyFailure) {
-        self =
-            switch verdict {
-            case .nameNotFound: .dns
-            case .refused: .refused
-            case .unreachable: .network
-            case .expired: .timeout
-            case .failed: .proxy
-            }
-    }
 }
 
 extension Reachability {
     /// The observation of a server's status. It lasts until it is cancelled or the manager is released.
     public final class Observation: Sendable {
-        private struct State {
-            var task: Task<Void, Never>?
-            var isCancelled = false
-        }
-
-        private let state = Mutex(State())
+        private let task = Mutex<Task<Void, Never>?>(nil)
 
         init() {}
 
-        func start(_ task: Task<Void, Never>) { state.withLock { $0.task = task } }
+        func start(_ task: Task<Void, Never>) { self.task.withLock { $0 = task } }
 
         /// Whether ``cancel()`` was called.
-        public var isCancelled: Bool { state.withLock(\.isCancelled) }
+        public var isCancelled: Bool { task.withLock { $0?.isCancelled ?? false } }
 
         /// Ends the observation. The closure is not called again, but a running call completes.
-        public func cancel() {
-            let task = state.withLock { state in
-                state.isCancelled = true
-                defer { state.task = nil }
-                return state.task
-            }
-            task?.cancel()
-        }
+        public func cancel() { task.withLock { $0 }?.cancel() }
     }
 }

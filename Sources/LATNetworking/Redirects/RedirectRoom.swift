@@ -19,7 +19,6 @@ struct RedirectRoom: Room {
         return mayFollow(response) ? try await follow(response, to: request, chain) : response
     }
 
-    /// Whether a response can be a redirect at all.
     func mayFollow(_ response: HTTPResponse) -> Bool { (300...399).contains(response.status) }
 
     /// Follows redirects from the first response on. Returns the first response that is not followed.
@@ -28,8 +27,9 @@ struct RedirectRoom: Room {
         var response = first
         var request = request
         var hops: [HTTPResponse.Redirect] = []
-        var deadline = TransferDeadline(request.timeout ?? (request.streamsBody ? nil : timeout))
-        deadline?.spend(response.timings)
+        // The time that is left. Waiting for a free connection does not count.
+        var left = request.timeout ?? (request.streamsBody ? nil : timeout)
+        left? -= Self.duration(of: response)
         var rule = rule
         rule.secrets = rule.secrets.union(request.rowSecrets)
         do {
@@ -43,9 +43,12 @@ struct RedirectRoom: Room {
                 hops.append(.init(url: response.url, status: response.status))
                 response.body.abandon()
                 request = following
-                try deadline?.apply(to: &request)
+                if let left {
+                    guard left > .zero else { throw late(request) }
+                    request.timeout = left
+                }
                 response = try await chain.following(hop: hops.count).proceed(request)
-                deadline?.spend(response.timings)
+                left? -= Self.duration(of: response)
             }
             if mayFollow(response), response.body.isStream, !request.streamsBody {
                 response.body = ResponseBody(try await response.body.collect(upTo: .max))
@@ -70,10 +73,8 @@ struct RedirectRoom: Room {
         let decision: RedirectPolicy.Decision
         do {
             decision = try await limits.run(for: call) { try await handler(hop) }
-        } catch let error as CancellationError {
-            throw error
         } catch {
-            guard !call.isCancelled else { throw error }
+            guard !(error is CancellationError), !call.isCancelled else { throw error }
             throw NetworkError(
                 .provider, message: "the redirect handler threw: \(error)", request: request, response: response,
                 underlying: error)
@@ -110,27 +111,12 @@ struct RedirectRoom: Room {
                 + "; raise the limit with redirects = .follow(limit:), or set redirects = .none to see the response itself",
             request: request, response: response)
     }
-}
 
-/// The time that a call has left for several transfers. Waiting for a free connection does not count.
-struct TransferDeadline {
-    private var left: Duration
-
-    init?(_ timeout: Duration?) {
-        guard let timeout else { return nil }
-        left = timeout
+    private func late(_ request: HTTPRequest) -> NetworkError {
+        NetworkError(.timeout(.total), message: "the redirects took the whole timeout; raise it", request: request)
     }
 
-    mutating func spend(_ timings: Timings) {
-        if let time = timings.total ?? timings.firstByte { left -= time }
-    }
-
-    /// - Throws: ``NetworkError/Kind/timeout(_:)`` when nothing is left.
-    func apply(to request: inout HTTPRequest) throws(NetworkError) {
-        guard left > .zero else {
-            throw NetworkError(
-                .timeout(.total), message: "the redirects took the whole timeout; raise it", request: request)
-        }
-        request.timeout = left
+    private static func duration(of response: HTTPResponse) -> Duration {
+        response.timings.total ?? response.timings.firstByte ?? .zero
     }
 }

@@ -5,7 +5,6 @@ public import HTTPCore
 struct RedirectRule {
     /// Fields that are never sent to another origin.
     var secrets: Secrets
-    /// Whether a redirect from https to http is followed.
     var allowsInsecure = false
     /// The URL that a request really goes to: `https` where the host requires it by HSTS.
     var effectiveURL: @Sendable (String) -> String = { $0 }
@@ -73,7 +72,7 @@ struct RedirectRule {
         next.pinnedPublicKeys = []
         next.tls = nil
         let belongsToOrigin = { secrets.contains(header: $0) || $0.equalsIgnoringASCIICase("Host") }
-        // What the caller wants to go without, such as the jar's cookies, does not come back.
+        // Fields that the caller removed, such as the jar's cookies, stay removed.
         let removals = next.headers.fields.filter { $0.value == nil && belongsToOrigin($0.name) }
         Self.removeHeaders(&next, where: belongsToOrigin)
         for removal in removals { next.headers[removal.name] = nil }
@@ -154,9 +153,7 @@ extension RedirectPolicy {
         /// Whether ``next`` goes to another scheme, host or port.
         public let changesOrigin: Bool
     }
-}
 
-extension RedirectPolicy {
     /// The decision of a ``RedirectHandler``.
     public enum Decision: Sendable {
         /// Make the hop, with ``RedirectPolicy/Hop/next`` or a changed request.

@@ -1,7 +1,6 @@
 import FoundationEssentials
 import HTTPCore
 
-/// Decides whether a response is a success, and decodes it.
 struct ReplyDecoder: Sendable {
     var envelope: Envelope.Rule?
     var judge: SuccessJudge?
@@ -63,30 +62,29 @@ struct ReplyDecoder: Sendable {
             return text
         }
         if response.hasNoContent {
-            if let nothing = Nothing.value(of: type) { return nothing }
+            if let nothing = Self.nothing(type) { return nothing }
             throw NetworkError(
                 .decoding(path: ""),
                 message: "the response has no content to decode \(type) from; make the model optional, or Empty",
                 response: response)
         }
-        if type == String?.self, (try? response.document())?.isNull == true, let nothing = Nothing.value(of: type) {
+        if type == String?.self, (try? response.document())?.isNull == true, let nothing = Self.nothing(type) {
             return nothing
         }
-        if type == String?.self || type == String.self, let text = Self.text(response) as? Model { return text }
+        // The content of a body that is a JSON string, otherwise the whole body as text.
+        if type == String?.self || type == String.self,
+            let text = ((try? response.document())?.string ?? response.text) as? Model
+        {
+            return text
+        }
         if type == Data?.self, let data = response.data as? Model { return data }
         return try response.decode(type)
-    }
-
-    /// The content of a body that is a JSON string, otherwise the whole body as text; `nil` when it is not text.
-    private static func text(_ response: HTTPResponse) -> String? {
-        let document = try? response.document()
-        return document?.string ?? response.text
     }
 
     private func model<Model: Decodable>(
         _ type: Model.Type, from data: JSONDocument?, at path: String?, _ response: HTTPResponse
     ) throws -> Model {
-        if data?.isNull ?? true, let nothing = Nothing.value(of: type) { return nothing }
+        if data?.isNull ?? true, let nothing = Self.nothing(type) { return nothing }
         guard let data else {
             throw NetworkError(
                 .decoding(path: path ?? ""),
@@ -104,6 +102,16 @@ struct ReplyDecoder: Sendable {
                 .decoding(path: full), message: "the response is not \(type) at \(full): \(place.reason)",
                 response: response, underlying: error)
         }
+    }
+
+    /// The model of a response without content.
+    private static func nothing<Model>(_ type: Model.Type) -> Model? {
+        // Tests for an optional first, because a value casts to an optional of its type.
+        if let optional = type as? any ExpressibleByNilLiteral.Type, type != JSONValue.self {
+            return optional.init(nilLiteral: ()) as? Model
+        }
+        if let empty = Empty() as? Model { return empty }
+        return JSONValue.null as? Model
     }
 
     private static func failure(
@@ -129,18 +137,6 @@ extension HTTPResponse {
     /// Whether there is nothing to decode: status 204 or 304, or a body that is empty or white space.
     var hasNoContent: Bool {
         status == 204 || status == 304 || data.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
-    }
-}
-
-/// The model of a response without content.
-private enum Nothing {
-    static func value<Model>(of type: Model.Type) -> Model? {
-        // Tests for an optional first, because a value casts to an optional of its type.
-        if let optional = type as? any ExpressibleByNilLiteral.Type, type != JSONValue.self {
-            return optional.init(nilLiteral: ()) as? Model
-        }
-        if let empty = Empty() as? Model { return empty }
-        return JSONValue.null as? Model
     }
 }
 

@@ -22,10 +22,17 @@ final class RetryRoom: Room {
         let policy = request.retryPolicy ?? policy
         var state = RetryState(
             policy: policy, retries: request.retries ?? policy.retries, deadline: call.deadline)
-        depositShare()
+        // Each request adds its share to the budget.
+        if let budget { bucket.withLock { $0?.deposit(budget.share, at: clock.now()) } }
         while true {
-            let answer = try await answer(to: request, chain)
-            // A stale response that stands in for a failure or an error is delivered when that is not retried.
+            let answer: Result<HTTPResponse, NetworkError>
+            do {
+                answer = .success(try await chain.proceed(request))
+            } catch let error as NetworkError {
+                answer = .failure(error)
+            }
+            // A stale response may stand in for a failure. The failure decides about a retry; without one, the response
+            // is delivered.
             var outcome = answer
             if case .success(let response) = answer, let failure = response.standsInFor {
                 outcome =
@@ -57,27 +64,7 @@ final class RetryRoom: Room {
         return sent.allows(.retry(onlyIdempotent: !ignoresIdempotence), after: answer)
     }
 
-    private func answer(
-        to request: HTTPRequest, _ chain: Chain
-    ) async throws -> Result<HTTPResponse, NetworkError> {
-        do {
-            return .success(try await chain.proceed(request))
-        } catch let error as NetworkError {
-            return .failure(error)
-        }
-    }
-
-    private func depositShare() {
-        guard let budget else { return }
-        bucket.withLock { $0?.deposit(budget.share, at: clock.now()) }
-    }
-
-    private func takeToken() -> Bool {
-        bucket.withLock { bucket in
-            guard bucket != nil else { return true }
-            return bucket?.take(at: clock.now()) ?? true
-        }
-    }
+    private func takeToken() -> Bool { bucket.withLock { $0?.take(at: clock.now()) ?? true } }
 }
 
 extension RetryPolicy {
@@ -112,17 +99,10 @@ struct RetryState: Sendable {
     }
 
     let policy: RetryPolicy
-    /// The maximum number of retries.
     let retries: Int
     /// When the call must have ended, on the caller's clock; `nil` for no deadline.
-    let deadline: Duration?
+    var deadline: Duration?
     private(set) var attempts = 1
-
-    init(policy: RetryPolicy, retries: Int, deadline: Duration? = nil) {
-        self.policy = policy
-        self.retries = retries
-        self.deadline = deadline
-    }
 
     /// Decides what to do after a response or a failure.
     ///
@@ -137,8 +117,11 @@ struct RetryState: Sendable {
         at now: Duration, date: Int64, random: (Int64) -> Int64, mayRetry: () -> Bool
     ) -> Action {
         guard attempts <= retries, isReplayable, isWorthRepeating(answer, request) else { return .deliver }
-        var wait = Duration.milliseconds(random(range(beforeRetry: attempts).roundedUpMilliseconds))
-        if let asked = retryAfter(answer, date: date) {
+        let range = min(policy.longestWait, policy.firstWait * (1 << min(attempts - 1, 16)))
+        var wait = Duration.milliseconds(random(range.roundedUpMilliseconds))
+        if policy.longestRetryAfter > .zero, case .success(let response) = answer,
+            let asked = response.headers["Retry-After"].flatMap({ RetryAfter.wait($0, now: date) })
+        {
             guard asked <= policy.longestRetryAfter else { return .deliver }
             // Spreads out clients that were given the same time, over at most `firstWait`.
             wait = asked + .milliseconds(random(policy.firstWait.roundedUpMilliseconds))
@@ -165,17 +148,6 @@ struct RetryState: Sendable {
             return (response.status == 429 || response.status == 503) && policy.longestRetryAfter > .zero
                 && response.headers["Retry-After"] != nil
         }
-    }
-
-    private func range(beforeRetry retry: Int) -> Duration {
-        min(policy.longestWait, policy.firstWait * (1 << min(retry - 1, 16)))
-    }
-
-    private func retryAfter(_ answer: Result<HTTPResponse, NetworkError>, date: Int64) -> Duration? {
-        guard policy.longestRetryAfter > .zero, case .success(let response) = answer,
-            let text = response.headers["Retry-After"]
-        else { return nil }
-        return RetryAfter.wait(text, now: date)
     }
 }
 

@@ -55,7 +55,6 @@ final class RoutePlan: Sendable {
     let coding: CodingRules?
     /// The parameters that the rows set, for calls that do not set them.
     let parameters: EncodedMembers
-    /// The names of the path's parameters.
     let pathParameters: [String]
     private let target: Target
     private static let count = Atomic<UInt64>(0)
@@ -80,42 +79,48 @@ final class RoutePlan: Sendable {
     init(
         _ route: Route, in table: DomainTable?, baseURL: String?, _ standard: Standard
     ) throws(NetworkError) {
-        guard case .url(let url) = route.target else {
-            // Drawn before the table is read, so that limits of an older table never replace those of a newer one.
-            let revision = Self.count.add(1, ordering: .relaxed).newValue
-            if let table { try DomainTable.check(table.defaults, of: "the table's defaults") }
-            let resolved = try Self.resolve(route.target, in: table)
-            guard let method = route.method ?? resolved.method else { throw Self.noMethod(resolved) }
-            let settings = resolved.settings
-            prototype = try Self.prototype(method, resolved, standard)
-            simulation = Self.simulation(settings.simulation) ?? standard.simulation
-            encoding = settings.parameterEncoding ?? standard.parameterEncoding
-            var coding = standard.coding
-            if let dates = settings.dates { coding.dates = dates }
-            if let keys = settings.keys { coding.keys = keys }
-            self.coding = CodingRules.of(coding)
-            parameters = EncodedMembers(settings.parameters)
-            var decoder = ReplyDecoder(judge: standard.successJudge)
-            if case .rule(let rule) = settings.envelope { decoder.envelope = rule }
+        // Drawn before the table is read, so that limits of an older table never replace those of a newer one.
+        let revision = Self.count.add(1, ordering: .relaxed).newValue
+        let resolved: DomainTable.ResolvedRoute
+        switch route.target {
+        case .server(let name): resolved = try Self.checked(table).resolve(server: name)
+        case .domain(let name, let path): resolved = try Self.checked(table).resolve(domain: name, path: path)
+        case .url(let url):
+            prototype = HTTPRequest((route.method ?? .get).rawValue, "")
+            simulation = standard.simulation
+            encoding = standard.parameterEncoding
+            coding = CodingRules.of(standard.coding)
+            parameters = EncodedMembers()
             row = CallRow(
-                domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
-                mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []),
-                limits: RowLimits(resolved, revision: revision),
-                events: settings.events, headerOrigins: settings.originOfHeaders, decoder)
-            pathParameters = resolved.pathParameters
-            target = .route(resolved)
+                path: Simulation.path(of: url, withQuery: false), ReplyDecoder(judge: standard.successJudge))
+            let template = try PathTemplate.ofURL(RequestBuilder.absoluteURL(url, base: baseURL))
+            pathParameters = template.parameters
+            target = .url(template)
             return
         }
-        prototype = HTTPRequest((route.method ?? .get).rawValue, "")
-        simulation = standard.simulation
-        encoding = standard.parameterEncoding
-        coding = CodingRules.of(standard.coding)
-        parameters = EncodedMembers()
+        guard let method = route.method ?? resolved.method else {
+            throw .invalidRequest(
+                "neither the entity's route nor the row \"\(resolved.server?.rawValue ?? resolved.path)\" names a "
+                    + "method; add one to either")
+        }
+        let settings = resolved.settings
+        prototype = try Self.prototype(method, resolved, standard)
+        simulation = Self.simulation(settings.simulation) ?? standard.simulation
+        encoding = settings.parameterEncoding ?? standard.parameterEncoding
+        var coding = standard.coding
+        if let dates = settings.dates { coding.dates = dates }
+        if let keys = settings.keys { coding.keys = keys }
+        self.coding = CodingRules.of(coding)
+        parameters = EncodedMembers(settings.parameters)
+        var decoder = ReplyDecoder(judge: standard.successJudge)
+        if case .rule(let rule) = settings.envelope { decoder.envelope = rule }
         row = CallRow(
-            path: Simulation.path(of: url, withQuery: false), ReplyDecoder(judge: standard.successJudge))
-        let template = try PathTemplate.ofURL(RequestBuilder.absoluteURL(url, base: baseURL))
-        pathParameters = template.parameters
-        target = .url(template)
+            domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
+            mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []),
+            limits: RowLimits(resolved, revision: revision),
+            events: settings.events, headerOrigins: settings.originOfHeaders, decoder)
+        pathParameters = resolved.pathParameters
+        target = .route(resolved)
     }
 
     /// Returns the addresses to try, the preferred one first. For a simulation, also the filled path without base URL.
@@ -136,22 +141,16 @@ final class RoutePlan: Sendable {
 
     // MARK: From the rows
 
-    private static func resolve(_ target: Route.Target, in table: DomainTable?) throws(NetworkError)
-        -> DomainTable.ResolvedRoute
-    {
+    private static func checked(_ table: DomainTable?) throws(NetworkError) -> DomainTable {
         guard let table else {
             throw NetworkError(
                 .unknownName,
                 message: "the route names a row of a table, but the manager has no table; set configuration.domains")
         }
-        switch target {
-        case .server(let name): return try table.resolve(server: name)
-        case .domain(let name, let path): return try table.resolve(domain: name, path: path)
-        case .url: throw .invalidRequest("a URL is not a row of a table")
-        }
+        try DomainTable.check(table.defaults, of: "the table's defaults")
+        return table
     }
 
-    /// - Throws: the errors of ``DomainTable/TLSSettings/request(of:)``.
     private static func prototype(
         _ method: HTTPMethod, _ route: DomainTable.ResolvedRoute, _ standard: Standard
     ) throws(NetworkError) -> HTTPRequest {
@@ -187,12 +186,6 @@ final class RoutePlan: Sendable {
         case .baseURL(let url, let delay): .server(url, after: delay ?? .zero)
         }
     }
-
-    private static func noMethod(_ route: DomainTable.ResolvedRoute) -> NetworkError {
-        .invalidRequest(
-            "neither the entity's route nor the row \"\(route.server?.rawValue ?? route.path)\" names a method; "
-                + "add one to either")
-    }
 }
 
 /// The route plans of a manager, for the current state of its table.
@@ -208,7 +201,6 @@ final class RoutePlanCache: Sendable {
 
     init(_ standard: RoutePlan.Standard) { self.standard = standard }
 
-    /// - Throws: the errors of ``RoutePlan/init(_:in:baseURL:_:)``.
     func plan(for route: Route, in table: DomainTable?, baseURL: String?) throws(NetworkError) -> RoutePlan {
         let snapshot = table?.current
         let known = state.withLock { state -> RoutePlan? in

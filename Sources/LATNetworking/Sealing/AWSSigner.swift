@@ -15,14 +15,14 @@ public import HTTPCore
 ///
 /// libcurl's `CURLOPT_AWS_SIGV4` is not used: older versions do not sort the query, and need the whole body in memory.
 public struct AWSSigner: RequestSigner {
-    private let accessKeyID: String
     /// The identifier of the key.
-    public var identity: String { accessKeyID }
+    public let identity: String
     private let secretAccessKey: String
     private let sessionToken: String?
     private let region: String
     private let service: String
-    private let clock: @Sendable () -> Int64
+    /// Seconds since 1970.
+    var clock: @Sendable () -> Int64 = { SealingCore.systemClock() / 1000 }
 
     /// Creates a signer.
     ///
@@ -36,15 +36,6 @@ public struct AWSSigner: RequestSigner {
     public init(
         accessKeyID: String, secretAccessKey: String, sessionToken: String? = nil, region: String, service: String
     ) throws(NetworkError) {
-        try self.init(
-            accessKeyID: accessKeyID, secretAccessKey: secretAccessKey, sessionToken: sessionToken, region: region,
-            service: service, clock: { SealingCore.systemClock() / 1000 })
-    }
-
-    init(
-        accessKeyID: String, secretAccessKey: String, sessionToken: String?, region: String, service: String,
-        clock: @escaping @Sendable () -> Int64
-    ) throws(NetworkError) {
         // Messages name the parameter, because its value may be secret.
         for (name, value) in [
             ("accessKeyID", accessKeyID), ("secretAccessKey", secretAccessKey), ("sessionToken", sessionToken ?? "-"),
@@ -53,12 +44,11 @@ public struct AWSSigner: RequestSigner {
             throw .invalidRequest(
                 "\(name) is empty, or has other than visible ASCII characters; give it as AWS shows it")
         }
-        self.accessKeyID = accessKeyID
+        identity = accessKeyID
         self.secretAccessKey = secretAccessKey
         self.sessionToken = sessionToken
         self.region = region
         self.service = service
-        self.clock = clock
     }
 
     /// Returns the header fields of the signature.
@@ -89,15 +79,14 @@ public struct AWSSigner: RequestSigner {
         for part in [day, region, service, "aws4_request"] { key = try MessageDigest.hmac(Array(part.utf8), key: key) }
         let signature = MessageDigest.hexadecimal(try MessageDigest.hmac(Array(text.utf8), key: key))
         added["Authorization"] =
-            "AWS4-HMAC-SHA256 Credential=\(accessKeyID)/\(scope), SignedHeaders=\(names), Signature=\(signature)"
+            "AWS4-HMAC-SHA256 Credential=\(identity)/\(scope), SignedHeaders=\(names), Signature=\(signature)"
         return added
     }
 
     private func signedFields(
         of request: HTTPRequest, with added: HTTPHeaders
     ) -> [(name: String, value: String)] {
-        var headers = request.headers.merging(added)
-        if headers["Content-Type"] == nil, let type = request.body?.contentType { headers["Content-Type"] = type }
+        var headers = request.signedHeaders.merging(added)
         headers["Host"] = request.wireHost
         var names: Set<String> = ["host"]
         for (name, _) in headers {

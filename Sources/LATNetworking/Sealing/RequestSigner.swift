@@ -14,8 +14,8 @@ import Platform
 /// fresh, and the signature covers what is sent. An error that it throws fails the call; one that is not a
 /// ``NetworkError`` becomes ``NetworkError/Kind/provider``.
 public protocol RequestSigner: Sendable {
-    /// Whose requests these are: the response to a signed request is stored for requests of the same identity. Default: the
-    /// name of the type.
+    /// The identity that requests are signed with. A stored response to a signed request is used only for requests of the
+    /// same identity. Default: the name of the type.
     var identity: String { get }
     /// Returns fields that are added to the request's headers, replacing those of the same name.
     ///
@@ -48,12 +48,12 @@ extension RequestSigner {
 /// It is sent in base64 as `X-Signature`, with `X-Signature-Key`, `X-Signature-Time`, `X-Signature-Nonce`,
 /// `X-Signature-Fields` (the names, separated by semicolons) and `X-Signature-Body` (the last line).
 public struct HMACSigner: RequestSigner {
-    private let keyID: String
     /// The identifier of the key.
-    public var identity: String { keyID }
+    public let identity: String
     private let key: Data
     private let fields: [String]
-    private let clock: @Sendable () -> Int64
+    /// Seconds since 1970.
+    var clock: @Sendable () -> Int64 = { SealingCore.systemClock() / 1000 }
 
     /// Creates a signer.
     ///
@@ -66,12 +66,6 @@ public struct HMACSigner: RequestSigner {
     public init(
         keyID: String, key: Data, fields: [String] = ["Content-Type", "Authorization"]
     ) throws(NetworkError) {
-        try self.init(keyID: keyID, key: key, fields: fields, clock: { SealingCore.systemClock() / 1000 })
-    }
-
-    init(
-        keyID: String, key: Data, fields: [String], clock: @escaping @Sendable () -> Int64
-    ) throws(NetworkError) {
         guard key.count >= 16 else {
             throw .invalidRequest("the signer's key has \(key.count) bytes; give 16 or more, preferably 32")
         }
@@ -81,10 +75,9 @@ public struct HMACSigner: RequestSigner {
         for field in fields where !HTTPMethod(field).isToken {
             throw .invalidRequest("\"\(field)\" is not the name of a header field; use letters, digits and hyphens")
         }
-        self.keyID = keyID
+        identity = keyID
         self.key = key
         self.fields = Set(fields.map { $0.lowercased() }).sorted()
-        self.clock = clock
     }
 
     /// Returns the header fields of the signature.
@@ -92,7 +85,7 @@ public struct HMACSigner: RequestSigner {
         let nonce = MessageDigest.hexadecimal(try randomBytes(16))
         let text = CanonicalRequest(request, fields: fields, time: clock(), nonce: nonce, digest: digest)
         return [
-            "X-Signature-Key": keyID, "X-Signature-Time": "\(text.time)", "X-Signature-Nonce": nonce,
+            "X-Signature-Key": identity, "X-Signature-Time": "\(text.time)", "X-Signature-Nonce": nonce,
             "X-Signature-Fields": text.fields.map(\.name).joined(separator: ";"), "X-Signature-Body": text.digest,
             "X-Signature": Data(try code(text)).base64EncodedString(),
         ]
@@ -112,7 +105,7 @@ public struct HMACSigner: RequestSigner {
     ///   - headers: All its fields, those of the signature included.
     ///   - body: The whole body as it was received.
     public func verifies(method: String, target: String, headers: HTTPHeaders, body: Data) -> Bool {
-        guard headers["X-Signature-Key"] == keyID, let time = headers["X-Signature-Time"].flatMap({ Int64($0) }),
+        guard headers["X-Signature-Key"] == identity, let time = headers["X-Signature-Time"].flatMap({ Int64($0) }),
             let nonce = headers["X-Signature-Nonce"], let names = headers["X-Signature-Fields"],
             let digest = headers["X-Signature-Body"],
             let signature = headers["X-Signature"].flatMap({ Data(base64Encoded: $0) }),
@@ -128,7 +121,7 @@ public struct HMACSigner: RequestSigner {
 }
 
 /// The text that is signed; ``HMACSigner`` shows its format.
-struct CanonicalRequest: Equatable, CustomStringConvertible {
+struct CanonicalRequest: CustomStringConvertible {
     var method: String
     var target: String
     var host: String
@@ -140,28 +133,6 @@ struct CanonicalRequest: Equatable, CustomStringConvertible {
 
     /// Stands for a digest that is unknown before the body is sent.
     static let unsigned = "UNSIGNED"
-
-    init(
-        method: String, target: String, host: String, time: Int64, nonce: String,
-        fields: [(name: String, value: String)], digest: String
-    ) {
-        self.method = method
-        self.target = target
-        self.host = host.lowercased()
-        self.time = time
-        self.nonce = nonce
-        self.fields = fields
-        self.digest = digest
-    }
-
-    init(_ request: HTTPRequest, fields: [String], time: Int64, nonce: String, digest: String?) {
-        var headers = request.headers
-        if headers["Content-Type"] == nil, let type = request.body?.contentType { headers["Content-Type"] = type }
-        self.init(
-            method: request.method.rawValue, target: request.wireTarget,
-            host: request.wireHost,
-            time: time, nonce: nonce, fields: Self.values(of: fields, in: headers), digest: digest ?? Self.unsigned)
-    }
 
     /// The values of the fields that exist, without surrounding white space, repeated ones joined by commas.
     static func values(of names: [String], in headers: HTTPHeaders) -> [(name: String, value: String)] {
@@ -178,13 +149,27 @@ struct CanonicalRequest: Equatable, CustomStringConvertible {
 
     var description: String {
         let lines =
-            ["LAT-HMAC-SHA256", method, target, host, "\(time)", nonce] + fields.map { "\($0.name):\($0.value)" } + [
-                digest
-            ]
+            ["LAT-HMAC-SHA256", method, target, host.lowercased(), "\(time)", nonce]
+            + fields.map { "\($0.name):\($0.value)" } + [digest]
         return lines.joined(separator: "\n")
     }
+}
 
-    static func == (lhs: CanonicalRequest, rhs: CanonicalRequest) -> Bool { lhs.description == rhs.description }
+extension CanonicalRequest {
+    init(_ request: HTTPRequest, fields: [String], time: Int64, nonce: String, digest: String?) {
+        self.init(
+            method: request.method.rawValue, target: request.wireTarget, host: request.wireHost, time: time,
+            nonce: nonce, fields: Self.values(of: fields, in: request.signedHeaders), digest: digest ?? Self.unsigned)
+    }
+}
+
+extension HTTPRequest {
+    /// The request's fields, and the `Content-Type` of its body.
+    var signedHeaders: HTTPHeaders {
+        var headers = headers
+        if headers["Content-Type"] == nil, let type = body?.contentType { headers["Content-Type"] = type }
+        return headers
+    }
 }
 
 /// Signs requests in their final form. A body that would be encoded while it is sent is encoded here, so that exactly
@@ -203,9 +188,8 @@ struct SignRoom: Room {
             request.signatureFields = Set(signature.fields.map { $0.name.lowercased() })
         } catch let error as NetworkError {
             throw error.attaching(request)
-        } catch let error as CancellationError {
-            throw error
         } catch {
+            guard !(error is CancellationError) else { throw error }
             throw NetworkError(
                 .provider, message: "the signer threw: \(error); nothing was sent", request: request, underlying: error)
         }
@@ -230,7 +214,6 @@ struct SignRoom: Room {
     }
 
     private static func failure(_ path: String) -> NetworkError {
-        NetworkError(
-            .requestBody, message: "the file \"\(path)\" cannot be signed: \(SystemError().text)")
+        NetworkError(.requestBody, message: "the file \"\(path)\" cannot be signed: \(SystemError().text)")
     }
 }

@@ -64,9 +64,8 @@ struct SealRoom: Room {
             return try await work()
         } catch let error as NetworkError {
             throw error.attaching(request)
-        } catch let error as CancellationError {
-            throw error
         } catch {
+            guard !(error is CancellationError) else { throw error }
             throw NetworkError(
                 .integrity, message: "\(what): \(error)", request: request, response: response, underlying: error)
         }

@@ -9,8 +9,8 @@ public import HTTPCore
 /// configuration.sealer = try AESGCMSealer(keys: ["k1": key], current: "k1")
 /// ```
 ///
-/// Prefer ``AEADSealer``. For a server with another format, write a sealer that gets the
-/// bytes of each body and decides what is sent instead.
+/// Prefer ``AEADSealer``. For a server with another format, write a sealer, which gets the bytes of each body and decides
+/// what is sent instead.
 ///
 /// An error that it throws fails the call; one that is not a ``NetworkError`` becomes ``NetworkError/Kind/integrity``.
 public protocol Sealer: Sendable {

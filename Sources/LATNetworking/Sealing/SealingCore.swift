@@ -65,7 +65,6 @@ final class SealingCore: Sendable {
 
     // MARK: Sealing
 
-    /// Returns a sealed message and its nonce.
     func seal(
         _ content: Data, contentType: String?, kind: SealedMessage.Kind, requestNonce: [UInt8] = [],
         to binding: SealedMessage.Binding
@@ -129,9 +128,9 @@ final class SealingCore: Sendable {
         }
         return (Data(content), message)
     }
-}
 
-extension SealingCore {
+    // MARK: For the built-in sealers
+
     /// Implements ``Sealer/seal(_:of:)`` for the built-in sealers.
     func seal(_ body: Data?, of request: HTTPRequest) throws(NetworkError) -> SealedRequest {
         let target = request.wireTarget

@@ -14,26 +14,19 @@ import HTTPCore
 /// }
 /// ```
 package struct SealingPeer: Sendable {
-    /// An opened request.
     package struct Request: Sendable {
-        /// The method that the message is bound to.
         package let method: String
-        /// The path and query that the message is bound to.
         package let target: String
         /// The content; `nil` if there was none.
         package let body: Data?
-        /// The media type of the content.
         package let contentType: String?
-        /// The name of the key that sealed the message.
         package let keyID: String
         /// When the message was sealed, in milliseconds since 1970.
         package let time: Int64
         let nonce: [UInt8]
     }
 
-    /// A sealed reply.
     package struct Reply: Sendable {
-        /// The header fields to set.
         package let headers: HTTPHeaders
         /// The body; empty for a reply that must not have one.
         package let body: Data
@@ -43,8 +36,6 @@ package struct SealingPeer: Sendable {
 
     /// Creates the counterpart of clients with such a sealer. The sealer must not be used for sending as well.
     package init(_ sealer: AEADSealer) { core = sealer.core }
-
-    init(core: SealingCore) { self.core = core }
 
     /// Opens a request. Each message can be opened once.
     ///
@@ -68,13 +59,8 @@ package struct SealingPeer: Sendable {
         }
     }
 
-    /// Seals a reply.
+    /// Seals a reply. Its message is bound to the status and to the request.
     ///
-    /// - Parameters:
-    ///   - content: The content; empty for none.
-    ///   - contentType: The media type of the content. Default none.
-    ///   - status: The status of the reply, to which the message is bound.
-    ///   - request: The request that the reply belongs to.
     /// - Throws: ``NetworkError`` of kind ``NetworkError/Kind/invalidRequest`` for an unusable content type, or
     ///   ``NetworkError/Kind/unsupported`` if libcrypto cannot seal.
     package func seal(

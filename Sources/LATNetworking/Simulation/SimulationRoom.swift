@@ -5,9 +5,7 @@ import Platform
 extension Simulation {
     /// The URL at the server that replaces the real one; `nil` when there is no such server.
     ///
-    /// - Parameters:
-    ///   - path: the path after the base URL, where it is known.
-    ///   - url: the real URL.
+    /// - Parameter path: the path after the base URL, where it is known.
     func address(path: String?, of url: String) -> String? {
         guard case .server(let baseURL, _) = kind else { return nil }
         return RequestBuilder.join(baseURL, path ?? Self.path(of: url, withQuery: true))
@@ -72,7 +70,6 @@ struct SimulationRoom: Room {
                 + tried.joined(separator: ", "), request: request)
     }
 
-    /// Waits for the delay of a simulated server, which may exceed the timeout.
     private func wait(_ delay: Duration, for request: HTTPRequest, _ call: Call) async throws {
         guard let timeout = request.timeout, timeout <= delay else { return try await clock.wait(delay, for: call) }
         try await clock.wait(timeout, for: call)

@@ -110,8 +110,8 @@ import Testing
         for key in ["a", "b", "a", "c", "d"] { log.note(.noStore, of: key, at: time) }
         log.note(.incomplete, of: "d", at: time + 1)
         #expect(log.last(of: "a") == nil)
-        #expect(log.last(of: "b")?.refusal == .noStore)
-        #expect(log.last(of: "d")?.refusal == .incomplete)
+        #expect(log.last(of: "b")?.reason == .noStore)
+        #expect(log.last(of: "d")?.reason == .incomplete)
         #expect(log.last(of: "d")?.time == time + 1)
     }
 }

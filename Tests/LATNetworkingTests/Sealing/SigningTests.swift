@@ -10,7 +10,9 @@ import Testing
     private static let key = Data("0123456789abcdef0123456789abcdef".utf8)
 
     private func signer(_ fields: [String] = ["Content-Type", "X-Tenant"]) throws -> HMACSigner {
-        try HMACSigner(keyID: "app-7", key: Self.key, fields: fields, clock: { 1_767_225_600 })
+        var signer = try HMACSigner(keyID: "app-7", key: Self.key, fields: fields)
+        signer.clock = { 1_767_225_600 }
+        return signer
     }
 
     @Test func canonicalTextIsAsDocumented() throws {
@@ -107,7 +109,7 @@ import Testing
         #expect(!verifies { $0["X-Signature-Time"] = "1767225601" } && !verifies { $0["X-Signature-Nonce"] = "00" })
         #expect(!verifies { $0["X-Signature-Fields"] = "" } && !verifies { $0["X-Signature-Body"] = "UNSIGNED" })
         #expect(!verifies { $0["X-Signature"] = "AAAA" } && !verifies { $0.removeAll { $0 == "X-Signature" } })
-        let other = try HMACSigner(keyID: "app-7", key: Data(count: 32), fields: [], clock: { 0 })
+        let other = try HMACSigner(keyID: "app-7", key: Data(count: 32), fields: [])
         #expect(
             !other.verifies(method: "POST", target: "/x?a=1", headers: request.headers, body: Data("body".utf8)))
     }

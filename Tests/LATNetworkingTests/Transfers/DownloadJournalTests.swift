@@ -68,18 +68,18 @@ import Testing
     @Test func changedOrTruncatedJournalIsDetected() throws {
         let data = try journal.encoded()
         for index in stride(from: 0, to: data.count, by: 3) {
-            #expect(throws: DownloadJournal.Fault.self) { try DownloadJournal(decoding: data.prefix(index)) }
+            #expect(throws: ChecksummedText.Fault.self) { try DownloadJournal(decoding: data.prefix(index)) }
             var changed = data
             changed[index] ^= 1
-            #expect(throws: DownloadJournal.Fault.self) { try DownloadJournal(decoding: changed) }
+            #expect(throws: ChecksummedText.Fault.self) { try DownloadJournal(decoding: changed) }
         }
-        #expect(throws: DownloadJournal.Fault.damaged) { try DownloadJournal(decoding: Data(count: data.count)) }
+        #expect(throws: ChecksummedText.Fault.damaged) { try DownloadJournal(decoding: Data(count: data.count)) }
     }
 
     @Test func otherFormatVersionIsNamed() throws {
         var text = String(decoding: try journal.encoded(), as: UTF8.self)
         text.replace(" 1 sha256", with: " 2 sha256")
-        #expect(throws: DownloadJournal.Fault.foreign(version: "2")) { try DownloadJournal(decoding: Data(text.utf8)) }
+        #expect(throws: ChecksummedText.Fault.foreign(version: "2")) { try DownloadJournal(decoding: Data(text.utf8)) }
     }
 
     @Test func queueRecordRoundTrips() throws {
@@ -118,14 +118,14 @@ import Testing
         #expect(left > .milliseconds(950) && left < .milliseconds(1_050))
         _ = meter.note(completed: 1_000_000, total: 2_000_000, received: 0, at: .seconds(4))
         #expect(try #require(meter.progress.bytesPerSecond) < 0.4 * rate)
-        #expect(meter.pause().bytesPerSecond == nil && meter.progress.estimatedTimeRemaining == nil)
+        #expect(meter.stop().bytesPerSecond == nil && meter.progress.estimatedTimeRemaining == nil)
     }
 
     @Test func completedNeverDecreases() {
         var meter = DownloadMeter()
         _ = meter.note(completed: 500, total: 1_000, received: 500, at: .zero)
         #expect(meter.note(completed: 0, total: 800, received: 0, at: .seconds(1))?.completed == 500)
-        #expect(meter.finish(completed: 800, total: 800).completed == 800)
+        #expect(meter.stop(completed: 800, total: 800).completed == 800)
     }
 }
 

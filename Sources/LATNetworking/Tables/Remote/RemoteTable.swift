@@ -4,7 +4,6 @@ import DomainTableFormat
 import FoundationEssentials
 public import HTTPCore
 import Platform
-import Synchronization
 
 extension DomainTable {
     /// A place other than a file from which a table is read, and followed while the program runs.
@@ -119,21 +118,19 @@ extension DomainTable {
                 self = confirmed
             }
         } catch {
-            guard let copy else { throw Self.withoutCopy(error, place) }
+            guard let copy else {
+                let advice =
+                    place.map { "there is no copy of an earlier start in \($0.path)" } ?? "no copy is kept on disk"
+                throw NetworkError(
+                    error.kind, message: "\(error.message); \(advice)", response: error.response,
+                    underlying: error.underlying ?? error)
+            }
             self = copy
         }
         try activate(environment)
     }
-
-    private static func withoutCopy(_ error: NetworkError, _ place: TableCopy?) -> NetworkError {
-        let advice = place.map { "there is no copy of an earlier start in \($0.path)" } ?? "no copy is kept on disk"
-        return NetworkError(
-            error.kind, message: "\(error.message); \(advice)", response: error.response,
-            underlying: error.underlying ?? error)
-    }
 }
 
-/// A table at a URL.
 final class URLFeed: TableFeed {
     let name: String
     let interval: Duration
@@ -141,8 +138,7 @@ final class URLFeed: TableFeed {
     let filesFolder: String?
     private let url: String
     private let headers: HTTPHeaders
-    private let tls: TLSConfiguration
-    private let transport = Mutex<CurlTransport?>(nil)
+    private let engines: LazyEngine
 
     init(
         url: String, interval: Duration, publicKey: String?, headers: HTTPHeaders, tls: TLSConfiguration,
@@ -153,7 +149,11 @@ final class URLFeed: TableFeed {
         self.interval = max(interval, .milliseconds(100))
         self.publicKey = publicKey
         self.headers = headers
-        self.tls = tls
+        engines = LazyEngine(nil) {
+            var configuration = EngineConfiguration()
+            configuration.tls = tls
+            return try CurlTransport(configuration: configuration)
+        }
         self.filesFolder = filesFolder
     }
 
@@ -218,22 +218,11 @@ final class URLFeed: TableFeed {
         request.timeout = limit
         request.maxBodySize = Int64(SourceFile.limit)
         do {
-            return try await engine().send(request)
+            return try await engines.engine().send(request)
         } catch let error as NetworkError {
             throw error
         } catch {
             throw NetworkError(.cancelled, message: "the task was cancelled while it read \(name)")
-        }
-    }
-
-    private func engine() throws -> CurlTransport {
-        try transport.withLock { transport in
-            if let transport { return transport }
-            var configuration = EngineConfiguration()
-            configuration.tls = tls
-            let new = try CurlTransport(configuration: configuration)
-            transport = new
-            return new
         }
     }
 

@@ -30,10 +30,7 @@ extension DomainTable {
             for url in urls { try Self.checkAddress(url, "the environment \"\(environment)\" of \"\(name)\"") }
         }
         try Self.check(row.settings, of: "the domain \"\(name)\"")
-        change { contents in
-            contents.domains.removeAll { $0.name == name }
-            contents.domains.append((name, row))
-        }
+        change { Self.set(row, of: name, in: &$0.domains) }
     }
 
     /// Adds a row of `servers`, or replaces the one of this name.
@@ -63,27 +60,28 @@ extension DomainTable {
                 "the method \(QuotedText.of(method.rawValue)) of \"\(name)\" is not a token; use letters, such as GET")
         }
         try Self.check(row.settings, of: "the server \"\(name)\"")
-        change { contents in
-            contents.servers.removeAll { $0.name == name }
-            contents.servers.append((name, row))
-        }
+        change { Self.set(row, of: name, in: &$0.servers) }
     }
 
     /// Removes a row of `domains`. Its servers stay, and throw ``NetworkError/Kind/unknownName`` when resolved.
     public mutating func removeDomain(_ name: DomainName) {
         change { contents in
-            contents.domains.removeAll { $0.name == name }
-            contents.domains.append((name, nil))
+            Self.set(nil, of: name, in: &contents.domains)
             contents.baseURLs[name] = nil
         }
     }
 
     /// Removes a row of `servers`.
     public mutating func removeServer(_ name: ServerName) {
-        change { contents in
-            contents.servers.removeAll { $0.name == name }
-            contents.servers.append((name, nil))
-        }
+        change { Self.set(nil, of: name, in: &$0.servers) }
+    }
+
+    /// - Parameter row: `nil` for a removed row.
+    private static func set<Name: Equatable, Row>(
+        _ row: Row?, of name: Name, in edits: inout [(name: Name, row: Row?)]
+    ) {
+        edits.removeAll { $0.name == name }
+        edits.append((name, row))
     }
 
     /// The settings of all rows: those of the file's `defaults`, unless set in code.

@@ -14,9 +14,7 @@ extension DomainTable {
         /// `timeout = 5s (Config/domains.json5:12)`.
         public var description: String { "\(setting) = \(value) (\(origin))" }
     }
-}
 
-extension DomainTable {
     /// Explains which line set each value of a call, as text.
     ///
     /// ```
@@ -152,12 +150,9 @@ extension DomainTable {
     }
 }
 
-/// Collects the values that are set.
 private struct ExplanationList {
     var rows: [DomainTable.Explanation] = []
     let secrets: [String]
-
-    init(secrets: [String]) { self.secrets = secrets }
 
     mutating func add(_ setting: String, _ value: String, _ origin: DomainTable.SettingOrigin) {
         rows.append(DomainTable.Explanation(setting: setting, value: value, origin: origin))
@@ -177,8 +172,18 @@ private struct ExplanationList {
         add("idleTimeout", settings.$idleTimeout, DurationText.text)
         add("maxConnectionsPerHost", settings.$maxConnectionsPerHost) { "\($0)" }
         add("retries", settings.$retries) { "\($0)" }
-        add(settings.retry)
-        add(settings.events)
+        add("retry.statuses", settings.retry.$statuses, Self.list)
+        add("retry.firstWait", settings.retry.$firstWait, DurationText.text)
+        add("retry.longestWait", settings.retry.$longestWait, DurationText.text)
+        add("retry.longestRetryAfter", settings.retry.$longestRetryAfter, DurationText.text)
+        add("retry.repeatsOnlyIdempotent", settings.retry.$repeatsOnlyIdempotent) { "\($0)" }
+        add("events.reconnect", settings.events.$reconnect) { "\($0)" }
+        add("events.firstWait", settings.events.$firstWait, DurationText.text)
+        add("events.longestWait", settings.events.$longestWait, DurationText.text)
+        add("events.attempts", settings.events.$attempts) { "\($0)" }
+        add("events.statuses", settings.events.$statuses, Self.list)
+        add("events.endsAt", settings.events.$endsAt) { QuotedText.of($0) }
+        add("events.eventLimit", settings.events.$eventLimit) { "\($0)" }
         add("limits", settings.$limits) { $0.text }
         if let domainLimits { add("limits of the domain", domainLimits) { $0.text } }
         add("circuit", settings.$circuit) { circuit in
@@ -215,7 +220,11 @@ private struct ExplanationList {
             case .url(let url): HTTPAddress.redacted(url)
             }
         }
-        add(settings.tls)
+        add("tls.caFile", settings.tls.$caFile) { $0 }
+        add("tls.clientCertificate", settings.tls.$clientCertificate) { rule in
+            "\(rule.certificate)" + (rule.passwordVariable.map { ", password in \($0)" } ?? "")
+        }
+        add("tls.minimumVersion", settings.tls.$minimumVersion) { String($0.rawValue.dropFirst("TLS ".count)) }
         add("redirects", settings.$redirects) { redirects in
             switch redirects {
             case .automatic: "automatic"
@@ -264,32 +273,6 @@ private struct ExplanationList {
                 "parameters.\(name)", isSecret ? Secrets.placeholder : value.description,
                 settings.parameterOrigins[name, value])
         }
-    }
-
-    private mutating func add(_ retry: DomainTable.RetrySettings) {
-        add("retry.statuses", retry.$statuses, Self.list)
-        add("retry.firstWait", retry.$firstWait, DurationText.text)
-        add("retry.longestWait", retry.$longestWait, DurationText.text)
-        add("retry.longestRetryAfter", retry.$longestRetryAfter, DurationText.text)
-        add("retry.repeatsOnlyIdempotent", retry.$repeatsOnlyIdempotent) { "\($0)" }
-    }
-
-    private mutating func add(_ events: DomainTable.EventSettings) {
-        add("events.reconnect", events.$reconnect) { "\($0)" }
-        add("events.firstWait", events.$firstWait, DurationText.text)
-        add("events.longestWait", events.$longestWait, DurationText.text)
-        add("events.attempts", events.$attempts) { "\($0)" }
-        add("events.statuses", events.$statuses, Self.list)
-        add("events.endsAt", events.$endsAt) { QuotedText.of($0) }
-        add("events.eventLimit", events.$eventLimit) { "\($0)" }
-    }
-
-    private mutating func add(_ tls: DomainTable.TLSSettings) {
-        add("tls.caFile", tls.$caFile) { $0 }
-        add("tls.clientCertificate", tls.$clientCertificate) { rule in
-            "\(rule.certificate)" + (rule.passwordVariable.map { ", password in \($0)" } ?? "")
-        }
-        add("tls.minimumVersion", tls.$minimumVersion) { String($0.rawValue.dropFirst("TLS ".count)) }
     }
 
     private static func list(_ numbers: Set<Int>) -> String {

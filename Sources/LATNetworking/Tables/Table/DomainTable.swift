@@ -145,9 +145,7 @@ public struct DomainTable: Sendable {
     public func resolve(server name: ServerName) throws(NetworkError) -> ResolvedRoute {
         try checkEnvironment()
         if let route = snapshot.routes[name] { return route }
-        let row = try server(name)
-        let domain = row.domain ?? ""
-        _ = try self.domain(domain)
+        _ = try domain(try server(name).domain ?? "")
         // Every valid row whose domain exists has a route.
         throw NetworkError.invalidRequest("the server \"\(name)\" in \(self.name) has a path that cannot be used")
     }

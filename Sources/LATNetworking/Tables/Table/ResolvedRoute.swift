@@ -11,12 +11,11 @@ extension DomainTable {
     /// try route.url(["id": "a b"])                // https://app.example.org/api/v1/users/a%20b
     /// ```
     public struct ResolvedRoute: Sendable {
-        private let storage: Storage
+        fileprivate let storage: Storage
 
-        private final class Storage: Sendable {
+        fileprivate final class Storage: Sendable {
             let server: ServerName?
             let domain: DomainName
-            let path: String
             let row: ServerRow
             let bases: [RouteBase]
             let settings: RouteSettings
@@ -45,20 +44,11 @@ extension DomainTable {
                 key = ([domain.rawValue] + self.bases.map(\.url)).joined(separator: " ")
                 self.server = server
                 self.domain = domain
-                self.path = path
                 self.row = row
                 self.settings = settings
                 domainLimits = shared.$limits
                 domainCircuit = shared.circuit
             }
-        }
-
-        init(
-            server: ServerName?, domain: DomainName, row: ServerRow, bases: [RouteBase],
-            settings: RouteSettings, ofDomain shared: RouteSettings
-        ) throws(PathTemplate.Problem) {
-            storage = try Storage(
-                server: server, domain: domain, row: row, bases: bases, settings: settings, ofDomain: shared)
         }
 
         /// The server; `nil` for a route made from a domain and a path.
@@ -68,7 +58,7 @@ extension DomainTable {
         /// The method of the row; `nil` when it has none.
         public var method: HTTPMethod? { storage.row.method }
         /// The path with its parameters, `v1/users/{id}`.
-        public var path: String { storage.path }
+        public var path: String { storage.row.path ?? "" }
         /// The names of the path's parameters, in order, without duplicates.
         public var pathParameters: [String] { storage.pathParameters }
         /// The URLs that the path is joined to, in the order in which they are tried: the base URL, then its mirrors. For a
@@ -86,7 +76,6 @@ extension DomainTable {
 
         var bases: [RouteBase] { storage.bases }
         var row: ServerRow { storage.row }
-        /// The limits that the calls of the domain share.
         var domainLimits: Tracked<RequestLimits> { storage.domainLimits }
         var domainCircuit: RequestLimits.CircuitChoice? { storage.domainCircuit }
 
@@ -192,13 +181,7 @@ final class TableSnapshot: Sendable {
     let environmentNames: [String]
     let isEnvironmentKnown: Bool
     let routes: [ServerName: DomainTable.ResolvedRoute]
-    private let domainRoutes: [DomainName: DomainRoute]
-
-    /// What all calls to a domain share.
-    private struct DomainRoute: Sendable {
-        var bases: [RouteBase]
-        var settings: DomainTable.RouteSettings
-    }
+    private let domainRoutes: [DomainName: (bases: [RouteBase], settings: DomainTable.RouteSettings)]
 
     init(_ contents: TableContents) {
         var domains = contents.fileDomains
@@ -209,19 +192,21 @@ final class TableSnapshot: Sendable {
         let environment = contents.environment.wrappedValue
         let environments = Set(domains.names.flatMap { domains[$0].map { Array($0.environments.keys) } ?? [] })
 
-        var domainRoutes: [DomainName: DomainRoute] = [:]
+        var domainRoutes: [DomainName: (bases: [RouteBase], settings: DomainTable.RouteSettings)] = [:]
         for name in domains.names {
             guard let row = domains[name] else { continue }
-            domainRoutes[name] = DomainRoute(
-                bases: Self.bases(row, environment: environment, override: contents.baseURLs[name]),
-                settings: row.settings.over(defaults))
+            domainRoutes[name] = (
+                Self.bases(row, environment: environment, override: contents.baseURLs[name]),
+                row.settings.over(defaults)
+            )
         }
         var routes: [ServerName: DomainTable.ResolvedRoute] = [:]
         for name in servers.names {
             guard let row = servers[name], let domain = row.domain, let shared = domainRoutes[domain] else { continue }
-            routes[name] = try? DomainTable.ResolvedRoute(
+            let storage = try? DomainTable.ResolvedRoute.Storage(
                 server: name, domain: domain, row: row, bases: shared.bases,
                 settings: row.settings.over(shared.settings), ofDomain: shared.settings)
+            routes[name] = storage.map(DomainTable.ResolvedRoute.init(storage:))
         }
         self.contents = contents
         self.defaults = defaults
@@ -236,12 +221,12 @@ final class TableSnapshot: Sendable {
     /// The base URLs of all domains, including mirrors.
     var baseURLs: [String] { domainRoutes.values.flatMap { $0.bases.map(\.url) } }
 
-    /// Requires that the domain exists.
     func route(domain name: DomainName, path: String) throws(PathTemplate.Problem) -> DomainTable.ResolvedRoute {
-        let shared = domainRoutes[name] ?? DomainRoute(bases: [], settings: defaults)
-        return try DomainTable.ResolvedRoute(
-            server: nil, domain: name, row: DomainTable.ServerRow(domain: name, path: path), bases: shared.bases,
-            settings: shared.settings, ofDomain: shared.settings)
+        let shared = domainRoutes[name] ?? ([], defaults)
+        return DomainTable.ResolvedRoute(
+            storage: try DomainTable.ResolvedRoute.Storage(
+                server: nil, domain: name, row: DomainTable.ServerRow(domain: name, path: path), bases: shared.bases,
+                settings: shared.settings, ofDomain: shared.settings))
     }
 
     /// The URL set in code, else those of the environment, else the row's base URL and mirrors.

@@ -138,13 +138,11 @@ extension DomainTable {
                 secrets.isEmpty ? nil : secrets, from: $secretHeaders.origin ?? other.$secretHeaders.origin)
             merged.headers = other.headers.merging(headers)
             merged.parameters = other.parameters.merging(parameters) { _, own in own }
-            for (settings, fields) in [(other, other.headers.fields), (self, headers.fields)] {
-                for field in fields {
+            for settings in [other, self] {
+                for field in settings.headers.fields {
                     let name = field.name.lowercased()
                     merged.headerOrigins.set(field.value, of: name, from: settings.headerOrigins[name, field.value])
                 }
-            }
-            for settings in [other, self] {
                 for (name, value) in settings.parameters {
                     merged.parameterOrigins.set(value, of: name, from: settings.parameterOrigins[name, value])
                 }
@@ -152,9 +150,7 @@ extension DomainTable {
             return merged
         }
     }
-}
 
-extension DomainTable {
     /// Whether responses have an envelope with a success code: `envelope` of the table.
     public enum EnvelopeChoice: Hashable, Sendable {
         /// No envelope, whatever the broader rows say, so that every 2xx is a success: `envelope: null`.
@@ -162,9 +158,7 @@ extension DomainTable {
         /// An envelope with these parts.
         case rule(Envelope.Rule)
     }
-}
 
-extension DomainTable {
     /// A source of responses other than the server: `simulate` of the table.
     public enum SimulationRule: Hashable, Sendable {
         /// The server, whatever the broader rows say: `simulate: null`.

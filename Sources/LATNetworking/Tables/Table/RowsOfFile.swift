@@ -126,9 +126,7 @@ extension DomainTable.RouteSettings {
             parameterOrigins.set(value, of: name, from: .file(node.position))
         }
     }
-}
 
-extension DomainTable.RouteSettings {
     fileprivate static func path(_ path: String, in folder: String?) -> String {
         guard let folder, !path.hasPrefix("/") else { return path }
         return "\(folder)/\(path)"
@@ -214,9 +212,7 @@ extension JSONValue {
             self = .object(Dictionary(members.map { ($0.key, JSONValue($0.value)) }) { first, _ in first })
         }
     }
-}
 
-extension JSONValue {
     fileprivate init(_ number: JSON5Number) {
         if let integer = number.integer { self = .int(integer) } else { self = .double(number.double) }
     }

@@ -43,9 +43,7 @@ extension DomainTable {
             return isSet ? policy : nil
         }
     }
-}
 
-extension DomainTable {
     /// The members of `events` in a row: how event streams are read, and whether a lost one is opened again. Each member
     /// comes from the last row that sets it, and from the defaults of `Reconnection` and `EventOptions` of the module
     /// `LATRealtime` when none does.
@@ -80,9 +78,7 @@ extension DomainTable {
             return merged
         }
     }
-}
 
-extension DomainTable {
     /// The members of `tls` in a row. Each comes from the last row that sets it, and from the manager when none does.
     public struct TLSSettings: Sendable {
         /// A PEM file of trusted certificates (``HTTPRequest/TLS/caFile``). In the table its path is relative to the table's
@@ -107,9 +103,10 @@ extension DomainTable {
             return merged
         }
 
-        /// What set the members of ``HTTPRequest/TLS``.
-        private var origins: [SettingOrigin] {
-            [$caFile.origin, $clientCertificate.origin, $minimumVersion.origin].compactMap(\.self)
+        /// What set the members of ``HTTPRequest/TLS``, each place once.
+        private var origins: [String] {
+            [$caFile.origin, $clientCertificate.origin, $minimumVersion.origin].compactMap { $0?.description }
+                .reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
         }
 
         /// The settings of the requests of a row; `nil` when there are none.
@@ -117,11 +114,6 @@ extension DomainTable {
         /// - Throws: ``NetworkError/Kind/invalidRequest`` when the variable of a password is not set.
         func request(of route: ResolvedRoute) throws(NetworkError) -> HTTPRequest.TLS? {
             var tls = HTTPRequest.TLS(caFile: caFile, minimumVersion: minimumVersion)
-            var origins: [String] = []
-            for origin in self.origins {
-                let text = origin.description
-                if !origins.contains(text) { origins.append(text) }
-            }
             guard !origins.isEmpty else { return nil }
             var row = "domain \"\(route.domain)\""
             if let server = route.server, !route.row.settings.tls.origins.isEmpty { row = "server \"\(server)\"" }
@@ -131,9 +123,7 @@ extension DomainTable {
             return tls
         }
     }
-}
 
-extension DomainTable {
     /// A client certificate in a row, and where its password comes from.
     public struct ClientCertificateRule: Hashable, Sendable {
         /// The files, and the password if it is not in a variable.

@@ -34,18 +34,15 @@ extension TableFeed {
     package func report(_ use: TableUse) async {}
 }
 
-/// The revision that a manager uses.
 package struct TableUse: Sendable {
     /// A number that distinguishes the managers of a process.
     package var follower: Int
     package var revision: String
     /// Why the newest version is not used; `nil` when it is.
     package var refusal: NetworkError?
-    /// Whether it is the first report.
     package var isFirst: Bool
 }
 
-/// The result of reading a feed.
 package enum TableReading: Sendable {
     case unchanged
     case version(TableVersion)
@@ -69,7 +66,6 @@ package struct TableVersion: Sendable {
     }
 }
 
-/// Where a table came from.
 struct TableOrigin: Sendable, CustomStringConvertible {
     let feed: any TableFeed
     let copy: TableCopy?
@@ -158,7 +154,6 @@ struct TableCopy: Hashable, Sendable {
             signature: fields["signature"].flatMap { Data(base64Encoded: $0) }.map { Array($0) }, note: fields["note"])
     }
 
-    /// Writes a version, on a thread of its own.
     func write(_ version: TableVersion, from feed: any TableFeed) async throws(SystemError) {
         let bytes = Array((head(of: version, from: feed) + "\n").utf8) + version.bytes
         let result = await withCheckedContinuation { continuation in

@@ -30,9 +30,7 @@ extension DomainTable {
 
         init() {}
     }
-}
 
-extension DomainTable {
     /// A row of `servers`: one API call, with its domain and path.
     public struct ServerRow: Sendable {
         /// The domain.
@@ -113,9 +111,7 @@ extension DomainTable {
             }
         }
     }
-}
 
-extension DomainTable {
     /// A value that may be unset, and its source. Setting it in code changes the source to ``DomainTable/SettingOrigin/code``.
     ///
     /// ```swift
@@ -138,7 +134,6 @@ extension DomainTable {
             origin = wrappedValue == nil ? nil : .code
         }
 
-        /// Creates a value with its origin.
         package init(_ value: Value?, from origin: SettingOrigin?) {
             wrappedValue = value
             self.origin = value == nil ? nil : origin
@@ -172,9 +167,7 @@ struct OriginMap<Value: Equatable & Sendable>: Sendable {
 /// The parts of a table: the rows of the file, the changes made in code, and the environment.
 struct TableContents: Sendable {
     var name: String
-    /// The file that the table was read from; `nil` for any other table.
     var path: String?
-    /// The source that the table was read from; `nil` for any other table.
     var origin: TableOrigin?
     var warnings: [TableDiagnostic] = []
     var fileDefaults = DomainTable.RouteSettings()
@@ -190,7 +183,6 @@ struct TableContents: Sendable {
 
     init(name: String) { self.name = name }
 
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` when the file has an error.
     init(_ bytes: [UInt8], name: String, folder: String?, files: FilesOfRows = .any) throws(NetworkError) {
         let reading = DomainTableFile.read(bytes, name: name, files: files)
         guard reading.errors.isEmpty else { throw DomainTableError.broken(name, reading.diagnostics) }
@@ -199,21 +191,16 @@ struct TableContents: Sendable {
         fileDefaults = DomainTable.RouteSettings(reading.file.defaults, folder: folder)
         for entry in reading.file.domains {
             fileDomains.set(DomainTable.DomainRow(entry, folder: folder), for: DomainName(entry.name.value))
-            fileDomains.positions[DomainName(entry.name.value)] = entry.name.position
         }
         for entry in reading.file.servers {
             fileServers.set(DomainTable.ServerRow(entry, folder: folder), for: ServerName(entry.name.value))
-            fileServers.positions[ServerName(entry.name.value)] = entry.name.position
         }
     }
 }
 
-/// Rows by name, in order.
 struct RowList<Name: Hashable & Sendable, Row: Sendable>: Sendable {
     private(set) var names: [Name] = []
     private var rows: [Name: Row] = [:]
-    /// The positions of the file's rows.
-    var positions: [Name: SourcePosition] = [:]
 
     subscript(name: Name) -> Row? { rows[name] }
 
@@ -223,7 +210,6 @@ struct RowList<Name: Hashable & Sendable, Row: Sendable>: Sendable {
 
     mutating func apply(_ edits: [(name: Name, row: Row?)]) {
         for (name, row) in edits {
-            positions[name] = nil
             if let row {
                 set(row, for: name)
             } else if rows.removeValue(forKey: name) != nil {

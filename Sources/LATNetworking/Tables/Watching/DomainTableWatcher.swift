@@ -25,7 +25,6 @@ package final class DomainTableWatcher: Sendable {
     public let path: String
 
     let state: WatchState
-    /// Ends the thread.
     private let over: WakeUp
 
     /// Reads the file and starts watching it.
@@ -81,7 +80,7 @@ package final class DomainTableWatcher: Sendable {
             table = try makeTable(content)
             bytes = content
         } catch {
-            // It may be about to be replaced, which is noticed.
+            // The watch notices when the file is replaced.
             guard let known else { throw error }
             table = known
             onEvent?(.rejected(error))
@@ -139,7 +138,6 @@ final class WatchLoop: @unchecked Sendable {
     private var schedule = ReloadSchedule()
     /// The bytes read last, so that touching the file without changing it reports nothing.
     private var bytes: [UInt8]
-    /// The state of the file that was reported last.
     private var reported = FileState.accepted
 
     private enum FileState: Equatable {
@@ -167,12 +165,8 @@ final class WatchLoop: @unchecked Sendable {
 
     /// Waits for a change, or until it is time to read the file. Returns `false` when the watcher is gone.
     private func wait() -> Bool {
-        var milliseconds: Int32 = -1
-        if let due = schedule.due {
-            let (seconds, attoseconds) = (due - .now).components
-            milliseconds = Int32(max(0, seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000))
-        }
-        return watch.wait(until: over, milliseconds: milliseconds)
+        let milliseconds = schedule.due.map { Int32(max(0, ($0 - .now).roundedUpMilliseconds)) }
+        return watch.wait(until: over, milliseconds: milliseconds ?? -1)
     }
 
     private func reload() {
@@ -204,10 +198,7 @@ final class WatchLoop: @unchecked Sendable {
         schedule.note(changes, at: .now)
     }
 
-    private var isMissing: Bool {
-        var status = stat()
-        return stat(watch.path, &status) != 0
-    }
+    private var isMissing: Bool { access(watch.path, F_OK) != 0 }
 
     private func take(_ read: [UInt8]) {
         do throws(NetworkError) {
@@ -264,7 +255,6 @@ struct ReloadSchedule {
         return min(last + Self.quiet, first + Self.patience)
     }
 
-    /// Notes that the file has been read.
     mutating func didRead() { self = ReloadSchedule() }
 
     /// Notes that the file is missing or invalid.

@@ -28,7 +28,6 @@ final class TableFollower: Sendable {
     deinit { work.cancel() }
 }
 
-/// The work of a follower's task.
 private struct FollowLoop {
     private let feed: any TableFeed
     private let copy: TableCopy?
@@ -46,7 +45,6 @@ private struct FollowLoop {
 
     private static let nextNumber = Atomic(0)
 
-    /// The time limit of a read.
     private static let limit = Duration.seconds(10)
 
     init(_ origin: TableOrigin, _ state: WatchState) {
@@ -158,16 +156,11 @@ private struct FollowLoop {
 /// Decides when to read a feed that reports no change: at each interval, and sooner after a failure. All pauses are random
 /// within bounds, so that the processes of a service do not read at the same time.
 struct PollSchedule {
-    private let interval: Duration
-    private(set) var failures: Int
+    let interval: Duration
+    private(set) var failures = 0
 
     /// The pause after the first failure. It doubles with each further one, up to the interval.
     static let first = Duration.seconds(1)
-
-    init(interval: Duration, failures: Int = 0) {
-        self.interval = interval
-        self.failures = failures
-    }
 
     mutating func succeeded() { failures = 0 }
 

@@ -80,9 +80,7 @@ extension CentralRequestManager {
             finish(call, result.map(\.response))
         }
     }
-}
 
-extension CentralRequestManager {
     /// The same as the form with a URL as text.
     @discardableResult
     public func download(

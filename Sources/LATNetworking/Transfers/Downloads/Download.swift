@@ -43,9 +43,23 @@ public final class Download: Sendable {
             if state.isCancelled { control.set(.cancel(keepsProgress: true)) }
         }
         Task.detached(executorPreference: TransferExecutor.shared) { [control, board, outcome] in
-            await Self.run(order, call, control, board, outcome, observe) { result in
+            var last: TransferProgress?
+            let result: Result<DownloadedFile, NetworkError>
+            do {
+                result = .success(try await Self.file(order, control, board, &last))
+            } catch let error as NetworkError {
+                // The error of a call that missed its deadline says so.
+                result = .failure(call.failure(error.attaching(order.request)))
+            } catch {
+                result = .failure(
+                    NetworkError(.other, message: "\(error)", request: order.request, underlying: error))
+            }
+            control.finish()
+            await observe(result)
+            outcome.settle(result.mapError { $0 }) {
                 wait.end()
                 end(result)
+                board.finish(last ?? board.current)
             }
         }
     }
@@ -106,30 +120,6 @@ public final class Download: Sendable {
     public func cancel(keepingProgress: Bool = false) { control.set(.cancel(keepsProgress: keepingProgress)) }
 
     // MARK: Internal
-
-    private static func run(
-        _ order: DownloadOrder, _ call: Call, _ control: DownloadControl, _ board: LatestValue<TransferProgress>,
-        _ outcome: Outcome<DownloadedFile>, _ observe: (Result<DownloadedFile, NetworkError>) async -> Void,
-        _ end: (Result<DownloadedFile, NetworkError>) -> Void
-    ) async {
-        var last: TransferProgress?
-        let result: Result<DownloadedFile, NetworkError>
-        do {
-            result = .success(try await file(order, control, board, &last))
-        } catch let error as NetworkError {
-            // A call that missed its deadline says so.
-            result = .failure(call.failure(error.attaching(order.request)))
-        } catch {
-            result = .failure(
-                NetworkError(.other, message: "\(error)", request: order.request, underlying: error))
-        }
-        control.finish()
-        await observe(result)
-        outcome.settle(result.mapError { $0 }) {
-            end(result)
-            board.finish(last ?? board.current)
-        }
-    }
 
     private static func file(
         _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<TransferProgress>,

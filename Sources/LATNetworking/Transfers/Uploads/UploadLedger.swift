@@ -5,9 +5,7 @@ import Platform
 /// Counts the bytes of an upload, for each file and in all. A value without I/O.
 struct UploadLedger: Sendable {
     private struct Entry {
-        let name: String
-        let fileName: String?
-        let total: Int64?
+        let item: UploadItem
         /// The reader's offset in the present pass; below `completed` while the file is sent again.
         var position: Int64 = 0
         var completed: Int64 = 0
@@ -18,7 +16,6 @@ struct UploadLedger: Sendable {
     private var entries: [Entry]
     private var hasSucceeded: Bool?
     private var rate = RateMeter()
-    /// The number of bytes that the rate includes.
     private var metered: Int64 = 0
     /// The first bytes only fill the system's buffers and say nothing about the network.
     private static let warmUp = Duration.milliseconds(200)
@@ -26,7 +23,7 @@ struct UploadLedger: Sendable {
     private var current = 0
 
     init(_ files: [UploadItem]) {
-        entries = files.map { Entry(name: $0.name, fileName: $0.fileName, total: $0.total) }
+        entries = files.map { Entry(item: $0) }
     }
 
     /// Records an event of a file, at a time since the upload's start. Ignored after the end.
@@ -37,7 +34,7 @@ struct UploadLedger: Sendable {
             entries[index].hasBegun = true
             entries[index].position += Int64(count)
             // A sealed file is slightly longer than the original.
-            let position = min(entries[index].position, entries[index].total ?? .max)
+            let position = min(entries[index].position, entries[index].item.total ?? .max)
             entries[index].completed = max(entries[index].completed, position)
             current = max(current, index)
             if time >= Self.warmUp, rate.isDue(at: time) {
@@ -53,7 +50,6 @@ struct UploadLedger: Sendable {
         }
     }
 
-    /// Records the end of the upload.
     mutating func finish(isSuccess: Bool) {
         if hasSucceeded == nil { hasSucceeded = isSuccess }
     }
@@ -72,9 +68,9 @@ struct UploadLedger: Sendable {
 
     private func file(_ index: Int) -> TransferProgress.File {
         let entry = entries[index]
-        let isSent = entry.hasEnded || index < current || (entry.hasBegun && entry.completed == entry.total)
+        let isSent = entry.hasEnded || index < current || (entry.hasBegun && entry.completed == entry.item.total)
         // A fixture or a stand-in transport may respond without reading the body.
-        let completed = hasSucceeded == true ? entry.total ?? entry.completed : entry.completed
+        let completed = hasSucceeded == true ? entry.item.total ?? entry.completed : entry.completed
         let state: TransferProgress.File.State =
             switch hasSucceeded {
             case true?: .done
@@ -82,8 +78,8 @@ struct UploadLedger: Sendable {
             case nil: isSent ? .done : entry.hasBegun ? .uploading : .waiting
             }
         return TransferProgress.File(
-            name: entry.name, fileName: entry.fileName, state: state, completed: completed,
-            total: entry.total ?? (state == .done ? completed : nil))
+            name: entry.item.name, fileName: entry.item.fileName, state: state, completed: completed,
+            total: entry.item.total ?? (state == .done ? completed : nil))
     }
 }
 

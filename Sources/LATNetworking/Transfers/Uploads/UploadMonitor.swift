@@ -10,7 +10,6 @@ final class UploadMonitor: Sendable {
     private struct State {
         var ledger: UploadLedger
         var lastReport: Duration?
-        var isOver = false
     }
 
     private let state: Mutex<State>
@@ -33,16 +32,14 @@ final class UploadMonitor: Sendable {
 
     var updates: ProgressUpdates {
         ProgressUpdates(latest) { [self] in
-            state.withLock { if !$0.isOver { latest.stage($0.ledger.progress) } }
+            state.withLock { latest.stage($0.ledger.progress) }
             latest.deliver()
         }
     }
 
-    /// Ends the upload. Later events are ignored.
     func finish(isSuccess: Bool) {
         let last = state.withLock { state in
             state.ledger.finish(isSuccess: isSuccess)
-            state.isOver = true
             return state.ledger.progress
         }
         latest.finish(last)
@@ -51,7 +48,6 @@ final class UploadMonitor: Sendable {
     private func note(_ event: BodyEvent, of index: Int) {
         let time = ContinuousClock.now - start
         state.withLock { state in
-            guard !state.isOver else { return }
             state.ledger.note(event, of: index, at: time)
             // Readers fetch the progress between two reports themselves: see ``ProgressUpdates``.
             guard latest.hasReaders, state.lastReport.map({ time - $0 >= ProgressUpdates.interval }) ?? true else {

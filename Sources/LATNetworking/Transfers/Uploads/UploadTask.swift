@@ -1,6 +1,5 @@
 public import FoundationEssentials
 public import HTTPCore
-import Synchronization
 
 /// The handle of an upload, with its progress and response, to pause, resume or cancel it.
 ///
@@ -96,7 +95,7 @@ extension CentralRequestManager {
         _ url: String, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
     ) -> UploadTask<HTTPResponse> {
-        // A form without fields and files is still a form.
+        // Without fields and files, the body is still a form.
         let parts = CallArguments(
             parameters: parameters, files: files, body: files.isEmpty ? .multipart([]) : nil,
             timeout: timeout ?? UploadLimits.timeout)
@@ -139,6 +138,37 @@ extension CentralRequestManager {
         guard let body = request.body else { return upload(request, parts, UploadMonitor([UploadItem]())) }
         if case .multipart(let files) = body.content { return upload(request, parts, UploadMonitor(files)) }
         return upload(request, parts, UploadMonitor([UploadItem(body)]))
+    }
+
+    /// The same as the form with a URL as text.
+    @discardableResult
+    public func upload(
+        _ url: URL, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+    ) -> UploadTask<HTTPResponse> {
+        upload(
+            url.absoluteString, method: method, files: files, parameters: parameters, timeout: timeout,
+            headers: headers)
+    }
+
+    /// The same as the form with a URL as text.
+    @discardableResult
+    public func upload(
+        _ url: URL, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,
+        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
+    ) -> UploadTask<HTTPResponse> {
+        upload(
+            url.absoluteString, method: method, body: body, parameters: parameters, timeout: timeout, headers: headers)
+    }
+
+    /// Uploads files to a route and reports the progress of each, as ``EntityRequest/upload(on:)``.
+    @discardableResult
+    public func upload<Model: Decodable & Sendable>(
+        _ route: Route, files: [UploadFile], parameters: Parameters? = nil, timeout: Duration? = nil,
+        headers: HTTPHeaders = HTTPHeaders(), as model: Model.Type = JSONValue.self
+    ) -> UploadTask<Reply<Model>> {
+        let options = RequestOptions(timeout: timeout, headers: headers)
+        return EntityCall(route, parameters: parameters, files: files, options, as: model).upload(on: self)
     }
 
     private func upload(
@@ -187,39 +217,6 @@ extension EntityRequest {
                 outcome(result)
             }
         }
-    }
-}
-
-extension CentralRequestManager {
-    /// The same as the form with a URL as text.
-    @discardableResult
-    public func upload(
-        _ url: URL, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
-        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
-    ) -> UploadTask<HTTPResponse> {
-        upload(
-            url.absoluteString, method: method, files: files, parameters: parameters, timeout: timeout,
-            headers: headers)
-    }
-
-    /// The same as the form with a URL as text.
-    @discardableResult
-    public func upload(
-        _ url: URL, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,
-        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
-    ) -> UploadTask<HTTPResponse> {
-        upload(
-            url.absoluteString, method: method, body: body, parameters: parameters, timeout: timeout, headers: headers)
-    }
-
-    /// Uploads files to a route and reports the progress of each, as ``EntityRequest/upload(on:)``.
-    @discardableResult
-    public func upload<Model: Decodable & Sendable>(
-        _ route: Route, files: [UploadFile], parameters: Parameters? = nil, timeout: Duration? = nil,
-        headers: HTTPHeaders = HTTPHeaders(), as model: Model.Type = JSONValue.self
-    ) -> UploadTask<Reply<Model>> {
-        let options = RequestOptions(timeout: timeout, headers: headers)
-        return EntityCall(route, parameters: parameters, files: files, options, as: model).upload(on: self)
     }
 }
 

@@ -8,31 +8,19 @@ import ResponseCache
 /// It has a line with name, version and the SHA-256 of the rest, then a JSON document. Bytes are synchronised to the
 /// disk before the journal lists them.
 struct DownloadJournal: Hashable, Sendable {
-    /// The version of the format. A journal of another version is ignored.
     static let version = 1
 
     /// The identity of the content: its URL, or the name that the app gave it.
     var identity: String
-    /// The validator of the content's version.
     var validator: ContentValidator?
-    /// The size of the whole content; `nil` while unknown.
     var total: Int64?
     /// The ranges that are in the `.part` file.
     var done = ByteRanges()
     /// The server's name for the file, if the target is a directory.
     var fileName: String?
 
-    /// Why a journal cannot be used.
-    enum Fault: Error, Hashable {
-        /// It was truncated or changed.
-        case damaged
-        /// It has another format version.
-        case foreign(version: String)
-    }
-
     private static let title = "LATNetworking-download-journal"
 
-    /// The content of the file.
     func encoded() throws -> Data {
         var object: [String: JSONValue] = [
             "identity": .string(identity),
@@ -47,23 +35,17 @@ struct DownloadJournal: Hashable, Sendable {
         if let fileName { object["fileName"] = .string(fileName) }
         return try ChecksummedText.encode(.object(object), title: Self.title, version: Self.version)
     }
+}
 
-    init(identity: String) { self.identity = identity }
-
-    /// - Throws: ``Fault``.
-    init(decoding data: Data) throws(Fault) {
-        let document: JSONValue
-        do {
-            document = try ChecksummedText.decode(data, title: Self.title, version: Self.version)
-        } catch {
-            throw error == .version ? .foreign(version: ChecksummedText.version(of: data)) : .damaged
-        }
+extension DownloadJournal {
+    init(decoding data: Data) throws(ChecksummedText.Fault) {
+        let document = try ChecksummedText.decode(data, title: Self.title, version: Self.version)
         guard let identity = document["identity"]?.string, let done = document["done"]?.array else {
             throw .damaged
         }
-        self.identity = identity
+        self.init(identity: identity)
         total = document["total"]?.int64
-        // Whoever may write into the folder may have written the journal.
+        // Another user who can write to the folder may have written the journal.
         fileName = document["fileName"]?.string.flatMap(FileName.sanitized)
         if let tag = document["entityTag"]?.string {
             validator = .entityTag(tag)
@@ -82,8 +64,10 @@ struct DownloadJournal: Hashable, Sendable {
 /// A JSON document below a line with its title, its version and its SHA-256, so that a truncated document is detected.
 enum ChecksummedText {
     enum Fault: Error, Hashable {
+        /// It was truncated or changed.
         case damaged
-        case version
+        /// It has another format version.
+        case foreign(version: String)
     }
 
     static func encode(_ document: JSONValue, title: String, version: Int) throws -> Data {
@@ -93,23 +77,15 @@ enum ChecksummedText {
     }
 
     static func decode(_ data: Data, title: String, version: Int) throws(Fault) -> JSONValue {
-        let words = firstLine(of: data).split(separator: " ", omittingEmptySubsequences: false)
+        let line = String(decoding: data.prefix(256).prefix { $0 != 0x0A }, as: UTF8.self)
+        let words = line.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 3, words[0] == title else { throw .damaged }
-        guard words[1] == "\(version)" else { throw .version }
+        guard words[1] == "\(version)" else { throw .foreign(version: String(words[1])) }
         let content = data[(data.firstIndex(of: 0x0A).map { $0 + 1 } ?? data.endIndex)...]
         guard let digest = try? MessageDigest.of(content, .sha256),
             words[2] == "sha256:" + MessageDigest.hexadecimal(digest),
             let document = try? JSONValue(parsing: Data(content))
         else { throw .damaged }
         return document
-    }
-
-    /// The version in the first line.
-    static func version(of data: Data) -> String {
-        firstLine(of: data).split(separator: " ").dropFirst().first.map(String.init) ?? ""
-    }
-
-    private static func firstLine(of data: Data) -> String {
-        String(decoding: data.prefix(256).prefix { $0 != 0x0A }, as: UTF8.self)
     }
 }

@@ -9,10 +9,8 @@ import ResponseCache
 struct DownloadPlan: Sendable {
     /// A smaller piece is not divided.
     static let smallestPiece: Int64 = 512 << 10
-    /// The maximum number of restarts before the download fails.
     static let maxRestarts = 3
 
-    /// The number of connections wanted.
     private(set) var segments: Int
     /// Whether parts may be requested: only with GET, and not after the server has sent a wrong part.
     private(set) var usesRanges: Bool
@@ -20,8 +18,7 @@ struct DownloadPlan: Sendable {
     private(set) var validator: ContentValidator?
     /// The size of the whole content; `nil` while unknown.
     private(set) var total: Int64?
-    /// The ranges that have been written.
-    private(set) var done: ByteRanges
+    private(set) var done = ByteRanges()
     /// The number of times that received bytes had to be discarded.
     private(set) var restarts = 0
     private var pieces: [Int: Piece] = [:]
@@ -31,7 +28,6 @@ struct DownloadPlan: Sendable {
 
     private struct Piece {
         let start: Int64
-        /// The offset of the next chunk.
         var position: Int64
         /// The offset after the piece; reduced when another worker takes a part of it. `nil` while unknown.
         var end: Int64?
@@ -48,10 +44,8 @@ struct DownloadPlan: Sendable {
     init(segments: Int, usesRanges: Bool) {
         self.segments = usesRanges ? max(1, segments) : 1
         self.usesRanges = usesRanges
-        done = ByteRanges()
     }
 
-    /// Continues from a journal.
     mutating func resume(from journal: DownloadJournal) {
         guard usesRanges, let validator = journal.validator else { return }
         self.validator = validator
@@ -59,13 +53,11 @@ struct DownloadPlan: Sendable {
         done = journal.done
     }
 
-    /// Whether every byte has been written.
     var isComplete: Bool { total.map { done.count == $0 } ?? false }
 
     /// Whether the written bytes can be completed later by requesting the rest.
     var isResumable: Bool { usesRanges && !hasDenied && validator != nil }
 
-    /// The number of workers that have work.
     var workerCount: Int {
         guard segments > 1, isResumable, hasSeenPart, let total else { return 1 }
         return Int(max(1, min(Int64(segments), (total - done.count) / Self.smallestPiece)))
@@ -78,7 +70,7 @@ struct DownloadPlan: Sendable {
         pieces[worker] = nil
         guard let total else {
             guard pieces.isEmpty else { return false }
-            pieces[worker] = piece(done.firstMissing..<Int64.max, end: nil)
+            pieces[worker] = piece(from: done.firstMissing, end: nil)
             return true
         }
         let taken = done.union(pieces.values.map(\.range))
@@ -88,7 +80,7 @@ struct DownloadPlan: Sendable {
         let free = gaps.reduce(0) { $0 + Int64($1.count) }
         let share = max(Self.smallestPiece, (free - 1) / idle + 1)
         let end = min(gap.upperBound, gap.lowerBound + share)
-        pieces[worker] = piece(gap.lowerBound..<end, end: end)
+        pieces[worker] = piece(from: gap.lowerBound, end: end)
         return true
     }
 
@@ -99,14 +91,12 @@ struct DownloadPlan: Sendable {
         else { return false }
         let middle = victim.value.position + victim.value.remaining / 2
         pieces[victim.key]?.end = middle
-        pieces[worker] = piece(middle..<end, end: end)
+        pieces[worker] = piece(from: middle, end: end)
         return true
     }
 
-    private func piece(_ range: Range<Int64>, end: Int64?) -> Piece {
-        Piece(
-            start: range.lowerBound, position: range.lowerBound, end: end, responseEnd: nil,
-            answerPosition: range.lowerBound)
+    private func piece(from start: Int64, end: Int64?) -> Piece {
+        Piece(start: start, position: start, end: end, answerPosition: start)
     }
 
     /// The next request of a worker for the rest of its piece.
@@ -119,7 +109,6 @@ struct DownloadPlan: Sendable {
 
     // MARK: Responses
 
-    /// Decides what the response to a worker's request means.
     func judge(status: Int, headers: HTTPHeaders, to ask: ContentRequest) -> ResponseRule.Verdict {
         let isContiguous = done.ranges.count <= 1 && done.count == done.firstMissing
         return ResponseRule.judge(
@@ -127,7 +116,6 @@ struct DownloadPlan: Sendable {
             .init(validator: validator, total: total, contiguous: isContiguous ? done.count : nil))
     }
 
-    /// Records the head of a response that carries content.
     mutating func begin(_ worker: Int, _ answer: ContentResponse) {
         if answer.invalidatesReceived {
             if validator != nil, done.count > 0 { restarts += 1 }
@@ -139,7 +127,7 @@ struct DownloadPlan: Sendable {
         hasSeenPart = answer.isPart
         hasDenied = answer.deniesRanges
         total = answer.total ?? total
-        var current = piece(answer.start..<Int64.max, end: answer.end ?? total)
+        var current = piece(from: answer.start, end: answer.end ?? total)
         current.responseEnd = answer.end
         if answer.isPart, let old = pieces[worker] {
             // Other workers may have taken the end of the piece while the request was in flight.
@@ -175,14 +163,11 @@ struct DownloadPlan: Sendable {
         pieces = [:]
     }
 
-    /// Whether the download has started over too often to continue.
     var hasRestartedTooOften: Bool { restarts > Self.maxRestarts }
 
     // MARK: Content
 
-    /// The place of a chunk.
     struct Claim: Hashable {
-        /// The offset of its first byte.
         let offset: Int64
         /// The number of its bytes to write. The others belong to another worker.
         let count: Int
@@ -204,37 +189,24 @@ struct DownloadPlan: Sendable {
         return Claim(offset: offset, count: Int(wanted), isLast: isLast)
     }
 
-    /// Records that a chunk was written.
     mutating func write(_ range: Range<Int64>) { done.insert(range) }
 
-    /// How a body ended.
-    enum End: Hashable {
-        /// As announced, or as far as it was needed.
-        case whole
-        /// Before the announced end, by this number of bytes.
-        case short(missing: Int64)
-    }
-
     /// Records the end of a worker's body.
-    mutating func end(_ worker: Int) -> End {
-        guard let piece = pieces[worker] else { return .whole }
+    ///
+    /// - Returns: The number of bytes that were announced or needed and are missing.
+    mutating func end(_ worker: Int) -> Int64 {
+        guard let piece = pieces[worker] else { return 0 }
         defer { pieces[worker] = nil }
-        guard let end = piece.end else {
-            // A body without an announced length may end before bytes that an earlier one had.
-            guard piece.position >= done.upperBound else { return .short(missing: done.upperBound - piece.position) }
-            total = piece.position
-            return .whole
-        }
-        if piece.position >= end { return .whole }
-        return .short(missing: end - piece.position)
+        // A body without an announced length may end before bytes that an earlier one had.
+        let missing = max(0, (piece.end ?? done.upperBound) - piece.position)
+        if piece.end == nil, missing == 0 { total = piece.position }
+        return missing
     }
 
     /// Stops a worker. Others may take what it has not fetched.
     mutating func release(_ worker: Int) { pieces[worker] = nil }
 
-    /// Stops all workers.
     mutating func releaseAll() { pieces = [:] }
 
-    /// Whether a worker other than this one is active.
     func hasOthers(than worker: Int) -> Bool { pieces.keys.contains { $0 != worker } }
 }

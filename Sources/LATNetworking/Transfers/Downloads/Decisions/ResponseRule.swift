@@ -1,7 +1,6 @@
 import HTTPCore
 import ResponseCache
 
-/// What a download requests from the server.
 enum ContentRequest: Hashable, Sendable {
     /// The whole content, without `Range`.
     case whole
@@ -22,15 +21,12 @@ enum ContentRequest: Hashable, Sendable {
     }
 }
 
-/// The content that a response carries.
 struct ContentResponse: Hashable, Sendable {
-    /// The offset of its first byte.
     var start: Int64
     /// The offset after its last byte; `nil` if the server does not say.
     var end: Int64?
     /// The size of the whole content; `nil` if the server does not say.
     var total: Int64?
-    /// The validator of its version.
     var validator: ContentValidator?
     /// Whether it is a part (206), which shows that the server supports ranges.
     var isPart: Bool
@@ -42,9 +38,7 @@ struct ContentResponse: Hashable, Sendable {
 
 /// Decides what a response means for a download, from the request, the response and what is known. No I/O.
 enum ResponseRule {
-    /// What the download has to do.
     enum Verdict: Hashable {
-        /// Read the body.
         case content(ContentResponse)
         /// Nothing: all bytes have been received, and this is their number.
         case complete(total: Int64)
@@ -56,7 +50,6 @@ enum ResponseRule {
         case unusable(String)
     }
 
-    /// The reason to start over.
     enum Reason: Hashable {
         /// The server has another version now.
         case changed
@@ -66,7 +59,6 @@ enum ResponseRule {
         case refusedRange
     }
 
-    /// What is known before the response.
     struct Known: Hashable {
         var validator: ContentValidator?
         var total: Int64?
@@ -98,11 +90,8 @@ enum ResponseRule {
         return .content(
             ContentResponse(
                 start: 0, end: length, total: length, validator: validator, isPart: false,
-                deniesRanges: deniesRanges(headers), invalidatesReceived: invalidatesReceived))
-    }
-
-    private static func deniesRanges(_ headers: HTTPHeaders) -> Bool {
-        headers["Accept-Ranges"]?.lowercased() == "none"
+                deniesRanges: headers["Accept-Ranges"]?.lowercased() == "none",
+                invalidatesReceived: invalidatesReceived))
     }
 
     // MARK: 206

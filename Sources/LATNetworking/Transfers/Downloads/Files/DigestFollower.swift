@@ -45,7 +45,10 @@ final class DigestFollower: @unchecked Sendable {
         if buffer.isEmpty { buffer = [UInt8](repeating: 0, count: Self.bufferSize) }
         while position < end {
             let wanted = Int(min(end - position, Int64(buffer.count)))
-            let count = try read(wanted, file)
+            let count = try buffer.withUnsafeMutableBufferPointer { bytes throws(NetworkError) in
+                let bytes = UnsafeMutableBufferPointer(rebasing: bytes[..<wanted])
+                return try file.read(UnsafeMutableRawBufferPointer(bytes), at: position)
+            }
             guard count > 0 else {
                 throw NetworkError(.storage, message: "\(file.path) became shorter while it was written; start again")
             }
@@ -54,42 +57,20 @@ final class DigestFollower: @unchecked Sendable {
         }
     }
 
-    private func read(_ wanted: Int, _ file: PartFile) throws(NetworkError) -> Int {
-        var result: Result<Int, NetworkError> = .success(0)
-        buffer.withUnsafeMutableBytes { bytes in
-            do throws(NetworkError) {
-                result = .success(
-                    try file.read(UnsafeMutableRawBufferPointer(rebasing: bytes[..<wanted]), at: position))
-            } catch {
-                result = .failure(error)
-            }
-        }
-        return try result.get()
-    }
-
-    /// Resets the digest, because the content starts over.
     func startOver() {
         digest = MessageDigest(algorithm)
         position = 0
         isRewritten = false
     }
 
-    /// The digest of the whole file as hexadecimal digits.
     func finish() throws(NetworkError) -> String {
         // The digest can only be consumed if another one is put in its place.
         var whole = MessageDigest(algorithm)
         swap(&whole, &digest)
-        do {
-            return MessageDigest.hexadecimal(try whole.finalize())
-        } catch {
-            throw NetworkError(
-                .unsupported, message: "libcrypto does not support \(algorithm.rawValue); expect a SHA-256 instead",
-                underlying: error)
-        }
+        return try FileDigest.text(of: whole, algorithm)
     }
 }
 
-/// The digest of an existing file.
 enum FileDigest {
     /// The digest as lowercase hexadecimal digits.
     ///
@@ -110,6 +91,12 @@ enum FileDigest {
             if count == 0 { break }
             buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
         }
+        return try text(of: digest, algorithm)
+    }
+
+    fileprivate static func text(
+        of digest: consuming MessageDigest, _ algorithm: MessageDigest.Algorithm
+    ) throws(NetworkError) -> String {
         do {
             return MessageDigest.hexadecimal(try digest.finalize())
         } catch {

@@ -7,9 +7,7 @@ import Platform
 enum DownloadFiles {
     /// The error for a failed file operation, from `errno` by default.
     static func system(_ action: String, _ path: String, _ code: Int32 = errno) -> NetworkError {
-        NetworkError(
-            .storage,
-            message: "\(URLText.visible(path)) cannot be \(action): \(SystemError(code: code).text); \(advice(code))")
+        storage("\(URLText.visible(path)) cannot be \(action): \(SystemError(code: code).text); \(advice(code))")
     }
 
     /// Writes a file that only its owner can read, because it may hold an address with a secret.
@@ -32,53 +30,41 @@ enum DownloadFiles {
     }
 
     static func ofAnother(_ path: String) -> NetworkError {
-        NetworkError(
-            .storage,
-            message:
-                "\(URLText.visible(path)) belongs to another user, who could change what is downloaded; remove it, or name "
+        storage(
+            "\(URLText.visible(path)) belongs to another user, who could change what is downloaded; remove it, or name "
                 + "another folder")
     }
 
     static func missingFolder(_ path: String, isFolder: Bool) -> NetworkError {
         let what = isFolder ? "is not a folder" : "does not exist"
-        return NetworkError(
-            .storage,
-            message: "\(URLText.visible(path)), the folder of the download, \(what); create it, or name another")
+        return storage("\(URLText.visible(path)), the folder of the download, \(what); create it, or name another")
     }
 
     static func notWritable(_ path: String) -> NetworkError {
-        NetworkError(
-            .storage,
-            message: "the folder \(URLText.visible(path)) is not writable; name a folder you may write to")
+        storage("the folder \(URLText.visible(path)) is not writable; name a folder you may write to")
     }
 
     static func notRegular(_ path: String) -> NetworkError {
-        NetworkError(
-            .storage,
-            message: "\(URLText.visible(path)) exists and is not a regular file; name another target")
+        storage("\(URLText.visible(path)) exists and is not a regular file; name another target")
     }
 
     static func exists(_ path: String) -> NetworkError {
-        NetworkError(
-            .storage,
-            message:
-                "\(URLText.visible(path)) exists already; remove it, name another target, or set existingFile to "
+        storage(
+            "\(URLText.visible(path)) exists already; remove it, name another target, or set existingFile to "
                 + ".overwrite or .skip")
     }
 
     static func inUse(_ path: String) -> NetworkError {
-        NetworkError(
-            .storage,
-            message: "another download is writing \(URLText.visible(path)); wait for it, or name another target")
+        storage("another download is writing \(URLText.visible(path)); wait for it, or name another target")
     }
 
     static func tooLittleSpace(_ folder: String, needed: Int64, free: Int64) -> NetworkError {
-        NetworkError(
-            .storage,
-            message:
-                "\(needed) bytes are missing and \(URLText.visible(folder)) has only \(free) free; make room, or "
+        storage(
+            "\(needed) bytes are missing and \(URLText.visible(folder)) has only \(free) free; make room, or "
                 + "name a target elsewhere")
     }
+
+    private static func storage(_ message: String) -> NetworkError { NetworkError(.storage, message: message) }
 
     private static func advice(_ code: Int32) -> String {
         switch code {

@@ -6,17 +6,14 @@ import Platform
 
 /// The place of a download: its folder, its name, and the files beside it while it is incomplete.
 struct DownloadTarget: Sendable {
-    /// The folder of the file.
     let folder: String
     /// The name of the file; `nil` while the server may still choose it.
     let name: String?
     /// The name if the server chooses none.
     let fallbackName: String
-    /// The path that the caller gave.
     private let given: String
     /// The path of the incomplete file.
     let part: String
-    /// The path of the journal.
     let journal: String
 
     /// Checks the target before anything is sent.
@@ -34,7 +31,7 @@ struct DownloadTarget: Sendable {
             throw DownloadFiles.ofAnother(path)
         }
         // Symbolic links are resolved, because the final rename would otherwise replace the link instead of the file.
-        let resolved = Self.resolved(path) ?? path
+        let resolved = PathParts.resolved(path) ?? path
         var status = stat()
         let exists = stat(resolved, &status) == 0
         fallbackName = FileName.url(url)
@@ -46,18 +43,16 @@ struct DownloadTarget: Sendable {
             part = Self.join(folder, "\(fallbackName).\(digest.prefix(12)).part")
         } else {
             if exists, status.st_mode & S_IFMT != S_IFREG { throw DownloadFiles.notRegular(path) }
-            let slash = resolved.lastIndex(of: "/")
-            let last = String(slash.map { resolved[resolved.index(after: $0)...] } ?? resolved[...])
-            guard !last.isEmpty else { throw DownloadFiles.missingFolder(path, isFolder: false) }
-            folder = slash.map { $0 == resolved.startIndex ? "/" : String(resolved[..<$0]) } ?? "."
-            name = last
-            part = Self.join(folder, Self.stem(last) + ".part")
+            let parts = PathParts(resolved)
+            guard !parts.name.isEmpty else { throw DownloadFiles.missingFolder(path, isFolder: false) }
+            folder = parts.folder
+            name = parts.name
+            part = Self.join(folder, Self.stem(parts.name) + ".part")
         }
         journal = part + ".journal"
         try Self.check(folder)
     }
 
-    /// The path of the complete file.
     func path(serverName: String?) -> String { Self.join(folder, name ?? serverName ?? fallbackName) }
 
     /// The path of the complete file as the caller gave it, if the caller named the file.
@@ -71,7 +66,6 @@ struct DownloadTarget: Sendable {
         return free.overflow ? .max : Int64(clamping: free.partialValue)
     }
 
-    /// What exists at a path.
     enum Existing {
         case nothing
         case file(mode: mode_t, size: Int64)
@@ -101,7 +95,6 @@ struct DownloadTarget: Sendable {
         AtomicFile.synchronizeFolder(folder)
     }
 
-    /// Removes the files beside the target.
     func discard() {
         AtomicFile.remove(journal)
         unlink(part)
@@ -127,16 +120,8 @@ struct DownloadTarget: Sendable {
     private static func join(_ folder: String, _ name: String) -> String {
         folder.hasSuffix("/") ? folder + name : folder + "/" + name
     }
-
-    /// The path without symbolic links; `nil` if nothing exists there.
-    private static func resolved(_ path: String) -> String? {
-        guard let text = realpath(path, nil) else { return nil }
-        defer { free(text) }
-        return String(cString: text)
-    }
 }
 
-/// Decides about a file that exists at the target.
 enum ExistingFile {
     /// Whether the existing file is kept, so that nothing is downloaded.
     ///

@@ -19,28 +19,24 @@ final class PartFile: Sendable {
         while true {
             let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o666)
             guard descriptor >= 0 else { throw DownloadFiles.system("opened", path) }
+            var isKept = false
+            defer { if !isKept { close(descriptor) } }
             var status = stat()
             guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-                close(descriptor)
                 throw DownloadFiles.notRegular(path)
             }
-            guard status.st_uid == geteuid() else {
-                close(descriptor)
-                throw DownloadFiles.ofAnother(path)
-            }
+            guard status.st_uid == geteuid() else { throw DownloadFiles.ofAnother(path) }
             guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-                let code = errno
-                close(descriptor)
-                throw code == EWOULDBLOCK ? DownloadFiles.inUse(target) : DownloadFiles.system("locked", path, code)
+                throw errno == EWOULDBLOCK ? DownloadFiles.inUse(target) : DownloadFiles.system("locked", path)
             }
             // Before this lock, another download may have renamed or removed the file.
             var named = stat()
             if lstat(path, &named) == 0, named.st_ino == status.st_ino, named.st_dev == status.st_dev {
                 self.descriptor = descriptor
                 size = Int64(status.st_size)
+                isKept = true
                 return
             }
-            close(descriptor)
         }
     }
 
@@ -49,7 +45,6 @@ final class PartFile: Sendable {
     /// Releases the lock now instead of with the last reference. Nothing may be written afterwards.
     func unlock() { flock(descriptor, LOCK_UN) }
 
-    /// Writes all bytes at an offset.
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(NetworkError) {
         var written = 0
         while written < bytes.count, let base = bytes.baseAddress {
@@ -80,7 +75,6 @@ final class PartFile: Sendable {
         }
     }
 
-    /// Sets the length of the file.
     func truncate(to size: Int64) throws(NetworkError) {
         guard ftruncate(descriptor, off_t(size)) == 0 else { throw DownloadFiles.system("truncated", path) }
     }
@@ -97,7 +91,6 @@ final class PartFile: Sendable {
     /// Sets the permissions of the file that this one replaces.
     func takePermissions(_ mode: mode_t) { _ = fchmod(descriptor, mode & 0o7777) }
 
-    /// The number of bytes that the file system has allocated.
     var allocatedSize: Int64 {
         var status = stat()
         return fstat(descriptor, &status) == 0 ? Int64(status.st_blocks) * 512 : 0

@@ -13,10 +13,10 @@ import Synchronization
 /// }
 /// ```
 ///
-/// Only what can be requested again without the app is saved: GET requests, with URL, path and ``DownloadOptions``. The
-/// manager supplies the hook for new links again. Headers given to ``add(_:to:segments:priority:headers:options:)`` are
-/// saved too, readable for their owner only. Secrets that change belong in
-/// ``CentralRequestManager/Configuration/headerProvider`` instead.
+/// The manager saves only what it can request again without the app: GET requests, with URL, path and ``DownloadOptions``.
+/// The app gives the hook for new links again, when it creates the manager. Headers given to
+/// ``add(_:to:segments:priority:headers:options:)`` are saved too, readable for their owner only. Secrets that change belong
+/// in ``CentralRequestManager/Configuration/headerProvider`` instead.
 ///
 /// Releasing the manager stops its downloads and keeps their progress; ``close()`` also waits until they have stopped.
 public final class DownloadManager: Sendable {
@@ -28,7 +28,7 @@ public final class DownloadManager: Sendable {
         var isClosed = false
         /// The downloads that are being started, and whether to keep their progress if they are removed meanwhile.
         var starting: [DownloadManager.Item.ID: Bool] = [:]
-        /// Those whose start was too late, and who waits for the last of them.
+        /// The downloads that started after ``close()`` began, and what ends when all of them have started.
         var late: [Download] = []
         var allStarted: Waiter<Void>?
 
@@ -269,11 +269,10 @@ public final class DownloadManager: Sendable {
         perform(actions)
     }
 
-    /// Writes the record of a download as it is now.
     private func remember(_ id: DownloadManager.Item.ID) {
         records.withLock { _ in
             let (item, entry, isClosed) = state.withLock { ($0.queue.items[id], $0.entries[id], $0.isClosed) }
-            // A finished or removed one has no record any more; after the end the folder may be another manager's.
+            // A finished or removed download has no record. After `close()`, another manager may use the folder.
             guard let item, let entry, item.state != .finished, !isClosed else { return }
             do throws(NetworkError) {
                 try folder.save(DownloadRecord(item, headers: entry.headers, options: entry.options))
@@ -318,7 +317,7 @@ public final class DownloadManager: Sendable {
         }
         defer { allStarted?.end(.success(())) }
         guard isWanted else { return download.cancel(keepingProgress: keepsProgress) }
-        // It may have been paused while it was made.
+        // The download may have been paused while it was made.
         follow(id)
         Task {
             for await progress in download.progress { entry.progress.send(progress) }

@@ -10,13 +10,11 @@ struct DownloadQueue: Sendable {
         var start: [ID] = []
     }
 
-    /// The maximum number of downloads that run at once.
     private(set) var limit: Int
     private(set) var items: [ID: DownloadManager.Item] = [:]
 
     init(limit: Int) { self.limit = max(1, limit) }
 
-    /// The items in the order in which they start.
     var ordered: [DownloadManager.Item] {
         items.values.sorted { ($1.priority, $0.id.number) < ($0.priority, $1.id.number) }
     }
@@ -40,7 +38,6 @@ struct DownloadQueue: Sendable {
         return settle()
     }
 
-    /// Pauses a download that waits or runs.
     mutating func pause(_ id: ID) -> Actions {
         guard let state = items[id]?.state, state == .waiting || state == .running else { return Actions() }
         items[id]?.state = .paused
@@ -49,7 +46,6 @@ struct DownloadQueue: Sendable {
         return actions
     }
 
-    /// Puts a paused or failed download back into the queue.
     mutating func resume(_ id: ID) -> Actions {
         switch items[id]?.state {
         case .paused, .failed:

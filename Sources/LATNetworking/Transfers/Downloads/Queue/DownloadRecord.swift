@@ -45,9 +45,7 @@ extension DownloadManager {
         /// The progress.
         public internal(set) var progress: TransferProgress
     }
-}
 
-extension DownloadManager {
     /// An event of a ``DownloadManager``.
     public enum Event: Sendable {
         /// A download was added.
@@ -75,7 +73,6 @@ struct DownloadRecord: Hashable, Sendable {
     var path: String
     var segments: Int
     var priority: RequestPriority
-    /// Whether it is paused.
     var isPaused: Bool
     /// The lines of the headers as name and value; a removal is a name alone.
     var headers: [[String]]
@@ -84,7 +81,6 @@ struct DownloadRecord: Hashable, Sendable {
     var identity: String?
     var reservesSpace: Bool
 
-    /// The name of the record's file.
     var fileName: String { Self.fileName(number) }
 
     static func fileName(_ number: UInt64) -> String { "\(number).download" }
@@ -100,7 +96,9 @@ struct DownloadRecord: Hashable, Sendable {
         if let identity { object["identity"] = .string(identity) }
         return try ChecksummedText.encode(.object(object), title: Self.title, version: Self.version)
     }
+}
 
+extension DownloadRecord {
     /// `nil` if the file is damaged or has another format version.
     init?(decoding data: Data) {
         guard let document = try? ChecksummedText.decode(data, title: Self.title, version: Self.version),
@@ -111,17 +109,11 @@ struct DownloadRecord: Hashable, Sendable {
             let existingFile = (document["existingFile"]?.string).flatMap(ExistingFilePolicy.init(rawValue:)),
             let reservesSpace = document["reservesSpace"]?.bool
         else { return nil }
-        self.number = UInt64(number)
-        self.url = url
-        self.path = path
-        self.segments = segments
-        self.priority = priority
-        self.isPaused = isPaused
-        self.headers = headers.compactMap { line in line.array?.compactMap(\.string) }
-            .filter { $0.count == 1 || $0.count == 2 }
-        self.existingFile = existingFile
-        self.reservesSpace = reservesSpace
-        identity = document["identity"]?.string
+        let lines = headers.compactMap { line in line.array?.compactMap(\.string) }
+        self.init(
+            number: UInt64(number), url: url, path: path, segments: segments, priority: priority, isPaused: isPaused,
+            headers: lines.filter { $0.count == 1 || $0.count == 2 }, existingFile: existingFile,
+            identity: document["identity"]?.string, reservesSpace: reservesSpace)
         if let name = document["digest"]?[0]?.string, let digits = document["digest"]?[1]?.string,
             let algorithm = DownloadDigest.Algorithm(rawValue: name)
         {
@@ -129,23 +121,15 @@ struct DownloadRecord: Hashable, Sendable {
         }
     }
 
-    init(
-        _ item: DownloadManager.Item, headers: HTTPHeaders, options: DownloadOptions
-    ) {
-        number = item.id.number
-        url = item.url
-        path = item.path
-        segments = item.segments
-        priority = item.priority
-        isPaused = item.state == .paused
-        self.headers = headers.fields.map { field in field.value.map { [field.name, $0] } ?? [field.name] }
-        existingFile = options.existingFile
-        digest = options.digest
-        identity = options.identity
-        reservesSpace = options.reservesSpace
+    init(_ item: DownloadManager.Item, headers: HTTPHeaders, options: DownloadOptions) {
+        self.init(
+            number: item.id.number, url: item.url, path: item.path, segments: item.segments, priority: item.priority,
+            isPaused: item.state == .paused,
+            headers: headers.fields.map { field in field.value.map { [field.name, $0] } ?? [field.name] },
+            existingFile: options.existingFile, digest: options.digest, identity: options.identity,
+            reservesSpace: options.reservesSpace)
     }
 
-    /// The headers that it was added with.
     var requestHeaders: HTTPHeaders {
         var all = HTTPHeaders()
         for line in headers {
@@ -165,7 +149,6 @@ struct DownloadRecord: Hashable, Sendable {
         return options
     }
 
-    /// The download of this record.
     var item: DownloadManager.Item {
         DownloadManager.Item(
             id: .init(number: number), url: url, path: path, segments: segments, priority: priority,

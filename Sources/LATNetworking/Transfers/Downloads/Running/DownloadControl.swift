@@ -13,13 +13,30 @@ final class DownloadControl: Sendable {
         case cancel(keepsProgress: Bool)
     }
 
-    fileprivate struct State {
+    private struct State {
         var intent: Intent
         /// Whether the session may be ended and continued by another one.
         var isInterruptible: Bool
         var session: Task<Void, any Error>?
         var waiters: [Waiter<Void>] = []
         var isOver = false
+
+        typealias Effect = (session: Task<Void, any Error>?, waiters: [Waiter<Void>])
+
+        /// The effect of a new intent; `nil` if it changes nothing.
+        mutating func set(_ intent: Intent) -> Effect? {
+            guard !isOver, self.intent != intent else { return nil }
+            // A cancellation is final.
+            if case .cancel = self.intent { return nil }
+            self.intent = intent
+            if intent == .pause { return (isInterruptible ? session : nil, []) }
+            return (intent == .run ? nil : session, takeWaiters())
+        }
+
+        mutating func takeWaiters() -> [Waiter<Void>] {
+            defer { waiters = [] }
+            return waiters
+        }
     }
 
     private let state: Mutex<State>
@@ -30,19 +47,11 @@ final class DownloadControl: Sendable {
 
     var intent: Intent { state.withLock(\.intent) }
 
-    /// Whether a session may be ended and continued by another one.
     var isInterruptible: Bool { state.withLock(\.isInterruptible) }
 
     // MARK: For the caller
 
-    /// - Returns: Whether the intent has changed.
-    @discardableResult
-    func set(_ intent: Intent) -> Bool {
-        let effect = state.withLock { $0.set(intent) }
-        effect?.session?.cancel()
-        for waiter in effect?.waiters ?? [] { waiter.end(.success(())) }
-        return effect != nil
-    }
+    func set(_ intent: Intent) { change { $0.set(intent) } }
 
     // MARK: For the session
 
@@ -72,13 +81,17 @@ final class DownloadControl: Sendable {
 
     /// Sets whether the session may be ended and continued by another one. A pending pause then ends it now.
     func setInterruptible(_ isInterruptible: Bool) {
-        let effect = state.withLock { state -> State.Effect? in
+        change { state in
             state.isInterruptible = isInterruptible
             guard isInterruptible, state.intent == .pause else { return nil }
             return (state.session, state.takeWaiters())
         }
-        effect?.session?.cancel()
-        for waiter in effect?.waiters ?? [] { waiter.end(.success(())) }
+    }
+
+    private func change(_ change: (inout State) -> State.Effect?) {
+        guard let effect = state.withLock({ change(&$0) }) else { return }
+        effect.session?.cancel()
+        for waiter in effect.waiters { waiter.end(.success(())) }
     }
 
     /// Returns when the download is to run or to end.
@@ -102,24 +115,4 @@ final class DownloadControl: Sendable {
 
     /// Records the end of the download. Later intents have no effect.
     func finish() { state.withLock { $0.isOver = true } }
-}
-
-extension DownloadControl.State {
-    /// The session to end and the waiters to wake.
-    fileprivate typealias Effect = (session: Task<Void, any Error>?, waiters: [Waiter<Void>])
-
-    /// The effect of a new intent; `nil` if it changes nothing.
-    fileprivate mutating func set(_ intent: DownloadControl.Intent) -> Effect? {
-        guard !isOver, self.intent != intent else { return nil }
-        // A cancellation is final.
-        if case .cancel = self.intent { return nil }
-        self.intent = intent
-        if intent == .pause { return (isInterruptible ? session : nil, []) }
-        return (intent == .run ? nil : session, takeWaiters())
-    }
-
-    fileprivate mutating func takeWaiters() -> [Waiter<Void>] {
-        defer { waiters = [] }
-        return waiters
-    }
 }

@@ -33,7 +33,7 @@ extension DownloadJob {
     }
 
     /// Fetches one piece after the other until nothing is left for this worker. Returns `true`.
-    private func work(_ worker: Int, _ first: Opened?) async throws -> Bool {
+    private func work(_ worker: Int, _ first: HTTPResponse?) async throws -> Bool {
         var opened = first
         var failures = 0
         while true {
@@ -69,15 +69,10 @@ extension DownloadJob {
 
     // MARK: Requests
 
-    /// A response whose body is to be read.
-    struct Opened: Sendable {
-        let response: HTTPResponse
-    }
-
     /// Sends requests until a response carries content.
     ///
     /// - Returns: `nil` if everything has been received.
-    private func open(_ worker: Int, isFirst: Bool) async throws -> Opened? {
+    private func open(_ worker: Int, isFirst: Bool) async throws -> HTTPResponse? {
         while true {
             let link = links.link
             let ask = state.withLock { $0.plan.ask(worker) }
@@ -93,7 +88,7 @@ extension DownloadJob {
                     throw answer.invalidatesReceived ? StartsOver(reason: .changed) : UsesOneConnection() as any Error
                 }
                 try await accept(worker, answer, response)
-                return Opened(response: response)
+                return response
             case .complete(let total):
                 state.withLock { $0.plan.complete(total: total) }
                 return nil
@@ -105,7 +100,7 @@ extension DownloadJob {
                 guard state.withLock({ $0.plan.take(worker) }) else { return nil }
             case .refused:
                 let refusal = await failure(response, to: request)
-                guard URLRenewal.mayHelp(response.status), try await links.renew(link, refusal) != nil else {
+                guard URLRenewal.mayHelp(response.status), try await links.renew(link.generation, refusal) else {
                     throw refusal
                 }
             case .unusable(let reason):
@@ -128,10 +123,7 @@ extension DownloadJob {
             request: request, response: response)
     }
 
-    /// Discards the received bytes. The journal is removed before any of them is overwritten.
     func startOver(_ reason: ResponseRule.Reason) async throws {
-        await checkpoints?.settle()
-        AtomicFile.remove(target.journal)
         let isTooMuch = state.withLock { state in
             state.plan.startOver(reason)
             state.resumed = 0
@@ -144,24 +136,22 @@ extension DownloadJob {
                     "the content changed \(DownloadPlan.maxRestarts + 1) times during the download; try again when "
                     + "it is stable", request: order.request)
         }
-        try void()
+        try await discardReceived()
     }
 
-    private func void() throws {
+    /// Discards the received bytes. The journal is removed before any of them is overwritten.
+    private func discardReceived() async throws {
+        await checkpoints?.settle()
+        AtomicFile.remove(target.journal)
         try file.truncate(to: 0)
         digest.withLock { $0?.startOver() }
     }
 
     // MARK: Content
 
-    /// Handles the head of a response that carries content.
     private func accept(_ worker: Int, _ answer: ContentResponse, _ response: HTTPResponse) async throws {
         try chooseName(response)
-        if answer.invalidatesReceived {
-            await checkpoints?.settle()
-            AtomicFile.remove(target.journal)
-            try void()
-        }
+        if answer.invalidatesReceived { try await discardReceived() }
         let (total, done, isResumable, isTooMuch) = state.withLock { state in
             state.plan.begin(worker, answer)
             if answer.invalidatesReceived { state.resumed = 0 }
@@ -198,13 +188,15 @@ extension DownloadJob {
         if try ExistingFile.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
     }
 
-    /// Writes the chunks of a response to their places.
-    private func receive(_ worker: Int, _ answer: Opened, _ failures: inout Int) async throws {
-        var chunks = answer.response.body.makeAsyncIterator()
+    private func receive(_ worker: Int, _ response: HTTPResponse, _ failures: inout Int) async throws {
+        var chunks = response.body.makeAsyncIterator()
         var fresh: Int64 = 0
-        while let chunk = try await nextChunk(&chunks) {
+        while true {
+            await control.holdWhilePaused()
+            try Task.checkCancellation()
+            guard let chunk = try await chunks.next() else { break }
             guard let claim = state.withLock({ $0.plan.claim(worker, chunk.count) }) else {
-                throw overlong(answer.response)
+                throw overlong(response)
             }
             if claim.count > 0 {
                 let total = try write(chunk, claim)
@@ -218,18 +210,12 @@ extension DownloadJob {
             if claim.isLast { break }
         }
         try Task.checkCancellation()
-        if case .short(let missing) = state.withLock({ $0.plan.end(worker) }) {
+        let missing = state.withLock { $0.plan.end(worker) }
+        if missing > 0 {
             throw NetworkError(
                 .connectionLost, message: "the body ended \(missing) bytes before the announced length; try again",
-                request: order.request, response: answer.response)
+                request: order.request, response: response)
         }
-    }
-
-    /// The next chunk, after any pause.
-    private func nextChunk(_ chunks: inout ResponseBody.Iterator) async throws -> Data? {
-        await control.holdWhilePaused()
-        try Task.checkCancellation()
-        return try await chunks.next()
     }
 
     /// - Returns: The size of the whole content, if known.

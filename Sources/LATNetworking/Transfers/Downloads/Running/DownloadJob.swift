@@ -75,18 +75,14 @@ final class DownloadJob: Sendable {
     private var currentJournal: DownloadJournal? {
         state.withLock { state in
             guard state.plan.isResumable else { return nil }
-            var journal = DownloadJournal(identity: order.identity)
-            journal.validator = state.plan.validator
-            journal.total = state.plan.total
-            journal.done = state.plan.done
-            journal.fileName = state.fileName
-            return journal
+            return DownloadJournal(
+                identity: order.identity, validator: state.plan.validator, total: state.plan.total,
+                done: state.plan.done, fileName: state.fileName)
         }
     }
 
     // MARK: Progress
 
-    /// Reports the progress after a number of new bytes.
     func report(_ received: Int) {
         let (completed, total) = state.withLock { state in
             state.received += Int64(received)
@@ -100,15 +96,9 @@ final class DownloadJob: Sendable {
         progress.deliver()
     }
 
-    private func reportPause() {
-        meter.withLock { progress.stage($0.pause()) }
-        progress.deliver()
-    }
-
-    /// The final progress.
     var finalProgress: TransferProgress {
         let (completed, total) = state.withLock { ($0.plan.done.count, $0.plan.total) }
-        return meter.withLock { $0.finish(completed: completed, total: total) }
+        return meter.withLock { $0.stop(completed: completed, total: total) }
     }
 
     // MARK: Phases
@@ -131,7 +121,6 @@ final class DownloadJob: Sendable {
         }
     }
 
-    /// Runs sessions until everything has been received.
     private func fetch() async throws {
         var replays = 0
         while !state.withLock(\.plan.isComplete) {
@@ -141,7 +130,11 @@ final class DownloadJob: Sendable {
                 try await control.run { [self] in try await session() }
             } catch is DownloadControl.Interruption {
                 // After a pause that was resumed at once, the next session starts directly.
-                if control.intent == .pause { try await pauseAndSave() }
+                if control.intent == .pause {
+                    meter.withLock { progress.stage($0.stop()) }
+                    progress.deliver()
+                    try await checkpoints?.flush()
+                }
             } catch let restart as StartsOver {
                 try await startOver(restart.reason)
             } catch is UsesOneConnection {
@@ -152,11 +145,6 @@ final class DownloadJob: Sendable {
             }
             state.withLock { $0.plan.releaseAll() }
         }
-    }
-
-    private func pauseAndSave() async throws {
-        reportPause()
-        try await checkpoints?.flush()
     }
 
     /// Decides what to keep of a download that was not completed.
@@ -188,7 +176,6 @@ final class DownloadJob: Sendable {
         return NetworkError(.cancelled, message: "the download was cancelled; \(fate)", request: order.request)
     }
 
-    /// The reason why this download cannot be resumed.
     private var unresumable: String {
         if order.isSealed { return "a sealed reply is opened as a whole" }
         return order.mayUseRanges

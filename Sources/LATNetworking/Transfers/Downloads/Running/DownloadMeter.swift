@@ -22,15 +22,8 @@ struct DownloadMeter: Sendable {
         return progress
     }
 
-    /// Records a pause.
-    mutating func pause() -> TransferProgress {
-        rate.stop()
-        set(progress.completed, progress.total)
-        return progress
-    }
-
-    /// Records the end of the download.
-    mutating func finish(completed: Int64, total: Int64?) -> TransferProgress {
+    /// Records a pause, or the end of the download with its final numbers.
+    mutating func stop(completed: Int64 = 0, total: Int64? = nil) -> TransferProgress {
         rate.stop()
         set(completed, total)
         return progress

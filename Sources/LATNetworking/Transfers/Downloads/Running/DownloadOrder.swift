@@ -6,7 +6,6 @@ import Synchronization
 struct DownloadOrder: Sendable {
     /// The request without `Range` and `If-Range`.
     var request: HTTPRequest
-    /// The target: a file or a folder.
     var path: String
     var segments: Int
     var options: DownloadOptions
@@ -20,16 +19,13 @@ struct DownloadOrder: Sendable {
     var isSealed = false
     /// Whether the resolver wants the download to continue after a failure, given how often it already did.
     var isReplayed: @Sendable (NetworkError, Int) async throws -> Bool
-    /// Sends a request through the manager's corridor.
     var send: @Sendable (HTTPRequest) async throws -> HTTPResponse
 
-    /// The identity of the content in the journal.
     var identity: String { options.identity ?? request.url }
 
     /// Whether parts of the content may be requested: only GET defines `Range` (RFC 9110 §14.2).
     var mayUseRanges: Bool { request.method == .get && !isSealed }
 
-    /// - Throws: ``NetworkError/Kind/invalidRequest``.
     func check() throws(NetworkError) {
         if let failure { throw failure }
         try options.digest?.check()
@@ -44,7 +40,6 @@ struct DownloadOrder: Sendable {
         }
     }
 
-    /// The request for a part or the whole.
     func request(for ask: ContentRequest, url: String) -> HTTPRequest {
         var request = request
         request.url = url
@@ -76,15 +71,10 @@ final class TransferExecutor: TaskExecutor {
 
 /// The current URL of a download, and the one renewal that all its connections share.
 final class URLRenewal: Sendable {
-    /// A URL and the number of renewals before it.
-    struct Link: Sendable {
-        let url: String
-        let generation: Int
-    }
-
     private struct State {
-        var link: Link
-        var renewal: Task<Link, any Error>?
+        /// The URL, and the number of renewals before it.
+        var link: (url: String, generation: Int)
+        var renewal: Task<Void, any Error>?
         /// Whether bytes have been received since the last renewal.
         var hasReceivedBytes = true
     }
@@ -93,43 +83,32 @@ final class URLRenewal: Sendable {
     private let refresh: LinkRefresh?
 
     init(url: String, refresh: LinkRefresh?) {
-        state = Mutex(State(link: Link(url: url, generation: 0)))
+        state = Mutex(State(link: (url, 0)))
         self.refresh = refresh
     }
 
-    var link: Link { state.withLock(\.link) }
+    var link: (url: String, generation: Int) { state.withLock { $0.link } }
 
-    /// Records that bytes were received, so that the URL may be renewed again.
-    func noteReceivedBytes() {
-        state.withLock { state in
-            if !state.hasReceivedBytes { state.hasReceivedBytes = true }
-        }
-    }
+    func noteReceivedBytes() { state.withLock { $0.hasReceivedBytes = true } }
 
-    /// Whether another URL may help after this status.
     static func mayHelp(_ status: Int) -> Bool { [401, 403, 404, 410].contains(status) }
 
-    /// Returns another URL in place of one that was refused.
+    /// Replaces the URL of a generation, which was refused.
     ///
-    /// - Returns: `nil` if there is none.
+    /// - Returns: `false` if there is no other URL.
     /// - Throws: ``NetworkError/Kind/provider`` with the error of the hook; `CancellationError` if the download was
     ///   paused or cancelled during the renewal.
-    func renew(_ refused: Link, _ refusal: NetworkError) async throws -> Link? {
-        guard let refresh else { return nil }
-        let renewal = state.withLock { state -> Task<Link, any Error>? in
-            if state.link.generation > refused.generation {
-                let link = state.link
-                return Task { link }
-            }
+    func renew(_ generation: Int, _ refusal: NetworkError) async throws -> Bool {
+        guard let refresh else { return false }
+        let renewal = state.withLock { state -> Task<Void, any Error>? in
+            if state.link.generation > generation { return Task {} }
             if let renewal = state.renewal { return renewal }
             guard state.hasReceivedBytes else { return nil }
             state.hasReceivedBytes = false
             // The hook is the app's code, so it does not run on the threads that write files.
             let renewal = Task.detached { [self] in
                 do {
-                    let link = Link(url: try await refresh(refusal), generation: refused.generation + 1)
-                    settle(link)
-                    return link
+                    settle(try await refresh(refusal))
                 } catch {
                     // A hook may throw anything when it is cancelled. The next session asks it again.
                     guard !Task.isCancelled else {
@@ -145,17 +124,18 @@ final class URLRenewal: Sendable {
             state.renewal = renewal
             return renewal
         }
-        guard let renewal else { return nil }
-        return try await withTaskCancellationHandler {
+        guard let renewal else { return false }
+        try await withTaskCancellationHandler {
             try await renewal.value
         } onCancel: {
             renewal.cancel()
         }
+        return true
     }
 
-    private func settle(_ link: Link?, isCancelled: Bool = false) {
+    private func settle(_ url: String?, isCancelled: Bool = false) {
         state.withLock { state in
-            if let link { state.link = link }
+            if let url { state.link = (url, state.link.generation + 1) }
             if isCancelled { state.hasReceivedBytes = true }
             state.renewal = nil
         }
