@@ -38,8 +38,8 @@ public struct Reconnection: Sendable, Hashable {
     }
 }
 
-/// Counts the connections of one stream, and decides after each end whether there is another. The caller
-/// passes the time and the random number.
+/// Counts the connections of one stream, and decides after each whether another one follows. The caller passes the time and
+/// the random number.
 struct ReconnectionPlan: Equatable {
     /// Why a connection ended.
     enum End: Equatable {

@@ -7,7 +7,7 @@ import LATNetworking
 /// ```
 public struct EventOptions: Sendable, Hashable {
     /// When a lost connection is opened again. It applies to every method, so a POST is sent again. Default `nil`: as the row
-    /// says, which applies to safe methods only; without a row never.
+    /// says, for safe methods only; without a row, never.
     public var reconnection: Reconnection?
     /// The id of the event after which the stream begins, sent as `Last-Event-ID`. Default empty: the server
     /// decides.
@@ -31,7 +31,6 @@ public struct EventOptions: Sendable, Hashable {
 
 /// The options of one stream, with those of its row.
 struct EventRules: Equatable {
-    /// 1 MiB.
     static let standardLimit = 1 << 20
 
     let reconnection: Reconnection?
@@ -44,12 +43,10 @@ struct EventRules: Equatable {
     init(_ options: EventOptions, _ row: DomainTable.EventSettings, isSafe: Bool, isReplayable: Bool) {
         var reconnection = options.reconnection
         if reconnection == nil, row.reconnect == true, isSafe {
-            var policy = Reconnection()
-            if let wait = row.firstWait { policy.firstWait = wait }
-            if let wait = row.longestWait { policy.longestWait = wait }
-            policy.attempts = row.attempts
-            policy.statuses = row.statuses ?? []
-            reconnection = policy
+            let standard = Reconnection()
+            reconnection = Reconnection(
+                firstWait: row.firstWait ?? standard.firstWait, longestWait: row.longestWait ?? standard.longestWait,
+                attempts: row.attempts, statuses: row.statuses ?? [])
         }
         self.reconnection = isReplayable ? reconnection : nil
         endsAt = options.endsAt ?? row.endsAt

@@ -24,8 +24,12 @@ final class EventReader {
         parser = EventStreamParser(eventLimit: rules.eventLimit)
     }
 
-    /// Begins the loop with a call that was made for it.
-    func begin(_ call: LiveCall) {
+    /// Begins the loop with the call that was made for it.
+    ///
+    /// - Throws: why it could not be made.
+    func begin(_ made: Result<LiveCall, NetworkError>, isolation: isolated (any Actor)? = #isolation) async throws {
+        if case .failure(let error) = made { await session.manager.noteUnmade(error) }
+        let call = try made.get()
         self.call = call
         rules = EventRules(
             session.options, call.events, isSafe: call.request.method.isSafe, isReplayable: call.isReplayable)
@@ -37,7 +41,7 @@ final class EventReader {
     func next(isolation: isolated (any Actor)? = #isolation) async throws -> ServerSentEvent? {
         guard !isOver, call != nil || !session.isClosed else { return nil }
         do {
-            if call == nil { begin(try await made()) }
+            if call == nil { try await begin(session.begin()) }
             guard let call else { return nil }
             while true {
                 if let event = try parser.next() {
@@ -60,16 +64,8 @@ final class EventReader {
         case lost(ReconnectionPlan.End, NetworkError?)
     }
 
-    private func made(isolation: isolated (any Actor)? = #isolation) async throws -> LiveCall {
-        do throws(NetworkError) {
-            return try session.begin()
-        } catch {
-            await session.manager.noteUnmade(error)
-            throw error
-        }
-    }
-
-    /// Gets more bytes for the parser, from a new connection if there is none. Returns why there are none.
+    /// Gets more bytes for the parser, from a new connection if there is none. Returns why there are no more; `nil` if there
+    /// are.
     private func advance(
         _ call: LiveCall, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Stop? {

@@ -43,20 +43,19 @@ final class EventSession: Sendable {
     func close() { state.finish(.closed) }
 
     /// Begins a loop, and makes its call. ``rest()`` ends the loop. Without a call there is no stream: it is closed.
-    func begin() throws(NetworkError) -> LiveCall {
+    func begin() -> Result<LiveCall, NetworkError> {
         let isFirst = shared.withLock { shared in
             defer { shared.isRead = true }
             return !shared.isRead
         }
         guard isFirst else {
-            throw NetworkError(
-                .invalidRequest, message: "two loops read one event stream at once; make a stream for each")
+            return .failure(.invalidRequest("two loops read one event stream at once; make a stream for each"))
         }
         do throws(NetworkError) {
-            return try makeCall(manager)
+            return .success(try makeCall(manager))
         } catch {
             close()
-            throw error
+            return .failure(error)
         }
     }
 

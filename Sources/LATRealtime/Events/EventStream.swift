@@ -39,13 +39,8 @@ public struct EventStream<Element: Sendable>: AsyncSequence, Sendable {
 
     /// The iterator of the events.
     public struct Iterator: AsyncIteratorProtocol {
-        private let reader: EventReader
-        private let element: @Sendable (ServerSentEvent) throws -> Element?
-
-        init(reader: EventReader, element: @escaping @Sendable (ServerSentEvent) throws -> Element?) {
-            self.reader = reader
-            self.element = element
-        }
+        fileprivate let reader: EventReader
+        fileprivate let element: @Sendable (ServerSentEvent) throws -> Element?
 
         /// The next event; `nil` when the stream has ended.
         ///
@@ -81,8 +76,8 @@ extension EventStream where Element == ServerSentEvent {
     /// for try await token in central.events("POST", url, body: .json(prompt)).decoded(as: Token.self) { … }
     /// ```
     ///
-    /// An event that cannot be decoded is thrown as an error of kind `decoding(path:)`, which ends the loop. A
-    /// loop over this is a loop over the stream that it was made from.
+    /// The loop ends with an error of kind `decoding(path:)` when an event cannot be decoded. A loop over this is a loop
+    /// over the stream that it was made from.
     ///
     /// - Parameters:
     ///   - model: what the data of each event is decoded as.

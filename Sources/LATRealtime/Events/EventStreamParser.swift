@@ -4,12 +4,6 @@
 /// The caller appends chunks as they arrive, and takes events until there is none. Where the chunks are split does not
 /// matter.
 ///
-/// ```swift
-/// var parser = EventStreamParser(eventLimit: 1 << 20)
-/// parser.append(chunk)
-/// while let event = try parser.next() { … }
-/// ```
-///
 /// An incomplete event at the end of the stream is dropped together with its id.
 struct EventStreamParser {
     /// An event or a line is larger than the limit, in bytes.

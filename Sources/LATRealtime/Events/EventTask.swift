@@ -65,19 +65,14 @@ extension EventStream {
     ) -> EventTask {
         // Registered before it starts, so that a cancellation right after this finds it.
         let (session, element) = (session, element)
-        let call = session.isClosed ? nil : Result { () throws(NetworkError) in try session.begin() }
+        let call = session.isClosed ? nil : session.begin()
         let task = EventTask(session, try? call?.get())
         let callbacks = session.manager.callbacks
         task.run {
             var failure: NetworkError?
             let reader = EventReader(session)
             do {
-                do throws(NetworkError) {
-                    if let call { reader.begin(try call.get()) }
-                } catch {
-                    await session.manager.noteUnmade(error)
-                    throw error
-                }
+                if let call { try await reader.begin(call, isolation: nil) }
                 while let next = try await reader.next(isolation: nil) {
                     guard let next = try element(next) else { continue }
                     let isDelivered = Waiter<Void>()

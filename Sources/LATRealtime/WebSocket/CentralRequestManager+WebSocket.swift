@@ -105,13 +105,12 @@ extension CentralRequestManager {
 
     private static func check(_ protocols: [String]) throws(NetworkError) {
         for name in protocols where !name.utf8.isToken {
-            throw NetworkError(
-                .invalidRequest,
-                message: "the subprotocol \"\(URLText.visible(name))\" is not a token (RFC 6455 §4.1); use letters, "
-                    + "digits and -._~")
+            throw .invalidRequest(
+                "the subprotocol \"\(URLText.visible(name))\" is not a token (RFC 6455 §4.1); use letters, digits and "
+                    + "-._~")
         }
         guard Set(protocols).count == protocols.count else {
-            throw NetworkError(.invalidRequest, message: "a subprotocol is offered twice; name each once")
+            throw .invalidRequest("a subprotocol is offered twice; name each once")
         }
     }
 }

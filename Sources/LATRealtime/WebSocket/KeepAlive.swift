@@ -1,7 +1,7 @@
 /// Decides, at each beat of a clock, whether a connection gets a ping or counts as lost. A pure value.
 ///
-/// Any bytes of the server keep the connection alive, not only pongs. While the reader of the messages is behind, nothing is
-/// read, so that silence says nothing about the server. Nor does it while the last ping waits behind bytes that still leave.
+/// Any bytes of the server keep the connection alive, not only pongs. Silence says nothing about the server while the reader
+/// of the messages is behind, because nothing is read then, and while the last ping waits behind other bytes to be sent.
 struct KeepAlive: Equatable {
     enum Action: Equatable {
         case rest

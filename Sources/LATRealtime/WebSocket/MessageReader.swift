@@ -16,7 +16,7 @@ struct MessageReader {
     /// Decompresses messages; made for the first compressed one.
     private var inflater: Inflater?
 
-    /// The message whose frames arrive.
+    /// The message whose frames are arriving.
     private var message: Message?
     /// Whether the server has closed: what follows is not read (RFC 6455 §1.4).
     private var isClosed = false

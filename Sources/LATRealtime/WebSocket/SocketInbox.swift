@@ -108,8 +108,8 @@ final class SocketInbox: Sendable {
             defer { state.withLock { if $0.reader === waiter { $0.reader = nil } } }
             return try await waiter.value()
         case .misuse:
-            throw NetworkError(
-                .invalidRequest, message: "two loops read one WebSocket at once; let one of them pass messages on")
+            throw NetworkError.invalidRequest(
+                "two loops read one WebSocket at once; let one of them pass messages on")
         }
     }
 }

@@ -21,7 +21,7 @@ extension SocketLink {
         while true {
             let (isSent, sender) = try sending.withLock { deflater -> (Bool, Waiter<Void>?) in
                 let (isOpen, sender) = state.withLock { state -> (Bool, Waiter<Void>?) in
-                    guard !state.isOver, !state.hasSentClose else { return (false, nil) }
+                    guard state.isOpen else { return (false, nil) }
                     guard isNext || state.senders.isEmpty, output.pendingCount < options.sendBuffer else {
                         let sender = Waiter<Void>()
                         if isNext { state.senders.insert(sender, at: 0) } else { state.senders.append(sender) }
@@ -51,16 +51,16 @@ extension SocketLink {
 
     /// Sends messages at once, whether there is room or not.
     ///
-    /// - Parameter isKept: whether ``takeUnsent()`` returns those that do not leave.
+    /// - Parameter isKept: whether ``takeUnsent()`` returns those that are not sent.
     func sendAtOnce(_ messages: [WebSocket.Message], isKept: Bool) throws {
         try sending.withLock { deflater in
-            for message in messages where state.withLock({ !$0.isOver && !$0.hasSentClose }) {
+            for message in messages where state.withLock(\.isOpen) {
                 _ = try write(message, isKept: isKept, &deflater)
             }
         }
     }
 
-    /// The messages that had not left when the connection ended.
+    /// The messages that the engine had not taken when the connection ended.
     func takeUnsent() -> [WebSocket.Message] {
         let taken = output.takenCount
         return state.withLock { state in
@@ -73,7 +73,7 @@ extension SocketLink {
     func ping() async throws -> Duration {
         let answer = Waiter<Duration>()
         let isSent = state.withLock { state -> Bool in
-            guard !state.isOver, !state.hasSentClose else { return false }
+            guard state.isOpen else { return false }
             state.pingCount += 1
             let payload = withUnsafeBytes(of: state.pingCount.bigEndian) { Array($0) }
             state.pings.append(Ping(payload: payload, sentAt: .now, answer: answer))
@@ -121,7 +121,7 @@ extension SocketLink {
     ) -> Bool {
         let compressed = compressed(payload, &deflater)
         return state.withLock { state in
-            guard !state.isOver, !state.hasSentClose else { return false }
+            guard state.isOpen else { return false }
             if let compressed {
                 compressed.withUnsafeBytes { append(opcode, $0, isCompressed: true, &state) }
             } else {

@@ -16,7 +16,6 @@ final class SocketLink: Sendable {
         /// The first close frame of either side.
         var closing: WebSocket.Closing?
         var hasSentClose = false
-        var hasReceivedClose = false
         /// Why this side has ended the connection.
         var failure: NetworkError?
         var isOver = false
@@ -38,6 +37,13 @@ final class SocketLink: Sendable {
         var keepAlive: KeepAlive
         var pump: Task<Void, Never>?
         var isAborted = false
+
+        /// Whether messages and pings may be sent.
+        var isOpen: Bool { !isOver && !hasSentClose }
+
+        mutating func noteClose(_ code: WebSocket.CloseCode, _ reason: String, isByServer: Bool = false) {
+            if closing == nil { closing = .init(code: code, reason: reason, isByServer: isByServer, isClean: false) }
+        }
     }
 
     struct Ping: Sendable {
@@ -166,13 +172,8 @@ final class SocketLink: Sendable {
     private func receivedClose(_ code: UInt16?, _ reason: String) {
         tape?.receive(.close(code: code, reason: reason))
         state.withLock { state in
-            state.hasReceivedClose = true
-            let given = WebSocket.CloseCode(rawValue: code ?? WebSocket.CloseCode.noCode.rawValue)
-            if state.closing == nil {
-                state.closing = .init(code: given, reason: reason, isByServer: true, isClean: true)
-            } else {
-                state.closing?.isClean = true
-            }
+            state.noteClose(code.map(WebSocket.CloseCode.init(rawValue:)) ?? .noCode, reason, isByServer: true)
+            state.closing?.isClean = true
             sendClose(code, "", &state)
         }
         inbox.dropSurplus()
@@ -182,10 +183,8 @@ final class SocketLink: Sendable {
     /// Begins the closing handshake. Later calls have no effect.
     func close(_ code: WebSocket.CloseCode, _ reason: String) {
         state.withLock { state in
-            guard !state.isOver, !state.hasSentClose else { return }
-            if state.closing == nil {
-                state.closing = .init(code: code, reason: reason, isByServer: false, isClean: false)
-            }
+            guard state.isOpen else { return }
+            state.noteClose(code, reason)
             sendClose(code == .noCode ? nil : code.rawValue, reason, &state)
         }
         inbox.dropSurplus()
@@ -194,16 +193,12 @@ final class SocketLink: Sendable {
 
     private func fail(_ violation: WebSocketViolation) {
         let isLarge = violation.code == WebSocket.CloseCode.tooLarge.rawValue
-        let error = NetworkError(
+        let error = error(
             isLarge ? .bodyTooLarge : .protocolViolation,
-            message: violation.message + (isLarge ? "; raise messageLimit if the server is right to send it" : ""),
-            request: call.request, response: response)
+            violation.message + (isLarge ? "; raise messageLimit if the server is right to send it" : ""))
         state.withLock { state in
             if state.failure == nil { state.failure = error }
-            let code = WebSocket.CloseCode(rawValue: violation.code)
-            if state.closing == nil {
-                state.closing = .init(code: code, reason: violation.message, isByServer: false, isClean: false)
-            }
+            state.noteClose(WebSocket.CloseCode(rawValue: violation.code), violation.message)
             sendClose(violation.code, String(violation.message.prefix(100)), &state)
         }
         inbox.finish(.failure(error))
@@ -258,11 +253,7 @@ final class SocketLink: Sendable {
         if let failure = state.failure { return .lost(failure) }
         if call.isCancelled, let error { return .lost(error) }
         if let closing = state.closing, closing.isClean || state.hasSentClose { return .closed(closing) }
-        return .lost(
-            error
-                ?? NetworkError(
-                    .connectionLost, message: "the server ended the connection without a close frame",
-                    request: call.request, response: response))
+        return .lost(error ?? self.error(.connectionLost, "the server ended the connection without a close frame"))
     }
 
     // MARK: Keep-alive
@@ -279,7 +270,7 @@ final class SocketLink: Sendable {
         let isReaderBehind = inbox.holdsUpConnection
         let action = state.withLock { state -> KeepAlive.Action? in
             // The closing handshake has a time limit of its own.
-            guard !state.isOver, !state.hasSentClose else { return nil }
+            guard state.isOpen else { return nil }
             let action = state.keepAlive.beat(
                 hadInput: state.hasInput, isReaderBehind: isReaderBehind, written: state.written,
                 taken: output.takenCount)
@@ -290,10 +281,9 @@ final class SocketLink: Sendable {
         guard let action else { return }
         guard action == .lost else { return scheduleBeat() }
         abort(
-            NetworkError(
+            error(
                 .timeout(.idle),
-                message: "the server answered none of \(options.missedPongs) pings, each \(interval) after the last",
-                request: call.request, response: response))
+                "the server answered none of \(options.missedPongs) pings, each \(interval) after the last"))
     }
 
     /// The error for what needs an open connection.
@@ -301,7 +291,10 @@ final class SocketLink: Sendable {
         let (failure, closing) = state.withLock { ($0.failure, $0.closing) }
         if let failure { return failure }
         let why = closing.map { " (\($0.code.rawValue))" } ?? ""
-        return NetworkError(
-            .connectionLost, message: "the WebSocket is closed\(why)", request: call.request, response: response)
+        return error(.connectionLost, "the WebSocket is closed\(why)")
+    }
+
+    private func error(_ kind: NetworkError.Kind, _ message: String) -> NetworkError {
+        NetworkError(kind, message: message, request: call.request, response: response)
     }
 }

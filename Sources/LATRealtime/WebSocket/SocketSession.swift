@@ -27,7 +27,6 @@ final class SocketSession: Sendable {
         /// Opens the next connection.
         var opening: Task<Void, Never>?
         var plan: ReconnectionPlan
-        /// When the connection was opened.
         var openedAt = ContinuousClock.now
         /// Whether nobody waits for the first connection any more.
         var isAbandoned = false
@@ -71,12 +70,12 @@ final class SocketSession: Sendable {
         }
     }
 
-    /// Opens one connection. It is read by a task of its own, so that the stack of this one is freed.
+    /// Opens one connection. A task of its own reads it, so that the stack of this task is freed.
     private func openNext() async {
         state.send(.connecting)
         do {
             let (link, body) = try await connect()
-            // A greeting that does not leave is not kept: the next connection makes its own.
+            // A greeting that is not sent is not kept: the next connection makes its own.
             try link.sendAtOnce(try await greeting(), isKept: false)
             try link.sendAtOnce(takeUnsent(), isKept: true)
             publish(link)
@@ -240,7 +239,8 @@ final class SocketSession: Sendable {
         return try await link.ping()
     }
 
-    /// The error for what needs an open connection. The end of a connection is not that of a socket that opens the next one.
+    /// The error for what needs an open connection. While the next connection is being opened, that of the last one would be
+    /// wrong: the socket is not closed.
     private func closedError(_ shared: Shared) -> NetworkError {
         if shared.opening == nil || shared.isClosing != nil, let latest = shared.latest { return latest.closedError }
         return NetworkError(

@@ -13,8 +13,8 @@ import HTTPCore
 /// ```
 ///
 /// The connection is made like any call, with headers, token, redirects, proxies, cookies, pins and limits. A reader that
-/// is slow makes the server wait, and a server that is slow makes `send` wait. Pings of the server are answered, and its own
-/// pings notice a dead connection. The socket closes when it is released.
+/// is slow makes the server wait, and a server that is slow makes `send` wait. The socket answers the server's pings, and
+/// notices a dead connection by pings of its own. It closes when it is released.
 public final class WebSocket: Sendable {
     let session: SocketSession
 
@@ -35,16 +35,18 @@ public final class WebSocket: Sendable {
     /// for try await price in socket.messages(of: Price.self) { … }
     /// ```
     ///
-    /// A message that cannot be decoded is thrown as an error of kind `decoding(path:)`; a later loop begins with the
+    /// The loop throws an error of kind `decoding(path:)` for a message that cannot be decoded. A later loop begins with the
     /// message after it.
     public func messages<Model: Decodable & Sendable>(of model: Model.Type) -> WebSocketMessages<Model> {
-        WebSocketMessages(session: session) { [coding = session.coding] in try $0.decode(model, coding) }
+        WebSocketMessages(session: session) { [coding = session.coding] in
+            try LiveValue.decode(model, of: $0.data, coding, "a message")
+        }
     }
 
     // MARK: Sending
 
-    /// Sends a message. Waits while ``WebSocketOptions/sendBuffer`` bytes or more wait to be sent, and returns once the
-    /// message is one of those that wait.
+    /// Sends a message. Waits while ``WebSocketOptions/sendBuffer`` bytes or more are queued, and returns once the message is
+    /// queued.
     ///
     /// Messages of several tasks never mix. The order is that of the calls in one task.
     ///
@@ -92,14 +94,12 @@ public final class WebSocket: Sendable {
     @discardableResult
     public func close(code: CloseCode = .normal, reason: String = "") async throws -> Closing {
         guard code.mayBeSent else {
-            throw NetworkError(
-                .invalidRequest,
-                message: "the close code \(code.rawValue) cannot be sent; use 1000, or one from 3000 to 4999")
+            throw NetworkError.invalidRequest(
+                "the close code \(code.rawValue) cannot be sent; use 1000, or one from 3000 to 4999")
         }
         guard reason.utf8.count <= 123 else {
-            throw NetworkError(
-                .invalidRequest,
-                message: "the reason has \(reason.utf8.count) bytes, and a close frame has room for 123; shorten it")
+            throw NetworkError.invalidRequest(
+                "the reason has \(reason.utf8.count) bytes, and a close frame has room for 123; shorten it")
         }
         session.close(code, reason)
         await session.waitForEnd()
@@ -128,11 +128,4 @@ public final class WebSocket: Sendable {
 
     /// The answer to the newest handshake, without a body.
     public var response: HTTPResponse? { session.latest?.response }
-}
-
-extension WebSocket.Message {
-    /// Decodes the JSON of the message.
-    func decode<Model: Decodable>(_ model: Model.Type, _ coding: CodingRules?) throws -> Model {
-        try LiveValue.decode(model, of: data, coding, "a message")
-    }
 }

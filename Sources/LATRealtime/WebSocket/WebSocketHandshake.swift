@@ -25,7 +25,6 @@ struct WebSocketHandshake: Sendable {
         return headers
     }
 
-    /// What was agreed on.
     struct Agreement: Equatable {
         var subprotocol: String?
         /// `nil` for no compression.

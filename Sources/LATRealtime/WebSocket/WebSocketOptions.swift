@@ -67,14 +67,14 @@ public struct WebSocketOptions: Sendable {
             ("messageLimit", messageLimit, 0), ("sendBuffer", sendBuffer, 1), ("missedPongs", missedPongs, 1),
         ]
         for (name, number, least) in numbers where number < least {
-            throw NetworkError(.invalidRequest, message: "\(name) is \(number); give \(least) or more")
+            throw .invalidRequest("\(name) is \(number); give \(least) or more")
         }
         let durations = [
             ("openTimeout", openTimeout), ("pingInterval", pingInterval ?? .seconds(1)),
             ("closeTimeout", closeTimeout),
         ]
         for (name, duration) in durations where duration <= .zero {
-            throw NetworkError(.invalidRequest, message: "\(name) is \(duration); give more than 0")
+            throw .invalidRequest("\(name) is \(duration); give more than 0")
         }
     }
 }

@@ -35,7 +35,7 @@ struct FrameReader {
     let allowsCompression: Bool
     private(set) var buffer: [UInt8] = []
     private var start = 0
-    /// The frame whose bytes arrive, and how many are missing.
+    /// The frame whose bytes are arriving, and how many are missing.
     private var frame: (head: Head, missing: Int)?
 
     init(allowsCompression: Bool) { self.allowsCompression = allowsCompression }
@@ -112,4 +112,18 @@ struct FrameReader {
         }
         return (Int(length), 2 + count)
     }
+}
+
+/// A violation of the protocol by the server, with its close code (RFC 6455 §7.4.1).
+struct WebSocketViolation: Error, Equatable {
+    let code: UInt16
+    let message: String
+
+    static func protocolError(_ message: String) -> WebSocketViolation {
+        WebSocketViolation(code: 1002, message: message)
+    }
+
+    static func badText(_ message: String) -> WebSocketViolation { WebSocketViolation(code: 1007, message: message) }
+
+    static func tooLarge(_ message: String) -> WebSocketViolation { WebSocketViolation(code: 1009, message: message) }
 }

@@ -7,25 +7,17 @@ struct FrameWriter {
     /// 256 bytes, the most that `getentropy` gives.
     private static let randomCount = 64
 
-    /// Adds one frame.
+    /// Adds a frame with a whole message, or a control frame.
     mutating func append(
-        _ opcode: FrameReader.Opcode, _ payload: UnsafeRawBufferPointer, isFinal: Bool = true,
-        isCompressed: Bool = false, to frames: inout [UInt8]
+        _ opcode: FrameReader.Opcode, _ payload: UnsafeRawBufferPointer, isCompressed: Bool = false,
+        to frames: inout [UInt8]
     ) {
-        Self.append(
-            opcode, payload, isFinal: isFinal, isCompressed: isCompressed, mask: nextMask(), to: &frames)
-    }
-
-    /// Adds one frame with a given mask.
-    static func append(
-        _ opcode: FrameReader.Opcode, _ payload: UnsafeRawBufferPointer, isFinal: Bool = true,
-        isCompressed: Bool = false, mask: UInt32, to frames: inout [UInt8]
-    ) {
+        let mask = nextMask()
         let count = payload.count
         // Doubles the capacity, so that waiting messages are not copied again for each new one.
         let size = frames.count + count + 14
         if size > frames.capacity { frames.reserveCapacity(max(size, 2 * frames.capacity)) }
-        frames.append(opcode.rawValue | (isFinal ? 0x80 : 0) | (isCompressed ? 0x40 : 0))
+        frames.append(0x80 | opcode.rawValue | (isCompressed ? 0x40 : 0))
         switch count {
         case ..<126:
             frames.append(0x80 | UInt8(count))
@@ -46,7 +38,7 @@ struct FrameWriter {
     }
 
     /// Masks bytes in place. The mask is in the order of memory.
-    static func mask(_ bytes: UnsafeMutableRawBufferPointer, with mask: UInt32) {
+    private static func mask(_ bytes: UnsafeMutableRawBufferPointer, with mask: UInt32) {
         let wide = UInt64(mask) << 32 | UInt64(mask)
         var index = 0
         while index + 8 <= bytes.count {
