@@ -40,7 +40,6 @@ extension Cassette {
     }
 }
 
-/// Fails every request.
 private struct MissingCassette: Transport {
     func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         throw NetworkError(

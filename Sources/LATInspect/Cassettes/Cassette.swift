@@ -72,7 +72,8 @@ public final class Cassette: Transport, Sendable {
         self.mode = mode
         redaction = CassetteRedaction(secrets, matching)
         configuration = engine
-        file = try CassetteFile(path, mode: mode, matching: matching, warn: { engine.warn($0) })
+        file = CassetteFile(
+            try CassetteContent(path, mode: mode, matching: matching, warn: { engine.warn($0) }))
         self.transport = Mutex(transport)
     }
 
@@ -80,10 +81,10 @@ public final class Cassette: Transport, Sendable {
     /// the process ends.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` when the file cannot be written.
-    public func eject() throws(NetworkError) { try file.write() }
+    public func eject() throws(NetworkError) { try file.content.write() }
 
     /// The method and URL of each recorded request that was not made in this run.
-    public var unused: [String] { file.withTape { $0.unused.map(\.title) } }
+    public var unused: [String] { file.content.withTape { $0.unused.map(\.title) } }
 
     // MARK: Exchanges
 
@@ -94,7 +95,7 @@ public final class Cassette: Transport, Sendable {
         if let type = request.body?.contentType, headers["Content-Type"] == nil { headers["Content-Type"] = type }
         let asked = redaction.request(
             request.method.description, request.url, headers, body.recorded, request.rowSecrets)
-        switch file.withTape({ $0.decide(asked) }) {
+        switch file.content.withTape({ $0.decide(asked) }) {
         case .replay(let entry): return try entry.replay(request, redaction)
         case .refuse(let message):
             throw NetworkError(.simulation, message: "\(path): \(message)", request: request)
@@ -109,7 +110,7 @@ public final class Cassette: Transport, Sendable {
         _ request: HTTPRequest, _ asked: CassetteEntry.Request, _ number: Int
     ) async throws -> HTTPResponse {
         let recording = CassetteRecording(asked, redaction, limit: Self.bodyLimit) { [file] entry in
-            file.finish(number, entry)
+            file.content.finish(number, entry)
         }
         do {
             return recording.response(try await engine().send(request))

@@ -48,11 +48,9 @@ struct CassetteEntry: Equatable, Sendable {
     /// The line of the file in which it begins; 0 for a new entry.
     var line = 0
 
-    /// Method and URL.
     var title: String { "\(request.method) \(request.url)" }
 }
 
-/// A body in a cassette.
 enum RecordedBody: Equatable, Sendable {
     case none
     case bytes(Data)
@@ -69,32 +67,27 @@ extension HTTPHeaders {
 }
 
 extension NetworkError.Kind {
-    /// The kinds that have no associated value.
-    private static let plain: [NetworkError.Kind] = [
-        .invalidRequest, .unknownName, .dns, .connect, .cancelled, .httpStatus, .redirect, .bodyTooLarge,
-        .connectionLost,
-        .protocolViolation, .proxy, .cache, .storage, .requestBody, .integrity, .provider, .simulation, .unsupported,
-        .authentication, .duplicate, .circuitOpen, .shutDown, .other,
+    /// Each kind once, in the order of their declaration.
+    static let examples: [NetworkError.Kind] = [
+        .invalidRequest, .unknownName, .dns, .connect, .tls(.handshake), .timeout(.total), .cancelled, .httpStatus,
+        .business(code: ""), .decoding(path: ""), .redirect, .bodyTooLarge, .connectionLost, .protocolViolation,
+        .proxy, .addressBlocked(.privateUse), .cache, .storage, .requestBody, .integrity, .provider, .simulation,
+        .unsupported, .authentication, .duplicate, .circuitOpen, .shutDown, .other,
     ]
 
     /// The kind of a name such as `connect` or `timeout(idle)`.
     init?(name: String) {
-        if let kind = Self.plain.first(where: { $0.description == name }) {
+        let kinds =
+            Self.examples + NetworkError.TLSFailure.allCases.map { .tls($0) }
+            + NetworkError.TimeoutPhase.allCases.map { .timeout($0) }
+            + NetworkError.AddressRule.allCases.map { .addressBlocked($0) }
+        if let kind = kinds.first(where: { $0.description == name }) {
             self = kind
             return
         }
         guard let open = name.firstIndex(of: "("), name.last == ")" else { return nil }
         let value = String(name[name.index(after: open)...].dropLast())
         switch name[..<open] {
-        case "tls":
-            guard let failure = NetworkError.TLSFailure(rawValue: value) else { return nil }
-            self = .tls(failure)
-        case "timeout":
-            guard let phase = NetworkError.TimeoutPhase(rawValue: value) else { return nil }
-            self = .timeout(phase)
-        case "addressBlocked":
-            guard let rule = NetworkError.AddressRule(rawValue: value) else { return nil }
-            self = .addressBlocked(rule)
         case "business": self = .business(code: value)
         case "decoding": self = .decoding(path: value)
         default: return nil

@@ -5,12 +5,10 @@ internal import Synchronization
 
 /// The file of a cassette. It is also written when this object is released and when the process ends.
 final class CassetteFile: Sendable {
-    private let content: CassetteContent
+    let content: CassetteContent
 
-    init(
-        _ path: String, mode: Cassette.Mode, matching: Cassette.Matching, warn: @escaping @Sendable (String) -> Void
-    ) throws(NetworkError) {
-        content = try CassetteContent(path, mode: mode, matching: matching, warn: warn)
+    init(_ content: CassetteContent) {
+        self.content = content
         ProcessEnd.register(content, isKept: true)
     }
 
@@ -18,20 +16,13 @@ final class CassetteFile: Sendable {
         content.saveOrWarn()
         ProcessEnd.remove(content)
     }
-
-    func withTape<Value: Sendable>(_ body: (inout CassetteTape) -> Value) -> Value { content.withTape(body) }
-
-    func finish(_ number: Int, _ entry: CassetteEntry) { content.finish(number, entry) }
-
-    /// Writes what was recorded, if that is not in the file yet.
-    func write() throws(NetworkError) { try content.write() }
 }
 
 /// What was read from the file of a cassette, and what is to be written.
 ///
-/// An object of its own, because the process may end while another thread releases the file: the end of the process finds this
-/// one, and waits until it is written.
-private final class CassetteContent: ProcessExitObserver, Sendable {
+/// It is not part of ``CassetteFile``, because the process may end while another thread releases that object: `ProcessEnd`
+/// keeps this one, and waits until it has written the file.
+final class CassetteContent: ProcessExitObserver, Sendable {
     private struct State {
         var tape: CassetteTape
         /// Whether everything that was recorded is in the file.
@@ -88,6 +79,7 @@ private final class CassetteContent: ProcessExitObserver, Sendable {
         }
     }
 
+    /// Writes what was recorded, if that is not in the file yet.
     func write() throws(NetworkError) { try writing.withLock { _ throws(NetworkError) in try writeChanges() } }
 
     private func writeChanges() throws(NetworkError) {

@@ -36,10 +36,7 @@ extension Cassette {
 
 /// A request in the form in which two are compared.
 struct ComparableRequest: Equatable {
-    struct Item: Equatable {
-        var name: String
-        var value: String
-    }
+    typealias Item = CassetteEntry.Field
 
     enum Body: Equatable {
         case none
@@ -83,9 +80,8 @@ struct ComparableRequest: Equatable {
     /// The items of a query or form, sorted by name; those of one name stay in their order.
     private static func items(_ text: String) -> [Item] {
         text.split(separator: "&").map { item in
-            let equals = item.firstIndex(of: "=") ?? item.endIndex
-            let value = equals == item.endIndex ? "" : item[item.index(after: equals)...]
-            return Item(name: String(item[..<equals]), value: String(value))
+            let pair = item.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            return Item(name: String(pair[0]), value: pair.count > 1 ? String(pair[1]) : "")
         }.enumerated().sorted { ($0.element.name, $0.offset) < ($1.element.name, $1.offset) }.map(\.element)
     }
 
@@ -107,11 +103,14 @@ struct ComparableRequest: Equatable {
 extension ComparableRequest {
     /// Whether nothing differs from a recorded request.
     func matches(_ recorded: ComparableRequest) -> Bool {
-        // The paths of most requests differ, and comparing them builds no text.
+        // Compares the paths first: most of them differ, and this builds no text.
         self == recorded
-            || path.count == recorded.path.count
-                && zip(path, recorded.path).allSatisfy { $0 == $1 || Self.isWildcard($1) }
-                && differences(from: recorded).isEmpty
+            || matchesPath(of: recorded) && differences(from: recorded).isEmpty
+    }
+
+    private func matchesPath(of recorded: ComparableRequest) -> Bool {
+        path.count == recorded.path.count
+            && zip(path, recorded.path).allSatisfy { $0 == $1 || Self.isWildcard($1) }
     }
 
     /// What differs from a recorded request, a line each; empty when they are equal.
@@ -123,9 +122,7 @@ extension ComparableRequest {
         }
         compare("method", method, recorded.method)
         compare("server", origin, recorded.origin)
-        if path.count != recorded.path.count {
-            compare("path", path.joined(separator: "/"), recorded.path.joined(separator: "/"))
-        } else if zip(path, recorded.path).contains(where: { $0 != $1 && !Self.isWildcard($1) }) {
+        if !matchesPath(of: recorded) {
             compare("path", path.joined(separator: "/"), recorded.path.joined(separator: "/"))
         }
         Self.compare(query, recorded.query) { compare("query \($0)", $1, $2) }
@@ -204,7 +201,7 @@ extension ComparableRequest {
         case .json(let value): value.description
         case .form(let items): items.map { "\($0.name)=\($0.value)" }.joined(separator: "&")
         case .bytes(let data):
-            "\(data.count) bytes" + (YAMLText.isPrintable(data) ? ": \(String(decoding: data, as: UTF8.self))" : "")
+            "\(data.count) bytes" + (YAMLText.printable(data).map { ": \($0)" } ?? "")
         }
     }
 }

@@ -145,7 +145,6 @@ extension CassetteEntry {
         var response = HTTPResponse(
             status: recorded.status, reason: recorded.reason, version: recorded.version,
             headers: HTTPHeaders(recorded.headers), trailers: HTTPHeaders(recorded.trailers), url: request.url)
-        let data = recorded.body.data
         if recorded.status == 101, request.upgrades {
             let socket = SocketReplay(self, redaction)
             response.output = socket.output()
@@ -155,7 +154,7 @@ extension CassetteEntry {
         } else if request.streamsBody {
             response.body = ResponseBody(ReplayedSource(recorded.piecesOfBody, error))
         } else {
-            response.body = ResponseBody(data)
+            response.body = ResponseBody(recorded.body.data)
             if let failure {
                 throw NetworkError(failure.kind, message: failure.message, request: request, response: response)
             }
@@ -255,7 +254,7 @@ struct CapturedBody {
         return pieces
     }
 
-    /// A part as text, without the boundary, which differs each time, and the part that is sent.
+    /// The text of a part, without the boundary, which is random, and the part that is sent.
     private static func part(_ file: UploadFile, _ secrets: Secrets, _ limit: Int) async throws -> (String, UploadFile)
     {
         var again = file
@@ -276,9 +275,7 @@ struct CapturedBody {
         case .none: text += "\n"
         case .omitted(let count): text += "\n(\(count) bytes)\n"
         case .bytes(let data):
-            text +=
-                "\n" + (YAMLText.isPrintable(data) ? String(decoding: data, as: UTF8.self) : data.base64EncodedString())
-            text += "\n"
+            text += "\n\(YAMLText.printable(data) ?? data.base64EncodedString())\n"
         }
         return (text, again)
     }

@@ -2,8 +2,8 @@ internal import FoundationEssentials
 internal import HTTPCore
 internal import Synchronization
 
-/// Takes secrets and values that vary out of what a cassette records: first by their names, then by their values, so that a
-/// token that comes up again in another place, or in a later exchange, is not there either.
+/// Removes secrets and values that vary from what a cassette records: first by their names, then by their values, so that a
+/// token is also removed where another place or a later exchange repeats it.
 final class CassetteRedaction: Sendable {
     private let redactor: Mutex<Redactor>
     let secrets: Secrets
@@ -78,11 +78,8 @@ final class CassetteRedaction: Sendable {
     // MARK: By name
 
     private func fields(_ headers: HTTPHeaders, _ redactor: inout Redactor) -> [CassetteEntry.Field] {
-        var fields: [CassetteEntry.Field] = []
-        for (name, value) in headers where !Self.ofOneHandshake.contains(name.lowercased()) {
-            fields.append(.init(name: name, value: redactor.field(name, value)))
-        }
-        return fields
+        headers.filter { !Self.ofOneHandshake.contains($0.name.lowercased()) }
+            .map { .init(name: $0.name, value: redactor.field($0.name, $0.value)) }
     }
 
     private func url(_ url: String, _ redactor: inout Redactor) -> String {
@@ -93,7 +90,7 @@ final class CassetteRedaction: Sendable {
 
     private func body(_ body: RecordedBody, _ type: String?, _ redactor: inout Redactor) -> RecordedBody {
         guard case .bytes(let data) = body else { return body }
-        let mediaType = BodyCapture.mediaType(type)
+        let mediaType = MediaType.essence(of: type ?? "")
         if mediaType == "multipart/form-data" {
             // Its parts tell what is secret; the other bytes keep their form.
             _ = BodyRecorder(BodyCapture(maxSize: .max)).recorded(

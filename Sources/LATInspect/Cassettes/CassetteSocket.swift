@@ -29,7 +29,7 @@ final class SocketRecording: MessageTape {
         state.withLock { state in
             let message = redaction.message(message)
             if case .close = message {
-                // The answer to the other side's close frame says nothing.
+                // The client's answer to a close frame is not recorded, since it only confirms the end.
                 if isSent, state.isClosed { return }
                 state.isClosed = true
             }
@@ -54,13 +54,13 @@ final class SocketRecording: MessageTape {
     }
 }
 
-/// Stands in for the server of a recorded WebSocket. The messages of the server come in the recorded order, each when those
-/// that the client had sent before it are sent again.
+/// Stands in for the server of a recorded WebSocket. It sends the recorded messages in their order, each after the client has
+/// sent again what precedes it in the recording.
 ///
 /// A client that closes earlier than in the recording gets what is left, and the close frame.
 final class SocketReplay: MessageTape, ResponseBody.Source {
     private struct State {
-        /// Up to where the recording is replayed.
+        /// The index of the next recorded message.
         var position = 0
         /// The recorded messages of the client that it has sent again.
         var sentCount = 0
@@ -83,13 +83,14 @@ final class SocketReplay: MessageTape, ResponseBody.Source {
     private let redaction: CassetteRedaction
     private let sent: [CassetteEntry.Message]
     private let state = Mutex(State())
+
     init(_ entry: CassetteEntry, _ redaction: CassetteRedaction) {
         self.entry = entry
         self.redaction = redaction
         sent = entry.messages.filter(\.isSent)
     }
 
-    /// Where the client sends its frames, which nobody needs.
+    /// Takes the frames of the client, and discards them: ``MessageTape`` gets the messages.
     func output() -> ConnectionOutput {
         let output = ConnectionOutput()
         output.tape = self
@@ -102,16 +103,14 @@ final class SocketReplay: MessageTape, ResponseBody.Source {
     // MARK: The client
 
     func send(_ message: TapedMessage) throws(NetworkError) {
-        let (failure, waiter) = state.withLock { state -> (NetworkError?, Waiter<Void>?) in
-            let message = redaction.message(message)
-            if let problem = problem(message, at: state.sentCount) {
+        let failure = change { state in
+            if let problem = problem(redaction.message(message), at: state.sentCount) {
                 state.failure = NetworkError(.simulation, message: problem)
             } else {
                 state.sentCount += 1
             }
-            return (state.failure, state.waiter.take())
+            return state.failure
         }
-        waiter?.end(.success(()))
         if let failure { throw failure }
     }
 
@@ -133,12 +132,10 @@ final class SocketReplay: MessageTape, ResponseBody.Source {
     func sendPing(_ payload: [UInt8]) { change { $0.pongs.append(payload) } }
     func receive(_ message: TapedMessage) {}
 
-    private func change(_ body: (inout State) -> Void) {
-        let waiter = state.withLock { state in
-            body(&state)
-            return state.waiter.take()
-        }
+    private func change<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
+        let (result, waiter) = state.withLock { (body(&$0), $0.waiter.take()) }
         waiter?.end(.success(()))
+        return result
     }
 
     // MARK: The server
@@ -157,7 +154,7 @@ final class SocketReplay: MessageTape, ResponseBody.Source {
         if let failure = state.failure { throw failure }
         if state.isOver { return .end }
         if !state.pongs.isEmpty { return .deliver(ServerFrame.pong(state.pongs.removeFirst())) }
-        // Messages of the client that have been sent again are passed over, and all of them once it has closed.
+        // Skips the client's messages that it has sent again, and all of them once it has closed.
         while state.position < entry.messages.count, entry.messages[state.position].isSent,
             state.hasClosed || isSent(state.position, state)
         {
@@ -199,7 +196,6 @@ extension ConnectionOutput {
 }
 
 extension TapedMessage {
-    /// Whether it is a message, and not the end.
     fileprivate var isMessage: Bool { if case .close = self { false } else { true } }
 
     fileprivate var byteCount: Int {

@@ -74,7 +74,7 @@ struct CassetteWriter {
         case .none: break
         case .omitted(let count): line(1, "omitted: \(count)")
         case .bytes(let data):
-            let text = YAMLText.isPrintable(data) ? String(validating: data, as: UTF8.self) : nil
+            let text = YAMLText.printable(data)
             if let text, data.count <= Self.longestText {
                 block(text)
             } else if data.count <= Self.longestBase64 {
@@ -137,10 +137,12 @@ enum YAMLText {
         return quoted + "\""
     }
 
-    /// Whether bytes are text that needs no escapes in a text file.
-    static func isPrintable(_ data: Data) -> Bool {
-        guard let text = String(validating: data, as: UTF8.self) else { return false }
-        return text.unicodeScalars.allSatisfy { isPrintable($0) || $0 == "\n" || $0 == "\t" || $0 == "\r" }
+    /// The text of bytes; `nil` if it would need escapes in a text file.
+    static func printable(_ data: Data) -> String? {
+        guard let text = String(validating: data, as: UTF8.self),
+            text.unicodeScalars.allSatisfy({ isPrintable($0) || $0 == "\n" || $0 == "\t" || $0 == "\r" })
+        else { return nil }
+        return text
     }
 
     private static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {

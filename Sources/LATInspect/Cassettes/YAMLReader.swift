@@ -4,7 +4,6 @@ internal import HTTPCore
 indirect enum YAMLValue: Equatable {
     case text(String, line: Int)
     case list([YAMLValue], line: Int)
-    /// The members in their order.
     case map([Member], line: Int)
 
     struct Member: Equatable {
@@ -44,13 +43,9 @@ struct YAMLReader {
 
     /// The documents of a file. The last line must be three dots.
     static func documents(_ text: String) throws(YAMLProblem) -> [YAMLValue] {
-        var reader = YAMLReader(
-            lines: text.unicodeScalars.split(separator: "\n", omittingEmptySubsequences: false))
+        let lines = text.unicodeScalars.split(separator: "\n", omittingEmptySubsequences: false)
+        var reader = YAMLReader(lines: lines.map { $0.last == "\r" ? $0.dropLast() : $0 })
         return try reader.documents()
-    }
-
-    private init(lines: [Text]) {
-        self.lines = lines.map { $0.last == "\r" ? $0.dropLast() : $0 }
     }
 
     private mutating func documents() throws(YAMLProblem) -> [YAMLValue] {

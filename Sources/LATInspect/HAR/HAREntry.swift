@@ -18,10 +18,9 @@ struct HAREntry {
     // MARK: Entries
 
     private func entry(_ exchange: CallRecord.Exchange) -> JSONValue {
-        var members = common(exchange.request, at: exchange.start, exchange.response, exchange.failure)
-        let (timings, time) = Self.timings(exchange.stages ?? CallRecord.Stages())
-        members["timings"] = timings
-        members["time"] = time
+        var members = common(
+            exchange.request, at: exchange.start, exchange.stages ?? CallRecord.Stages(), exchange.response,
+            exchange.failure)
         members["_attempt"] = .int(Int64(exchange.attempt))
         members["_hop"] = .int(Int64(exchange.hop))
         if let connection = exchange.response?.connection ?? exchange.failure?.connection {
@@ -43,12 +42,9 @@ struct HAREntry {
     private var entryWithoutExchange: JSONValue {
         var failure: CallRecord.Failure?
         if case .failure(let error) = record.outcome { failure = error }
-        var members = common(record.request, at: .zero, record.response, failure)
         var stages = CallRecord.Stages()
         stages.wait = record.duration ?? .zero
-        let (timings, time) = Self.timings(stages)
-        members["timings"] = timings
-        members["time"] = time
+        var members = common(record.request, at: .zero, stages, record.response, failure)
         switch record.response?.source {
         case .memoryCache: members["_fromCache"] = "memory"
         case .diskCache: members["_fromCache"] = "disk"
@@ -61,14 +57,15 @@ struct HAREntry {
     }
 
     private func common(
-        _ request: CallRecord.Request, at start: Duration, _ response: CallRecord.Response?,
-        _ failure: CallRecord.Failure?
+        _ request: CallRecord.Request, at start: Duration, _ stages: CallRecord.Stages,
+        _ response: CallRecord.Response?, _ failure: CallRecord.Failure?
     ) -> [String: JSONValue] {
+        let (timings, time) = Self.timings(stages)
         var members: [String: JSONValue] = [
             "startedDateTime": .string(
                 record.startTime.addingTimeInterval(start.inSeconds).iso8601WithMilliseconds),
             "request": Self.request(request, version: response?.version ?? ""),
-            "cache": .object([:]), "_resourceType": "fetch",
+            "cache": .object([:]), "_resourceType": "fetch", "timings": timings, "time": time,
         ]
         var shown = Self.response(response ?? failure?.response)
         if let failure { shown["_error"] = .string("\(failure.kind): \(failure.message)") }
@@ -133,7 +130,7 @@ struct HAREntry {
         switch body.content {
         case .text(let text):
             members["text"] = .string(text)
-            if BodyCapture.mediaType(body.contentType) == "application/x-www-form-urlencoded" {
+            if MediaType.essence(of: body.contentType ?? "") == "application/x-www-form-urlencoded" {
                 members["params"] = parameters(text[...])
             }
         case .bytes(let data):

@@ -43,7 +43,7 @@ public final class HARRecorder: RequestAccessory {
     private let recorder: CallRecorder
     private let core: Core
 
-    /// The part of the recorder that its closure keeps alive.
+    /// What the closure of the inner recorder keeps alive.
     fileprivate final class Core: Sendable {
         let state = Mutex(State())
         let limits: Limits
@@ -122,7 +122,7 @@ public final class HARRecorder: RequestAccessory {
         }
         try Core.read(state, next)
         try next(state.buffer[...])
-        try use(Array(tail.utf8)[...])
+        try use(Array("\n]}}\n".utf8)[...])
     }
 
     private static func head(_ dropped: Int) -> String {
@@ -134,8 +134,6 @@ public final class HARRecorder: RequestAccessory {
             "pages":[],"entries":[
             """
     }
-
-    private static let tail = "\n]}}\n"
 }
 
 extension HARRecorder.Core {

@@ -9,7 +9,14 @@ enum LoadFamilies {
         func gauge(_ name: String, _ help: String, _ value: (CentralRequestManager.Load) -> Int) -> MetricFamily {
             MetricFamily(
                 name: name, kind: .gauge, help: help,
-                samples: [MetricSample([], Double(loads.reduce(0) { $0 + value($1) }))])
+                samples: [MetricSample(value: .number(Double(loads.reduce(0) { $0 + value($1) })))])
+        }
+        func flags(_ name: String, _ help: String, _ label: String, _ values: [String: Bool]) -> MetricFamily {
+            MetricFamily(
+                name: name, kind: .gauge, help: help,
+                samples: values.sorted { $0.key < $1.key }.prefix(SeriesTable.limit).map {
+                    MetricSample(labels: [(label, $0.key)], value: .number($0.value ? 1 : 0))
+                })
         }
         var circuits: [String: Bool] = [:]
         var reachable: [String: Bool] = [:]
@@ -22,16 +29,9 @@ enum LoadFamilies {
             gauge("http_client_open_connections", "Open connections.", \.connections),
             gauge("lat_client_transfers_running", "Transfers that have a connection or are getting one.", \.transfers),
             gauge("lat_client_transfers_queued", "Transfers that wait for a free connection.", \.queued),
-            MetricFamily(
-                name: "lat_client_circuit_open", kind: .gauge, help: "Circuits that have seen failures: 1 while open.",
-                samples: circuits.sorted { $0.key < $1.key }.prefix(SeriesTable.limit).map {
-                    MetricSample([("circuit", $0.key)], $0.value ? 1 : 0)
-                }),
-            MetricFamily(
-                name: "lat_client_reachable", kind: .gauge, help: "Targets that were probed: 1 if reachable.",
-                samples: reachable.sorted { $0.key < $1.key }.prefix(SeriesTable.limit).map {
-                    MetricSample([("target", $0.key)], $0.value ? 1 : 0)
-                }),
+            flags(
+                "lat_client_circuit_open", "Circuits that have seen failures: 1 while open.", "circuit", circuits),
+            flags("lat_client_reachable", "Targets that were probed: 1 if reachable.", "target", reachable),
         ]
     }
 }

@@ -32,7 +32,6 @@ struct MetricFamily {
     }
 }
 
-/// A value with its labels.
 struct MetricSample {
     enum Value {
         case number(Double)
@@ -60,16 +59,6 @@ struct MetricSample {
 
     var labels: [(name: String, value: String)] = []
     var value: Value
-
-    init(_ labels: [(name: String, value: String)] = [], _ number: Double) {
-        self.labels = labels
-        value = .number(number)
-    }
-
-    init(_ labels: [(name: String, value: String)] = [], _ histogram: Histogram) {
-        self.labels = labels
-        value = .histogram(histogram)
-    }
 }
 
 /// Writes families in one of the text formats of Prometheus.

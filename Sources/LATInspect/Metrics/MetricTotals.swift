@@ -25,13 +25,7 @@ enum MetricTotals {
         .hit, .stale, .first, .revalidation, .miss, .failure, .bypass,
     ]
     /// The kinds of errors without their parentheses. The last counts all that are not listed.
-    private static let groups = [
-        "invalidRequest", "unknownName", "dns", "connect", "tls", "timeout", "cancelled", "httpStatus", "business",
-        "decoding", "redirect", "bodyTooLarge", "connectionLost", "protocolViolation", "proxy", "addressBlocked",
-        "cache",
-        "storage", "requestBody", "integrity", "provider", "simulation", "unsupported", "authentication", "duplicate",
-        "circuitOpen", "shutDown", "other",
-    ]
+    private static let groups = NetworkError.Kind.examples.map { CallRecord.Failure.group(of: $0.description) }
 
     static func wait(_ reason: CallEvent.Wait) -> Int { firstWait + (waits.firstIndex(of: reason) ?? 0) }
 
@@ -44,57 +38,51 @@ enum MetricTotals {
     }
 
     static func error(_ kind: NetworkError.Kind) -> Int {
-        firstError + (groups.firstIndex(of: group(kind)) ?? groups.count - 1)
+        firstError + (groups.firstIndex(of: CallRecord.Failure.group(of: kind.description)) ?? groups.count - 1)
     }
 
-    /// The kind without its parentheses: `timeout` for `timeout(idle)`.
-    static func group(_ kind: NetworkError.Kind) -> String { String(kind.description.prefix { $0 != "(" }) }
-
     static func families(_ counts: ShardedCounts) -> [MetricFamily] {
-        func sample(_ place: Int, _ labels: (name: String, value: String)...) -> MetricSample {
-            MetricSample(labels, Double(counts[place]))
+        func counter(_ name: String, _ help: String, at place: Int) -> MetricFamily {
+            MetricFamily(
+                name: name, kind: .counter, help: help, samples: [MetricSample(value: .number(Double(counts[place])))])
         }
-        var families = [
+        /// - Parameter start: the place of the first value; those of the others follow.
+        func counters(
+            _ name: String, _ help: String, by label: String, _ values: [String], from start: Int
+        ) -> MetricFamily {
+            let samples = values.enumerated().map {
+                MetricSample(labels: [(label, $1)], value: .number(Double(counts[start + $0])))
+            }
+            return MetricFamily(name: name, kind: .counter, help: help, samples: samples)
+        }
+        func histogram(_ name: String, _ help: String, _ layout: HistogramLayout) -> MetricFamily {
             MetricFamily(
-                name: "lat_client_calls_started", kind: .counter, help: "Calls that began.", samples: [sample(started)]),
-            MetricFamily(
-                name: "lat_client_calls", kind: .counter,
-                help: "Calls that ended with a response, by where it came from.",
-                samples: sources.enumerated().map { sample(firstSource + $0, ("source", $1.rawValue)) }),
-            MetricFamily(
-                name: "lat_client_call_errors", kind: .counter, help: "Calls that ended with an error, by its kind.",
-                samples: groups.enumerated().map { sample(firstError + $0, ("error_type", $1)) }),
-            MetricFamily(
-                name: "lat_client_call_duration_seconds", kind: .histogram, unit: "seconds",
-                help: "Time of whole calls, with their repetitions and waits.",
-                samples: [MetricSample([], duration.histogram(counts))]),
-            MetricFamily(
-                name: "lat_client_retries", kind: .counter, help: "Repetitions by the retry policy.",
-                samples: [sample(retries)]),
-            MetricFamily(
-                name: "lat_client_replays", kind: .counter, help: "Repetitions with a renewed token.",
-                samples: [sample(replays)]),
-            MetricFamily(
-                name: "lat_client_waits", kind: .counter, help: "Waits of calls, by what they wait for.",
-                samples: waits.enumerated().map { sample(firstWait + $0, ("reason", $1.rawValue)) }),
+                name: name, kind: .histogram, unit: "seconds", help: help,
+                samples: [MetricSample(value: .histogram(layout.histogram(counts)))])
+        }
+        return [
+            counter("lat_client_calls_started", "Calls that began.", at: started),
+            counters(
+                "lat_client_calls", "Calls that ended with a response, by where it came from.", by: "source",
+                sources.map(\.rawValue), from: firstSource),
+            counters(
+                "lat_client_call_errors", "Calls that ended with an error, by its kind.", by: "error_type", groups,
+                from: firstError),
+            histogram(
+                "lat_client_call_duration_seconds", "Time of whole calls, with their repetitions and waits.", duration),
+            counter("lat_client_retries", "Repetitions by the retry policy.", at: retries),
+            counter("lat_client_replays", "Repetitions with a renewed token.", at: replays),
+            counters(
+                "lat_client_waits", "Waits of calls, by what they wait for.", by: "reason", waits.map(\.rawValue),
+                from: firstWait),
+            counters(
+                "lat_client_cache_decisions", "What the cache decided.", by: "decision", cacheOutcomes.map(\.rawValue),
+                from: firstCache),
+            counter("lat_client_cache_not_stored", "Responses that the cache may not store.", at: notStored),
+            counters(
+                "lat_client_connections", "Requests by whether their connection was opened for them.", by: "state",
+                ["opened", "reused"], from: opened),
+            histogram("lat_client_queue_duration_seconds", "Wait for a free connection.", queue),
         ]
-        families.append(
-            MetricFamily(
-                name: "lat_client_cache_decisions", kind: .counter, help: "What the cache decided.",
-                samples: cacheOutcomes.enumerated().map { sample(firstCache + $0, ("decision", $1.rawValue)) }))
-        families.append(
-            MetricFamily(
-                name: "lat_client_cache_not_stored", kind: .counter, help: "Responses that the cache may not store.",
-                samples: [sample(notStored)]))
-        families.append(
-            MetricFamily(
-                name: "lat_client_connections", kind: .counter,
-                help: "Requests by whether their connection was opened for them.",
-                samples: [sample(opened, ("state", "opened")), sample(reused, ("state", "reused"))]))
-        families.append(
-            MetricFamily(
-                name: "lat_client_queue_duration_seconds", kind: .histogram, unit: "seconds",
-                help: "Wait for a free connection.", samples: [MetricSample([], queue.histogram(counts))]))
-        return families
     }
 }

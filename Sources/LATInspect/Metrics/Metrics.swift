@@ -111,8 +111,8 @@ public final class Metrics: CallMeter {
         _ request: HTTPRequest, with error: NetworkError, row: ObservedCall.Row?, after time: Duration
     ) {
         let key = SeriesKey(
-            method: Self.index(of: request.method), status: 0, error: MetricTotals.group(error.kind),
-            template: row?.path ?? "")
+            method: Self.index(of: request.method), status: 0,
+            error: CallRecord.Failure.group(of: error.kind.description), template: row?.path ?? "")
         _ = end(request, key, after: time, shard: ShardedCounts.shard)
     }
 
@@ -188,11 +188,12 @@ public final class Metrics: CallMeter {
         let (all, hasOverflow) = table.all
         let series = all.sorted { ($0.origin.count, $0.key.template) < ($1.origin.count, $1.key.template) }
         func add(_ series: Series, _ labels: [(name: String, value: String)]) {
-            duration.samples.append(MetricSample(labels, Series.duration.histogram(series.counts)))
-            let sent = Series.requestSize.histogram(series.counts)
-            if sent.count > 0 { requestSize.samples.append(MetricSample(labels, sent)) }
-            let received = Series.responseSize.histogram(series.counts)
-            if received.count > 0 { responseSize.samples.append(MetricSample(labels, received)) }
+            func sample(_ layout: HistogramLayout) -> MetricSample {
+                MetricSample(labels: labels, value: .histogram(layout.histogram(series.counts)))
+            }
+            duration.samples.append(sample(Series.duration))
+            if Series.requestSize.count(series.counts) > 0 { requestSize.samples.append(sample(Series.requestSize)) }
+            if Series.responseSize.count(series.counts) > 0 { responseSize.samples.append(sample(Series.responseSize)) }
         }
         var endings: [[UInt8]: UInt64] = [:]
         for one in series { endings[one.origin + [one.key.method], default: 0] += Series.duration.count(one.counts) }
@@ -205,7 +206,7 @@ public final class Metrics: CallMeter {
             let ended = (endings[one.origin + [one.key.method]] ?? 0) + elsewhere
             // An end that is counted between the two reads would make it negative.
             let count = max(0, Int64(bitPattern: one.counts[Series.started] &- ended))
-            active.samples.append(MetricSample(one.labels, Double(count)))
+            active.samples.append(MetricSample(labels: one.labels, value: .number(Double(count))))
         }
         if hasOverflow { add(table.overflow, [("otel_metric_overflow", "true")]) }
         // Series are counted by origins as they are written: `http://A.org` and `http://a.org:80` have the same labels.

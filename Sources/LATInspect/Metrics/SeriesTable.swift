@@ -74,7 +74,7 @@ final class Series: Sendable {
     static let responseSize = HistogramLayout.sizes(at: duration.size + requestSize.size)
     /// Requests that were sent.
     static let started = duration.size + requestSize.size + responseSize.size
-    /// Those of them whose end was counted in the series beyond the limit.
+    /// How many of them ended in the series for labels beyond the limit.
     static let endedElsewhere = started + 1
 
     let key: SeriesKey
@@ -197,7 +197,6 @@ extension Series {
         return labels
     }
 
-    /// The server.
     var originLabels: [(name: String, value: String)] {
         let text = String(decoding: origin, as: UTF8.self)
         let scheme = text.firstRange(of: "://").map { text[..<$0.lowerBound].lowercased() } ?? ""

@@ -38,10 +38,6 @@ final class ShardedCounts: @unchecked Sendable {
         cells[shard &* stride &+ index].wrappingAdd(amount, ordering: .relaxed)
     }
 
-    @inline(__always) func subtract(_ index: Int, shard: Int = ShardedCounts.shard) {
-        cells[shard &* stride &+ index].wrappingSubtract(1, ordering: .relaxed)
-    }
-
     subscript(index: Int) -> UInt64 {
         (0..<Self.shardCount).reduce(0) { $0 &+ cells[$1 * stride + index].load(ordering: .relaxed) }
     }

@@ -59,21 +59,18 @@ struct CopyText {
     private var type: String? { request.headers["Content-Type"] ?? request.body?.contentType }
 
     /// A command that reads the body from its input when that is no text.
-    private func piped(_ command: (HTTPRequest) -> String) -> String {
-        guard let body, bodyText == nil else { return command(request) }
-        var request = request
-        if let type { request.headers["Content-Type"] = type }
-        request.body = .stream(EmptyBody())
-        return "echo \(body.base64EncodedString()) | base64 -d | \(command(request))"
+    private func piped(_ command: String) -> String {
+        guard let body, bodyText == nil else { return command }
+        return "echo \(body.base64EncodedString()) | base64 -d | \(command)"
     }
 
-    private var curl: String { piped { CurlCommand(.run).text(of: $0) } }
-
-    private struct EmptyBody: AsyncSequence, Sendable {
-        struct AsyncIterator: AsyncIteratorProtocol {
-            mutating func next() async throws -> Data? { nil }
+    private var curl: String {
+        var request = request
+        if body != nil, bodyText == nil {
+            if let type { request.headers["Content-Type"] = type }
+            request.body = .stream(AsyncStream<Data> { $0.finish() })
         }
-        func makeAsyncIterator() -> AsyncIterator { AsyncIterator() }
+        return piped(CurlCommand(.run).text(of: request))
     }
 
     /// `nil` for fields that cannot be written: HTTPie removes a backslash before `:`, `;`, `=` and `@`.
@@ -107,9 +104,7 @@ struct CopyText {
             words.append("Content-Type:\(type)".shellQuoted)
         }
         words += items ?? []
-        let command = words.joined(separator: " ")
-        guard let body, bodyText == nil else { return command }
-        return "echo \(body.base64EncodedString()) | base64 -d | \(command)"
+        return piped(words.joined(separator: " "))
     }
 
     /// Whether HTTPie would read more than a text behind the `:` or `=` of an item.

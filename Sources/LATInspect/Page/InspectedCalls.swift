@@ -55,11 +55,11 @@ final class InspectedCalls: Sendable {
         var count: UInt64 = 0
         var changes: [Int: Changes] = [:]
         var nextReader = 0
+
+        var ids: [UInt64] { order[first...].filter { calls[$0] != nil } }
     }
 
-    /// The largest number of calls.
     let countLimit: Int
-    /// The largest number of bytes, estimated.
     let byteLimit: Int
     private let capture: BodyCapture
     private let state = Mutex(State())
@@ -98,7 +98,7 @@ final class InspectedCalls: Sendable {
             kept.version += 1
             Self.note(id, &state)
             guard case .finished(let result) = event.kind else { return false }
-            let bodies = Self.size(of: event.call.request.body) + Self.size(of: try? result.get())
+            let bodies = Self.size(of: event.call.request.body) + ((try? result.get())?.body.data?.count ?? 0)
             kept.weight += bodies
             state.bytes += bodies
             if bodies <= Self.heavyWeight { trim(&state) }
@@ -123,8 +123,6 @@ final class InspectedCalls: Sendable {
     private static func size(of body: HTTPBody?) -> Int {
         if case .data(let data) = body?.content { data.count } else { 0 }
     }
-
-    private static func size(of response: HTTPResponse?) -> Int { response?.body.data?.count ?? 0 }
 
     private static func note(_ id: UInt64, _ state: inout State) {
         guard !state.changes.isEmpty else { return }
@@ -177,16 +175,14 @@ final class InspectedCalls: Sendable {
     }
 
     /// All calls, the oldest first.
-    var ids: [UInt64] {
-        state.withLock { state in state.order[state.first...].filter { state.calls[$0] != nil } }
-    }
+    var ids: [UInt64] { state.withLock(\.ids) }
 
     /// Adds a page. All calls count as changed for it.
     func addReader() -> Reader {
         state.withLock { state in
             state.nextReader += 1
             let reader = Reader(state.nextReader)
-            let ids = state.order[state.first...].filter { state.calls[$0] != nil }
+            let ids = state.ids
             state.changes[reader.number] = Changes(reader: reader, ids: ids, known: Set(ids))
             if !ids.isEmpty { reader.wake() }
             return reader
@@ -208,7 +204,6 @@ final class InspectedCalls: Sendable {
         }
     }
 
-    /// Ends the waits of all readers.
     func wakeReaders() {
         state.withLock { state in
             for changes in state.changes.values { changes.reader.wake() }
@@ -220,7 +215,6 @@ final class InspectedCalls: Sendable {
 }
 
 extension CallRecord {
-    /// The bytes of its bodies.
     fileprivate var bodyWeight: Int {
         let bodies = exchanges.flatMap { [$0.request.body, $0.response?.body] } + [request.body, response?.body]
         return bodies.reduce(0) { sum, body in

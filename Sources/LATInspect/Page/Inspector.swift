@@ -105,7 +105,6 @@ public final class Inspector: RequestAccessory {
         try PageServer(.file(name: name, content: content), program: name, port: port)
     }
 
-    /// The name of the program and its process identifier.
     private static var program: String {
         let name = CommandLine.arguments.first?.split(separator: "/").last.map(String.init) ?? "program"
         return "\(name) · \(getpid())"

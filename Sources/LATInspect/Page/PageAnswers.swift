@@ -84,7 +84,6 @@ extension CopyText {
 }
 
 extension LoopbackServer.Request {
-    /// The value of a parameter of the query.
     func parameter(_ name: String) -> String? {
         for item in query.split(separator: "&") where item.hasPrefix("\(name)=") {
             return item.dropFirst(name.count + 1).percentDecoded()

@@ -8,9 +8,7 @@ internal import Synchronization
 package final class PageServer: Sendable {
     /// What the page shows.
     enum Source: Sendable {
-        /// The calls of this process.
         case calls(InspectedCalls)
-        /// A HAR file.
         case file(name: String, content: Data)
     }
 
@@ -32,7 +30,6 @@ package final class PageServer: Sendable {
 
     /// The address of the page, with its token.
     package var address: String { "http://127.0.0.1:\(port)/#\(token)" }
-    /// The port.
     var port: Int { server.withLock { $0?.port ?? 0 } }
 
     /// - Parameter program: The title of the page.
@@ -103,7 +100,9 @@ package final class PageServer: Sendable {
         }
         let name = request.path == "/" ? "index.html" : String(request.path.dropFirst())
         if let content = pageFiles[name] {
-            guard request.method == "GET" || request.method == "HEAD" else { return Self.wrongMethod }
+            guard request.method == "GET" || request.method == "HEAD" else {
+                return Response(status: 405, "This address takes GET.")
+            }
             return Self.file(name, content)
         }
         if request.path == "/session" { return openSession(request) }
@@ -131,7 +130,6 @@ package final class PageServer: Sendable {
         }
     }
 
-    private static let wrongMethod = Response(status: 405, "This address takes GET.")
     private static let types = [
         "html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml",
     ]

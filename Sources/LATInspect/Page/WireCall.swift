@@ -1,6 +1,14 @@
 internal import FoundationEssentials
 internal import LATNetworking
 
+/// A value that is written as null when it is unknown, because the page merges each state of a call into the one before, and
+/// recognizes an open span by a duration of null.
+@propertyWrapper struct OrNull<Value: Encodable>: Encodable {
+    var wrappedValue: Value?
+
+    func encode(to encoder: any Encoder) throws { try wrappedValue.encode(to: encoder) }
+}
+
 /// A call as the page gets it: a line of its list, in JSON. Headers are fetched when the call is opened (``WireDetails``).
 struct WireCall: Encodable {
     struct Cache: Encodable {
@@ -15,25 +23,10 @@ struct WireCall: Encodable {
         var attempt = 1
         var hop = 0
         var start: Double
-        var duration: Double?
+        @OrNull var duration: Double? = nil
         var status: Int?
         var url: String?
         var note: String?
-
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.container(keyedBy: CodingKeys.self)
-            try container.encode(kind, forKey: .kind)
-            try container.encode(attempt, forKey: .attempt)
-            try container.encode(hop, forKey: .hop)
-            try container.encode(start, forKey: .start)
-            // The page recognizes an open span by null.
-            try container.encode(duration, forKey: .duration)
-            try container.encodeIfPresent(status, forKey: .status)
-            try container.encodeIfPresent(url, forKey: .url)
-            try container.encodeIfPresent(note, forKey: .note)
-        }
-
-        enum CodingKeys: CodingKey { case kind, attempt, hop, start, duration, status, url, note }
     }
 
     enum State: String, Encodable {
@@ -45,52 +38,21 @@ struct WireCall: Encodable {
     var startedDateTime: String
     var method: String
     var url: String
-    var domain: String?
-    var row: String?
-    var path: String?
-    var tag: String?
+    @OrNull var domain: String?
+    @OrNull var row: String?
+    @OrNull var template: String?
+    @OrNull var tag: String?
     var state: State
-    var status: Int?
-    var errorKind: String?
-    var error: String?
-    var source: String?
-    var cache: Cache?
-    var duration: Double?
-    var requestSize: Int64?
-    var responseSize: Int64?
-    var mediaType: String?
+    @OrNull var status: Int?
+    @OrNull var errorKind: String?
+    @OrNull var error: String?
+    @OrNull var source: String?
+    @OrNull var cache: Cache?
+    @OrNull var duration: Double?
+    @OrNull var requestSize: Int64?
+    @OrNull var responseSize: Int64?
+    @OrNull var mediaType: String?
     var spans: [Span]
-
-    private enum CodingKeys: CodingKey {
-        case id, number, startedDateTime, method, url, domain, row, template, tag, state, status, errorKind, error,
-            source
-        case cache, duration, requestSize, responseSize, mediaType, spans
-    }
-
-    func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(id, forKey: .id)
-        try container.encode(number, forKey: .number)
-        try container.encode(startedDateTime, forKey: .startedDateTime)
-        try container.encode(method, forKey: .method)
-        try container.encode(url, forKey: .url)
-        try container.encode(domain, forKey: .domain)
-        try container.encode(row, forKey: .row)
-        try container.encode(path, forKey: .template)
-        try container.encode(tag, forKey: .tag)
-        try container.encode(state, forKey: .state)
-        // Unknown values are written as null, because the page merges each state into the one before.
-        try container.encode(status, forKey: .status)
-        try container.encode(errorKind, forKey: .errorKind)
-        try container.encode(error, forKey: .error)
-        try container.encode(source, forKey: .source)
-        try container.encode(cache, forKey: .cache)
-        try container.encode(duration, forKey: .duration)
-        try container.encode(requestSize, forKey: .requestSize)
-        try container.encode(responseSize, forKey: .responseSize)
-        try container.encode(mediaType, forKey: .mediaType)
-        try container.encode(spans, forKey: .spans)
-    }
 }
 
 extension WireCall {
@@ -104,7 +66,7 @@ extension WireCall {
         url = record.url
         domain = record.row?.domain
         row = record.row?.server
-        path = record.row?.path
+        template = record.row?.path
         tag = record.tag
         let response = record.response ?? record.exchanges.last?.response
         status = response?.status
@@ -112,7 +74,7 @@ extension WireCall {
         case .response: state = .done
         case .failure(let failure):
             // A call that failed because of its status is shown with that status.
-            state = failure.isCancelled ? .cancelled : failure.kind == "httpStatus" && status != nil ? .done : .failed
+            state = failure.isCancelled ? .cancelled : failure.kind == "httpStatus" && response != nil ? .done : .failed
             errorKind = failure.kind
             error = failure.message
         case nil: state = record.exchanges.isEmpty ? .waiting : response == nil ? .sending : .receiving

@@ -1,8 +1,7 @@
 internal import FoundationEssentials
 internal import LATNetworking
 
-/// The details of an opened call: what was sent and received, in the form of HAR's entries, without
-/// bodies.
+/// The details of an opened call: what was sent and received, in the form of HAR's entries, without bodies.
 struct WireDetails: Encodable {
     struct Field: Encodable {
         var name: String
@@ -104,11 +103,8 @@ extension CallRecord {
         guard sent.isEmpty || response.map({ $0.source != .network && $0.source != .revalidated }) == true else {
             return sent
         }
-        return sent
-            + [
-                Message(
-                    request: exchanges.last?.request ?? request, response: response, connection: response?.connection)
-            ]
+        let last = exchanges.last?.request ?? request
+        return sent + [Message(request: last, response: response, connection: response?.connection)]
     }
 }
 

@@ -42,10 +42,4 @@ public struct BodyCapture: Sendable {
                 "application/x-www-form-urlencoded", "application/graphql", "application/problem+json",
             ].contains(mediaType)
     }
-
-    /// The media type of a field `Content-Type`, in lower case and without parameters.
-    static func mediaType(_ field: String?) -> String {
-        guard let field else { return "" }
-        return field.prefix { $0 != ";" }.filter { $0 != " " && $0 != "\t" }.lowercased()
-    }
 }

@@ -14,12 +14,12 @@ struct BodyRecorder {
         switch body.content {
         case .parameters: return nil
         case .data(let data):
-            return recorded(data.prefix(capture.maxSize), size: Int64(data.count), type: type, &redactor)
+            return recorded(data, size: Int64(data.count), type: type, &redactor)
         case .encoded(let encoder):
             guard let data = try? encoder.encode() else {
                 return CallRecord.Body(contentType: type, content: .omitted("it cannot be encoded"))
             }
-            return recorded(data.prefix(capture.maxSize), size: Int64(data.count), type: type, &redactor)
+            return recorded(data, size: Int64(data.count), type: type, &redactor)
         case .file(let path):
             return CallRecord.Body(contentType: type, content: .omitted("the file \(redactor.text(path))"))
         case .stream(let stream):
@@ -31,11 +31,12 @@ struct BodyRecorder {
     }
 
     /// - Parameters:
-    ///   - data: the beginning of the body.
+    ///   - data: the body, or its beginning.
     ///   - size: the number of bytes of the whole.
     func recorded(_ data: Data, size: Int64, type: String?, _ redactor: inout Redactor) -> CallRecord.Body {
         var body = CallRecord.Body(contentType: type, content: .omitted(""), size: size)
-        let mediaType = BodyCapture.mediaType(type)
+        let data = data.prefix(capture.maxSize)
+        let mediaType = MediaType.essence(of: type ?? "")
         guard capture.maxSize > 0, capture.keeps(mediaType) else {
             body.content = .omitted("bodies of this type are not kept")
             return body
@@ -88,9 +89,9 @@ struct BodyRecorder {
     /// The parts of a multipart body that was given as bytes.
     private static func parts(_ data: Data, _ boundary: String, _ redactor: inout Redactor) -> [CallRecord.Part] {
         let text = String(decoding: data, as: UTF8.self)
-        var parts: [CallRecord.Part] = []
-        for section in text.split(separator: "--" + boundary, omittingEmptySubsequences: false).dropFirst() {
-            guard !section.hasPrefix("--"), let blank = section.firstRange(of: "\r\n\r\n") else { continue }
+        let sections = text.split(separator: "--" + boundary, omittingEmptySubsequences: false).dropFirst()
+        return sections.compactMap { section in
+            guard !section.hasPrefix("--"), let blank = section.firstRange(of: "\r\n\r\n") else { return nil }
             let head = section[..<blank.lowerBound]
             var content = String(section[blank.upperBound...])
             if content.hasSuffix("\r\n") { content = String(content.dropLast()) }
@@ -100,9 +101,8 @@ struct BodyRecorder {
             var part = CallRecord.Part(name: redactor.text(name), fileName: fileName)
             part.contentType = field("content-type", in: head)
             part.text = redactor.part(name, content)
-            parts.append(part)
+            return part
         }
-        return parts
     }
 
     /// The bytes of a multipart body without the content of its secret parts.

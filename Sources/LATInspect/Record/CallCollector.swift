@@ -34,7 +34,6 @@ struct CallCollector: Sendable {
     /// The beginning of a streamed body, and how many bytes were read of it.
     private var streamed = Data()
     private var streamedSize: Int64 = 0
-    /// How many bytes of a stream are kept.
     var keptByteCount: Int { streamed.count }
     private var lastEvent = Duration.zero
 
@@ -75,10 +74,7 @@ struct CallCollector: Sendable {
         case .retrying(let pause):
             waits.append(CallRecord.Wait(reason: "retry", start: event.offset, duration: pause))
         case .cache(let verdict):
-            var decision = CallRecord.CacheDecision(verdict)
-            decision.time = event.offset
-            decision.hop = event.hop
-            cache.append(decision)
+            cache.append(CallRecord.CacheDecision(verdict, at: event.offset, hop: event.hop))
         case .notStored(let refusal): notStored = refusal
         case .finished(let result):
             ending = (result, event.offset)
@@ -224,9 +220,7 @@ struct CallCollector: Sendable {
         if isStreamed {
             body = bodies.recorded(streamed, size: streamedSize, type: type, &redactor)
         } else if let data = response.body.data {
-            body =
-                data.isEmpty
-                ? nil : bodies.recorded(data.prefix(capture.maxSize), size: Int64(data.count), type: type, &redactor)
+            body = data.isEmpty ? nil : bodies.recorded(data, size: Int64(data.count), type: type, &redactor)
         } else {
             body = CallRecord.Body(contentType: type, content: .omitted("a stream that is not read yet"))
         }

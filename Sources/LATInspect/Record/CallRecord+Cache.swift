@@ -1,8 +1,8 @@
 internal import ResponseCache
 
 extension CallRecord.CacheDecision {
-    init(_ verdict: CacheExplanation.Verdict) {
-        self.init(action: Action(verdict), reason: nil, section: verdict.section, time: .zero, hop: 0)
+    init(_ verdict: CacheExplanation.Verdict, at time: Duration, hop: Int) {
+        self.init(action: Action(verdict), reason: nil, section: verdict.section, time: time, hop: hop)
         switch verdict {
         case .answers, .answersFirst: break
         case .answersStale(let isRefreshed): reason = isRefreshed ? "it is refreshed in the background" : nil

@@ -106,7 +106,9 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
         /// Whether the caller cancelled the call.
         public var isCancelled: Bool { kind == "cancelled" }
         /// The kind without its parentheses, so that there are few groups: `timeout`.
-        public var group: String { String(kind.prefix { $0 != "(" }) }
+        public var group: String { Self.group(of: kind) }
+
+        static func group(of kind: String) -> String { String(kind.prefix { $0 != "(" }) }
     }
 
     /// One repetition of the call: a request and the redirects that it led to.

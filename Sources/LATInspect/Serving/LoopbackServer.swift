@@ -58,10 +58,9 @@ final class LoopbackServer: Sendable {
     static let maxConnections = 64
     private let wakeUp: WakeUp
     private let core: Core
-    /// The port.
     let port: Int
 
-    /// The state that the threads share. It is not the server itself, so they do not keep that alive.
+    /// The state that the threads share. They hold it instead of the server, so that the server can be released.
     private final class Core: Sendable {
         let state = Mutex(State())
     }
@@ -147,17 +146,17 @@ final class LoopbackServer: Sendable {
                 state.connections.insert(socket)
                 return true
             }
+            @Sendable func end() {
+                core.state.withLock { _ = $0.connections.remove(socket) }
+                close(socket)
+            }
             let isServed =
                 isTaken
                 && BackgroundThread.start("lat-serve") {
                     ServedRequest(socket: socket, port: port).run(handler)
-                    core.state.withLock { _ = $0.connections.remove(socket) }
-                    close(socket)
+                    end()
                 }
-            if !isServed {
-                core.state.withLock { _ = $0.connections.remove(socket) }
-                close(socket)
-            }
+            if !isServed { end() }
         }
     }
 }

@@ -25,7 +25,7 @@ final class SpanQueue: Sendable {
 
     private let url: String
     private let headers: HTTPHeaders
-    private let resource: [(String, TraceSpan.Value)]
+    private let resource: [(String, JSONValue)]
     private let limits: TraceExporter.Limits
     private let manager: CentralRequestManager
     private let state = Mutex(State())
@@ -35,8 +35,8 @@ final class SpanQueue: Sendable {
         self.headers = headers
         self.limits = limits
         resource = [
-            ("service.name", .text(service)), ("telemetry.sdk.name", .text("LATNetworking")),
-            ("telemetry.sdk.language", .text("swift")), ("telemetry.sdk.version", .text(CurlTransport.version)),
+            ("service.name", .string(service)), ("telemetry.sdk.name", .string("LATNetworking")),
+            ("telemetry.sdk.language", .string("swift")), ("telemetry.sdk.version", .string(CurlTransport.version)),
         ]
         // A manager without accessories: what it sends is neither recorded nor traced.
         var configuration = CentralRequestManager.Configuration()
@@ -59,29 +59,20 @@ final class SpanQueue: Sendable {
         }
     }
 
-    private enum Next {
-        case nothing, send, schedule
-    }
-
     func add(_ spans: [TraceSpan]) {
-        let next = state.withLock { state -> Next in
+        let (sends, schedules) = state.withLock { state in
             let room = max(0, limits.queue - state.spans.count)
             state.spans += spans.prefix(room)
             state.added += min(room, spans.count)
             state.counts.dropped += max(0, spans.count - room)
-            if state.spans.count >= limits.batch, !state.isSending {
-                state.isSending = true
-                return .send
-            }
-            guard !state.isSending, !state.isScheduled, !state.spans.isEmpty else { return .nothing }
-            state.isScheduled = true
-            return .schedule
+            let sends = !state.isSending && state.spans.count >= limits.batch
+            let schedules = !state.isSending && !sends && !state.isScheduled && !state.spans.isEmpty
+            if sends { state.isSending = true }
+            if schedules { state.isScheduled = true }
+            return (sends, schedules)
         }
-        switch next {
-        case .nothing: break
-        case .send: Task.detached { await self.sendAll() }
-        case .schedule: schedule()
-        }
+        if sends { Task.detached { await self.sendAll() } }
+        if schedules { schedule() }
     }
 
     private func schedule() {

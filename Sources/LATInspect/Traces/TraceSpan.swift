@@ -10,17 +10,11 @@ struct TraceSpan: Sendable {
         case client = 3
     }
 
-    enum Value: Sendable, Hashable {
-        case text(String)
-        case int(Int64)
-        case double(Double)
-    }
-
     struct Event: Sendable {
         var name: String
         /// Nanoseconds since 1970.
         var time: UInt64
-        var attributes: [(String, Value)] = []
+        var attributes: [(String, JSONValue)] = []
     }
 
     var traceID: String
@@ -32,7 +26,8 @@ struct TraceSpan: Sendable {
     /// Nanoseconds since 1970.
     var start: UInt64
     var end: UInt64
-    var attributes: [(String, Value)] = []
+    /// Texts and numbers by their names.
+    var attributes: [(String, JSONValue)] = []
     var events: [Event] = []
     /// What went wrong; `nil` for no error. A cancellation by the caller is not an error.
     var error: String?
@@ -43,50 +38,39 @@ struct TraceSpan: Sendable {
             "traceId": .string(traceID), "spanId": .string(spanID), "name": .string(name), "kind": .int(kind.rawValue),
             "startTimeUnixNano": .string("\(start)"), "endTimeUnixNano": .string("\(max(start, end))"),
             "attributes": Self.json(attributes),
-            "status": error.map { .object(["code": .int(2), "message": .string($0)]) } ?? .object([:]),
+            "status": error.map { ["code": 2, "message": .string($0)] } ?? [:],
         ]
         if let parentID { members["parentSpanId"] = .string(parentID) }
         if !events.isEmpty {
             members["events"] = .array(
                 events.map {
-                    .object([
+                    [
                         "name": .string($0.name), "timeUnixNano": .string("\($0.time)"),
                         "attributes": Self.json($0.attributes),
-                    ])
+                    ]
                 })
         }
         return .object(members)
     }
 
-    static func json(_ attributes: [(String, Value)]) -> JSONValue {
+    static func json(_ attributes: [(String, JSONValue)]) -> JSONValue {
         .array(
             attributes.map { key, value in
                 let shown: JSONValue =
                     switch value {
-                    case .text(let text): .object(["stringValue": .string(text)])
-                    case .int(let number): .object(["intValue": .string("\(number)")])
-                    case .double(let number): .object(["doubleValue": .double(number)])
+                    case .int(let number): ["intValue": .string("\(number)")]
+                    case .double: ["doubleValue": value]
+                    default: ["stringValue": value]
                     }
-                return .object(["key": .string(key), "value": shown])
+                return ["key": .string(key), "value": shown]
             })
     }
 
     /// The body of an export.
-    static func export(_ spans: [TraceSpan], resource: [(String, Value)]) -> JSONValue {
-        .object([
-            "resourceSpans": .array([
-                .object([
-                    "resource": .object(["attributes": json(resource)]),
-                    "scopeSpans": .array([
-                        .object([
-                            "scope": .object([
-                                "name": "LATNetworking", "version": .string(CurlTransport.version),
-                            ]), "spans": .array(spans.map(\.json)),
-                        ])
-                    ]),
-                ])
-            ])
-        ])
+    static func export(_ spans: [TraceSpan], resource: [(String, JSONValue)]) -> JSONValue {
+        let scope: JSONValue = ["name": "LATNetworking", "version": .string(CurlTransport.version)]
+        let scopeSpans: JSONValue = ["scope": scope, "spans": .array(spans.map(\.json))]
+        return ["resourceSpans": [["resource": ["attributes": json(resource)], "scopeSpans": [scopeSpans]]]]
     }
 }
 
@@ -124,16 +108,16 @@ struct SpanMaker {
             name: "call \(record.row?.name ?? Self.method(record.method))", kind: .internal, start: base, end: time(end)
         )
         span.attributes = [("lat.attempts", .int(Int64(record.attempts.count)))]
-        if let tag = record.tag { span.attributes.append(("lat.tag", .text(tag))) }
-        if let domain = record.row?.domain { span.attributes.append(("lat.domain", .text(domain))) }
-        if let server = record.row?.server { span.attributes.append(("lat.server", .text(server))) }
-        if let source = record.response?.source { span.attributes.append(("lat.source", .text(source.rawValue))) }
+        if let tag = record.tag { span.attributes.append(("lat.tag", .string(tag))) }
+        if let domain = record.row?.domain { span.attributes.append(("lat.domain", .string(domain))) }
+        if let server = record.row?.server { span.attributes.append(("lat.server", .string(server))) }
+        if let source = record.response?.source { span.attributes.append(("lat.source", .string(source.rawValue))) }
         if case .failure(let failure) = record.outcome { fail(&span, failure, failure.response?.status) }
         span.events = record.waits.map { wait in
             TraceSpan.Event(
                 name: "wait", time: time(wait.start),
                 attributes: [
-                    ("lat.reason", .text(wait.reason)), ("lat.duration", .double((wait.duration ?? .zero).inSeconds)),
+                    ("lat.reason", .string(wait.reason)), ("lat.duration", .double((wait.duration ?? .zero).inSeconds)),
                 ])
         }
         return span
@@ -141,26 +125,24 @@ struct SpanMaker {
 
     private func span(_ exchange: CallRecord.Exchange, _ index: Int) -> TraceSpan {
         let method = Self.method(exchange.request.method)
+        let shownMethod = method == "_OTHER" ? "HTTP" : method
         let template = record.row?.path
         var span = TraceSpan(
             traceID: trace.traceID, spanID: exchange.spanID ?? Hexadecimal.random(byteCount: 8), parentID: trace.spanID,
-            name: template.map { "\(method == "_OTHER" ? "HTTP" : method) \($0)" }
-                ?? (method == "_OTHER" ? "HTTP" : method),
+            name: template.map { "\(shownMethod) \($0)" } ?? shownMethod,
             kind: .client, start: time(exchange.start), end: time(exchange.start + (exchange.duration ?? .zero)))
-        span.attributes = [("http.request.method", .text(method)), ("url.full", .text(exchange.request.url))]
+        span.attributes = [("http.request.method", .string(method)), ("url.full", .string(exchange.request.url))]
         if method == "_OTHER" {
-            span.attributes.append(("http.request.method_original", .text(exchange.request.method)))
+            span.attributes.append(("http.request.method_original", .string(exchange.request.method)))
         }
-        if let origin = URLReference.origin(of: exchange.request.url), let slashes = origin.firstRange(of: "://") {
-            let authority = origin[slashes.upperBound...]
-            let colon = authority.lastIndex(of: ":").flatMap {
-                Int(authority[authority.index(after: $0)...]) != nil ? $0 : nil
-            }
-            let port = colon.flatMap { Int64(authority[authority.index(after: $0)...]) }
-            span.attributes.append(("server.address", .text(String(colon.map { authority[..<$0] } ?? authority))))
-            span.attributes.append(("server.port", .int(port ?? (origin.hasPrefix("https") ? 443 : 80))))
+        // An origin always has a port.
+        if let origin = URLReference.origin(of: exchange.request.url), let slashes = origin.firstRange(of: "://"),
+            let colon = origin.lastIndex(of: ":"), let port = Int64(origin[origin.index(after: colon)...])
+        {
+            span.attributes.append(("server.address", .string(String(origin[slashes.upperBound..<colon]))))
+            span.attributes.append(("server.port", .int(port)))
         }
-        if let template { span.attributes.append(("url.template", .text(template))) }
+        if let template { span.attributes.append(("url.template", .string(template))) }
         if index > 0 { span.attributes.append(("http.request.resend_count", .int(Int64(index)))) }
         if exchange.hop > 0 { span.attributes.append(("lat.hop", .int(Int64(exchange.hop)))) }
         if let size = exchange.request.body?.size { span.attributes.append(("http.request.body.size", .int(size))) }
@@ -172,24 +154,24 @@ struct SpanMaker {
     private func describe(_ response: CallRecord.Response, in span: inout TraceSpan) {
         span.attributes.append(("http.response.status_code", .int(Int64(response.status))))
         if response.version.hasPrefix("HTTP/") {
-            span.attributes.append(("network.protocol.version", .text(String(response.version.dropFirst(5)))))
+            span.attributes.append(("network.protocol.version", .string(String(response.version.dropFirst(5)))))
         }
         if let connection = response.connection, !connection.remoteAddress.isEmpty {
-            span.attributes.append(("network.peer.address", .text(connection.remoteAddress)))
+            span.attributes.append(("network.peer.address", .string(connection.remoteAddress)))
             span.attributes.append(("network.peer.port", .int(Int64(connection.remotePort))))
         }
         if let size = response.body?.wireSize ?? response.body?.size {
             span.attributes.append(("http.response.body.size", .int(size)))
         }
         if response.status >= 400 {
-            span.attributes.append(("error.type", .text("\(response.status)")))
+            span.attributes.append(("error.type", .string("\(response.status)")))
             span.error = response.reason
         }
     }
 
     private func fail(_ span: inout TraceSpan, _ failure: CallRecord.Failure, _ status: Int?) {
         guard !failure.isCancelled else { return }
-        span.attributes.append(("error.type", .text(status.map { "\($0)" } ?? failure.group)))
+        span.attributes.append(("error.type", .string(status.map { "\($0)" } ?? failure.group)))
         span.error = failure.message
     }
 
@@ -211,8 +193,8 @@ struct SpanMaker {
         var span = TraceSpan(
             traceID: trace.traceID, spanID: Hexadecimal.random(byteCount: 8), parentID: trace.spanID, name: "cache",
             kind: .internal, start: time(decision.time), end: time(decision.time))
-        span.attributes = [("lat.cache.decision", .text(decision.action.rawValue))]
-        if let reason = decision.reason { span.attributes.append(("lat.cache.reason", .text(reason))) }
+        span.attributes = [("lat.cache.decision", .string(decision.action.rawValue))]
+        if let reason = decision.reason { span.attributes.append(("lat.cache.reason", .string(reason))) }
         return span
     }
 
