@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Platform
 import Testing
 
 @testable import LATTesting
@@ -11,7 +12,7 @@ import Testing
     ) -> (text: String, ending: ReplyPlan.Ending?) {
         let context = ReplyPlan.Context(isHead: isHead, minorVersion: minorVersion, keepsConnection: keepsConnection)
         var writer = ReplyWriter(ReplyPlan(reply, answering: context))
-        var now: Nanoseconds = 0
+        var now = MonotonicTime(nanoseconds: 0)
         var bytes: [UInt8] = []
         while true {
             switch writer.next(at: now) {
@@ -25,7 +26,7 @@ import Testing
                 }
                 writer.didSend(Int(count), at: now)
             case .wait(let time):
-                bytes += "<\((time - now) / 1_000_000)ms>".utf8
+                bytes += "<\(now.milliseconds(until: time))ms>".utf8
                 #expect(time > now)
                 now = time
             case .stall:

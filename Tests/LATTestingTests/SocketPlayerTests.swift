@@ -13,12 +13,12 @@ import Testing
         var bytes: [UInt8] = []
         var last = SocketPlayer.Action.receive
         for frame in [[]] + frames {
-            _ = player.receive(frame, connection: 0, at: 0)
-            last = player.next(at: 0)
+            _ = player.receive(frame, connection: 0, at: .now)
+            last = player.next(at: .now)
             while case .send(let part) = last {
                 bytes += part
                 player.didSend(part.count)
-                last = player.next(at: 0)
+                last = player.next(at: .now)
             }
         }
         var sent: [String] = []

@@ -1,3 +1,4 @@
+import Platform
 public import ResponseCache
 
 /// Checks that a store of the response cache keeps the contract of `CacheStore`.
@@ -77,25 +78,22 @@ public enum CacheStoreConformance {
         _ make: @escaping @Sendable (_ byteLimit: Int64) async throws -> any CacheStore
     ) async -> [Fault] {
         var faults: [Fault] = []
+        let limits = TimeLimits()
         for rule in rules {
             let check = StoreCheck(rule, lookUpBudget: lookUpBudget, make)
             // A task group would wait for a store that ignores its cancellation.
-            let (results, report) = AsyncStream<String?>.makeStream()
+            let done = Waiter<String?>()
             let run = Task {
                 do {
                     try await check.run()
-                    report.yield(nil)
+                    done.end(.success(nil))
                 } catch {
-                    report.yield("the store threw: \(error)")
+                    done.end(.success("the store threw: \(error)"))
                 }
             }
-            let limit = Task {
-                try await Task.sleep(for: timeout)
-                report.yield("not done after \(timeout)")
-            }
-            let result = await results.first { _ in true } ?? nil
+            let result = try? await limits.value(
+                of: done, within: timeout, late: .success("not done after \(timeout)"))
             run.cancel()
-            limit.cancel()
             faults += (check.messages + [result].compactMap { $0 }).map { Fault(rule: rule, message: $0) }
         }
         return faults

@@ -108,7 +108,6 @@ extension CacheStore {
         return try await body(of: entry)?.collect(upTo: .max)
     }
 
-    /// Returns the body under a key.
     func data(_ primary: String) async throws -> Data? {
         guard let entry = try await first(primary) else { return nil }
         return try await data(of: entry)

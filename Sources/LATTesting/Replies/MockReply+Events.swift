@@ -60,18 +60,14 @@ extension MockReply {
     public static func events(_ steps: [EventStep]) -> MockReply {
         var chunks: [Data] = []
         var sent: Int64 = 0
-        var pauses: [(Int64, Duration?)] = []
-        var isCut = false
-        var isReset = false
+        var pauses: [Pause] = []
+        var last: EventStep?
         steps: for step in steps {
             switch step {
-            case .wait(let duration): pauses.append((sent, duration))
-            case .stall: pauses.append((sent, nil))
-            case .cut:
-                isCut = true
-                break steps
-            case .reset:
-                isReset = true
+            case .wait(let duration): pauses.append(Pause(point: .afterBodyBytes(sent), duration: duration))
+            case .stall: pauses.append(Pause(point: .afterBodyBytes(sent), duration: nil))
+            case .cut, .reset:
+                last = step
                 break steps
             case .event, .comment, .retry, .text, .repeated:
                 let bytes = step.bytes
@@ -80,12 +76,11 @@ extension MockReply {
             }
         }
         var reply = MockReply.chunked(chunks, contentType: "text/event-stream")
-        for (offset, duration) in pauses {
-            let point = Point.afterBodyBytes(offset)
-            reply = duration.map { reply.delayed(by: $0, at: point) } ?? reply.stalling(point)
-        }
+        reply.pauses = pauses
+        guard let end = last else { return reply }
         // With a length that is never reached, the end of the connection is not the end of the body.
-        if isCut || isReset { reply = reply.header("Content-Length", "\(Int64(1) << 40)").droppingConnection() }
-        return isReset ? reply.resetting(afterBytes: .max) : reply
+        reply = reply.header("Content-Length", "\(Int64(1) << 40)").droppingConnection()
+        if case .reset = end { reply = reply.resetting(afterBytes: .max) }
+        return reply
     }
 }

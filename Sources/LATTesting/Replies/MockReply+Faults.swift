@@ -25,7 +25,7 @@ extension MockReply {
     /// Sends this many bytes of head and body and closes the connection (a FIN). Interim responses are not counted. A
     /// shorter reply is sent whole.
     public func closing(afterBytes byteCount: Int64) -> MockReply {
-        changed { $0.cut = Cut(byteCount: max(0, byteCount), resets: false) }
+        changed { $0.cut = (byteCount: max(0, byteCount), resets: false) }
     }
 
     /// Sends this many bytes of head and body and resets the connection: the client gets `ECONNRESET` after it has read
@@ -34,7 +34,7 @@ extension MockReply {
     /// The reset waits up to 2 s until the client's system has received the bytes, because a reset discards unsent
     /// bytes. A unix socket has no reset and is closed.
     public func resetting(afterBytes byteCount: Int64) -> MockReply {
-        changed { $0.cut = Cut(byteCount: max(0, byteCount), resets: true) }
+        changed { $0.cut = (byteCount: max(0, byteCount), resets: true) }
     }
 
     /// Sets a `Content-Length` that may be wrong. When it is more than the body has, the connection is closed after the

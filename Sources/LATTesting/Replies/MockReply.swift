@@ -49,7 +49,7 @@ public struct MockReply: Sendable {
     /// The body. Default ``Body/none``, which announces a length of 0.
     public var body: Body
 
-    enum Framing: Sendable {
+    enum Framing: Equatable, Sendable {
         case automatic
         case chunked(size: Int)
         case untilClose
@@ -61,27 +61,18 @@ public struct MockReply: Sendable {
         case drop
     }
 
-    struct Interim: Sendable {
-        let status: Int
-        let headers: HTTPHeaders
-    }
-
     /// A wait inside the reply. Without a duration it never ends.
     struct Pause: Sendable {
         let point: Point
         let duration: Duration?
     }
 
-    struct Cut: Sendable {
-        let byteCount: Int64
-        let resets: Bool
-    }
-
     var framing = Framing.automatic
     var trailers: HTTPHeaders = [:]
-    var interims: [Interim] = []
+    var interims: [(status: Int, headers: HTTPHeaders)] = []
     var pauses: [Pause] = []
-    var cut: Cut?
+    /// After how many bytes the reply is cut off, and whether by a reset.
+    var cut: (byteCount: Int64, resets: Bool)?
     var connectionEnd = ConnectionEnd.asRequested
     var bytesPerSecond: Int?
     var announcedLength: Int64?
@@ -188,7 +179,7 @@ extension MockReply {
     public func withTrailers(_ trailers: HTTPHeaders) -> MockReply {
         changed {
             $0.trailers = trailers
-            if case .automatic = $0.framing { $0.framing = .chunked(size: 65_536) }
+            if $0.framing == .automatic { $0.framing = .chunked(size: 65_536) }
         }
     }
 
@@ -197,7 +188,7 @@ extension MockReply {
     /// This is for interim responses that the client did not ask for. The server itself sends the `100 Continue` that
     /// `Expect` asks for; see ``MockServer/expectPolicy``.
     public func withInterim(_ status: Int, headers: HTTPHeaders = [:]) -> MockReply {
-        changed { $0.interims.append(Interim(status: status, headers: headers)) }
+        changed { $0.interims.append((status, headers)) }
     }
 
     /// Sends the reply as soon as the head of the request has arrived. The body is read afterwards.

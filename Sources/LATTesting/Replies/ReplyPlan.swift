@@ -70,9 +70,8 @@ struct ReplyPlan {
         let framing = Framing(reply, answering: context)
         steps = []
         for interim in reply.interims where context.minorVersion > 0 {
-            var text = "HTTP/1.1 \(interim.status) \(ReasonPhrase.of(interim.status))\r\n"
-            for (name, value) in interim.headers { text += "\(name): \(value)\r\n" }
-            steps.append(.send(.bytes(ArraySlice((text + "\r\n").utf8)), .interim))
+            let line = "HTTP/1.1 \(interim.status) \(ReasonPhrase.of(interim.status))\r\n"
+            steps.append(.send(.bytes(ArraySlice((line + interim.headers.lines + "\r\n").utf8)), .interim))
         }
         let head = reply.rawHead ?? framing.head(of: reply, answering: context)
         if !head.isEmpty { steps.append(.send(.bytes(ArraySlice(head)), .head)) }
@@ -80,7 +79,7 @@ struct ReplyPlan {
         ending = framing.keepsConnection ? .keep : .close
 
         for pause in reply.pauses { insert(pause) }
-        if let cut = reply.cut { truncate(to: cut) }
+        if let (byteCount, resets) = reply.cut { truncate(to: byteCount, resets: resets) }
         if bytesPerSecond == nil { joinSmallSteps() }
     }
 
@@ -91,44 +90,35 @@ struct ReplyPlan {
 
     /// The index of a point. Splits the step that contains it. Pauses at one point keep their order.
     private mutating func index(of point: MockReply.Point) -> Int {
-        func isPause(_ index: Int) -> Bool {
-            guard steps.indices.contains(index) else { return false }
-            if case .send = steps[index] { return false }
-            return true
+        func end(of roles: [Role]) -> Int {
+            let last = steps.lastIndex { step in roles.contains { $0 == step.role } }
+            return last.map { $0 + 1 } ?? 0
         }
         var index = 0
         switch point {
-        case .start:
-            break
-        case .beforeHead:
-            index = steps.lastIndex { $0.role == .interim }.map { $0 + 1 } ?? 0
-        case .afterHead:
-            index = (steps.lastIndex { $0.role == .head || $0.role == .interim }).map { $0 + 1 } ?? 0
-        case .afterBodyBytes(let count) where count <= 0:
-            return self.index(of: .afterHead)
-        case .afterBodyBytes(let count):
-            index = (steps.lastIndex { $0.role == .head || $0.role == .interim }).map { $0 + 1 } ?? 0
-            var remaining = count
-            for (position, step) in steps.enumerated() {
+        case .start: break
+        case .beforeHead: index = end(of: [.interim])
+        case .afterHead: index = end(of: [.interim, .head])
+        case .afterBodyBytes(var remaining):
+            index = end(of: [.interim, .head])
+            for (position, step) in steps.enumerated() where remaining > 0 {
                 guard case .send(let content, .body) = step else { continue }
                 index = position + 1
                 if content.count > remaining {
                     steps[position] = .send(content.prefix(remaining), .body)
                     steps.insert(.send(content.dropFirst(remaining), .body), at: index)
-                    remaining = 0
-                } else {
-                    remaining -= content.count
                 }
-                if remaining == 0 { break }
+                remaining -= content.count
             }
         }
-        while isPause(index) { index += 1 }
+        // A pause has no role.
+        while index < steps.count, steps[index].role == nil { index += 1 }
         return index
     }
 
-    private mutating func truncate(to cut: MockReply.Cut) {
-        ending = cut.resets ? .reset : .close
-        var remaining = cut.byteCount
+    private mutating func truncate(to byteCount: Int64, resets: Bool) {
+        ending = resets ? .reset : .close
+        var remaining = byteCount
         for (position, step) in steps.enumerated() {
             guard case .send(let content, let role) = step, role != .interim else { continue }
             if content.count >= remaining {
@@ -197,9 +187,7 @@ private struct Framing {
         } else if let chunkSize = reply.chunkSize {
             let mayChunk = context.minorVersion > 0 && !reply.headers.removes("Transfer-Encoding")
             kind = mayChunk ? .chunked(size: chunkSize) : .untilClose
-        } else if case .untilClose = reply.framing {
-            kind = .untilClose
-        } else if reply.headers.removes("Content-Length") {
+        } else if reply.framing == .untilClose || reply.headers.removes("Content-Length") {
             kind = .untilClose
         } else if hasNoBody {
             kind = .given
@@ -209,39 +197,29 @@ private struct Framing {
 
         let endsWithConnection = kind == .untilClose && !isBodyless
         let ownConnection = reply.headers["Connection"]?.lowercased()
-        saysClose = !context.keepsConnection || reply.connectionEnd.isClose || endsWithConnection
+        saysClose = !context.keepsConnection || reply.connectionEnd == .close || endsWithConnection
         let hasLength = kind != .untilClose && reply.chunkSize == nil
         let isTruncated = hasLength && !isBodyless && (announced ?? count) > count
         keepsConnection =
-            !saysClose && !reply.connectionEnd.isDrop && !isTruncated && reply.rawHead == nil
+            !saysClose && reply.connectionEnd != .drop && !isTruncated && reply.rawHead == nil
             && !(ownConnection?.contains("close") ?? false)
     }
 
     func head(of reply: MockReply, answering context: ReplyPlan.Context) -> [UInt8] {
-        var head: [UInt8] = []
-        head.reserveCapacity(256)
-        func append(_ name: String, _ value: String) {
-            head.append(contentsOf: name.utf8)
-            head.append(contentsOf: ": ".utf8)
-            head.append(contentsOf: value.utf8)
-            head.append(contentsOf: "\r\n".utf8)
-        }
-        head.append(contentsOf: "HTTP/1.1 \(reply.status) \(reply.reason ?? ReasonPhrase.of(reply.status))\r\n".utf8)
-        for (name, value) in reply.headers { append(name, value) }
+        var head = "HTTP/1.1 \(reply.status) \(reply.reason ?? ReasonPhrase.of(reply.status))\r\n" + reply.headers.lines
         switch kind {
-        case .length(let count): append("Content-Length", String(count))
-        case .chunked: append("Transfer-Encoding", "chunked")
+        case .length(let count): head += "Content-Length: \(count)\r\n"
+        case .chunked: head += "Transfer-Encoding: chunked\r\n"
         case .untilClose, .given: break
         }
         if !reply.headers.mentions("Connection") {
             if saysClose {
-                append("Connection", "close")
+                head += "Connection: close\r\n"
             } else if context.minorVersion == 0 {
-                append("Connection", "keep-alive")
+                head += "Connection: keep-alive\r\n"
             }
         }
-        head.append(contentsOf: "\r\n".utf8)
-        return head
+        return Array((head + "\r\n").utf8)
     }
 
     func appendBody(of reply: MockReply, to steps: inout [ReplyPlan.Step]) {
@@ -255,9 +233,8 @@ private struct Framing {
             steps.append(.send(piece, .body))
             steps.append(.send(.bytes(ArraySlice("\r\n".utf8)), .framing))
         }
-        var end = "0\r\n"
-        for (name, value) in reply.trailers { end += "\(name): \(value)\r\n" }
-        steps.append(.send(.bytes(ArraySlice((end + "\r\n").utf8)), .framing))
+        let end = "0\r\n" + reply.trailers.lines + "\r\n"
+        steps.append(.send(.bytes(ArraySlice(end.utf8)), .framing))
     }
 }
 
@@ -265,14 +242,9 @@ extension MockReply {
     /// The size of a chunk when the body is sent in chunks.
     fileprivate var chunkSize: Int? {
         if case .chunked(let size) = framing { return size }
-        if case .chunks = body, case .automatic = framing { return .max }
+        if case .chunks = body, framing == .automatic { return .max }
         return nil
     }
-}
-
-extension MockReply.ConnectionEnd {
-    fileprivate var isClose: Bool { if case .close = self { true } else { false } }
-    fileprivate var isDrop: Bool { if case .drop = self { true } else { false } }
 }
 
 extension MockReply.Body {
@@ -305,6 +277,8 @@ extension MockReply.Body {
 }
 
 extension HTTPHeaders {
+    fileprivate var lines: String { reduce(into: "") { $0 += "\($1.name): \($1.value)\r\n" } }
+
     fileprivate func mentions(_ name: String) -> Bool {
         fields.contains { $0.name.equalsIgnoringASCIICase(name) }
     }

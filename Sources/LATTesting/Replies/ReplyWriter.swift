@@ -1,10 +1,12 @@
+import Platform
+
 /// Performs a ``ReplyPlan`` without I/O: it returns what to do next, and the caller reports what was sent and the time.
 struct ReplyWriter {
     enum Action: Equatable {
         /// Send from the start of these bytes; report how many were taken to ``ReplyWriter/didSend(_:at:)``.
         case send(ReplyPlan.Content)
         /// Call again at this time.
-        case wait(until: Nanoseconds)
+        case wait(until: MonotonicTime)
         /// Send nothing more and leave the connection open.
         case stall
         /// The reply is complete.
@@ -15,15 +17,15 @@ struct ReplyWriter {
     private var index = 0
     /// How much of the current step has been sent.
     private var offset: Int64 = 0
-    private var waitEnd: Nanoseconds?
-    private var nextBodyByte = Nanoseconds.min
+    private var waitEnd: MonotonicTime?
+    private var nextBodyByte = MonotonicTime(nanoseconds: .min)
 
     init(_ plan: ReplyPlan) { self.plan = plan }
 
     /// The most bytes that one step offers.
     static let largestPiece: Int64 = 262_144
 
-    mutating func next(at now: Nanoseconds) -> Action {
+    mutating func next(at now: MonotonicTime) -> Action {
         while index < plan.steps.count {
             switch plan.steps[index] {
             case .send(let content, let role):
@@ -38,7 +40,7 @@ struct ReplyWriter {
                 }
                 return .send(content.dropFirst(offset).prefix(limit))
             case .wait(let duration):
-                let end = waitEnd ?? now.adding(duration)
+                let end = waitEnd ?? now + duration
                 waitEnd = end
                 if now < end { return .wait(until: end) }
                 advance()
@@ -51,11 +53,12 @@ struct ReplyWriter {
         return .finish(plan.ending)
     }
 
-    mutating func didSend(_ count: Int, at now: Nanoseconds) {
+    mutating func didSend(_ count: Int, at now: MonotonicTime) {
         guard index < plan.steps.count, case .send(_, let role) = plan.steps[index] else { return }
         offset += Int64(count)
         if role == .body, let rate = plan.bytesPerSecond {
-            nextBodyByte = max(now, nextBodyByte) + Int64(Double(count) / Double(rate) * 1e9)
+            let time = Duration.nanoseconds(Int64(Double(count) / Double(rate) * 1e9))
+            nextBodyByte = max(now, nextBodyByte) + time
         }
     }
 

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Platform
 
 /// Performs a ``SocketScript`` without I/O: it is given the client's bytes, and returns what to do next.
 struct SocketPlayer {
@@ -6,7 +7,7 @@ struct SocketPlayer {
         /// Send from the start of these bytes; report how many were taken to ``SocketPlayer/didSend(_:)``.
         case send(ArraySlice<UInt8>)
         /// Call again at this time, or when bytes arrive.
-        case wait(until: Nanoseconds)
+        case wait(until: MonotonicTime)
         /// Call again when bytes arrive.
         case receive
         /// Send and read nothing more.
@@ -17,15 +18,14 @@ struct SocketPlayer {
 
     private let script: SocketScript
     private var steps: [MockReply.SocketStep]
-    /// The next step.
     private var index = 0
     /// How often the present step has run.
     private var runs = 0
-    private var waitEnd: Nanoseconds?
+    private var waitEnd: MonotonicTime?
 
     private var output: [UInt8] = []
     private var sent = 0
-    private var latePongs: [(due: Nanoseconds, payload: [UInt8])] = []
+    private var latePongs: [(due: MonotonicTime, payload: [UInt8])] = []
     private var frames = ClientFrames()
     /// Messages that no step has taken yet.
     private var inbox: [RecordedMessage] = []
@@ -48,7 +48,7 @@ struct SocketPlayer {
 
     /// Takes the client's bytes. Returns the messages and control frames that are complete now.
     mutating func receive(
-        _ bytes: ArraySlice<UInt8>, connection: Int, at now: Nanoseconds
+        _ bytes: ArraySlice<UInt8>, connection: Int, at now: MonotonicTime
     ) -> [RecordedMessage] {
         guard !isBroken, !hasReceivedClose else { return [] }
         frames.append(bytes)
@@ -68,13 +68,13 @@ struct SocketPlayer {
         return received
     }
 
-    private mutating func take(_ message: RecordedMessage, at now: Nanoseconds) {
+    private mutating func take(_ message: RecordedMessage, at now: MonotonicTime) {
         switch message.kind {
         case .pong: break
         case .ping:
             switch script.pongs {
             case .atOnce: if !hasSentClose { append(0xA, Array(message.data)) }
-            case .after(let delay): latePongs.append((now.adding(delay), Array(message.data)))
+            case .after(let delay): latePongs.append((now + delay, Array(message.data)))
             case .never: break
             }
         case .close(let code):
@@ -111,7 +111,7 @@ struct SocketPlayer {
         sent = 0
     }
 
-    mutating func next(at now: Nanoseconds) -> Action {
+    mutating func next(at now: MonotonicTime) -> Action {
         while true {
             if sent < output.count { return .send(output[sent...].prefix(262_144)) }
             // The answers to the messages before the client's close frame are sent first.
@@ -156,7 +156,7 @@ struct SocketPlayer {
     }
 
     /// Performs a step, or one round of a repeated one. Returns what to do now; `nil` to go on.
-    private mutating func perform(_ step: MockReply.SocketStep, at now: Nanoseconds) -> Action? {
+    private mutating func perform(_ step: MockReply.SocketStep, at now: MonotonicTime) -> Action? {
         switch step {
         case .receive(let count):
             guard inbox.count >= count else { return waitForMessage() }
@@ -174,7 +174,7 @@ struct SocketPlayer {
             runs += 1
             return nil
         case .wait(let duration):
-            let end = waitEnd ?? now.adding(duration)
+            let end = waitEnd ?? now + duration
             waitEnd = end
             guard now >= end else { return .wait(until: min(end, latePongs.first?.due ?? end)) }
         case .stall: return .stall
@@ -222,9 +222,7 @@ struct SocketPlayer {
         case ..<0x1_0000: output += [mask | 126, UInt8(payload.count >> 8), UInt8(payload.count & 0xFF)]
         default:
             output.append(mask | 127)
-            for shift in stride(from: 56, through: 0, by: -8) {
-                output.append(UInt8(truncatingIfNeeded: payload.count >> shift))
-            }
+            withUnsafeBytes(of: UInt64(payload.count).bigEndian) { output += $0 }
         }
         guard isMasked else { return output += payload }
         let key: [UInt8] = [1, 2, 3, 4]

@@ -134,10 +134,5 @@ extension ArraySlice<UInt8> {
     }
 
     /// The text without white space at both ends.
-    var trimmedText: String {
-        var bytes = self
-        while let first = bytes.first, first == 0x20 || first == 0x09 { bytes.removeFirst() }
-        while let last = bytes.last, last == 0x20 || last == 0x09 { bytes.removeLast() }
-        return String(decoding: bytes, as: UTF8.self)
-    }
+    var trimmedText: String { String(decoding: self, as: UTF8.self).trimmingFieldWhitespace }
 }

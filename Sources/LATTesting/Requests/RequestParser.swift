@@ -23,9 +23,9 @@ struct RequestParser {
 
     private enum State {
         case head
-        case fixedBody(remaining: Int64)
+        /// Inside the body, or inside one of its chunks.
+        case body(remaining: Int64, isChunk: Bool)
         case chunkSize
-        case chunk(remaining: Int64)
         case chunkEnd
         case trailers
         case end
@@ -53,24 +53,21 @@ struct RequestParser {
                 let head = try RequestHead(parsing: takeBuffer())
                 switch head.framing {
                 case .none: state = .end
-                case .length(let length): state = .fixedBody(remaining: length)
+                case .length(let length): state = .body(remaining: length, isChunk: false)
                 case .chunked: state = .chunkSize
                 }
                 return .head(head)
-            case .fixedBody(let remaining):
-                guard let piece = take(&input, atMost: remaining) else { return nil }
+            case .body(let remaining, let isChunk):
+                guard !input.isEmpty else { return nil }
+                let piece = input.prefix(Int(min(Int64(input.count), remaining)))
+                input = input[piece.endIndex...]
                 let rest = remaining - Int64(piece.count)
-                state = rest > 0 ? .fixedBody(remaining: rest) : .end
+                state = rest > 0 ? .body(remaining: rest, isChunk: isChunk) : isChunk ? .chunkEnd : .end
                 return .body(piece)
             case .chunkSize:
                 guard let line = try takeLine(&input) else { return nil }
                 let size = try chunkSize(of: line)
-                state = size > 0 ? .chunk(remaining: size) : .trailers
-            case .chunk(let remaining):
-                guard let piece = take(&input, atMost: remaining) else { return nil }
-                let rest = remaining - Int64(piece.count)
-                state = rest > 0 ? .chunk(remaining: rest) : .chunkEnd
-                return .body(piece)
+                state = size > 0 ? .body(remaining: size, isChunk: true) : .trailers
             case .chunkEnd:
                 guard let line = try takeLine(&input) else { return nil }
                 guard line.isEmpty else { throw .badRequest("a chunk is longer than its size says") }
@@ -87,13 +84,6 @@ struct RequestParser {
         }
     }
 
-    private mutating func take(_ input: inout ArraySlice<UInt8>, atMost count: Int64) -> ArraySlice<UInt8>? {
-        guard !input.isEmpty else { return nil }
-        let piece = input.prefix(Int(min(Int64(input.count), count)))
-        input = input[piece.endIndex...]
-        return piece
-    }
-
     private mutating func takeBuffer() -> [UInt8] {
         let taken = buffer
         buffer = []
@@ -103,25 +93,19 @@ struct RequestParser {
 
     /// Collects lines up to an empty one. Empty lines before a request line are skipped (RFC 9112 §2.2).
     private mutating func takeSection(_ input: inout ArraySlice<UInt8>) throws(Failure) -> Bool {
-        while appendLine(of: &input) {
+        while true {
+            let isLine = appendLine(of: &input)
             let length = buffer.count - lineStart
-            let isEmptyLine = length == 1 || (length == 2 && buffer[lineStart] == 0x0D)
-            if isEmptyLine, lineStart == 0, case .head = state {
+            if isLine, length == 1 || (length == 2 && buffer[lineStart] == 0x0D) {
+                guard lineStart == 0, case .head = state else { return true }
                 buffer.removeAll(keepingCapacity: true)
-            } else if isEmptyLine {
-                return true
-            } else {
+            } else if isLine {
                 lineStart = buffer.count
             }
-            try checkHeadLimit()
-        }
-        try checkHeadLimit()
-        return false
-    }
-
-    private func checkHeadLimit() throws(Failure) {
-        if buffer.count > Self.headLimit {
-            throw Failure(status: 431, reason: "the header is longer than \(Self.headLimit) bytes")
+            guard buffer.count <= Self.headLimit else {
+                throw Failure(status: 431, reason: "the header is longer than \(Self.headLimit) bytes")
+            }
+            if !isLine { return false }
         }
     }
 
@@ -134,22 +118,18 @@ struct RequestParser {
 
     /// Moves bytes to the buffer up to the end of a line. Returns `false` when there was none.
     private mutating func appendLine(of input: inout ArraySlice<UInt8>) -> Bool {
-        guard let newline = input.firstIndex(of: 0x0A) else {
-            buffer.append(contentsOf: input)
-            input = input[input.endIndex...]
-            return false
-        }
-        buffer.append(contentsOf: input[...newline])
-        input = input[(newline + 1)...]
-        return true
+        let newline = input.firstIndex(of: 0x0A)
+        let end = newline.map { $0 + 1 } ?? input.endIndex
+        buffer.append(contentsOf: input[..<end])
+        input = input[end...]
+        return newline != nil
     }
 
     private func chunkSize(of line: ArraySlice<UInt8>) throws(Failure) -> Int64 {
         let digits = line.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 && $0 != 0x09 }
-        let isHexadecimal = digits.allSatisfy { byte in
-            (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
-        }
-        guard isHexadecimal, let size = Int64(String(decoding: digits, as: UTF8.self), radix: 16) else {
+        guard digits.allSatisfy({ $0.hexadecimalValue != nil }),
+            let size = Int64(String(decoding: digits, as: UTF8.self), radix: 16)
+        else {
             throw .badRequest("a chunk size is not a hexadecimal number")
         }
         return size

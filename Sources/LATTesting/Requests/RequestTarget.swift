@@ -22,15 +22,11 @@ struct RequestTarget {
         }
     }
 
-    /// Returns the pairs of a query or form.
     static func items(of text: String) -> [RecordedRequest.Item] {
-        text.split(separator: "&").map { pair in
-            guard let equals = pair.firstIndex(of: "=") else {
-                return RecordedRequest.Item(pair.percentDecoded(plusIsSpace: true), nil)
-            }
-            return RecordedRequest.Item(
-                pair[..<equals].percentDecoded(plusIsSpace: true),
-                pair[pair.index(after: equals)...].percentDecoded(plusIsSpace: true))
+        text.split(separator: "&").map { item in
+            let pair = item.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                .map { $0.percentDecoded(plusIsSpace: true) }
+            return RecordedRequest.Item(pair[0], pair.count > 1 ? pair[1] : nil)
         }
     }
 }

@@ -13,8 +13,8 @@ final class Connection {
         /// The server's side is closed. Bytes that still arrive are read and discarded: if they stayed unread, the
         /// system would send a reset, which could overtake the reply.
         case lingering
-        /// The reply is sent; the reset waits until the client has received it.
-        case resetting
+        /// The reply is sent. The reset waits until the client has received it, or until this time.
+        case resetting(until: MonotonicTime)
         case closed
     }
 
@@ -32,7 +32,6 @@ final class Connection {
         let head: RequestHead
         var record: RecordedRequest
         let bodyLimit: Int
-        var isRead = false
         var isAnswered = false
 
         mutating func append(_ piece: ArraySlice<UInt8>) {
@@ -54,13 +53,11 @@ final class Connection {
     var player: SocketPlayer?
     var requestCount = 0
     /// When the connection is handled again without an event.
-    var deadline: Nanoseconds?
+    var deadline: MonotonicTime?
     /// No body bytes are read before this time (``MockServer/bodyReadRate``).
-    var nextRead = Nanoseconds.min
+    var nextRead = MonotonicTime(nanoseconds: .min)
     /// Whether reading is paused until ``nextRead``.
     var readIsPaused = false
-    /// When the connection is reset even if the client has not received all bytes.
-    var resetDeadline = Nanoseconds.max
     /// The registered events.
     var interest = EventQueue.Events.readable
 

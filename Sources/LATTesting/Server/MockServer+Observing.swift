@@ -65,11 +65,7 @@ extension MockServer {
 
     /// Waits until this many connections were accepted in all.
     public func waitForConnections(_ count: Int, timeout: Duration = .seconds(30)) async throws {
-        try await shared.wait(timeout: timeout) {
-            "\(count) connections, got \($0.acceptedConnections)"
-        } until: {
-            $0.acceptedConnections >= count
-        }
+        try await wait(timeout, for: count, "connections") { $0.acceptedConnections }
     }
 
     /// Waits until this many connections were closed in all, by either side.
@@ -83,11 +79,7 @@ extension MockServer {
 
     /// Waits until this many bytes of request bodies have been read in all.
     public func waitForBodyBytes(_ count: Int64, timeout: Duration = .seconds(30)) async throws {
-        try await shared.wait(timeout: timeout) {
-            "\(count) bytes of request bodies, got \($0.receivedBodyBytes)"
-        } until: {
-            $0.receivedBodyBytes >= count
-        }
+        try await wait(timeout, for: count, "bytes of request bodies") { $0.receivedBodyBytes }
     }
 
     /// Waits until no request is being read or answered. Open connections may remain. A stalled reply counts until its
@@ -126,11 +118,18 @@ extension MockServer {
     public func waitForSocketMessages(
         _ count: Int, timeout: Duration = .seconds(30)
     ) async throws -> [RecordedMessage] {
-        try await shared.wait(timeout: timeout) {
-            "\(count) messages of WebSockets, got \($0.socketMessageCount)"
-        } until: {
-            $0.socketMessageCount >= count
-        }
+        try await wait(timeout, for: count, "messages of WebSockets") { $0.socketMessageCount }
         return socketMessages
+    }
+
+    private func wait<Count: Comparable & Sendable>(
+        _ timeout: Duration, for count: Count, _ what: String,
+        _ counted: @escaping @Sendable (SharedState.Contents) -> Count
+    ) async throws {
+        try await shared.wait(timeout: timeout) {
+            "\(count) \(what), got \(counted($0))"
+        } until: {
+            counted($0) >= count
+        }
     }
 }

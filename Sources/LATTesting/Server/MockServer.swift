@@ -85,7 +85,7 @@ public final class MockServer: Sendable {
     /// that releases the server would cause a deadlock.
     deinit {
         requestStop()
-        thread.joinOrDetach(seconds: 2)
+        thread.join(orDetachAfter: 2)
     }
 
     /// Stops the server: closes every connection, stalled ones too, and waits for the thread to end. A second call does
@@ -123,12 +123,7 @@ extension MockServer {
     public func enqueue(_ replies: MockReply...) { enqueue(replies) }
 
     /// Adds a list of replies to the queue. See ``enqueue(_:)-(MockReply...)``.
-    public func enqueue(_ replies: [MockReply]) {
-        shared.update { contents in
-            guard !contents.stopIsRequested else { return }
-            contents.queue.append(contentsOf: replies)
-        }
-    }
+    public func enqueue(_ replies: [MockReply]) { change { $0.queue.append(contentsOf: replies) } }
 
     /// How many queued replies are left.
     public var queuedReplies: Int { shared.read { $0.queuedReplies } }
@@ -149,18 +144,15 @@ extension MockServer {
     ///   - handler: Runs on the server's thread; see ``MockServer``.
     public func route(_ method: String, _ path: String, handler: @escaping Handler) {
         let pattern = RoutePattern(method: method, path: path)
-        shared.update { contents in
-            guard !contents.stopIsRequested else { return }
-            contents.routes.append((pattern, handler))
-        }
+        change { $0.routes.append((pattern, handler)) }
     }
 
     /// Answers the requests without a queued reply or a route. Default: 404 and a text with method and path.
-    public func fallback(_ handler: @escaping Handler) {
-        shared.update { contents in
-            guard !contents.stopIsRequested else { return }
-            contents.fallback = handler
-        }
+    public func fallback(_ handler: @escaping Handler) { change { $0.fallback = handler } }
+
+    /// Changes what the server answers. A server that stops has released its handlers, and takes no more.
+    private func change(_ change: (inout SharedState.Contents) -> Void) {
+        shared.update { if !$0.stopIsRequested { change(&$0) } }
     }
 }
 

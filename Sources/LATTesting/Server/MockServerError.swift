@@ -34,16 +34,6 @@ public struct MockServerError: Error, Hashable, Sendable, CustomStringConvertibl
         return MockServerError(kind: .system(errno: code), description: "\(call): \(reason)\(hint)")
     }
 
-    static func unixSocketPath(_ path: String, limit: Int) -> MockServerError {
-        MockServerError(
-            kind: .invalidPath,
-            description: "\"\(path)\" is not a unix socket path of 1 to \(limit) bytes; use a shorter folder")
-    }
-
-    static func timedOut(after timeout: Duration, waitingFor what: String) -> MockServerError {
-        MockServerError(kind: .timedOut, description: "waited \(timeout) for \(what)")
-    }
-
     static func stopped(waitingFor what: String) -> MockServerError {
         MockServerError(kind: .stopped, description: "the server was stopped while waiting for \(what)")
     }

@@ -27,7 +27,6 @@ extension ServerLoop {
             connection.exchange?.append(piece)
             shared.update { $0.receivedBodyBytes += Int64(piece.count) }
         case .end(let trailers):
-            connection.exchange?.isRead = true
             connection.exchange?.record.trailers = trailers
             connection.exchange?.record.isComplete = true
             answerFromHandlers(connection)
@@ -40,41 +39,33 @@ extension ServerLoop {
             finishExchange(connection)
             return
         }
-        enum Answer: Sendable {
-            case reply(MockReply)
-            case handler(MockServer.Handler)
-            case none
-        }
         let record = exchange.record
-        let (request, answer) = shared.update { contents -> (RecordedRequest, Answer) in
+        let (request, queued, handler) = shared.update {
+            contents -> (RecordedRequest, MockReply?, MockServer.Handler?) in
             var request = record
-            var answer = Answer.none
-            if let queued = contents.takeQueued() {
-                answer = .reply(queued)
-            } else {
+            var handler = contents.fallback
+            let queued = contents.takeQueued()
+            if queued == nil {
                 let path = RequestTarget(request.target).path
                 for route in contents.routes.reversed() {
                     guard let parameters = route.pattern.match(method: request.method, path: path) else { continue }
                     request.pathParameters = parameters
-                    answer = .handler(route.handler)
+                    handler = route.handler
                     break
                 }
-                if case .none = answer, let fallback = contents.fallback { answer = .handler(fallback) }
             }
             contents.record(request)
-            return (request, answer)
+            return (request, queued, handler)
         }
         connection.exchange?.isAnswered = true
-        switch answer {
-        case .reply(let reply): start(reply, on: connection)
-        case .handler(let handler): start(Self.reply(of: handler, to: request), on: connection)
-        case .none:
-            let text = "nothing is queued and no route is set for \(request.method) \(request.path)\n"
-            start(.text(text, status: 404), on: connection)
-        }
+        start(queued ?? Self.reply(of: handler, to: request), on: connection)
     }
 
-    private static func reply(of handler: MockServer.Handler, to request: RecordedRequest) -> MockReply {
+    private static func reply(of handler: MockServer.Handler?, to request: RecordedRequest) -> MockReply {
+        guard let handler else {
+            let text = "nothing is queued and no route is set for \(request.method) \(request.path)\n"
+            return .text(text, status: 404)
+        }
         do {
             return try handler(request)
         } catch {
@@ -114,7 +105,7 @@ extension ServerLoop {
         // Removed while it changes, so that its bytes are not copied.
         connection.writer = nil
         var budget = Self.sendBudget
-        var now = Nanoseconds.monotonicNow()
+        var now = MonotonicTime.now
         while true {
             switch writer.next(at: now) {
             case .send(let content):
@@ -122,7 +113,7 @@ extension ServerLoop {
                     close(connection)
                     return false
                 }
-                now = Nanoseconds.monotonicNow()
+                now = .now
                 writer.didSend(count, at: now)
                 if count > 0 { shared.update { $0.sentBytes += Int64(count) } }
                 budget -= count
@@ -140,8 +131,7 @@ extension ServerLoop {
                 closeGracefully(connection)
                 return false
             case .finish(.reset):
-                connection.phase = .resetting
-                connection.resetDeadline = now + Self.lingerTime
+                connection.phase = .resetting(until: now + Self.lingerTime)
                 resetWhenReceived(connection)
                 return false
             }
@@ -156,7 +146,7 @@ extension ServerLoop {
 
     /// Ends the exchange when its request is read and its reply is sent.
     private func finishExchange(_ connection: Connection) {
-        guard let exchange = connection.exchange, exchange.isRead, exchange.isAnswered else { return }
+        guard let exchange = connection.exchange, exchange.record.isComplete, exchange.isAnswered else { return }
         connection.exchange = nil
         shared.update { $0.activeExchanges -= 1 }
     }

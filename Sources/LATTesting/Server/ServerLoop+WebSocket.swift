@@ -1,7 +1,7 @@
 import Cryptography
 import FoundationEssentials
-import Glibc
 import HTTPCore
+import Platform
 
 // Connections that have become WebSockets.
 extension ServerLoop {
@@ -12,20 +12,14 @@ extension ServerLoop {
         return reply.header("Sec-WebSocket-Accept", MessageDigest.webSocketAccept(key))
     }
 
-    /// Reads what the client sends.
     func receiveSocket(_ connection: Connection) {
-        let count = recv(connection.descriptor, scratch.baseAddress, scratch.count, Int32(MSG_DONTWAIT))
-        if count > 0 {
-            feedSocket(connection, [UInt8](UnsafeRawBufferPointer(rebasing: scratch[..<count]))[...])
-            playSocket(connection)
-        } else if count == 0 || (errno != EAGAIN && errno != EINTR) {
-            close(connection)
-        }
+        guard let bytes = receivedBytes(of: connection) else { return }
+        feedSocket(connection, bytes)
+        playSocket(connection)
     }
 
     func feedSocket(_ connection: Connection, _ bytes: ArraySlice<UInt8>) {
-        let now = Nanoseconds.monotonicNow()
-        guard let received = connection.player?.receive(bytes, connection: connection.id, at: now), !received.isEmpty
+        guard let received = connection.player?.receive(bytes, connection: connection.id, at: .now), !received.isEmpty
         else { return }
         shared.update { contents in
             contents.socketMessageCount += received.count
@@ -41,7 +35,7 @@ extension ServerLoop {
         defer { if case .webSocket = connection.phase { connection.player = player } }
         var budget = Self.sendBudget
         while true {
-            switch player.next(at: .monotonicNow()) {
+            switch player.next(at: .now) {
             case .send(let bytes):
                 guard let count = connection.send(.bytes(bytes)) else { return close(connection) }
                 player.didSend(count)
@@ -63,8 +57,7 @@ extension ServerLoop {
                 return
             case .close: return closeGracefully(connection)
             case .reset:
-                connection.phase = .resetting
-                connection.resetDeadline = .monotonicNow() + Self.lingerTime
+                connection.phase = .resetting(until: .now + Self.lingerTime)
                 return resetWhenReceived(connection)
             }
         }

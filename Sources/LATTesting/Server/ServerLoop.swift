@@ -1,3 +1,4 @@
+import CLinux
 import FoundationEssentials
 import Glibc
 import HTTPCore
@@ -13,17 +14,17 @@ final class ServerLoop {
     private var connections: [Int: Connection] = [:]
     private let queue: EventQueue
     /// The times at which connections are handled without an event, by the number of the connection.
-    private var timers = TimerHeap<Nanoseconds, Int>()
+    private var timers = TimerHeap<MonotonicTime, Int>()
     private var nextConnection = 1
     /// When to accept again after the process ran out of descriptors.
-    private var acceptPausedUntil: Nanoseconds?
+    private var acceptPausedUntil: MonotonicTime?
     let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 262_144, alignment: 64)
 
     // The tokens of the descriptors that are not connections. Connections are numbered from 1.
     private static let listenerToken = 0
     private static let wakeToken = -1
     /// How long a closing connection may go on sending, and how long a reset waits for its bytes.
-    static let lingerTime: Nanoseconds = 2_000_000_000
+    static let lingerTime = Duration.seconds(2)
     /// How many bytes a connection may send before the others get their turn.
     static let sendBudget = 4 << 20
 
@@ -38,27 +39,19 @@ final class ServerLoop {
 
     deinit { scratch.deallocate() }
 
-    /// The body of the thread.
     func run() {
         queue.watch(listener, for: .readable, token: Self.listenerToken)
         queue.watch(wakeUp.descriptor, for: .readable, token: Self.wakeToken)
         while true {
-            let now = Nanoseconds.monotonicNow()
-            let waiterDeadline = shared.expireWaiters(at: now)
+            let now = MonotonicTime.now
             fireTimers(at: now)
             if handleOrders() { break }
-            let wakeTimes = [waiterDeadline, timers.first?.time, acceptPausedUntil].compactMap { $0 }
-            let count = queue.wait(milliseconds: Self.milliseconds(until: wakeTimes.min(), from: now))
+            let wakeTimes = [timers.first?.time, acceptPausedUntil].compactMap { $0 }
+            let pause = wakeTimes.min().map { Int32(min(60_000, now.milliseconds(until: $0))) } ?? -1
+            let count = queue.wait(milliseconds: pause)
             for index in 0..<count { handle(queue[index]) }
         }
         end()
-    }
-
-    /// The milliseconds to wait, rounded up so that nothing runs early; -1 means for ever.
-    private static func milliseconds(until time: Nanoseconds?, from now: Nanoseconds) -> Int32 {
-        guard let time else { return -1 }
-        guard time > now else { return 0 }
-        return Int32(min(60_000, (time - now) / 1_000_000 + 1))
     }
 
     /// Returns `true` when the server is to stop.
@@ -93,8 +86,8 @@ final class ServerLoop {
             wakeUp.clear()
             // A change of the read rate takes effect at once.
             for connection in connections.values where connection.readIsPaused {
-                connection.nextRead = .min
-                schedule(connection, at: .monotonicNow())
+                connection.nextRead = MonotonicTime(nanoseconds: .min)
+                schedule(connection, at: .now)
             }
         default:
             guard let connection = connections[event.token] else { return }
@@ -109,7 +102,8 @@ final class ServerLoop {
         case .reading:
             receive(connection, ignoringRate: !events.isDisjoint(with: .gone))
         case .lingering:
-            drain(connection)
+            // The bytes are discarded.
+            _ = receivedBytes(of: connection)
         case .webSocket(_, let reads):
             if !events.isDisjoint(with: .gone) || isGone && !reads { return close(connection) }
             if reads, !events.isDisjoint(with: [.readable, .peerClosed]) { return receiveSocket(connection) }
@@ -123,7 +117,7 @@ final class ServerLoop {
         }
     }
 
-    private func fireTimers(at now: Nanoseconds) {
+    private func fireTimers(at now: MonotonicTime) {
         if let paused = acceptPausedUntil, paused <= now {
             acceptPausedUntil = nil
             queue.watch(listener, for: .readable, token: Self.listenerToken, isWatched: true)
@@ -152,7 +146,7 @@ final class ServerLoop {
         queue.watch(connection.descriptor, for: wanted, token: connection.id, isWatched: true)
     }
 
-    func schedule(_ connection: Connection, at time: Nanoseconds) {
+    func schedule(_ connection: Connection, at time: MonotonicTime) {
         connection.deadline = time
         timers.insert(connection.id, at: time)
     }
@@ -163,11 +157,11 @@ final class ServerLoop {
 extension ServerLoop {
     private func acceptConnections() {
         for _ in 0..<64 {
-            let descriptor = Socket.accept(listener)
+            let descriptor = lat_accept(listener)
             guard descriptor >= 0 else {
                 if errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM {
                     // The listener stays readable, so without a pause the loop would never wait.
-                    acceptPausedUntil = Nanoseconds.monotonicNow() + 20_000_000
+                    acceptPausedUntil = MonotonicTime.now + Duration.milliseconds(20)
                     queue.watch(listener, for: [], token: Self.listenerToken, isWatched: true)
                 }
                 if errno == ECONNABORTED || errno == EINTR { continue }
@@ -190,30 +184,32 @@ extension ServerLoop {
     /// - Parameter ignoringRate: Whether the client has closed, so that the read rate no longer matters.
     private func receive(_ connection: Connection, ignoringRate: Bool) {
         let rate = ignoringRate ? nil : shared.read { $0.settings.bodyReadRate }
-        var limit = scratch.count
+        var limit = Int.max
         if let rate {
-            let now = Nanoseconds.monotonicNow()
-            let isInBody = connection.exchange != nil
-            if isInBody, rate <= 0 || connection.nextRead > now {
+            if connection.exchange != nil, rate <= 0 || connection.nextRead > .now {
                 connection.readIsPaused = true
                 // With a rate of 0, reading resumes when the rate changes, which wakes the thread.
                 if rate > 0 { schedule(connection, at: connection.nextRead) }
                 return
             }
-            limit = rate > 0 ? min(limit, max(1, rate / 20)) : min(limit, 4_096)
+            limit = rate > 0 ? max(1, rate / 20) : 4_096
         }
+        guard let bytes = receivedBytes(of: connection, atMost: limit) else { return }
+        if connection.pending.isEmpty { connection.pending = bytes } else { connection.pending += bytes }
+        advance(connection)
+        if let rate, rate > 0, connection.exchange != nil {
+            let time = Duration.nanoseconds(Int64(Double(bytes.count) / Double(rate) * 1e9))
+            connection.nextRead = max(.now, connection.nextRead) + time
+        }
+    }
+
+    /// Receives bytes; `nil` without any. Closes the connection if the client has closed it, or it is broken.
+    func receivedBytes(of connection: Connection, atMost limit: Int = .max) -> ArraySlice<UInt8>? {
+        let limit = min(limit, scratch.count)
         let count = recv(connection.descriptor, scratch.baseAddress, limit, Int32(MSG_DONTWAIT))
-        if count > 0 {
-            let bytes = [UInt8](UnsafeRawBufferPointer(rebasing: scratch[..<count]))
-            if connection.pending.isEmpty { connection.pending = bytes[...] } else { connection.pending += bytes }
-            advance(connection)
-            if let rate, rate > 0, connection.exchange != nil {
-                let now = Nanoseconds.monotonicNow()
-                connection.nextRead = max(now, connection.nextRead) + Int64(Double(count) / Double(rate) * 1e9)
-            }
-        } else if count == 0 || (errno != EAGAIN && errno != EINTR) {
-            close(connection)
-        }
+        if count > 0 { return [UInt8](UnsafeRawBufferPointer(rebasing: scratch[..<count]))[...] }
+        if count == 0 || (errno != EAGAIN && errno != EINTR) { close(connection) }
+        return nil
     }
 
     /// Handles all that is possible now: events of the parser, bytes of the reply, then the next request.
@@ -244,11 +240,7 @@ extension ServerLoop {
 // MARK: - Closing
 
 extension ServerLoop {
-    func close(_ connection: Connection) {
-        close(connection, by: { Glibc.close($0) })
-    }
-
-    private func close(_ connection: Connection, by closing: (Int32) -> Void) {
+    func close(_ connection: Connection, by closing: (Int32) -> Void = { Glibc.close($0) }) {
         if case .closed = connection.phase { return }
         connection.phase = .closed
         connections[connection.id] = nil
@@ -270,28 +262,24 @@ extension ServerLoop {
 
     /// Closes with a FIN. Unread bytes are read first, because a close with unread bytes becomes a reset.
     func closeGracefully(_ connection: Connection) {
-        let isRead = connection.exchange?.isRead ?? false
-        if isRead, connection.pending.isEmpty, Socket.unreadByteCount(connection.descriptor) == 0 {
+        let isRead = connection.exchange?.record.isComplete ?? false
+        if isRead, connection.pending.isEmpty, lat_unread_bytes(connection.descriptor) == 0 {
             close(connection)
             return
         }
         shutdown(connection.descriptor, Int32(SHUT_WR))
         connection.phase = .lingering
         connection.pending = []
-        schedule(connection, at: .monotonicNow() + Self.lingerTime)
-    }
-
-    private func drain(_ connection: Connection) {
-        let count = recv(connection.descriptor, scratch.baseAddress, scratch.count, Int32(MSG_DONTWAIT))
-        if count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR) { close(connection) }
+        schedule(connection, at: .now + Self.lingerTime)
     }
 
     func resetWhenReceived(_ connection: Connection) {
-        let now = Nanoseconds.monotonicNow()
-        if Socket.unsentByteCount(connection.descriptor) == 0 || now >= connection.resetDeadline {
+        guard case .resetting(let deadline) = connection.phase else { return }
+        let now = MonotonicTime.now
+        if lat_unsent_bytes(connection.descriptor) == 0 || now >= deadline {
             close(connection, by: Socket.reset)
         } else {
-            schedule(connection, at: now + 1_000_000)
+            schedule(connection, at: now + Duration.milliseconds(1))
         }
     }
 }

@@ -3,7 +3,7 @@ import Glibc
 import Platform
 import Synchronization
 
-/// The thread that runs a ``ServerLoop``, with two ways to wait for its end.
+/// The thread that runs a ``ServerLoop``.
 final class ServerThread: Sendable {
     private let thread: pthread_t
     private let end: DispatchSemaphore
@@ -13,8 +13,13 @@ final class ServerThread: Sendable {
     /// - Throws: ``MockServerError`` when the system cannot start a thread; the loop's descriptors are then still open.
     init(running loop: ServerLoop) throws {
         let end = DispatchSemaphore(value: 0)
-        let work = Work(loop: loop, end: end)
-        guard let thread = BackgroundThread.make("MockServer", { ServerThread.run(work) }) else {
+        let work = Work(loop)
+        let run: @Sendable () -> Void = {
+            // Releases the loop before the end is signalled.
+            work.runAndRelease()
+            end.signal()
+        }
+        guard let thread = BackgroundThread.make("MockServer", run) else {
             throw MockServerError.systemCall("pthread_create")
         }
         self.end = end
@@ -24,41 +29,22 @@ final class ServerThread: Sendable {
     /// Whether the caller runs on this thread, as a handler does.
     var isCurrent: Bool { pthread_equal(pthread_self(), thread) != 0 }
 
-    /// Waits until the thread has ended. Must not be called on the thread itself.
-    func join() {
+    /// Waits until the thread has ended. With a limit it detaches the thread after this many seconds, or if the caller runs
+    /// on it; without one it must not be called on the thread itself.
+    func join(orDetachAfter seconds: Int? = nil) {
         isJoined.withLock { isJoined in
             guard !isJoined else { return }
-            pthread_join(thread, nil)
-            isJoined = true
-        }
-    }
-
-    /// Waits at most this many seconds until the thread has ended, else detaches it.
-    func joinOrDetach(seconds: Int) {
-        isJoined.withLock { isJoined in
-            guard !isJoined else { return }
-            let hasEnded = !isCurrent && end.wait(timeout: .now() + .seconds(seconds)) == .success
+            let hasEnded = seconds.map { !isCurrent && end.wait(timeout: .now() + .seconds($0)) == .success } ?? true
             if hasEnded { pthread_join(thread, nil) } else { pthread_detach(thread) }
             isJoined = true
         }
     }
 
-    private static func run(_ work: Work) {
-        let end = work.end
-        // Releases the loop before the end is signalled.
-        work.runAndRelease()
-        end.signal()
-    }
-
     /// `@unchecked Sendable`: made on one thread and handed to the new one, which alone uses it from then on.
     private final class Work: @unchecked Sendable {
         private var loop: ServerLoop?
-        let end: DispatchSemaphore
 
-        init(loop: ServerLoop, end: DispatchSemaphore) {
-            self.loop = loop
-            self.end = end
-        }
+        init(_ loop: ServerLoop) { self.loop = loop }
 
         func runAndRelease() {
             loop?.run()

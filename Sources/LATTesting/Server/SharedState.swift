@@ -31,14 +31,13 @@ final class SharedState: Sendable {
         // Set by both.
         var stopIsRequested = false
         var idleConnectionsAreToClose = false
-        var hasEnded = false
         /// Wakes the thread; `nil` after it has ended.
         var wakeUp: WakeUp?
-        var waits: [Int: Wait] = [:]
-        var waitCount = 0
+        var waits: [ObjectIdentifier: Wait] = [:]
 
         var openConnections: Int { acceptedConnections - closedConnections }
         var queuedReplies: Int { queue.count - queueHead }
+        var hasEnded: Bool { wakeUp == nil }
     }
 
     /// Settings that may change while the server runs.
@@ -52,12 +51,11 @@ final class SharedState: Sendable {
     struct Wait {
         let isSatisfied: @Sendable (Contents) -> Bool
         let description: @Sendable (Contents) -> String
-        let timeout: Duration
-        let deadline: Nanoseconds
-        let done: Waiter<Void>
+        let done = Waiter<Void>()
     }
 
     private let contents: Mutex<Contents>
+    private let limits = TimeLimits()
 
     init(_ wakeUp: WakeUp) { contents = Mutex(Contents(wakeUp: wakeUp)) }
 
@@ -82,57 +80,32 @@ final class SharedState: Sendable {
     /// Wakes the thread, which then reads the contents.
     func wake() { contents.withLock { $0.wakeUp?.signal() } }
 
-    /// Waits until the contents satisfy a condition. The server's thread watches the timeout.
+    /// Waits until the contents satisfy a condition.
     func wait(
         timeout: Duration, for description: @escaping @Sendable (Contents) -> String,
         until isSatisfied: @escaping @Sendable (Contents) -> Bool
     ) async throws {
-        let done = Waiter<Void>()
-        let id = contents.withLock { contents in
-            contents.waitCount += 1
-            return contents.waitCount
-        }
-        let deadline = Nanoseconds.monotonicNow().adding(timeout)
-        add(
-            Wait(isSatisfied: isSatisfied, description: description, timeout: timeout, deadline: deadline, done: done),
-            id: id)
-        defer { contents.withLock { $0.waits[id] = nil } }
-        try await done.value()
-    }
-
-    private func add(_ wait: Wait, id: Int) {
-        let outcome: Result<Void, any Error>? = contents.withLock { contents in
-            if wait.isSatisfied(contents) { return .success(()) }
-            if contents.hasEnded {
-                return .failure(MockServerError.stopped(waitingFor: wait.description(contents)))
-            }
+        let wait = Wait(isSatisfied: isSatisfied, description: description)
+        let id = ObjectIdentifier(wait.done)
+        let waits = try contents.withLock { contents in
+            if isSatisfied(contents) { return false }
+            if contents.hasEnded { throw MockServerError.stopped(waitingFor: description(contents)) }
             contents.waits[id] = wait
-            return nil
+            return true
         }
-        if let outcome { wait.done.end(outcome) } else { wake() }
-    }
-
-    /// Fails the waits whose time is over, and returns the deadline of the next one.
-    func expireWaiters(at now: Nanoseconds) -> Nanoseconds? {
-        let (expired, next) = contents.withLock { contents -> ([(Wait, String)], Nanoseconds?) in
-            guard !contents.waits.isEmpty else { return ([], nil) }
-            let expired = contents.waits.filter { $0.value.deadline <= now }
-            for id in expired.keys { contents.waits[id] = nil }
-            let next = contents.waits.values.map(\.deadline).min()
-            return (expired.values.map { ($0, $0.description(contents)) }, next)
-        }
-        for (wait, what) in expired {
-            wait.done.end(.failure(MockServerError.timedOut(after: wait.timeout, waitingFor: what)))
-        }
-        return next
+        guard waits else { return }
+        defer { contents.withLock { $0.waits[id] = nil } }
+        try await limits.value(
+            of: wait.done, within: timeout,
+            late: .failure(
+                MockServerError(kind: .timedOut, description: "waited \(timeout) for \(self.read(description))")))
     }
 
     /// Called last by the thread: ends all waits and releases the handlers.
     func end() {
         let (left, handlers) = contents.withLock { contents in
-            contents.hasEnded = true
             contents.wakeUp = nil
-            let left = contents.waits.values.map { ($0, $0.isSatisfied(contents), $0.description(contents)) }
+            let left = contents.waits.values.map { ($0, $0.description(contents)) }
             contents.waits = [:]
             let handlers = contents.routes.map(\.handler) + [contents.fallback].compactMap { $0 }
             contents.routes = []
@@ -141,9 +114,7 @@ final class SharedState: Sendable {
             contents.queueHead = 0
             return (left, handlers)
         }
-        for (wait, isSatisfied, what) in left {
-            wait.done.end(isSatisfied ? .success(()) : .failure(MockServerError.stopped(waitingFor: what)))
-        }
+        for (wait, what) in left { wait.done.end(.failure(MockServerError.stopped(waitingFor: what))) }
         // Released outside the lock: a handler may own the server.
         withExtendedLifetime(handlers) {}
     }

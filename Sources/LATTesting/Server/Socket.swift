@@ -7,47 +7,37 @@ import Platform
 enum Socket {
     /// Makes a TCP socket that is bound to the loopback address. It listens if a backlog is given.
     static func bindLoopback(port: Int, backlog: Int32?, reusesAddress: Bool = true) throws -> Int32 {
-        let descriptor = try make(family: AF_INET)
-        do {
+        try make(family: AF_INET) { descriptor in
             if reusesAddress { set(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) }
             guard loopback(port)?.call(bind, descriptor) ?? false else {
                 throw MockServerError.systemCall("bind to 127.0.0.1:\(port)")
             }
             if let backlog, Glibc.listen(descriptor, backlog) != 0 { throw MockServerError.systemCall("listen") }
-            return descriptor
-        } catch {
-            close(descriptor)
-            throw error
         }
     }
 
-    /// Makes a listening unix socket.
     static func bindUnixSocket(atPath path: String, backlog: Int32) throws -> Int32 {
         guard let address = SocketAddress(unixPath: path) else {
-            throw MockServerError.unixSocketPath(path, limit: SocketAddress.unixPathLimit)
+            let limit = SocketAddress.unixPathLimit
+            throw MockServerError(
+                kind: .invalidPath,
+                description: "\"\(path)\" is not a unix socket path of 1 to \(limit) bytes; use a shorter folder")
         }
-        let descriptor = try make(family: AF_UNIX)
-        guard address.call(bind, descriptor), Glibc.listen(descriptor, backlog) == 0 else {
-            let error = MockServerError.systemCall("bind to the unix socket \(path)")
-            close(descriptor)
-            throw error
+        return try make(family: AF_UNIX) { descriptor in
+            guard address.call(bind, descriptor), Glibc.listen(descriptor, backlog) == 0 else {
+                throw MockServerError.systemCall("bind to the unix socket \(path)")
+            }
         }
-        return descriptor
     }
 
     /// Starts to connect to a loopback port.
     static func connectLoopback(port: Int) throws -> Int32 {
-        let descriptor = try make(family: AF_INET)
-        guard loopback(port)?.call(connect, descriptor) ?? false || errno == EINPROGRESS else {
-            let error = MockServerError.systemCall("connect to 127.0.0.1:\(port)")
-            close(descriptor)
-            throw error
+        try make(family: AF_INET) { descriptor in
+            guard loopback(port)?.call(connect, descriptor) ?? false || errno == EINPROGRESS else {
+                throw MockServerError.systemCall("connect to 127.0.0.1:\(port)")
+            }
         }
-        return descriptor
     }
-
-    /// Accepts one connection; negative when there is none.
-    static func accept(_ listener: Int32) -> Int32 { lat_accept(listener) }
 
     /// The port a socket is bound to.
     static func port(of descriptor: Int32) throws -> Int {
@@ -67,16 +57,17 @@ enum Socket {
         close(descriptor)
     }
 
-    /// How many received bytes are unread.
-    static func unreadByteCount(_ descriptor: Int32) -> Int { Int(lat_unread_bytes(descriptor)) }
-
-    /// How many sent bytes the peer has not acknowledged.
-    static func unsentByteCount(_ descriptor: Int32) -> Int { Int(lat_unsent_bytes(descriptor)) }
-
-    private static func make(family: Int32) throws -> Int32 {
+    /// Makes a socket. Closes it if its preparation throws.
+    private static func make(family: Int32, _ prepare: (Int32) throws -> Void) throws -> Int32 {
         let type = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
         let descriptor = socket(family, Int32(type), 0)
         guard descriptor >= 0 else { throw MockServerError.systemCall("socket") }
+        do {
+            try prepare(descriptor)
+        } catch {
+            close(descriptor)
+            throw error
+        }
         return descriptor
     }
 
