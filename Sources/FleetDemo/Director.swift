@@ -59,17 +59,16 @@ final class Director: Sendable {
 
     // MARK: Phases
 
-    private func done(_ phase: Phase) async throws -> (reports: [PhaseReport], whole: PhaseReport) {
-        let reports = try await origin.reports(of: phase)
-        let whole = reports.reduce(into: PhaseReport()) { whole, report in
+    /// What all processes report about a phase together.
+    private func done(_ phase: Phase) async throws -> PhaseReport {
+        try await origin.reports(of: phase).reduce(into: PhaseReport()) { whole, report in
             whole.requests += report.requests
             whole.failures += report.failures
             whole.failure = whole.failure ?? report.failure
             whole.seconds = max(whole.seconds, report.seconds)
             whole.seenAt = max(whole.seenAt, report.seenAt)
-            whole.counters.merge(report.counters) { $0 + $1 }
+            whole.counters.merge(report.counters, uniquingKeysWith: +)
         }
-        return (reports, whole)
     }
 
     private func pages() async throws {
@@ -78,7 +77,7 @@ final class Director: Sendable {
             "Each process asks \(Stage.grouped(Worker.requestsForPages)) times for \(Worker.pageCount) pages that may be cached, "
                 + "all at the same moment.")
         origin.begin(.pages)
-        let (_, whole) = try await done(.pages)
+        let whole = try await done(.pages)
         let fetches = origin.fetches
         let most = fetches.max() ?? 0
         stage.show(
@@ -97,7 +96,7 @@ final class Director: Sendable {
             "No process has a valid token. Each makes \(Worker.requestsForToken) requests that need one, all at the same moment."
         )
         origin.begin(.token)
-        let (_, whole) = try await done(.token)
+        let whole = try await done(.token)
         let renewals = origin.renewals
         stage.show(
             whole.failures == 0 && renewals == 1,
@@ -116,7 +115,7 @@ final class Director: Sendable {
             "A row of the table allows \(limit) requests a second. Each process wants to send \(Worker.requestsForRate) at once."
         )
         origin.begin(.rate)
-        let (_, whole) = try await done(.rate)
+        let whole = try await done(.rate)
         let least = Double(whole.requests - DemoTables.burst) / Double(limit)
         // A process begins a few milliseconds after the first.
         let isKept = whole.seconds >= least - 0.1
@@ -137,7 +136,7 @@ final class Director: Sendable {
         try await Task.sleep(for: .milliseconds(500))
         let pushed = Date().timeIntervalSince1970
         try await DemoTables.push("two", origin.url, on: fleet)
-        let (_, whole) = try await done(.table)
+        let whole = try await done(.table)
         let latency = max(0, whole.seenAt - pushed)
         stage.show(
             whole.failures == 0 && latency < 1,
@@ -160,8 +159,8 @@ final class Director: Sendable {
         try await awaitConnections(on: fleet)
         try await Task.sleep(for: .seconds(1))
         origin.begin(.end)
-        let (reports, whole) = try await done(.outage)
-        let areBack = whole.counters["connections"] ?? 0 >= 2 * reports.count
+        let whole = try await done(.outage)
+        let areBack = whole.counters["connections"] ?? 0 >= 2 * FleetDemo.processCount
         stage.show(
             whole.failures == 0 && areBack,
             "\(Stage.grouped(whole.requests)) requests, "

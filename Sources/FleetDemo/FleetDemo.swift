@@ -50,7 +50,6 @@ enum Phase: Int, CaseIterable {
 
 /// What a process reports about a phase.
 struct PhaseReport: Codable, Sendable {
-    var worker = 0
     var requests = 0
     var failures = 0
     /// The text of the first failure.

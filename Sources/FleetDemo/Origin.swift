@@ -16,41 +16,36 @@ final class Origin: Sendable {
     }
 
     let server: MockServer
-    private let state: SharedMutex
+    private let state = Mutex(State())
 
-    private final class SharedMutex: Sendable {
-        let value = Mutex(State())
-    }
-
+    /// The server's routes keep this object until the process ends.
     init() throws {
-        let state = SharedMutex()
-        self.state = state
         server = try MockServer()
         server.recordsRequests = false
-        server.route("GET", "/control") { _ in .text("\(state.value.withLock { $0.phase.rawValue })") }
-        server.route("POST", "/done/{phase}") { request in
+        server.route("GET", "/control") { [self] _ in .text("\(state.withLock { $0.phase.rawValue })") }
+        server.route("POST", "/done/{phase}") { [self] request in
             let report = try JSONDecoder().decode(PhaseReport.self, from: request.body)
             if let phase = request.pathParameters["phase"].flatMap({ Int($0) }).flatMap(Phase.init(rawValue:)) {
-                state.value.withLock { $0.reports[phase, default: []].append(report) }
+                state.withLock { $0.reports[phase, default: []].append(report) }
             }
             return .status(204)
         }
-        server.route("GET", "/pages/{number}") { request in
-            state.value.withLock { $0.fetches[request.path, default: 0] += 1 }
+        server.route("GET", "/pages/{number}") { [self] request in
+            state.withLock { $0.fetches[request.path, default: 0] += 1 }
             // Slow enough that all processes ask while the first fetch runs.
             return .text(String(repeating: "page ", count: 200)).header("Cache-Control", "public, max-age=3600")
                 .delayed(by: .milliseconds(20))
         }
-        server.route("POST", "/token") { _ in
-            let token = state.value.withLock { state in
+        server.route("POST", "/token") { [self] _ in
+            let token = state.withLock { state in
                 state.renewals += 1
                 state.token += 1
                 return state.token
             }
             return .text("token-\(token)").delayed(by: .milliseconds(50))
         }
-        server.route("GET", "/account") { request in
-            let isKnown = state.value.withLock { state in
+        server.route("GET", "/account") { [self] request in
+            let isKnown = state.withLock { state in
                 let isKnown = request.headers["Authorization"] == "Bearer token-\(state.token)"
                 if !isKnown { state.rejections += 1 }
                 return isKnown
@@ -62,17 +57,17 @@ final class Origin: Sendable {
     }
 
     var url: String { server.baseURL }
-    var fetches: [Int] { state.value.withLock { Array($0.fetches.values) } }
-    var renewals: Int { state.value.withLock(\.renewals) }
-    var rejections: Int { state.value.withLock(\.rejections) }
+    var fetches: [Int] { state.withLock { Array($0.fetches.values) } }
+    var renewals: Int { state.withLock(\.renewals) }
+    var rejections: Int { state.withLock(\.rejections) }
 
-    func begin(_ phase: Phase) { state.value.withLock { $0.phase = phase } }
+    func begin(_ phase: Phase) { state.withLock { $0.phase = phase } }
 
     /// Waits until all processes have done a phase.
     func reports(of phase: Phase) async throws -> [PhaseReport] {
         let end = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < end {
-            let reports = state.value.withLock { $0.reports[phase] ?? [] }
+            let reports = state.withLock { $0.reports[phase] ?? [] }
             if reports.count == FleetDemo.processCount { return reports }
             try await Task.sleep(for: .milliseconds(10))
         }

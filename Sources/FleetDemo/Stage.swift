@@ -9,12 +9,8 @@ final class Stage: Sendable {
 
     /// Prints a line at once, also into a pipe.
     private func print(_ line: String) {
-        var rest = Array((line + "\n").utf8)[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
-            guard count > 0 else { return }
-            rest = rest.dropFirst(count)
-        }
+        Swift.print(line)
+        fflush(nil)
     }
 
     func open(_ processes: [pid_t], _ server: String) {
@@ -49,7 +45,7 @@ final class Stage: Sendable {
     /// - Returns: whether every step had the promised outcome.
     func close(after time: Duration) -> Bool {
         let (steps, good) = counts.withLock { $0 }
-        let text = "\(good) of \(steps) promises kept, in \(Self.seconds(Double(time / .milliseconds(1)) / 1_000))"
+        let text = "\(good) of \(steps) promises kept, in \(Self.seconds(time / .seconds(1)))"
         print("\n" + (good == steps ? bold(text) : red(text)))
         return good == steps
     }
@@ -57,13 +53,8 @@ final class Stage: Sendable {
     // MARK: Texts
 
     static func grouped(_ number: Int) -> String {
-        var digits = String(number)
-        var groups: [String] = []
-        while digits.count > 3 {
-            groups.insert(String(digits.suffix(3)), at: 0)
-            digits.removeLast(3)
-        }
-        return ([digits] + groups).joined(separator: ",")
+        let digits = String(number)
+        return digits.count > 3 ? "\(grouped(number / 1_000)),\(digits.suffix(3))" : digits
     }
 
     static func seconds(_ seconds: Double) -> String {
@@ -73,12 +64,9 @@ final class Stage: Sendable {
     }
 
     private func wrapped(_ text: String, _ indent: Int) -> [String] {
-        var lines = [""]
+        var lines: [String] = []
         for word in text.split(separator: " ") {
-            let last = lines[lines.count - 1]
-            if last.isEmpty {
-                lines[lines.count - 1] = String(word)
-            } else if last.count + 1 + word.count <= width - indent {
+            if let last = lines.last, last.count + 1 + word.count <= width - indent {
                 lines[lines.count - 1] = last + " " + word
             } else {
                 lines.append(String(word))

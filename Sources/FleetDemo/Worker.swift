@@ -76,8 +76,7 @@ struct Worker: Sendable {
             done = phase
             let start = ContinuousClock.now
             var report = try await report(phase)
-            report.worker = number
-            report.seconds = Double((ContinuousClock.now - start) / .milliseconds(1)) / 1_000
+            report.seconds = (ContinuousClock.now - start) / .seconds(1)
             report.counters = fleet.status.counters
             let hits = manager.fleet?.hits
             report.counters["memory"] = hits?.memory
@@ -125,18 +124,16 @@ struct Worker: Sendable {
 
     /// Calls a row of the table until the edited table applies.
     private func untilEdited() async -> PhaseReport {
-        let seen = Mutex(0.0)
         var report = await all(1) { tally in
             while true {
                 let answer = await tally.run {
                     try await manager.startRequest(Route(server: "price"), as: String.self).model
                 }
-                if answer == "two" { break }
+                if answer == "two" { return }
                 try? await Task.sleep(for: .milliseconds(1))
             }
-            seen.withLock { $0 = Date().timeIntervalSince1970 }
         }
-        report.seenAt = seen.withLock { $0 }
+        report.seenAt = Date().timeIntervalSince1970
         return report
     }
 

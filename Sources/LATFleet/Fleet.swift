@@ -15,9 +15,7 @@ internal import HTTPCore
 ///
 /// Needs the package trait `Fleet`; see the guide *Fleet*.
 public final class Fleet: Sendable {
-    /// The settings it was made with.
     package let configuration: FleetConfiguration
-    /// The Redis, for the parts of the fleet.
     package let redis: RedisClient
     /// The counts of the fleet's parts, shown by ``FleetStatus/counters``.
     package let counters = FleetCounters()
@@ -66,13 +64,6 @@ public final class Fleet: Sendable {
 
     /// Closes the connections. What uses the fleet goes on without it. Calling it is optional.
     public func shutdown() async { await transport.shutdown() }
-
-    /// Reports a problem to the operator. The caller reports each problem once.
-    package func warn(_ error: FleetError) {
-        guard let handler = configuration.warningHandler else { return configuration.engine.warn("fleet: \(error)") }
-        // The app's code must not block the caller.
-        Task.detached { handler(error) }
-    }
 
     /// A key of the fleet: the prefix and the parts, with colons between.
     package func key(_ parts: String...) -> String { ([configuration.prefix] + parts).joined(separator: ":") }

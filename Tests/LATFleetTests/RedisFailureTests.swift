@@ -123,7 +123,7 @@ struct RedisFailureTests {
         let server = try await RedisServer()
         try await withFleet(server.configuration()) { fleet in
             let waiting = Task {
-                try await fleet.redis.call(RedisCommand("BLPOP", ["nothing", 0]), .time(.seconds(60)))
+                try await fleet.redis.call(RedisCommand("BLPOP", ["nothing", "0"]), .time(.seconds(60)))
             }
             try await eventually("a blocked client") { try server.cli("INFO", "clients").contains("blocked_clients:1") }
             server.kill()
@@ -215,7 +215,9 @@ struct RedisFailureTests {
     @Test func cancelledTaskLeavesAtOnce() async throws {
         let server = try await RedisServer()
         try await withFleet(server.configuration()) { fleet in
-            let waiting = Task { try await fleet.redis.call(RedisCommand("BLPOP", ["list", 0]), .time(.seconds(600))) }
+            let waiting = Task {
+                try await fleet.redis.call(RedisCommand("BLPOP", ["list", "0"]), .time(.seconds(600)))
+            }
             try await eventually("a blocked client") { try server.cli("INFO", "clients").contains("blocked_clients:1") }
             waiting.cancel()
             #expect(try await fleetError { try await waiting.value }.kind == .cancelled)

@@ -61,7 +61,7 @@ struct RedisReaderTests {
     }
 
     @Test func commandsAreArraysOfByteStrings() {
-        let command = RedisCommand("SET", ["k\u{e4}", .data(Data([0, 13, 10])), "PX", 250, .bytes([])])
+        let command = RedisCommand("SET", ["k\u{e4}", .data(Data([0, 13, 10])), "PX", .integer(250), .bytes([])])
         #expect(
             command.bytes
                 == bytes("*6\r\n$3\r\nSET\r\n$3\r\nk\u{e4}\r\n$3\r\n\0\r\n\r\n$2\r\nPX\r\n$3\r\n250\r\n$0\r\n\r\n"))

@@ -1,4 +1,4 @@
-/// XXH64, a checksum of 64 bits. It tells whether bytes in Redis are damaged, cut off or in another's place.
+/// XXH64, a checksum of 64 bits. It tells whether bytes in Redis are damaged, cut off or in the place of others.
 ///
 /// It takes a tenth of the time of SHA-256, and less where the processor has no instructions for that. Neither keeps out
 /// somebody who may write to the Redis; a key does (``FleetCacheOptions/encryptionKey``).
@@ -11,7 +11,7 @@ enum Checksum {
     private static let prime4: UInt64 = 0x85EB_CA77_C2B2_AE63
     private static let prime5: UInt64 = 0x27D4_EB2F_1656_67C5
 
-    /// The checksum of some bytes. The same bytes have another one with another seed.
+    /// The checksum of bytes. Another seed gives another checksum.
     static func of(_ bytes: UnsafeRawBufferPointer, seed: UInt64) -> UInt64 {
         func word(_ place: Int) -> UInt64 {
             UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self))
@@ -54,7 +54,7 @@ enum Checksum {
         withUnsafeBytes(of: of(bytes, seed: seed).littleEndian) { Array($0) }
     }
 
-    /// The number of bytes before their checksum; `nil` when they have another one.
+    /// The number of bytes before the checksum; `nil` when the checksum is wrong.
     static func count(of bytes: UnsafeRawBufferPointer, seed: UInt64) -> Int? {
         let count = bytes.count - byteCount
         guard count >= 0 else { return nil }

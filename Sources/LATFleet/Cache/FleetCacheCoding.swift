@@ -82,8 +82,8 @@ struct FleetCacheCoding: Sendable {
     private static let isExpired: UInt8 = 1
     private static let isPinned: UInt8 = 2
 
-    private func associated(_ key: CacheKey, _ id: String) -> [UInt8] {
-        Array((digest("key", key.primary) + ":" + variantField(key.variant) + ":" + id).utf8)
+    private func associated(_ primaryKey: String, _ variantField: String, _ id: String) -> [UInt8] {
+        Array((digest("key", primaryKey) + ":" + variantField + ":" + id).utf8)
     }
 
     /// The record of an entry. `id` is the random name of its body.
@@ -92,7 +92,9 @@ struct FleetCacheCoding: Sendable {
         bytes += Self.bytes(of: entry.lastUse)
         bytes += EntryCoding.encode(entry)
         guard sealer.isSealing else { return Self.summed(bytes, id, .max) }
-        return try sealer.seal(bytes, salt: Array(id.utf8)) { associated(entry.key, id) }
+        return try sealer.seal(bytes, salt: Array(id.utf8)) {
+            associated(entry.key.primary, variantField(entry.key.variant), id)
+        }
     }
 
     /// The entry of a record; `nil` when it is damaged, or belongs to another key.
@@ -104,9 +106,7 @@ struct FleetCacheCoding: Sendable {
                 }
             }
         }
-        let bytes = sealer.open(Array(record), salt: Array(id.utf8)) {
-            Array((digest("key", primaryKey) + ":" + variantField + ":" + id).utf8)
-        }
+        let bytes = sealer.open(Array(record), salt: Array(id.utf8)) { associated(primaryKey, variantField, id) }
         return bytes?.withUnsafeBytes { Self.entry(of: $0) }
     }
 
@@ -163,7 +163,7 @@ struct FleetCacheCoding: Sendable {
         bytes + bytes.withUnsafeBytes { Checksum.bytes(of: $0, seed: seed(id, place)) }
     }
 
-    /// The seed of the checksum of a body's chunk, or of its record: bytes in another place are found damaged.
+    /// The seed of the checksum of a chunk or a record. It covers the place, so bytes in another place count as damaged.
     private static func seed(_ id: String, _ place: UInt64) -> UInt64 {
         var id = id
         return id.withUTF8 { Checksum.of(UnsafeRawBufferPointer($0), seed: place) }
@@ -173,7 +173,6 @@ struct FleetCacheCoding: Sendable {
 
     // MARK: Messages
 
-    /// A message to the other processes.
     enum Message {
         /// These entries have changed.
         case changed(CacheSelection)

@@ -18,10 +18,9 @@ final class FleetCacheHub: Sendable {
     let sender = (0..<8).map { _ in UInt8.random(in: 0...255) }
     private let coding: FleetCacheCoding
     private let received: FleetCounter
-    private let waiters = Mutex<[String: [UInt64: Waiter<Bool>]]>([:])
-    private let nextWaiter = Atomic<UInt64>(0)
+    private let waiters = Mutex<[String: [ObjectIdentifier: Waiter<Bool>]]>([:])
     private let rules = Mutex(Rules())
-    private let limits = TimeLimits()
+    let limits = TimeLimits()
 
     init(_ coding: FleetCacheCoding, _ counters: FleetCounters) {
         self.coding = coding
@@ -35,7 +34,7 @@ final class FleetCacheHub: Sendable {
         case .subscribed:
             // Messages that were published before may have been missed.
             feeds.send(.all)
-            endAllWaits()
+            for key in waiters.withLock({ Array($0.keys) }) { endWaits(for: key) }
         case .message(let value):
             guard let bytes = value.data, let message = coding.message(bytes, unlessFrom: sender) else { return }
             switch message {
@@ -50,23 +49,19 @@ final class FleetCacheHub: Sendable {
     // MARK: Leases
 
     /// Begins to wait for the end of a lease with a key. The caller does so before it asks for the lease, and so misses no end.
-    func beginWait(for key: String) -> (number: UInt64, waiter: Waiter<Bool>) {
-        let number = nextWaiter.wrappingAdd(1, ordering: .relaxed).newValue
+    ///
+    /// - Returns: A waiter that ends with `true`.
+    func beginWait(for key: String) -> Waiter<Bool> {
         let waiter = Waiter<Bool>()
-        waiters.withLock { $0[key, default: [:]][number] = waiter }
-        return (number, waiter)
+        waiters.withLock { $0[key, default: [:]][ObjectIdentifier(waiter)] = waiter }
+        return waiter
     }
 
-    func endWait(for key: String, _ number: UInt64) {
+    func endWait(for key: String, _ waiter: Waiter<Bool>) {
         waiters.withLock { waiters in
-            waiters[key]?[number] = nil
+            waiters[key]?[ObjectIdentifier(waiter)] = nil
             if waiters[key]?.isEmpty == true { waiters[key] = nil }
         }
-    }
-
-    /// Returns whether the lease has ended, or `false` at the limit.
-    func wait(_ waiter: Waiter<Bool>, within limit: Duration) async throws -> Bool {
-        try await limits.value(of: waiter, within: limit, late: .success(false))
     }
 
     func endWaits(for key: String) {
@@ -74,13 +69,10 @@ final class FleetCacheHub: Sendable {
         for waiter in ended { waiter.end(.success(true)) }
     }
 
-    private func endAllWaits() {
-        for waiter in waiters.withLock({ $0.values.flatMap(\.values) }) { waiter.end(.success(true)) }
-    }
-
     // MARK: Removals
 
-    /// Whether a removal with a number from `first` to `last` selects an entry; `nil` when they must be fetched first.
+    /// Whether a removal with a number from `first` to `last` selects an entry; `nil` when the removals must be fetched
+    /// first.
     func isRemoved(_ entry: CacheEntry, epoch: String, after first: Int, upTo last: Int) -> Bool? {
         guard last > first else { return false }
         return rules.withLock { rules in

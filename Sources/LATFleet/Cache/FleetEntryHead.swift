@@ -9,7 +9,7 @@ struct FleetEntryHead: Sendable {
     let id: String
     let chunkCount: Int
     let byteCount: Int64
-    /// Until when it counts, in milliseconds of Redis' clock.
+    /// The entry counts until this time, in milliseconds of Redis' clock.
     let end: Int64
     /// The generation of everything, and how many removals had been made then.
     let epoch: String
@@ -44,7 +44,7 @@ struct FleetEntryHead: Sendable {
         self.mark = mark
     }
 
-    /// A version as in a head.
+    /// The text of a version in a head.
     static func text(_ version: StoredVersion) -> String { "\(version.number) \(version.second)" }
 }
 

@@ -12,10 +12,6 @@ struct FleetFloors {
         var date: Date
         /// Not before the date.
         var monotonic: MonotonicTime
-
-        func later(_ other: Time) -> Time {
-            Time(date: max(date, other.date), monotonic: max(monotonic, other.monotonic))
-        }
     }
 
     /// What was last seen of a key.
@@ -47,7 +43,9 @@ struct FleetFloors {
         if let floor = floor(of: key), floor.date >= time.date { return }
         // When there are too many to remember, all keys have the floor.
         if floors.count >= Self.limit, floors[key.primary] == nil {
-            lowest = floors.values.flatMap(\.values).reduce(time) { $0.later($1) }
+            lowest = floors.values.flatMap(\.values).reduce(time) {
+                Time(date: max($0.date, $1.date), monotonic: max($0.monotonic, $1.monotonic))
+            }
             floors = [:]
         } else {
             floors[key.primary, default: [:]][key.variant] = time
@@ -61,7 +59,6 @@ struct FleetFloors {
         floors[key.primary] = variants.isEmpty ? nil : variants
     }
 
-    /// Notes what a look-up in Redis found.
     mutating func found(_ key: CacheKey, version: UInt64) {
         changeSeen(key) { $0.version = max(version, $0.version) }
     }

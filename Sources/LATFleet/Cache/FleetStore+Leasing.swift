@@ -12,70 +12,58 @@ extension FleetStore {
     private static let passLife: Int64 = 30_000
 
     package func lease(_ name: String, for duration: Duration) async throws -> CacheLease? {
-        switch await ask(lease: coding.leaseKey(name), for: duration) {
-        case .mine(let lease): lease
-        case .held: nil
-        case .unknown: Self.free
-        }
+        await ask(lease: coding.leaseKey(name), for: duration).lease
     }
 
     package func lease(
         _ name: String, for duration: Duration, within limit: Duration
     ) async throws -> CacheLeaseOutcome {
         let key = coding.leaseKey(name)
-        let (number, waiter) = hub.beginWait(for: key)
-        defer { hub.endWait(for: key, number) }
-        switch await ask(lease: key, for: duration) {
-        case .mine(let lease):
-            counts.won.add()
+        let waiter = hub.beginWait(for: key)
+        defer { hub.endWait(for: key, waiter) }
+        let (lease, left) = await ask(lease: key, for: duration)
+        if let lease {
+            if lease.number > 0 { counts.won.add() }
             return .granted(lease)
-        case .unknown: return .granted(Self.free)
-        case .held(let left):
-            guard limit > .zero else {
-                counts.lostLeases.add()
-                return .held
-            }
-            counts.waited.add()
-            // A holder that has crashed announces no end.
-            let isWhole = left < limit
-            if try await hub.wait(waiter, within: min(limit, left)) || isWhole { return .ended }
+        }
+        guard limit > .zero else {
             counts.lostLeases.add()
             return .held
         }
+        counts.waited.add()
+        // A holder that has crashed announces no end.
+        let isWhole = left < limit
+        let hasEnded = try await hub.limits.value(of: waiter, within: min(limit, left), late: .success(false))
+        if hasEnded || isWhole { return .ended }
+        counts.lostLeases.add()
+        return .held
     }
 
-    private enum Answer {
-        case mine(CacheLease)
-        case held(Duration)
-        /// Redis does not answer.
-        case unknown
-    }
-
-    /// A lease of this process alone, for when Redis fails or nobody needs to wait.
-    private static var free: CacheLease { CacheLease(number: 0) {} }
-
-    private func ask(lease key: String, for duration: Duration) async -> Answer {
+    /// Asks for a lease.
+    ///
+    /// - Returns: The lease, or for how long another process holds it. If Redis fails, a lease of this process alone, whose
+    ///   number is 0.
+    private func ask(lease key: String, for duration: Duration) async -> (lease: CacheLease?, left: Duration) {
         let token = Hexadecimal.random(byteCount: 8)
         let life = min(duration, options.maxLease).roundedUpMilliseconds
         let reply = await ask(FleetCacheScripts.lease, [key], [.text(token), .integer(max(1, life))])?.array
         guard let reply, reply.count == 2, let kind = reply[0].integer, let value = reply[1].integer else {
-            return .unknown
+            return (CacheLease(number: 0) {}, .zero)
         }
-        guard kind != 0 else { return .held(.milliseconds(value + 1)) }
-        let text = "\(value) \(token)"
-        return .mine(
-            CacheLease(number: UInt64(value), name: key) { [fleet, coding, hub] isPassed in
-                guard kind == 1 else { return }
-                hub.endWaits(for: key)
-                Task {
-                    guard let message = try? coding.message(.free(key), from: hub.sender) else { return }
-                    _ = try? await fleet.redis.run(
-                        FleetCacheScripts.release, keys: [key],
-                        [
-                            .text(text), .integer(isPassed ? Self.passLife : 0), .text(coding.channel), .data(message),
-                        ], .write)
-                }
-            })
+        guard kind != 0 else { return (nil, .milliseconds(value + 1)) }
+        let lease = CacheLease(number: UInt64(value), name: key) { [fleet, coding, hub] isPassed in
+            guard kind == 1 else { return }
+            hub.endWaits(for: key)
+            Task {
+                guard let message = try? coding.message(.free(key), from: hub.sender) else { return }
+                let arguments: [RedisArgument] = [
+                    .text("\(value) \(token)"), .integer(isPassed ? Self.passLife : 0), .text(coding.channel),
+                    .data(message),
+                ]
+                _ = try? await fleet.redis.run(FleetCacheScripts.release, keys: [key], arguments, .write)
+            }
+        }
+        return (lease, .zero)
     }
 
     package func observe(_ statistics: @escaping @Sendable () -> CacheStatistics) -> any Sendable {

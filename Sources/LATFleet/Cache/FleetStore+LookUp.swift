@@ -13,23 +13,10 @@ extension FleetStore {
     /// What was found of a variant.
     private struct VariantFields {
         var head, record, body, lastUse: RedisValue?
-
-        /// - Parameter kind: The first letter of the field's name.
-        mutating func take(_ value: RedisValue, _ kind: UInt8) {
-            switch kind {
-            case UInt8(ascii: "h"): head = value
-            case UInt8(ascii: "m"): record = value
-            case UInt8(ascii: "b"): body = value
-            case UInt8(ascii: "t"): lastUse = value
-            default: break
-            }
-        }
     }
 
-    typealias Looked = (variants: [Variant], ruleCount: Int)
-
     /// The variants under a primary key that are not removed; `nil` without any, or when Redis fails.
-    func lookUp(_ primaryKey: String, _ budget: RedisBudget) async -> Looked? {
+    func lookUp(_ primaryKey: String, _ budget: RedisBudget) async -> (variants: [Variant], ruleCount: Int)? {
         let keys = [coding.entryKey(primaryKey), coding.rulesKey]
         let start = MonotonicTime.now
         // The entry first: what it depends on is read later, and so is not older.
@@ -51,29 +38,34 @@ extension FleetStore {
         let reply = await ask(FleetCacheScripts.lookUp, keys, [.text(coding.generationPrefix)], budget)
         guard let fields = reply?.array, fields.count >= 2, let count = fields[1].integer else { return nil }
         let living = stride(from: 2, to: fields.count - 4, by: 5).compactMap { at in
-            Self.variant(fields[at].text, fields[at + 1], fields[at + 2], fields[at + 3], fields[at + 4])
+            Self.variant(
+                fields[at].text,
+                VariantFields(
+                    head: fields[at + 1], record: fields[at + 2], body: fields[at + 3], lastUse: fields[at + 4]))
         }
         return (living, Int(count))
     }
 
-    /// The variants of all fields of an entry.
     private static func variants(_ fields: [RedisValue]) -> [Variant] {
         var found: [String: VariantFields] = [:]
         for index in stride(from: 0, to: fields.count - 1, by: 2) {
             guard case .data(let name) = fields[index], let kind = name.first else { continue }
             let field = name.count == 1 ? "" : String(decoding: name.dropFirst(), as: UTF8.self)
-            found[field, default: VariantFields()].take(fields[index + 1], kind)
+            // The first letter of the field's name is the kind of its value.
+            switch kind {
+            case UInt8(ascii: "h"): found[field, default: VariantFields()].head = fields[index + 1]
+            case UInt8(ascii: "m"): found[field, default: VariantFields()].record = fields[index + 1]
+            case UInt8(ascii: "b"): found[field, default: VariantFields()].body = fields[index + 1]
+            case UInt8(ascii: "t"): found[field, default: VariantFields()].lastUse = fields[index + 1]
+            default: break
+            }
         }
-        return found.compactMap { field, found in
-            found.head.flatMap { variant(field, $0, found.record, found.body, found.lastUse) }
-        }
+        return found.compactMap { variant($0, $1) }
     }
 
     /// - Returns: `nil` when it is of another format.
-    private static func variant(
-        _ field: String?, _ head: RedisValue, _ record: RedisValue?, _ body: RedisValue?, _ lastUse: RedisValue?
-    ) -> Variant? {
-        guard let field, let head = head.data.flatMap({ FleetEntryHead($0) }) else { return nil }
-        return Variant(field: field, head: head, record: record, body: body, lastUse: lastUse)
+    private static func variant(_ field: String?, _ found: VariantFields) -> Variant? {
+        guard let field, let head = found.head?.data.flatMap({ FleetEntryHead($0) }) else { return nil }
+        return Variant(field: field, head: head, record: found.record, body: found.body, lastUse: found.lastUse)
     }
 }

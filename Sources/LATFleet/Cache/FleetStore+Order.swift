@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import Platform
 package import ResponseCache
 
-// No older answer after a newer one.
+// Keeps the process from using an older answer after a newer one.
 extension FleetStore {
     // MARK: Time
 
@@ -103,13 +103,10 @@ extension FleetStore {
             return known == nil
         }
         // When there are too many to remember, everything in Redis is removed.
-        if isNew, outdated.withLock({ $0.count > Self.outdatedLimit }) { try? await dropAll() }
+        if isNew, outdated.withLock({ $0.count > Self.outdatedLimit }), (try? await remove(.all)) != nil {
+            outdated.withLock { $0 = [:] }
+        }
         if isNew { _ = await dropOutdated(key.primary) }
-    }
-
-    private func dropAll() async throws {
-        _ = try await remove(.all)
-        outdated.withLock { $0 = [:] }
     }
 
     /// Returns whether Redis has no entry under a primary key that this process could not replace.

@@ -76,7 +76,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, PunctualSt
         }
     }
 
-    /// The number of a connection on which what the server has can be relied on: it was not restarted, or everything older is
+    /// The number of the connection, after its server was asked whether it was restarted. Everything from before a restart is
     /// removed. `nil` when Redis fails.
     private func connectionThatIsChecked(_ budget: RedisBudget) async -> Int? {
         let connection = fleet.redis.connectionCount

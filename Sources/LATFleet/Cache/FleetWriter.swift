@@ -42,11 +42,8 @@ final class FleetWriter: CacheWriter {
         self.state = Mutex(state)
     }
 
-    deinit {
-        // Chunks of an entry that was dropped.
-        let (count, isOver) = state.withLock { ($0.chunkCount, $0.isOver) }
-        if !isOver { Self.remove(count, key, id, store) }
-    }
+    // Removes the chunks of an entry that was dropped.
+    deinit { end() }
 
     /// Whether the processes of a fleet may share an entry (RFC 9111 §3). A partition belongs to the same user in all of them.
     static func isForMany(_ entry: CacheEntry) -> Bool {
@@ -133,7 +130,7 @@ final class FleetWriter: CacheWriter {
             stored.tier = .remote
             return .stored(stored, variantCount: Int(variants))
         case 0:
-            // An answer that the app stores by hand only where there is none (`.nothing`) was seen by nobody.
+            // `.nothing` stands for an answer that the app stores by hand, which no process has used yet.
             if hasFetchTime, replacing != .nothing { store.raiseFloor(entry) }
             store.counts.superseded.add()
             return .superseded
@@ -147,7 +144,8 @@ final class FleetWriter: CacheWriter {
 
     private func send(_ inline: Data?, _ chunkCount: Int) async throws -> RedisValue {
         let coding = store.coding
-        var entry = entry.withoutLease
+        var entry = entry
+        entry.lease = nil
         if entry.partition == nil {
             let personal = CacheControl(entry.headers, .shared).privateFields
             if !personal.isEmpty { entry.headers.removeAll { personal.contains($0.lowercased()) } }
@@ -183,10 +181,10 @@ final class FleetWriter: CacheWriter {
         return keptBeside(removing: chunkCount)
     }
 
-    /// The same outcome, while the entry in Redis stays.
+    /// The same outcome; the entry in Redis stays.
     private func keptBeside(removing chunkCount: Int) -> CacheCommit {
         store.counts.skipped.add()
-        Self.remove(chunkCount, key, id, store)
+        remove(chunkCount)
         guard store.mayUse(entry, isInRedis: false) else { return .superseded }
         store.raiseFloor(entry)
         var entry = entry
@@ -194,13 +192,15 @@ final class FleetWriter: CacheWriter {
         return .stored(entry, variantCount: nil)
     }
 
-    private static func remove(_ count: Int, _ key: String, _ id: String, _ store: FleetStore) {
+    private func remove(_ count: Int) {
         guard count > 0 else { return }
         let keys = (0..<count).map { RedisArgument.text("\(key):\(id):\($0)") }
-        Task { _ = try? await store.fleet.redis.call(RedisCommand("UNLINK", keys), .write) }
+        Task { [store] in _ = try? await store.fleet.redis.call(RedisCommand("UNLINK", keys), .write) }
     }
 
-    func discard() async {
+    func discard() async { end() }
+
+    private func end() {
         let count = state.withLock { state in
             defer {
                 state.isOver = true
@@ -208,15 +208,6 @@ final class FleetWriter: CacheWriter {
             }
             return state.isOver ? 0 : state.chunkCount
         }
-        Self.remove(count, key, id, store)
-    }
-}
-
-extension CacheEntry {
-    /// The entry as it is stored.
-    fileprivate var withoutLease: CacheEntry {
-        var entry = self
-        entry.lease = nil
-        return entry
+        remove(count)
     }
 }

@@ -62,7 +62,7 @@ final class DirectSender: Sendable {
 
     /// Notes when the engine's thread next ends exchanges.
     ///
-    /// - Returns: When it must do so, for what was sent meanwhile.
+    /// - Returns: When it must do so; earlier if something was sent meanwhile whose deadline is earlier.
     func setAlarm(_ time: MonotonicTime) -> MonotonicTime {
         state.withLock { state in
             state.alarm = min(time, state.exchange?.deadline ?? .distantFuture)

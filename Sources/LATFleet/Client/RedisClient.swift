@@ -12,7 +12,7 @@ package enum RedisBudget: Hashable, Sendable {
     case write
     /// This time.
     case time(Duration)
-    /// Until this time, after several commands.
+    /// Until this time, for several commands together.
     case until(MonotonicTime)
 }
 
@@ -29,7 +29,7 @@ package enum RedisBudget: Hashable, Sendable {
 /// budget, from the call to the answer, whatever state the server is in, and a cancelled task stops waiting at once. A command
 /// that was sent may have been carried out even if its call throws: only commands that may be repeated are worth repeating.
 /// While the server fails, calls throw at once without asking it.
-package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Sendable {
+package final class RedisClient: EngineTenant, @unchecked Sendable {
     // Sendable: `commands` (without its `DirectSender`), `subscriptions` and `warned` belong to the engine's thread. The
     // rest is constant, atomic or locked.
 
@@ -243,11 +243,13 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
         refusal.withLock { $0 = .shutDown }
     }
 
-    func commandsHaveChanged(_ commands: RedisCommands) {
+    /// Takes over state, breaker and server of the connection for commands.
+    func commandsHaveChanged() {
+        let line = commands.line
         refusal.withLock { $0 = commands.refusal }
-        connections.store(commands.connectionCount, ordering: .releasing)
+        connections.store(line.connectionCount, ordering: .releasing)
         known.withLock { status in
-            status.state = commands.isReady ? .ready : commands.isConnecting ? .connecting : .waiting
+            status.state = line.isReady ? .ready : line.isConnecting ? .connecting : .waiting
             status.breaker =
                 switch commands.breaker.state {
                 case .closed: .closed
@@ -255,28 +257,28 @@ package final class RedisClient: EngineTenant, RedisCommandsOwner, @unchecked Se
                 case .halfOpen: .halfOpen
                 }
             status.lastError = commands.lastError?.message
-            status.connectionCount = commands.connectionCount
-            status.isReplica = commands.server.isReplica
-            status.serverVersion = commands.server.version ?? status.serverVersion
+            status.connectionCount = line.connectionCount
+            status.isReplica = line.server.isReplica
+            status.serverVersion = line.server.version ?? status.serverVersion
         }
     }
 
+    /// An answer came after this time.
     func measured(_ nanoseconds: Int64) {
         let before = latency.load(ordering: .relaxed)
         // As the smoothed round-trip time of TCP (RFC 6298 §2.3).
         latency.store(max(1, before == 0 ? nanoseconds : before + (nanoseconds - before) / 8), ordering: .relaxed)
     }
 
+    /// Reports a failure that only an operator can end.
     func mustWarn(_ error: FleetError) {
         guard warned.insert(error.kind).inserted else { return }
-        guard let handler = configuration.warningHandler else {
-            return configuration.engine.warn("the fleet goes on without its Redis: \(error)")
-        }
-        // The app's code must not block the engine's thread.
-        Task.detached { handler(error) }
+        configuration.warn(error, prefix: "the fleet goes on without its Redis")
     }
 
+    /// The server accepted a log-in, so the next failure may be reported again.
     func mayWarnAgain() { warned = [] }
 
+    /// `count` commands were not answered in time.
     func timedOut(_ count: Int) { timeouts.add(count) }
 }

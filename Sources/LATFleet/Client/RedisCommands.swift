@@ -1,28 +1,14 @@
 internal import CurlTransport
 internal import Platform
 
-/// Receives the events of the connection for commands, on the engine's thread.
-protocol RedisCommandsOwner: AnyObject {
-    /// State, breaker or server have changed.
-    func commandsHaveChanged(_ commands: RedisCommands)
-    /// An answer came after this time.
-    func measured(_ nanoseconds: Int64)
-    /// A failure that only an operator can end.
-    func mustWarn(_ error: FleetError)
-    /// The server accepted a log-in, so the next failure may be reported again.
-    func mayWarnAgain()
-    /// `count` commands were not answered in time.
-    func timedOut(_ count: Int)
-}
-
 /// The connection for commands: many exchanges on one connection, answered in order, each with its deadline. Belongs to the
 /// engine's thread.
 final class RedisCommands: RedisLineUser {
-    private let line: RedisLine
+    let line: RedisLine
     /// Sends for the callers while the line is idle.
     let direct = DirectSender()
     private let configuration: FleetConfiguration
-    weak var owner: (any RedisCommandsOwner)?
+    weak var owner: RedisClient?
     private(set) var breaker: Breaker
     /// Exchanges that are not sent yet.
     private var waiting = ExchangeQueue()
@@ -44,11 +30,6 @@ final class RedisCommands: RedisLineUser {
         breaker = Breaker(threshold: configuration.breakerThreshold, pause: configuration.breakerPause)
         line.user = self
     }
-
-    var server: ServerFacts { line.server }
-    var connectionCount: Int { line.connectionCount }
-    var isReady: Bool { line.isReady }
-    var isConnecting: Bool { line.isConnecting }
 
     /// Why nothing is sent; `nil` when commands are sent, or wait for a connection that is being made.
     var refusal: FleetError? {
@@ -88,7 +69,6 @@ final class RedisCommands: RedisLineUser {
         offerIfIdle()
     }
 
-    /// Ends everything.
     func stop() {
         takeSent()
         line.stop()
@@ -150,7 +130,7 @@ final class RedisCommands: RedisLineUser {
     }
 
     private func probe(_ now: MonotonicTime) {
-        owner?.commandsHaveChanged(self)
+        owner?.commandsHaveChanged()
         // Without a connection, the attempts to connect are the probes.
         guard line.isReady else { return failed(lastError ?? .shutDown, now) }
         ask(.probe, configuration.lookUpBudget, now)
@@ -176,7 +156,7 @@ final class RedisCommands: RedisLineUser {
         let before = breaker.state
         breaker.failed(now)
         lastError = error
-        if breaker.state != before { owner?.commandsHaveChanged(self) }
+        if breaker.state != before { owner?.commandsHaveChanged() }
     }
 
     /// Ends the requests on their way once the breaker is open: most likely they would wait in vain.
@@ -190,7 +170,7 @@ final class RedisCommands: RedisLineUser {
         breaker.succeeded()
         guard !wasClosed || lastError != nil else { return }
         lastError = nil
-        owner?.commandsHaveChanged(self)
+        owner?.commandsHaveChanged()
     }
 
     // MARK: The line's events
@@ -200,7 +180,7 @@ final class RedisCommands: RedisLineUser {
         breaker.reconnected(now)
         if breaker.isClosed { lastError = nil }
         owner?.mayWarnAgain()
-        owner?.commandsHaveChanged(self)
+        owner?.commandsHaveChanged()
         if breaker.probes(now) { probe(now) }
         pump(now)
         offerIfIdle()
@@ -226,10 +206,9 @@ final class RedisCommands: RedisLineUser {
         // Before the caller continues, whose next command then finds the line idle.
         offerIfIdle()
         owner?.measured(now.nanoseconds - exchange.sentAt.nanoseconds)
-        _ = exchange.finish()
+        exchange.finish()
     }
 
-    /// The server refused a command.
     private func refused(_ error: FleetError, _ exchange: RedisExchange, _ now: MonotonicTime) {
         if error.concernsServer {
             if !exchange.isOver { failed(error, now) }
@@ -237,7 +216,7 @@ final class RedisCommands: RedisLineUser {
             succeeded()
         }
         if error.isForOperators { owner?.mustWarn(error) }
-        if error.kind == .readOnly, !server.isReplica || nextRoleCheck <= now {
+        if error.kind == .readOnly, !line.server.isReplica || nextRoleCheck <= now {
             // Another server may have become the primary, under the same name.
             nextRoleCheck = now + Self.roleCheckInterval
             exchange.fail(error)
@@ -269,6 +248,6 @@ final class RedisCommands: RedisLineUser {
             }
         }
         if error.isForOperators { owner?.mustWarn(error) }
-        owner?.commandsHaveChanged(self)
+        owner?.commandsHaveChanged()
     }
 }

@@ -66,15 +66,14 @@ final class RedisExchange: @unchecked Sendable {
         return replies.count == count
     }
 
-    /// Hands the replies over. Returns `false` when nobody waits any more.
-    func finish() -> Bool { waiter.end(.success(replies)) }
+    /// Hands the replies over.
+    func finish() { waiter.end(.success(replies)) }
 
     /// Returns `false` when nobody waits any more.
     @discardableResult
     func fail(_ error: FleetError) -> Bool { waiter.end(.failure(error)) }
 }
 
-/// A queue of exchanges.
 struct ExchangeQueue {
     private var exchanges: [RedisExchange?] = []
     private var front = 0

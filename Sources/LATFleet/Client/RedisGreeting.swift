@@ -3,19 +3,14 @@ internal import FoundationEssentials
 /// The log-in on a new connection, and what the server reports about itself. A pure state machine.
 struct RedisGreeting {
     private let database: Int
-    private var expects: [Step]
+    private var hasGreeted = false
     private(set) var server = ServerFacts()
-
-    private enum Step { case hello, select }
 
     /// The oldest major version that is supported: `HELLO` and `KEEPTTL` are of Redis 6.
     static let oldestVersion = 6
 
     /// - Parameter database: The database to use; 0 for a connection that only subscribes.
-    init(database: Int) {
-        self.database = database
-        expects = database == 0 ? [.hello] : [.hello, .select]
-    }
+    init(database: Int) { self.database = database }
 
     /// The commands to send first. RESP 2 is what all versions of hiredis read.
     func commands(user: String?, password: String?) -> [RedisCommand] {
@@ -31,16 +26,16 @@ struct RedisGreeting {
     /// - Returns: Whether it was the last one.
     /// - Throws: ``FleetError`` when the server cannot be used.
     mutating func take(_ reply: RedisValue) throws(FleetError) -> Bool {
-        guard !expects.isEmpty else { return true }
-        switch expects.removeFirst() {
-        case .hello: try read(reply)
-        case .select:
-            if case .failure("ERR", _) = reply {
-                throw .configuration("the Redis has no database \(database); check `databases` in its configuration")
-            }
-            _ = try reply.checked("SELECT")
+        guard hasGreeted else {
+            hasGreeted = true
+            try read(reply)
+            return database == 0
         }
-        return expects.isEmpty
+        if case .failure("ERR", _) = reply {
+            throw .configuration("the Redis has no database \(database); check `databases` in its configuration")
+        }
+        _ = try reply.checked("SELECT")
+        return true
     }
 
     private mutating func read(_ reply: RedisValue) throws(FleetError) {

@@ -32,7 +32,6 @@ final class RedisLine: ByteConnectionUser {
     private let configuration: FleetConfiguration
     private let endpoint: ByteEndpoint
     private let database: Int
-    private let random: () -> Double
     weak var user: (any RedisLineUser)?
     private var connections: ByteConnections?
 
@@ -48,14 +47,10 @@ final class RedisLine: ByteConnectionUser {
     /// How long a connection must have worked so that the next attempt is made at once, in milliseconds.
     private static let soundTime: Int64 = 1000
 
-    init(
-        _ configuration: FleetConfiguration, _ endpoint: ByteEndpoint, database: Int,
-        random: @escaping () -> Double = { Double.random(in: 0...1) }
-    ) {
+    init(_ configuration: FleetConfiguration, _ endpoint: ByteEndpoint, database: Int) {
         self.configuration = configuration
         self.endpoint = endpoint
         self.database = database
-        self.random = random
         greeting = RedisGreeting(database: database)
         backoff = Backoff(longest: configuration.maxReconnectPause)
         heartbeat = Heartbeat(configuration.heartbeat, .now)
@@ -63,7 +58,6 @@ final class RedisLine: ByteConnectionUser {
 
     var isReady: Bool { if case .ready = state { true } else { false } }
 
-    /// Whether an attempt to connect is under way.
     var isConnecting: Bool { if case .connecting = state { true } else { false } }
 
     var server: ServerFacts { greeting.server }
@@ -124,7 +118,7 @@ final class RedisLine: ByteConnectionUser {
         let wasSound = isReady && readySince + Self.soundTime <= now
         drop()
         if wasSound { backoff.reset() }
-        let pause = wasSound ? 0 : backoff.next(random: random(), isLasting: error.isLasting)
+        let pause = wasSound ? 0 : backoff.next(random: .random(in: 0...1), isLasting: error.isLasting)
         state = .waiting(until: now + pause)
         user?.lineIsDown(error, pause: pause, now)
     }
@@ -146,13 +140,8 @@ final class RedisLine: ByteConnectionUser {
         do throws(NetworkError) {
             connection = try connections.open(endpoint, user: self)
         } catch {
-            fail(translated(error), now)
+            fail(FleetError(error, configuration), now)
         }
-    }
-
-    private func translated(_ error: NetworkError) -> FleetError {
-        let url = String(configuration.transportURL.dropLast())
-        return FleetError(error, at: configuration.description, instead: url)
     }
 
     // MARK: The connection's events
@@ -195,6 +184,6 @@ final class RedisLine: ByteConnectionUser {
 
     func connection(_ connection: ByteConnection, failed error: NetworkError) {
         guard connection === self.connection else { return }
-        fail(translated(error), .now)
+        fail(FleetError(error, configuration), .now)
     }
 }

@@ -26,7 +26,7 @@ final class RedisSubscriptions: RedisLineUser {
     }
 
     private let line: RedisLine
-    weak var owner: (any RedisCommandsOwner)?
+    weak var owner: RedisClient?
     private var channels: [String: Channel] = [:]
     private var connections: ByteConnections?
 

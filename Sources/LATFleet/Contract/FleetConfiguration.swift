@@ -101,6 +101,15 @@ extension FleetConfiguration {
         return engine
     }
 
+    /// Reports a problem to the operator. The caller reports each problem once.
+    ///
+    /// - Parameter prefix: What the line on standard error says before the problem.
+    func warn(_ error: FleetError, prefix: String) {
+        guard let warningHandler else { return engine.warn("\(prefix): \(error)") }
+        // The app's code must not block the caller.
+        Task.detached { warningHandler(error) }
+    }
+
     /// - Throws: ``FleetError/Kind/configuration`` that names the setting.
     func validate() throws(FleetError) {
         switch address {

@@ -99,8 +99,9 @@ extension FleetError {
         .unsupported, "the server is a Redis Sentinel, which holds no data; give the address of the primary it watches")
 
     /// A failure of the connection, with the address in the form of the configuration.
-    init(_ error: NetworkError, at address: String, instead url: String) {
-        let detail = error.message.replacing(url, with: address)
+    init(_ error: NetworkError, _ configuration: FleetConfiguration) {
+        let address = configuration.description
+        let detail = error.message.replacing(String(configuration.transportURL.dropLast()), with: address)
         switch error.kind {
         case .tls(let reason): self.init(.tls(reason), "\(address): \(detail)")
         case .connectionLost: self.init(.connectionLost, "\(address): \(detail)")
@@ -120,9 +121,8 @@ extension FleetError {
     /// Whether only an operator can remove the cause.
     var isForOperators: Bool {
         switch kind {
-        case .authentication, .permission, .unsupported, .tls, .full, .readOnly, .protocolViolation, .configuration:
-            true
-        default: false
+        case .full, .readOnly, .protocolViolation: true
+        default: isLasting
         }
     }
 

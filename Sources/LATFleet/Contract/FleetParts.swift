@@ -12,6 +12,6 @@ public struct FleetParts: OptionSet, Hashable, Sendable {
     public static let limits = FleetParts(rawValue: 1)
     /// A circuit that one process opens is open in all of them, and one process probes the host.
     public static let circuits = FleetParts(rawValue: 2)
-    /// All of them.
+    /// All parts.
     public static let all: FleetParts = [.cache, .limits, .circuits]
 }

@@ -1,7 +1,6 @@
 internal import FoundationEssentials
 internal import HTTPCore
 internal import LATNetworking
-internal import Platform
 internal import Synchronization
 
 /// The limits and circuits that one manager keeps together with those of other processes.
@@ -16,7 +15,6 @@ final class FleetLimits: SharedLimits {
     private let name: String
     private let keepsLimits: Bool
     private let circuits: FleetCircuits?
-    private let clock: CallClock
     /// The name of this manager among those of all processes.
     private let identity: String
     private let state = Mutex(State())
@@ -24,12 +22,11 @@ final class FleetLimits: SharedLimits {
     private let alone: FleetCounter
     private let waited: FleetCounter
 
-    init(_ fleet: Fleet, name: String, _ parts: FleetParts, clock: CallClock = .continuous) {
+    init(_ fleet: Fleet, name: String, _ parts: FleetParts) {
         self.fleet = fleet
         self.name = name
-        self.clock = clock
         keepsLimits = parts.contains(.limits)
-        identity = fleet.makeIdentity()
+        identity = Hexadecimal.random(byteCount: 12)
         circuits = parts.contains(.circuits) ? FleetCircuits(fleet, name: name, identity: identity) : nil
         granted = fleet.counters.counter("limits.granted")
         alone = fleet.counters.counter("limits.alone")
@@ -56,12 +53,12 @@ final class FleetLimits: SharedLimits {
             if state.lanes.count >= 1_024 { state.lanes = state.lanes.filter { !$0.value.isIdle } }
             if state.places == nil, !terms.placeKeys.isEmpty {
                 state.places = fleet.redis.subscribe(channel) { [weak self] message in
-                    guard case .message(let key) = message, let key = key.text else { return }
-                    self?.wake(key)
+                    guard case .message(let key) = message, let key = key.text, let self else { return }
+                    for lane in self.state.withLock({ Array($0.lanes.values) }) { lane.wake(key) }
                 }
             }
             // The name of the lane in Redis, which is only compared. It is short: the keys themselves are long.
-            let lane = LimitLane(terms, clock: clock, ask: ask(as: "\(identity) \(state.lanes.count) \(key.hashValue)"))
+            let lane = LimitLane(terms, ask: ask(as: "\(identity) \(state.lanes.count) \(key.hashValue)"))
             state.lanes[key] = lane
             return lane
         }
@@ -84,10 +81,6 @@ final class FleetLimits: SharedLimits {
         }
     }
 
-    private func wake(_ key: String) {
-        for lane in state.withLock({ Array($0.lanes.values) }) { lane.wake(key) }
-    }
-
     // MARK: Circuits
 
     func observeCircuits(_ receive: @escaping @Sendable (_ circuit: String, CircuitReport) -> Void) {
@@ -99,9 +92,4 @@ final class FleetLimits: SharedLimits {
     func pauseBeforeProbe(_ circuit: String) async -> Duration? { await circuits?.pauseBeforeProbe(circuit) }
 
     func probeEnded(_ circuit: String, isClosed: Bool) { circuits?.probeEnded(circuit, isClosed: isClosed) }
-}
-
-extension Fleet {
-    /// A random name that no other process uses.
-    func makeIdentity() -> String { Hexadecimal.random(byteCount: 12) }
 }

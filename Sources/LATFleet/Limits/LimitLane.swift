@@ -17,16 +17,12 @@ final class LimitLane: Sendable {
     }
 
     private let ask: @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer?
-    private let clock: CallClock
+    private let limits = TimeLimits()
     private let state: Mutex<State>
 
     /// - Parameter ask: Asks the Redis; `nil` when it does not answer.
-    init(
-        _ terms: LimitTerms, clock: CallClock,
-        ask: @escaping @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer?
-    ) {
+    init(_ terms: LimitTerms, ask: @escaping @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer?) {
         self.ask = ask
-        self.clock = clock
         let queue = LaneQueue(keepsPlaces: !terms.placeKeys.isEmpty, renewal: LimitScript.lease / 3)
         state = Mutex(State(queue: queue, terms: terms))
     }
@@ -94,7 +90,7 @@ final class LimitLane: Sendable {
         while true {
             let alarm = Waiter<Void>()
             let (step, terms, started) = state.withLock { state in
-                let step = state.queue.step(at: clock.now())
+                let step = state.queue.step(at: limits.clock.now())
                 var started: [Waiter<Void>] = []
                 switch step {
                 case .start(let ids): started = ids.compactMap { state.waiters.removeValue(forKey: $0) }
@@ -108,12 +104,7 @@ final class LimitLane: Sendable {
             case .start: for waiter in started { waiter.end(.success(())) }
             case .ask(let demand): take(await ask(demand, terms))
             case .sleep(let until):
-                let sleeper = Task { [clock] in
-                    try? await clock.sleep(until - clock.now())
-                    alarm.end(.success(()))
-                }
-                try? await alarm.uncancelledValue()
-                sleeper.cancel()
+                try? await limits.value(of: alarm, within: until - limits.clock.now(), late: .success(()))
             case .rest: return
             }
         }
@@ -122,9 +113,9 @@ final class LimitLane: Sendable {
     private func take(_ answer: LaneQueue.Answer?) {
         let alone = state.withLock { state -> [Waiter<Void>] in
             guard let answer else {
-                return state.queue.failed(at: clock.now()).compactMap { state.waiters.removeValue(forKey: $0) }
+                return state.queue.failed(at: limits.clock.now()).compactMap { state.waiters.removeValue(forKey: $0) }
             }
-            state.queue.answered(answer, at: clock.now())
+            state.queue.answered(answer, at: limits.clock.now())
             return []
         }
         for waiter in alone { waiter.end(.success(())) }

@@ -14,9 +14,7 @@ struct LimitTerms: Hashable, Sendable {
     private(set) var rules: [Rule] = []
     private(set) var keys: [String] = []
 
-    /// - Parameters:
-    ///   - limits: The limits that a call is subject to.
-    ///   - key: Makes the key of a limit's part.
+    /// - Parameter key: Makes the key of a limit's part.
     init(_ limits: [SharedLimit], host: String, key: (_ limit: String, _ part: String) -> String) {
         for limit in limits {
             func add(_ rule: Rule?, _ part: String) {
@@ -144,7 +142,7 @@ enum LimitScript {
         for rule in terms.rules {
             switch rule {
             case .rate(let period, let burst): arguments += ["rate", .integer(period), .integer(burst)]
-            case .places(let count): arguments += ["places", .integer(count), 0]
+            case .places(let count): arguments += ["places", .integer(count), "0"]
             }
         }
         return arguments

@@ -17,9 +17,8 @@ extension CentralRequestManager.Configuration {
     public var fleet: Fleet? {
         get { (companion as? FleetMember)?.fleet }
         set {
-            companion = newValue.map {
-                FleetMember(fleet: $0, name: "default", parts: .all, cache: FleetCacheOptions())
-            }
+            companion = nil
+            if let newValue { join(newValue) }
         }
     }
 
@@ -39,7 +38,6 @@ extension CentralRequestManager.Configuration {
     }
 }
 
-/// A manager's membership in a fleet.
 struct FleetMember: ManagerCompanion {
     let fleet: Fleet
     let name: String

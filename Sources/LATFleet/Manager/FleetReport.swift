@@ -42,9 +42,9 @@ public struct FleetReport: Hashable, Sendable, CustomStringConvertible {
     public var circuitsHeard: Int { status.counters["circuits.heard"] ?? 0 }
     /// How many tokens this process renewed for all.
     public var tokensRenewed: Int { status.counters["tokens.renewed"] ?? 0 }
-    /// How many tokens of other processes it adopted.
+    /// How many tokens of other processes this process adopted.
     public var tokensAdopted: Int { status.counters["tokens.adopted"] ?? 0 }
-    /// How many tokens it renewed for itself, because the Redis did not answer.
+    /// How many tokens this process renewed for itself, because the Redis did not answer.
     public var tokensAlone: Int { status.counters["tokens.alone"] ?? 0 }
 
     init(_ status: FleetStatus, _ statistics: CacheStatistics) {

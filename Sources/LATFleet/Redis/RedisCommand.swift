@@ -1,17 +1,12 @@
 package import FoundationEssentials
 
-/// An argument of a ``RedisCommand``.
-package enum RedisArgument: Sendable, ExpressibleByStringLiteral, ExpressibleByStringInterpolation,
-    ExpressibleByIntegerLiteral
-{
+package enum RedisArgument: Sendable, ExpressibleByStringInterpolation {
     case text(String)
     case data(Data)
     case bytes([UInt8])
     case integer(Int64)
 
     package init(stringLiteral value: String) { self = .text(value) }
-
-    package init(integerLiteral value: Int64) { self = .integer(value) }
 }
 
 /// A command in the form that is sent: an array of byte strings (RESP).
@@ -20,9 +15,6 @@ package struct RedisCommand: Sendable {
     package let name: String
     let bytes: [UInt8]
 
-    /// ```swift
-    /// RedisCommand("SET", [.text(key), .data(body), "PX", .integer(ttl)])
-    /// ```
     package init(_ name: String, _ arguments: [RedisArgument] = []) {
         self.name = name
         var bytes: [UInt8] = []

@@ -25,17 +25,16 @@ package enum RedisValue: Hashable, Sendable {
     /// ``data`` as UTF-8; `nil` for anything else.
     package var text: String? {
         switch self {
-        case .data(let data): data.withUnsafeBytes { Self.text($0) }
+        case .data(let data):
+            data.withUnsafeBytes { bytes in
+                // Decoding changes bytes that are not UTF-8. `String(validating:as:)` finds them, too, but takes a thousand
+                // instructions for a word.
+                var text = String(decoding: bytes, as: UTF8.self)
+                return text.withUTF8 { $0.elementsEqual(bytes) } ? text : nil
+            }
         case .status(let text): text
         default: nil
         }
-    }
-
-    /// Bytes that are not UTF-8 would be changed. `String(validating:as:)` finds out, too, but takes a thousand instructions
-    /// for a word.
-    private static func text(_ bytes: UnsafeRawBufferPointer) -> String? {
-        var text = String(decoding: bytes, as: UTF8.self)
-        return text.withUTF8 { $0.elementsEqual(bytes) } ? text : nil
     }
 
     /// An integer, also one that came as text; `nil` for anything else.

@@ -2,7 +2,6 @@ internal import FoundationEssentials
 
 /// What the Redis of a fleet holds, for display.
 package struct FleetContents: Sendable {
-    /// A kind of keys, and how many there are.
     package struct Kind: Hashable, Sendable {
         package var name: String
         package var count: Int

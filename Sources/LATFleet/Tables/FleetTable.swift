@@ -5,7 +5,6 @@ package import FoundationEssentials
 /// It is a hash with the fields `format`, `revision`, `table`, `author`, `time` and `signature`. A change is one script, which
 /// compares the revision, writes, and publishes the new revision. Revisions only grow.
 package struct FleetTable: Sendable {
-    /// A version of the table.
     package struct Version: Sendable {
         package var revision: Int64
         package var bytes: [UInt8]
@@ -19,7 +18,6 @@ package struct FleetTable: Sendable {
         package var note: String { "pushed by \(author) at \(FleetTable.text(of: time))" }
     }
 
-    /// What reading the table finds.
     package enum Found: Sendable {
         case nothing
         /// The version that the caller knows already.
@@ -29,7 +27,6 @@ package struct FleetTable: Sendable {
         case garbage(String)
     }
 
-    /// The outcome of a push.
     package enum PushResult: Sendable {
         case pushed(Date)
         /// Another push came first; this is the version in the Redis now.
@@ -44,7 +41,6 @@ package struct FleetTable: Sendable {
     let redis: RedisClient
     /// The name, `domains` for most.
     package let name: String
-    /// The key of the hash.
     package let key: String
     let channel: String
     private let index: String

@@ -56,20 +56,17 @@ struct RedisFeed: TableFeed {
 
     func subscribe(_ onChange: @escaping @Sendable () -> Void) -> (any Sendable)? {
         fleet.redis.subscribe(table.channel) { message in
-            switch message {
-            // Messages that were published before may have been missed.
-            case .subscribed, .message: onChange()
-            case .interrupted: break
-            }
+            if message != .interrupted { onChange() }
         }
     }
 
     func read(after known: String?, within limit: Duration) async throws(NetworkError) -> TableReading {
         if let problem = FleetTable.problem(ofName: table.name) { throw .invalidRequest(problem) }
+        let known = known.flatMap { Int64($0) }
         let found: FleetTable.Found
         do throws(FleetError) {
             if fleet.status.state != .ready { try await fleet.connect(within: limit) }
-            found = try await table.read(unless: known.flatMap { Int64($0) }, within: limit)
+            found = try await table.read(unless: known, within: limit)
         } catch {
             throw NetworkError(
                 Self.kind(of: error), message: "the table \(name) cannot be read: \(error)", underlying: error)
@@ -83,7 +80,7 @@ struct RedisFeed: TableFeed {
                 message: "there is no table \(name); push one with lat domains push FILE --fleet URL\(key)")
         case .garbage(let problem): return .refused(.invalidRequest("the table \(name) \(problem)"))
         case .version(let version):
-            if let known = known.flatMap({ Int64($0) }), version.revision < known {
+            if let known, version.revision < known {
                 let advice = known < .max ? "push it again with --revision \(known + 1)" : "push it under another --key"
                 return .refused(
                     .invalidRequest(

@@ -1,11 +1,9 @@
 internal import FoundationEssentials
-internal import Glibc
 
 /// A process that follows a table, as it has reported to the Redis.
 package struct TableFollowing: Sendable {
     /// The host, the number of the process, and a few letters that distinguish its managers.
     package var name: String
-    /// The revision in use.
     package var revision: Int64
     /// Why the newest version is not used; `nil` when it is.
     package var refusal: String?
@@ -57,10 +55,9 @@ extension FleetTable {
 
     /// A name for one follower of this process.
     static func newFollowerName() -> String {
-        var host = [CChar](repeating: 0, count: 256)
-        gethostname(&host, host.count - 1)
-        let name = String(decoding: host.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        return "\(name):\(getpid()):\(String(UInt16.random(in: 4096 ... .max), radix: 16))"
+        let process = ProcessInfo.processInfo
+        let suffix = String(UInt16.random(in: 4096 ... .max), radix: 16)
+        return "\(process.hostName):\(process.processIdentifier):\(suffix)"
     }
 }
 
@@ -75,7 +72,6 @@ extension FleetTable {
         package var followers: [TableFollowing]
     }
 
-    /// The tables of a fleet, by name.
     package static func list(on fleet: Fleet) async throws(FleetError) -> [Entry] {
         let reply = try await fleet.redis.pipeline(
             [RedisCommand("SMEMBERS", [.text(fleet.key("tables"))]), RedisCommand("TIME")], .time(Self.budget))

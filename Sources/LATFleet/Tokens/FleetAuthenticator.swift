@@ -79,19 +79,15 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
             let generation = state.generation
             let reading = Task {
                 if let stored = await token.stored(after: generation) { _ = await take(stored) }
-                endReading()
+                self.state.withLock { state in
+                    state.hasRead = true
+                    state.reading = nil
+                }
             }
             state.reading = reading
             return reading
         }
         await reading?.value
-    }
-
-    private func endReading() {
-        state.withLock { state in
-            state.hasRead = true
-            state.reading = nil
-        }
     }
 
     private func tokenHasChanged() {
@@ -162,11 +158,12 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
 
     /// Renews for all processes.
     private func lead(_ refresh: @escaping @Sendable () async throws -> Void) async throws {
+        var isStored = false
+        defer { if !isStored { token.release() } }
         do {
             try await limited(refresh)
         } catch {
             failed.add()
-            token.release()
             throw error
         }
         renewed.add()
@@ -174,17 +171,11 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
             state.number += 1
             return state.generation
         }
-        do {
-            guard let exported = try await inner.exportToken() else { return token.release() }
-            if let stored = try await token.store(exported, after: generation) {
-                state.withLock { $0.generation = max($0.generation, stored) }
-            } else {
-                token.release()
-            }
-        } catch {
-            token.release()
-            throw error
-        }
+        guard let exported = try await inner.exportToken(),
+            let stored = try await token.store(exported, after: generation)
+        else { return }
+        isStored = true
+        state.withLock { $0.generation = max($0.generation, stored) }
     }
 
     /// Renews within the time limit of the authenticator.
@@ -199,12 +190,7 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         }
         defer { work.cancel() }
         let limit = inner.refreshTimeout
-        try await limits.value(of: waiter, within: limit, late: .failure(Late(limit: limit)))
-    }
-
-    private struct Late: Error, CustomStringConvertible {
-        let limit: Duration
-
-        var description: String { "it took longer than \(limit)" }
+        let late = FleetError(.timeout, "it took longer than \(limit)")
+        try await limits.value(of: waiter, within: limit, late: .failure(late))
     }
 }

@@ -1,5 +1,6 @@
 internal import Cryptography
 internal import FoundationEssentials
+internal import HTTPCore
 internal import Platform
 internal import Synchronization
 
@@ -36,7 +37,7 @@ final class SharedToken: Sendable {
         self.fleet = fleet
         self.name = name
         self.key = key
-        owner = fleet.makeIdentity()
+        owner = Hexadecimal.random(byteCount: 12)
         keys = [fleet.key("token", name), fleet.key("token", name, "lease")]
         channel = fleet.channel("token:\(name)")
     }
@@ -123,10 +124,10 @@ final class SharedToken: Sendable {
             return token
         }
         if !hasWarned.exchange(true, ordering: .relaxed) {
-            fleet.warn(
+            fleet.configuration.warn(
                 .configuration(
                     "the token \"\(name)\" in Redis was sealed with another key or is of another type; it counts as absent, and "
-                        + "this process renews its own: give all processes the same key"))
+                        + "this process renews its own: give all processes the same key"), prefix: "fleet")
         }
         return nil
     }
