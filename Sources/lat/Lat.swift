@@ -16,7 +16,7 @@ struct Lat {
     /// Runs a command line, and reports every error on the console.
     static func run(_ arguments: [String], _ console: Console) async -> ExitCode {
         do {
-            return try await Invocation(arguments).run(console)
+            return try await Invocation(arguments).command.run(console)
         } catch let error as UsageError {
             console.complain(error.message)
             return .usage
@@ -24,7 +24,9 @@ struct Lat {
             problem.show(on: console)
             return .usage
         } catch let error as Output.Failure {
-            return error.isClosed ? .closedPipe : console.fail(error)
+            if error.isClosed { return .closedPipe }
+            console.complain(error.message)
+            return .usage
         } catch is CancellationError {
             return .interrupted
         } catch let error as NetworkError where error.kind == .cancelled && Task.isCancelled {
@@ -38,18 +40,16 @@ struct Lat {
 
 /// A parsed command line.
 struct Invocation {
-    /// The command to run.
     let command: any Command
 
     /// - Parameter arguments: the arguments after the name of the program.
-    /// - Throws: ``UsageError``.
     init(_ arguments: [String]) throws(UsageError) {
         guard let first = arguments.first else {
             throw UsageError("no command is given; lat help lists the commands")
         }
         switch first {
         case "--version", "-V":
-            command = VersionCommand()
+            command = try VersionCommand()
         case "--help", "-h":
             command = HelpCommand(topic: nil)
         case _ where first.hasPrefix("-") && !ArgumentParser(options: RequestCommand.options).knows(first):
@@ -60,7 +60,7 @@ struct Invocation {
             let isRequest = first.hasPrefix("-") || !Commands.isNamed(first) && RequestLine.begins(with: first)
             let type = try isRequest ? RequestCommand.self : Commands.named(first)
             let parser = ArgumentParser(options: type.options + [.help])
-            let rest = Array(isRequest ? arguments : Array(arguments.dropFirst()))
+            let rest = isRequest ? arguments : Array(arguments.dropFirst())
             // A request for help is answered even when the rest of the line is wrong.
             if rest.prefix(while: { $0 != "--" }).contains(where: Option.help.isNamed) {
                 command = HelpCommand(topic: type)
@@ -75,6 +75,4 @@ struct Invocation {
             }
         }
     }
-
-    func run(_ console: Console) async throws -> ExitCode { try await command.run(console) }
 }

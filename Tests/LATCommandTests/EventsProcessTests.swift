@@ -100,12 +100,12 @@ import Testing
 
     @Test func longLineIsCutToTheTerminal() {
         let event = ServerSentEvent(type: "tick", data: #"{"text": "\#(String(repeating: "x", count: 200))"}"#, id: "1")
-        let line = EventLine(event, at: Date()).line(.plain, columns: 79)
+        let line = EventLine(event: event, date: Date()).line(.plain, columns: 79)
         #expect(line.count == 79)
         #expect(line.hasSuffix("…"))
-        #expect(EventLine(event, at: Date()).line(.plain).count > 200)
+        #expect(EventLine(event: event, date: Date()).line(.plain).count > 200)
         let colour = Style(isColoured: true, isUnicode: true)
         let short = ServerSentEvent(data: #"{"a": 1}"#)
-        #expect(EventLine(short, at: Date()).line(colour, columns: 79).contains("\u{1B}[35m1"))
+        #expect(EventLine(event: short, date: Date()).line(colour, columns: 79).contains("\u{1B}[35m1"))
     }
 }

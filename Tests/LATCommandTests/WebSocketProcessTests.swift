@@ -138,7 +138,7 @@ import Testing
 
     @Test func longLinesAreCutAtTheLastColumn() {
         let plain = Style.plain
-        let sent = MessageLine(.text("a"), at: Date(timeIntervalSince1970: 0), isSent: true)
+        let sent = MessageLine(message: .text("a"), date: Date(timeIntervalSince1970: 0), isSent: true)
         #expect(sent.line(plain).hasSuffix("> a"))
         #expect(LiveText.content("abcdef", plain, room: 6) == "abcdef")
         #expect(LiveText.content("abcdefg", plain, room: 6) == "abcde…")

@@ -95,7 +95,6 @@ struct ParsedArguments: Hashable {
     var command: [String]?
     private var values: [String: [String]] = [:]
 
-    /// Whether the option was given.
     func contains(_ option: Option) -> Bool { values[option.name] != nil }
 
     /// The value of an option, `nil` when it was not given.
@@ -103,6 +102,38 @@ struct ParsedArguments: Hashable {
 
     /// The values of an option that may be repeated, in order.
     func values(_ option: Option) -> [String] { values[option.name] ?? [] }
+
+    /// The value of an option that names a file; `nil` when it was not given.
+    ///
+    /// - Throws: ``UsageError`` for an empty name, with what to write instead.
+    func file(_ option: Option, _ hint: String) throws(UsageError) -> String? {
+        guard let name = value(option) else { return nil }
+        guard !name.isEmpty else { throw UsageError("\(option.name) \"\" names no file; \(hint)") }
+        return name
+    }
+
+    /// The value of an option that is an integer; `nil` when it was not given.
+    func number(_ option: Option, _ range: ClosedRange<Int>) throws(UsageError) -> Int? {
+        guard let text = value(option) else { return nil }
+        if let number = Int(text), range.contains(number) { return number }
+        throw UsageError(
+            "\(option.name) \"\(SafeText.line(text))\" is not a number from \(range.lowerBound) to \(range.upperBound)")
+    }
+
+    /// The value of an option that is one of some words; `nil` when it was not given.
+    func choice<Choice: RawRepresentable<String>>(_ option: Option, _ hint: String) throws(UsageError) -> Choice? {
+        guard let text = value(option) else { return nil }
+        guard let choice = Choice(rawValue: text) else {
+            throw UsageError("\(option.name) \"\(SafeText.line(text))\" is unknown; write \(hint)")
+        }
+        return choice
+    }
+
+    /// - Throws: ``UsageError`` when both options were given.
+    func refuse(_ option: Option, with other: Option) throws(UsageError) {
+        guard contains(option), contains(other) else { return }
+        throw UsageError("\(option.name) and \(other.name) cannot be combined; give one of them")
+    }
 
     fileprivate mutating func add(_ value: String, to option: Option) throws(UsageError) {
         if option.value != nil, !option.repeats, contains(option) {

@@ -7,14 +7,11 @@ enum DurationArgument {
     private static let longestHours = 500
 
     /// The value of an option; `nil` when it was not given.
-    ///
-    /// - Throws: ``UsageError`` that names the option.
     static func parse(_ arguments: ParsedArguments, of option: Option) throws(UsageError) -> Duration? {
         guard let text = arguments.value(option) else { return nil }
         return try parse(text, of: option)
     }
 
-    /// - Throws: ``UsageError`` that names the option.
     static func parse(_ text: String, of option: Option) throws(UsageError) -> Duration {
         let isNumber = Double(text) != nil && text.utf8.allSatisfy { "0123456789.".utf8.contains($0) }
         guard let duration = DurationText.parse((text.hasPrefix(".") ? "0" : "") + text + (isNumber ? "s" : "")) else {
@@ -32,36 +29,23 @@ enum DurationArgument {
 /// empty.
 enum HeaderArgument {
     /// Returns the fields of all arguments in order. A name may occur more than once.
-    ///
-    /// - Throws: ``UsageError`` that names the argument.
     static func parse(_ arguments: [String], of option: Option) throws(UsageError) -> HTTPHeaders {
         var headers = HTTPHeaders()
         for argument in arguments {
-            let (name, value) = try parse(argument, of: option)
-            if let value { headers.append(name, value) } else { headers[name] = nil }
+            let place = "\(option.name) \"\(SafeText.line(argument))\""
+            guard let end = argument.firstIndex(where: { $0 == ":" || $0 == ";" }) else {
+                throw UsageError("\(place) has no colon; write 'Name: value'")
+            }
+            let name = String(argument[..<end])
+            let value = String(argument[argument.index(after: end)...].drop { $0 == " " || $0 == "\t" })
+            try check(name, value, in: place)
+            let sendsEmpty = argument[end] == ";"
+            guard !sendsEmpty || value.isEmpty else {
+                throw UsageError("\(place) has no colon; write 'Name: value', or '\(name);' to send it empty")
+            }
+            if sendsEmpty || !value.isEmpty { headers.append(name, value) } else { headers[name] = nil }
         }
         return headers
-    }
-
-    private static func parse(
-        _ argument: String, of option: Option
-    ) throws(UsageError) -> (name: String, value: String?) {
-        let shown = SafeText.line(argument)
-        guard let end = argument.firstIndex(where: { $0 == ":" || $0 == ";" }) else {
-            throw UsageError("\(option.name) \"\(shown)\" has no colon; write 'Name: value'")
-        }
-        let name = String(argument[..<end])
-        let value = String(argument[argument.index(after: end)...].drop { $0 == " " || $0 == "\t" })
-        try check(name, value, in: "\(option.name) \"\(shown)\"")
-        if argument[end] == ";" {
-            guard value.isEmpty else {
-                throw UsageError(
-                    "\(option.name) \"\(shown)\" has no colon; write 'Name: value', or '\(name);' to "
-                        + "send it empty")
-            }
-            return (name, "")
-        }
-        return (name, value.isEmpty ? nil : value)
     }
 
     /// Checks a header field.
@@ -82,8 +66,6 @@ enum HeaderArgument {
 /// A parameter on the command line: `name=text`, or `name:=json` for other types.
 enum ParameterArgument {
     /// Returns the parameters of all arguments.
-    ///
-    /// - Throws: ``UsageError`` that names the argument.
     static func parse(_ arguments: [String], of option: Option) throws(UsageError) -> [String: JSONValue] {
         var parameters: [String: JSONValue] = [:]
         for argument in arguments {
@@ -134,8 +116,6 @@ enum CacheArgument {
     private static let timed = "cacheElseNetwork"
 
     /// Returns the policy of an option; `nil` when it was not given.
-    ///
-    /// - Throws: ``UsageError`` that names the option and the policies.
     static func parse(_ arguments: ParsedArguments, of option: Option) throws(UsageError) -> CachePolicy? {
         guard let text = arguments.value(option) else { return nil }
         if let known = words.first(where: { $0.name == text }) { return known.policy }
@@ -164,16 +144,21 @@ enum OutputFormat: String, Hashable, Sendable, CaseIterable {
     static let option = Option(
         "--format", value: "text|json", help: "json prints one object for programs, with all details. Default: text.")
 
-    /// - Throws: ``UsageError`` for another format.
     init(_ arguments: ParsedArguments) throws(UsageError) {
-        guard let text = arguments.value(Self.option) else {
-            self = .text
-            return
+        self = try arguments.choice(Self.option, "text or json") ?? .text
+    }
+}
+
+extension Console {
+    /// Prints one object for programs, or lines for people.
+    func print(
+        _ value: @autoclosure () throws -> JSONValue, or lines: @autoclosure () throws -> [String],
+        as format: OutputFormat
+    ) throws {
+        switch format {
+        case .json: try print(value())
+        case .text: for line in try lines() { try print(line) }
         }
-        guard let known = OutputFormat(rawValue: text) else {
-            throw UsageError("\(Self.option.name) \"\(SafeText.line(text))\" is unknown; write text or json")
-        }
-        self = known
     }
 }
 
@@ -184,32 +169,8 @@ enum OutputArgument {
         help: "Writes the body to FILE, which appears when it is complete. After a failure there is no file.")
 
     /// The file name; `nil` when none is given, and for `-`, which is standard output.
-    ///
-    /// - Throws: ``UsageError`` for an empty name.
     static func parse(_ arguments: ParsedArguments) throws(UsageError) -> String? {
-        guard let name = arguments.value(option), name != "-" else { return nil }
-        guard !name.isEmpty else { throw UsageError("\(option.name) \"\" names no file; write -o FILE") }
-        return name
-    }
-}
-
-/// The certificate authorities to trust: `--ca FILE`.
-enum AuthorityArgument {
-    static let option = Option(
-        "--ca", value: "FILE", help: "Trusts the certificate authorities in this PEM file instead of the system's.")
-}
-
-/// An integer on the command line.
-enum NumberArgument {
-    /// The value of an option; `nil` when it was not given.
-    ///
-    /// - Throws: ``UsageError`` that names the option and the range.
-    static func parse(
-        _ arguments: ParsedArguments, of option: Option, _ range: ClosedRange<Int>
-    ) throws(UsageError) -> Int? {
-        guard let text = arguments.value(option) else { return nil }
-        if let number = Int(text), range.contains(number) { return number }
-        throw UsageError(
-            "\(option.name) \"\(SafeText.line(text))\" is not a number from \(range.lowerBound) to \(range.upperBound)")
+        let name = try arguments.file(option, "write -o FILE")
+        return name == "-" ? nil : name
     }
 }

@@ -1,3 +1,5 @@
+import LATNetworking
+
 /// A command of `lat`. It is made from its arguments without side effects, and then run.
 protocol Command: Sendable {
     /// The word after `lat`.
@@ -35,11 +37,9 @@ struct Option: Hashable, Sendable {
     let letter: String?
     /// The placeholder of the value in help, `FILE`; `nil` for a switch.
     let value: String?
-    /// Whether it may be given more than once.
     let repeats: Bool
     /// What the value is, so that completions can propose it.
     let kind: ValueKind
-    /// The sentences for help.
     let help: String
 
     /// - Parameter kind: Default: what the placeholder says, see ``ValueKind/init(placeholder:)``.
@@ -57,6 +57,8 @@ struct Option: Hashable, Sendable {
 
     /// An option of every command.
     static let help = Option("--help", "-h", help: "Shows this help.")
+    static let authority = Option(
+        "--ca", value: "FILE", help: "Trusts the certificate authorities in this PEM file instead of the system's.")
 
     /// The form in help: `-H, --header 'K: V'`.
     var form: String {
@@ -71,6 +73,15 @@ struct UsageError: Error, Hashable {
     let message: String
 
     init(_ message: String) { self.message = message }
+
+    /// The value. An error of the library becomes one of the command line.
+    static func checked<Value>(_ value: @autoclosure () throws -> Value) throws(UsageError) -> Value {
+        do {
+            return try value()
+        } catch {
+            throw UsageError((error as? NetworkError)?.message ?? "\(error)")
+        }
+    }
 
     /// - Throws: ``UsageError`` for the first operand after `count`, with what to write instead.
     static func refuse(_ operands: [String], after count: Int, _ hint: String) throws(UsageError) {

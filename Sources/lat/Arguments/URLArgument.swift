@@ -1,5 +1,16 @@
 /// A URL on the command line, which may lack its scheme and, for this machine, its host.
 enum URLArgument {
+    /// The URL of a command that has no other operand.
+    ///
+    /// - Parameters:
+    ///   - form: what to write when it is missing.
+    ///   - hint: what to write in place of another operand.
+    static func only(_ operands: [String], _ form: String, _ hint: String) throws(UsageError) -> String {
+        guard let url = operands.first else { throw UsageError("URL is missing; \(form)") }
+        try UsageError.refuse(operands, after: 1, hint)
+        return try checked(url)
+    }
+
     /// Completes a URL: `:8080/x` is `http://localhost:8080/x`, and `example.org/x` is `http://example.org/x`. With
     /// port 443 the scheme is `https`.
     ///

@@ -2,19 +2,15 @@
 enum ValueKind: Hashable, Sendable {
     /// A text that cannot be proposed.
     case text
-    /// A file. With a separator, such as the `=` of `NAME=PATH`, the path begins after that
-    /// character.
+    /// A file. With a separator, such as the `=` of `NAME=PATH`, the path begins after that character.
     case file(after: Character?)
     case folder
-    /// One of some words.
     case choices([Choice])
     /// The name of a row under `servers` in the table.
     case row
     /// The name of a domain in the table.
     case domain
-    /// The name of a row or of a domain.
     case rowOrDomain
-    /// An environment of the table.
     case environment
     /// A parameter in the path of the row that the command line names: `id=VALUE`.
     case pathParameter

@@ -7,11 +7,8 @@ import ResponseCache
 /// `lat cache report|explain|clear`: reports on a folder of stored responses, and clears it.
 struct CacheCommand: Command {
     enum Action: Hashable, Sendable {
-        /// Reports how much is stored, by domain, server and user.
         case report
-        /// Explains what the cache would do with a GET of a URL, and why.
         case explain(URLQuestion)
-        /// Removes the selected responses.
         case clear(CacheSelection)
     }
 
@@ -142,7 +139,7 @@ struct CacheCommand: Command {
         if let server = arguments.value(server) { selections.append(.server(server)) }
         if let user = arguments.value(user) { selections.append(.partition(user)) }
         if let age = try DurationArgument.parse(arguments, of: olderThan) {
-            selections.append(.storedBefore(Date(timeIntervalSinceNow: -age.inSeconds)))
+            selections.append(.storedBefore(Date(timeIntervalSinceNow: -(age / .seconds(1)))))
         }
         if arguments.contains(all) { selections.append(.all) }
         return selections
@@ -156,11 +153,11 @@ struct CacheCommand: Command {
     }
 
     func run(_ console: Console) async throws -> ExitCode {
-        guard FileManager.default.fileExists(atPath: directory) else {
+        var status = stat()
+        guard stat(directory, &status) == 0 else {
             throw UsageError("there is no folder \(SafeText.line(directory)); name one with --directory DIR")
         }
-        var status = stat()
-        if stat(directory, &status) == 0, status.st_mode & S_IFMT != S_IFDIR {
+        guard status.st_mode & S_IFMT == S_IFDIR else {
             throw UsageError("\(SafeText.line(directory)) is a file; name a folder with --directory DIR")
         }
         do {
@@ -171,25 +168,18 @@ struct CacheCommand: Command {
             options.byteLimit = .max
             options.minimumFreeBytes = 0
             let store = try DiskStore(directory: directory, options: options)
-            let lines: [String]
-            let value: JSONValue
             switch action {
             case .report:
                 let report = CacheReport(
                     directory: directory, usage: try await store.usage(), entries: try await store.entries(.all))
-                (lines, value) = (report.lines(console.outStyle), report.value)
+                try console.print(report.value, or: report.lines(console.outStyle), as: format)
             case .explain(let question):
                 let report = try await Self.explain(question, store)
-                (lines, value) = (report.lines(console.outStyle), report.value)
+                try console.print(report.value, or: report.lines(console.outStyle), as: format)
             case .clear(let selection):
                 let removed = try await store.remove(selection)
                 let report = CacheReport(directory: directory, usage: try await store.usage(), removed: removed)
-                (lines, value) = (report.lines(console.outStyle), report.value)
-            }
-            if format == .json {
-                try console.print(value)
-            } else {
-                for line in lines { try console.print(line) }
+                try console.print(report.value, or: report.lines(console.outStyle), as: format)
             }
             return .success
         } catch let error as NetworkError {
@@ -240,10 +230,8 @@ struct CacheReport {
             let sums = sums(group.of)
             guard !sums.isEmpty else { continue }
             lines.append(group.name)
-            let width = sums.map { SafeText.line($0.name).count }.max() ?? 0
-            for sum in sums {
-                lines.append("  " + SafeText.line(sum.name).padded(toEnd: width) + "  " + Self.amount(sum.usage))
-            }
+            let rows = sums.map { [SafeText.line($0.name), Self.amount($0.usage)] }
+            lines += rows.aligned.map { "  " + $0.joined(separator: "  ") }
         }
         return lines
     }

@@ -36,7 +36,8 @@ struct Candidates: Hashable, Sendable {
             command = RequestCommand.self
         }
         let line = GivenWords(given, of: command)
-        let table = { read(TableArgument(file: line.value(.table), environment: line.value(.environment))) }
+        let (file, environment) = (line.value(TableArgument.table), line.value(TableArgument.environment))
+        let table = { read(TableArgument(file: file, environment: environment)) }
         if let option = line.open {
             propose(option.kind, "", current, line, table)
         } else if !line.isEnded, let equals = current.firstIndex(of: "="), current.hasPrefix("--") {
@@ -108,9 +109,6 @@ struct Candidates: Hashable, Sendable {
 
 /// The words before the cursor. Unlike ``ArgumentParser``, it also reads incomplete and invalid command lines.
 private struct GivenWords {
-    /// An option of ``TableArgument``.
-    enum TableOption { case table, environment }
-
     private let known: [Option]
     private var given: [(option: Option, value: String)] = []
     private(set) var operands: [String] = []
@@ -161,9 +159,8 @@ private struct GivenWords {
     /// The values of all options.
     var values: [String] { given.map(\.value) }
 
-    func value(_ option: TableOption) -> String? {
-        let name = option == .table ? TableArgument.table.name : TableArgument.environment.name
-        return given.last { $0.option.name == name && !$0.value.isEmpty }?.value
+    func value(_ option: Option) -> String? {
+        given.last { $0.option.name == option.name && !$0.value.isEmpty }?.value
     }
 
     /// The options that may still be given, each with the first sentence of its help.

@@ -1,7 +1,6 @@
 /// `lat completions bash|zsh|fish`: prints the script that completes command lines of `lat` in a shell.
 struct CompletionsCommand: Command {
     enum Action: Hashable, Sendable {
-        /// Prints a script.
         case script(Shell)
         /// Prints the words that can complete a line. The scripts call it.
         case candidates([String])
@@ -29,8 +28,6 @@ struct CompletionsCommand: Command {
           lat completions fish
         """
 
-    private static let candidates = "candidates"
-
     let action: Action
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
@@ -38,7 +35,7 @@ struct CompletionsCommand: Command {
         guard let word = arguments.operands.first else {
             throw UsageError("the shell is missing; write lat completions and then \(names)")
         }
-        if word == Self.candidates {
+        if word == "candidates" {
             action = .candidates(Array(arguments.operands.dropFirst()))
             return
         }

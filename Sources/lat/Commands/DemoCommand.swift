@@ -36,7 +36,7 @@ struct DemoCommand: Command {
         if let operand = arguments.operands.first {
             throw UsageError("demo takes no arguments, found \"\(SafeText.line(operand))\"; write lat demo")
         }
-        let port = try NumberArgument.parse(arguments, of: Self.port, 0...65_535)
+        let port = try arguments.number(Self.port, 0...65_535)
         if port != nil, !arguments.contains(Self.serve) {
             throw UsageError("--port is for --serve; add --serve, or leave it out")
         }
@@ -55,7 +55,7 @@ struct DemoCommand: Command {
         let table = try DemoTable()
         try table.set(up: &configuration, baseURL: server.baseURL)
         let central = try CentralRequestManager(configuration: configuration)
-        let steps = DemoSteps(central: central, server: server, table: table, stage: DemoStage(console))
+        let steps = DemoSteps(central: central, server: server, table: table, stage: DemoStage(console: console))
         let isAllRight = try await steps.run()
         await central.shutdown()
         server.stop()
@@ -73,9 +73,11 @@ struct DemoCommand: Command {
         defer { server.stop() }
         DemoServer.setUp(server, isUnhurried: false)
         server.recordsRequests = false
-        let program = Self.program
         try console.print("The server is at \(server.baseURL) until Ctrl-C. Try this in another terminal:")
-        for example in DemoServer.examples(server.baseURL) { try console.print("  \(program) \(example)") }
+        let address = server.baseURL
+        for example in ["\(address)/get q==tea", "download \(address)/big.iso -o big.iso", "doctor \(address)/get"] {
+            try console.print("  \(Self.program) \(example)")
+        }
         while true { try await Task.sleep(for: .seconds(3_600)) }
     }
 
@@ -91,13 +93,6 @@ enum DemoServer {
     static let downloadStop: Int64 = 4 << 20
     /// The size of the uploaded file in bytes: more than the system buffers at once.
     static let uploadSize: Int64 = 16 << 20
-
-    /// Command lines that the server answers.
-    static func examples(_ address: String) -> [String] {
-        [
-            "\(address)/get q==tea", "download \(address)/big.iso -o big.iso", "doctor \(address)/get",
-        ]
-    }
 
     /// - Parameter isUnhurried: whether transfers are slowed to about 1.5 s, so that their progress can be seen.
     static func setUp(_ server: MockServer, isUnhurried: Bool) {
@@ -143,17 +138,12 @@ enum DemoServer {
 
     /// The file, or the range of it that is asked for (RFC 9110 §14.2).
     private static func file(_ request: RecordedRequest) -> MockReply {
-        let whole = 0..<downloadSize
-        var range = whole
-        if let field = request.headers["Range"], field.hasPrefix("bytes=") {
-            let ends = field.dropFirst(6).split(separator: "-", omittingEmptySubsequences: false).map { Int64($0) }
-            let end = ends.count > 1 ? ends[1].map { $0 + 1 } ?? downloadSize : downloadSize
-            if let start = ends.first ?? nil, start < min(end, downloadSize) {
-                range = start..<min(end, downloadSize)
-            }
-        }
         var reply = MockReply.pattern(byteCount: downloadSize)
-        if range != whole {
+        let field = request.headers["Range"] ?? ""
+        let ends = field.dropFirst(6).split(separator: "-", omittingEmptySubsequences: false).map { Int64($0) }
+        let end = min(downloadSize, ends.count > 1 ? ends[1].map { $0 + 1 } ?? downloadSize : downloadSize)
+        if field.hasPrefix("bytes="), let start = ends.first ?? nil, start < end, end - start < downloadSize {
+            let range = start..<end
             let place = "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(downloadSize)"
             reply = MockReply(
                 status: 206, headers: ["Content-Range": place], body: .bytes(MockPattern.bytes(in: range)))

@@ -2,15 +2,9 @@ import LATNetworking
 
 /// The output of the demo: for each step a title, the call in Swift, the outcome and its timings.
 struct DemoStage: Sendable {
-    private let console: Console
-    private let style: Style
-    private let width: Int
-
-    init(_ console: Console) {
-        self.console = console
-        style = console.outStyle
-        width = min(Terminal.standardWidth, console.textWidth)
-    }
+    let console: Console
+    private var style: Style { console.outStyle }
+    private var width: Int { min(Terminal.standardWidth, console.textWidth) }
 
     func open(address: String) throws {
         try print("LATNetworking \(VersionCommand.version), talking to a server in this process", style.bold)
@@ -33,14 +27,12 @@ struct DemoStage: Sendable {
         }
     }
 
-    /// Prints a sentence, wrapped.
     private func print(_ text: String, _ paint: (String) -> String) throws {
         for row in text.wrapped(to: width) { try console.print(paint(row)) }
     }
 
-    /// A progress bar for the current step.
     func bar(_ label: String) -> ProgressLine {
-        ProgressLine("   \(label)", on: console.err, console.errTerminal, isActive: true, delay: .zero)
+        ProgressLine("   \(label)", on: console, delay: .zero)
     }
 
     func show(_ outcome: DemoOutcome) throws {
@@ -108,6 +100,5 @@ struct DemoOutcome: Sendable {
     var timings: Timings?
     /// The total time to show in place of that in the timings, such as that of two downloads.
     var total: Duration?
-    /// Other numbers to show.
     var figures: [(name: String, value: String)]?
 }

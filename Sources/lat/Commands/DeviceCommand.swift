@@ -29,48 +29,37 @@ struct DeviceCommand: Command {
     func run(_ console: Console) async throws -> ExitCode {
         let application = DeviceInfo.Application(name: "lat", version: VersionCommand.version)
         let facts = DeviceInfo(application: application).snapshot
-        switch format {
-        case .json: try console.print(JSONValue(parsing: JSONEncoder().encode(facts)))
-        case .text: for line in Self.lines(facts, console.outStyle) { try console.print(line) }
-        }
+        try console.print(
+            JSONValue(parsing: JSONEncoder().encode(facts)), or: Self.lines(facts, console.outStyle), as: format)
         return .success
     }
 
     /// One line for each known fact.
     static func lines(_ facts: DeviceInfo.Snapshot, _ style: Style) -> [String] {
-        var rows: [(String, String)] = []
-        func add(_ name: String, _ value: String?) {
-            if let value { rows.append((name, value)) }
-        }
         let system = facts.operatingSystem
-        let title = [system.name, system.version].compactMap { $0 }.joined(separator: " ")
-        add("system", system.title ?? (title.isEmpty ? nil : title))
-        add("kernel", system.kernel)
-        add("model", facts.model)
-        add("host", facts.hostName)
-        add("architecture", facts.architecture)
-        add("up for", facts.uptimeSeconds.map { Quantity.duration(.milliseconds(Int64($0 * 1_000))) })
-        add("processor", facts.processor.name)
-        add("cores", cores(facts.processor))
-        add(
-            "memory",
-            facts.memory.map { memory in
-                "\(Quantity.bytes(memory.total))" + (memory.available.map { ", \(Quantity.bytes($0)) available" } ?? "")
-                    + (memory.limit == nil ? "" : ", limited by the container")
-            })
-        add("disk", facts.disk.map { "\(Quantity.bytes($0.total)), \(Quantity.bytes($0.available)) available" })
+        let title = system.title ?? [system.name, system.version].compactMap { $0 }.joined(separator: " ")
+        let uptime = facts.uptimeSeconds.map { Quantity.duration(.milliseconds(Int64($0 * 1_000))) }
+        let memory = facts.memory.map { memory in
+            Quantity.bytes(memory.total) + (memory.available.map { ", \(Quantity.bytes($0)) available" } ?? "")
+                + (memory.limit == nil ? "" : ", limited by the container")
+        }
+        let disk = facts.disk.map { "\(Quantity.bytes($0.total)), \(Quantity.bytes($0.available)) available" }
+        let application = facts.application
+        let program = application.name.map { name in
+            name + (application.version.map { " \($0)" } ?? "") + (application.build.map { " (\($0))" } ?? "")
+        }
+        var rows: [(String, String?)] = [
+            ("system", title.isEmpty ? nil : title), ("kernel", system.kernel), ("model", facts.model),
+            ("host", facts.hostName), ("architecture", facts.architecture), ("up for", uptime),
+            ("processor", facts.processor.name), ("cores", cores(facts.processor)), ("memory", memory), ("disk", disk),
+        ]
         for interface in facts.interfaces {
             let words =
                 [interface.kind.rawValue, interface.isUp ? "up" : "down"] + [interface.macAddress].compactMap { $0 }
                 + interface.addresses
-            add("interface", "\(interface.name): \(words.joined(separator: ", "))")
+            rows.append(("interface", "\(interface.name): \(words.joined(separator: ", "))"))
         }
-        let application = facts.application
-        add(
-            "program",
-            application.name.map { name in
-                name + (application.version.map { " \($0)" } ?? "") + (application.build.map { " (\($0))" } ?? "")
-            })
+        rows.append(("program", program))
         return style.columns(rows)
     }
 

@@ -6,11 +6,11 @@ struct DoctorCommand: Command {
     /// The URL; `nil` to check only this machine.
     let url: String?
     let timeout: Duration
-    let proxy: String?
-    let authority: String?
     let format: OutputFormat
+    let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
         url = arguments.operands.first
         try UsageError.refuse(arguments.operands, after: 1, "lat doctor checks one URL")
         if let url {
@@ -24,18 +24,18 @@ struct DoctorCommand: Command {
             _ = try URLArgument.checked(url)
         }
         timeout = try DurationArgument.parse(arguments, of: Self.timeout) ?? .seconds(5)
-        proxy = arguments.value(RequestCommand.proxy)
-        authority = arguments.value(AuthorityArgument.option)
         format = try OutputFormat(arguments)
     }
 
     func run(_ console: Console) async throws -> ExitCode {
-        if let authority { try RequestContent.checkReadable(authority, of: AuthorityArgument.option) }
         var configuration = CentralRequestManager.Configuration()
         configuration.timeout = timeout
         configuration.connectTimeout = timeout
-        if let proxy { configuration.proxy = proxy.isEmpty ? .none : .url(proxy) }
-        if let authority { configuration.tls.caFile = authority }
+        configuration.setProxy(arguments)
+        if let authority = arguments.value(Option.authority) {
+            try RequestContent.checkReadable(authority, "\(Option.authority.name) ")
+            configuration.tls.caFile = authority
+        }
         let examination: DoctorExamination
         do {
             examination = try DoctorExamination(url: url, timeout: timeout, configuration: configuration)
@@ -43,7 +43,8 @@ struct DoctorCommand: Command {
             throw UsageError(ErrorWords().message(of: error))
         }
         // Lines are wrapped only on a terminal, because programs search for whole lines.
-        let report = DoctorReport(console.outStyle, width: console.outTerminal.isTerminal ? console.textWidth : .max)
+        let width = console.outTerminal.isTerminal ? console.textWidth : .max
+        let report = DoctorReport(style: console.outStyle, width: width)
         var steps: [DoctorStep] = []
         for await step in examination.steps {
             steps.append(step)
@@ -69,7 +70,7 @@ extension DoctorCommand {
     static let timeout = Option(
         "--timeout", value: "TIME", help: "The time limit of each step: 500ms, 1s. Default: 5s.")
 
-    static let options = [timeout, RequestCommand.proxy, AuthorityArgument.option, OutputFormat.option]
+    static let options = [timeout, RequestCommand.proxy, Option.authority, OutputFormat.option]
 
     static let details = """
         The steps are name, TCP, TLS and HTTP. Without a URL only this machine is
@@ -88,7 +89,6 @@ extension DoctorCommand {
 /// One check and its result.
 struct DoctorStep: Hashable, Sendable {
     enum Outcome: String, Hashable, Sendable {
-        /// The check passed.
         case good
         /// It passed, but with something worth knowing.
         case warning
@@ -101,11 +101,9 @@ struct DoctorStep: Hashable, Sendable {
     /// `name`, `tcp`, `tls`, `http` and so on.
     var name: String
     var outcome = Outcome.good
-    /// The result in one line.
     var finding: String
     /// How long it took; `nil` when the time means nothing.
     var duration: Duration?
-    /// Further facts.
     var details: [String] = []
     /// The next step; `nil` when there is nothing to do.
     var advice: String?
@@ -113,14 +111,9 @@ struct DoctorStep: Hashable, Sendable {
 
 /// Shows the steps of an examination.
 struct DoctorReport {
-    private let style: Style
-    private let width: Int
-
-    /// - Parameter width: the width to which lines are wrapped between words.
-    init(_ style: Style, width: Int = .max) {
-        self.style = style
-        self.width = width
-    }
+    let style: Style
+    /// The width to which lines are wrapped between words.
+    let width: Int
 
     func lines(of step: DoctorStep) -> [String] {
         let sign =
@@ -131,21 +124,19 @@ struct DoctorReport {
             }
         let time = step.duration.map { style.dim("  " + Quantity.duration($0)) } ?? ""
         let margin = String(repeating: " ", count: 12)
-        let findings = rows(of: step.finding, to: width - 22)
+        let findings = SafeText.line(step.finding).fitted(to: width - 22)
         var lines = ["\(sign) \(style.bold(step.name.padded(toEnd: 9))) \(findings[0])"]
         lines += findings.dropFirst().map { margin + $0 }
         lines[lines.count - 1] += time
-        for detail in step.details { lines += rows(of: detail, to: width - 12).map { style.dim(margin + $0) } }
+        for detail in step.details {
+            lines += SafeText.line(detail).fitted(to: width - 12).map { style.dim(margin + $0) }
+        }
         if let advice = step.advice {
             let arrow = style.bold(style.sign("→", "->")) + " "
-            lines += rows(of: advice, to: width - 14).enumerated().map { margin + ($0 == 0 ? arrow : "  ") + $1 }
+            let rows = SafeText.line(advice).fitted(to: width - 14)
+            lines += rows.enumerated().map { margin + ($0 == 0 ? arrow : "  ") + $1 }
         }
         return lines
-    }
-
-    private func rows(of text: String, to room: Int) -> [String] {
-        let line = SafeText.line(text)
-        return line.count > room ? line.wrapped(to: room) : [line]
     }
 
     /// The summary in one line.

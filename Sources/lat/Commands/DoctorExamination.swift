@@ -50,34 +50,28 @@ struct DoctorExamination: Sendable {
     }
 
     private func examine(_ tell: (DoctorStep) -> Void) async {
+        func passes(_ step: DoctorStep) -> Bool {
+            tell(step)
+            return step.outcome != .failure
+        }
         tell(Self.libcurl(LibcurlInfo.current))
         tell(Self.network(NetworkInterface.all))
         guard let url else { return tell(Self.proxies(ProcessInfo.processInfo.environment)) }
         let connection = await engine.connect(for: request(url))
         if let proxy = connection.proxy {
-            let step = Self.proxy(proxy, connection)
-            tell(step)
-            guard step.outcome != .failure else { return }
+            guard passes(Self.proxy(proxy, connection)) else { return }
         } else {
             let (step, addresses) = await name()
-            tell(step)
-            guard step.outcome != .failure else { return }
-            let tcp = await connections(to: addresses)
-            tell(tcp)
-            guard tcp.outcome != .failure else { return }
+            guard passes(step), passes(await connections(to: addresses)) else { return }
         }
         if isSecure {
-            let step = await tls(url, connection)
-            tell(step)
-            guard step.outcome != .failure else { return }
+            guard passes(await tls(url, connection)) else { return }
         } else if let error = connection.error {
-            return tell(
-                DoctorStep(name: "connect", outcome: .failure, finding: error.message, advice: Self.tryAgain))
+            let advice = "it worked a moment ago; run this again, and check the load of the network"
+            return tell(DoctorStep(name: "connect", outcome: .failure, finding: error.message, advice: advice))
         }
         for step in await http(url) { tell(step) }
     }
-
-    private static let tryAgain = "it worked a moment ago; run this again, and check the load of the network"
 
     private func request(_ url: String) -> HTTPRequest {
         var request = HTTPRequest("GET", url)
@@ -96,7 +90,7 @@ struct DoctorExamination: Sendable {
                 + (facts.missing.isEmpty ? [] : ["lacks " + facts.missing.joined(separator: ", ")])
                 + facts.consequences.map { lack in
                     "without \(lack.feature): " + lack.effect
-                        + (lack.refused.map { "; refused: " + ErrorWords().setting($0) } ?? "")
+                        + (lack.refused.map { "; refused: " + ErrorWords().replaced($0) } ?? "")
                 },
             advice: facts.tls == nil ? "https needs a libcurl with TLS; install libcurl4" : nil)
     }
@@ -141,10 +135,9 @@ struct DoctorExamination: Sendable {
 
     /// Resolves the name; an address needs no look-up.
     private func name() async -> (DoctorStep, [String]) {
-        let clock = ContinuousClock()
-        let start = clock.now
+        let start = ContinuousClock.now
         let result = await NameLookup.addresses(of: host)
-        var step = DoctorStep(name: "name", finding: host, duration: clock.now - start)
+        var step = DoctorStep(name: "name", finding: host, duration: ContinuousClock.now - start)
         switch result {
         case .success(let addresses):
             step.details = addresses == [host] ? [] : [addresses.joined(separator: ", ")]
@@ -281,7 +274,6 @@ struct DoctorExamination: Sendable {
 /// Asks the system's resolver for the addresses of a name.
 enum NameLookup {
     struct Failure: Error {
-        /// The resolver's message.
         let message: String
         /// Whether no name server answered, as opposed to an unknown name.
         let isTemporary: Bool
@@ -320,15 +312,8 @@ enum NameLookup {
 
     /// The name servers in `/etc/resolv.conf`.
     static var servers: [String] {
-        guard let file = fopen("/etc/resolv.conf", "re") else { return [] }
-        defer { fclose(file) }
-        var servers: [String] = []
-        var buffer = [CChar](repeating: 0, count: 1_024)
-        while fgets(&buffer, Int32(buffer.count), file) != nil {
-            let line = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-            let words = line.split(whereSeparator: \.isWhitespace)
-            if words.count > 1, words[0] == "nameserver" { servers.append(String(words[1])) }
-        }
-        return servers
+        let text = String(decoding: FileManager.default.contents(atPath: "/etc/resolv.conf") ?? Data(), as: UTF8.self)
+        let lines = text.split(whereSeparator: \.isNewline).map { $0.split(whereSeparator: \.isWhitespace) }
+        return lines.filter { $0.count > 1 && $0[0] == "nameserver" }.map { String($0[1]) }
     }
 }

@@ -24,34 +24,30 @@ struct TableSharing: Sendable {
 
     let expected: Int64?
     let revision: Int64?
-    let isDryRun: Bool
-    private let keyFile: String?
-    private let publicKeyText: String?
-    let authority: String?
     let output: String?
+    private let arguments: ParsedArguments
+
+    var isDryRun: Bool { arguments.contains(Self.dryRun) }
+    var authority: String? { arguments.value(Option.authority) }
 
     init(_ arguments: ParsedArguments, for action: DomainsCommand.Action) throws(UsageError) {
-        var others = [Self.expect, Self.revision, Self.sign, Self.dryRun]
-        if case .push = action { others = [] }
-        if let option = others.first(where: { arguments.contains($0) }) {
+        self.arguments = arguments
+        let others = [Self.expect, Self.revision, Self.sign, Self.dryRun]
+        if action != .push, let option = others.first(where: arguments.contains) {
             throw UsageError("\(option.name) is for lat domains push; leave it out")
         }
         if case .pull = action {
         } else if arguments.contains(OutputArgument.option) {
             throw UsageError("\(OutputArgument.option.name) is for lat domains pull; leave it out")
         }
-        expected = try NumberArgument.parse(arguments, of: Self.expect, 0...Int.max).map { Int64($0) }
-        revision = try NumberArgument.parse(arguments, of: Self.revision, 1...Int.max).map { Int64($0) }
-        isDryRun = arguments.contains(Self.dryRun)
-        authority = arguments.value(AuthorityArgument.option)
+        expected = try arguments.number(Self.expect, 0...Int.max).map { Int64($0) }
+        revision = try arguments.number(Self.revision, 1...Int.max).map { Int64($0) }
         output = try OutputArgument.parse(arguments)
-        keyFile = arguments.value(Self.sign)
-        publicKeyText = arguments.value(Self.publicKey)
     }
 
     /// Reads the key that signs; `nil` when none is named.
     func privateKey() throws(UsageError) -> Ed25519.PrivateKey? {
-        guard let keyFile else { return nil }
+        guard let keyFile = arguments.value(Self.sign) else { return nil }
         let bytes = try Self.file(keyFile, Self.sign)
         do throws(Ed25519.Problem) {
             return try Ed25519.PrivateKey(pem: String(decoding: bytes, as: UTF8.self))
@@ -62,7 +58,7 @@ struct TableSharing: Sendable {
 
     /// Reads the key that a table must be signed with, as text; `nil` when none is named.
     func publicKey() throws(UsageError) -> String? {
-        guard let text = publicKeyText else { return nil }
+        guard let text = arguments.value(Self.publicKey) else { return nil }
         let isFile = access(text, F_OK) == 0
         let key = isFile ? String(decoding: try Self.file(text, Self.publicKey), as: UTF8.self) : text
         do throws(Ed25519.Problem) {
@@ -106,18 +102,11 @@ extension DomainsCommand {
                 try console.print(report.summary)
             }
             return report.difference.isEmpty ? .success : .failure
-        } catch let problem as TableProblem {
-            problem.show(on: console)
-        } catch let error as UsageError {
-            console.complain(error.message)
-        } catch let error as Output.Failure {
-            return error.isClosed ? .closedPipe : console.fail(error)
-        } catch {
-            let failure = error as? NetworkError
-            if error is CancellationError || failure?.kind == .cancelled { throw error }
-            console.complain(failure?.message ?? "\(error)")
+        } catch let error as NetworkError where error.kind != .cancelled {
+            throw UsageError(error.message)
+        } catch let error as FleetError {
+            throw UsageError(error.message)
         }
-        return .usage
     }
 
     /// The two places to compare: the first two of the Redis, the operands and the table in this folder.
@@ -220,7 +209,7 @@ extension DomainsCommand {
         }
         if let name = sharing.output {
             let file = try OutputFile(name)
-            try file.write(bytes)
+            try file.output.write(bytes)
             try file.complete()
         } else {
             try console.out.write(bytes)

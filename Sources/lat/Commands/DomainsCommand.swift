@@ -5,17 +5,11 @@ import LATNetworking
 /// `lat domains check|list|explain|diff|push|pull`: shows the table of domains and servers, and shares it.
 struct DomainsCommand: Command {
     enum Action: Hashable, Sendable {
-        /// Checks the file and shows what is wrong with it.
         case check
-        /// Lists domains and servers.
         case list
-        /// Explains which line set each value of a call.
         case explain(String)
-        /// Shows what one table changes in another.
         case diff([String])
-        /// Writes a file to the Redis of a fleet.
         case push
-        /// Prints the table of a Redis or a URL.
         case pull(url: String?)
     }
 
@@ -25,7 +19,7 @@ struct DomainsCommand: Command {
         "check [FILE] | list | explain NAME|URL | diff [FILE|URL] [FILE|URL] | push [FILE] | pull [URL] [options]"
     static let options =
         [TableArgument.table, TableArgument.environment, FleetArgument.fleet, FleetArgument.key]
-        + TableSharing.options + [AuthorityArgument.option, OutputFormat.option]
+        + TableSharing.options + [Option.authority, OutputFormat.option]
     static let details = """
           check      whether the table is valid, and if not, every mistake with its line
           list       the domains with their base URLs, the rows with their paths
@@ -84,10 +78,12 @@ struct DomainsCommand: Command {
             case .diff(let operands): operands.count < 2
             default: false
             }
-        fleet = try FleetArgument(arguments, isRequired: isRequired)
+        // `LAT_FLEET_URL` counts only for a command that needs a Redis.
+        let fleet = try FleetArgument(arguments)
+        self.fleet = isRequired || fleet.isGiven ? fleet : nil
         sharing = try TableSharing(arguments, for: action)
         format = try OutputFormat(arguments)
-        guard fleet != nil, !isRequired else { return }
+        guard fleet.isGiven, !isRequired else { return }
         if case .diff = action {
             throw UsageError("diff compares two tables, but three are named; leave --fleet or one of the others out")
         }
@@ -151,7 +147,9 @@ struct DomainsCommand: Command {
     private func act(_ console: Console) async throws -> ExitCode {
         switch action {
         case .check: return try check(console)
-        case .list: try list(TableReport(table: await read()), console)
+        case .list:
+            let report = TableReport(table: try await read())
+            try console.print(report.listValue, or: report.list(console.outStyle), as: format)
         case .explain(let name): try explain(name, TableReport(table: await read()), console)
         case .diff(let operands): return try await diff(operands, console)
         case .push: return try await push(console)
@@ -190,15 +188,10 @@ struct DomainsCommand: Command {
         return if case .success = result { .success } else { .usage }
     }
 
-    private func list(_ report: TableReport, _ console: Console) throws {
-        if format == .json { return try console.print(report.listValue) }
-        for line in report.list(console.outStyle) { try console.print(line) }
-    }
-
     private func explain(_ name: String, _ report: TableReport, _ console: Console) throws {
         do {
-            if format == .json { return try console.print(report.explanationValue(of: name)) }
-            for line in try report.explanation(of: name, console.outStyle) { try console.print(line) }
+            try console.print(
+                report.explanationValue(of: name), or: report.explanation(of: name, console.outStyle), as: format)
         } catch let error as NetworkError {
             throw UsageError(error.message)
         }

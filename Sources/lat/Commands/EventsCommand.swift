@@ -7,22 +7,19 @@ import LATRealtime
 struct EventsCommand: Command {
     /// The request, with the options of `lat request`.
     let request: RequestCommand
-    let reconnects: Bool
     let count: Int?
     let limit: Duration?
-    let type: String?
     let options: EventOptions
-    let showsAll: Bool
+
+    var type: String? { request.arguments.value(Self.type) }
+    var showsAll: Bool { request.arguments.contains(Self.full) }
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         request = try RequestCommand(arguments)
-        reconnects = arguments.contains(Self.reconnect)
-        count = try NumberArgument.parse(arguments, of: Self.count, 1...1_000_000_000)
-        limit = try DurationArgument.parse(arguments, of: Self.limit)
-        type = arguments.value(Self.type)
-        showsAll = arguments.contains(Self.full)
+        count = try arguments.number(Self.count, 1...1_000_000_000)
+        limit = try DurationArgument.parse(arguments, of: LiveRun.limit)
         options = EventOptions(
-            reconnection: reconnects ? Reconnection(statuses: [429, 502, 503, 504]) : .never,
+            reconnection: arguments.contains(Self.reconnect) ? Reconnection(statuses: [429, 502, 503, 504]) : .never,
             lastEventID: arguments.value(Self.lastEventID) ?? "", endsAt: arguments.value(Self.endsAt))
     }
 
@@ -39,14 +36,13 @@ extension EventsCommand {
     static let reconnect = Option(
         "--reconnect", help: "Opens a lost stream again, even that of a POST, and even after 429, 502, 503 and 504.")
     static let count = Option("--count", "-n", value: "N", help: "Ends after N events.")
-    static let limit = Option("--for", value: "TIME", help: "Ends after this time.")
     static let type = Option("--type", value: "TYPE", help: "Shows only events of this type.")
     static let lastEventID = Option("--last-event-id", value: "ID", help: "Begins after the event with this id.")
     static let endsAt = Option("--ends-at", value: "TEXT", help: "Ends at the event with this data, such as [DONE].")
     static let full = Option("--full", help: "Shows long events whole. Otherwise a terminal shows one line of each.")
 
     static let options =
-        [reconnect, count, limit, type, lastEventID, endsAt, full]
+        [reconnect, count, LiveRun.limit, type, lastEventID, endsAt, full]
         + RequestCommand.options.filter {
             ![
                 RequestCommand.file, OutputArgument.option, RequestCommand.download, RequestCommand.include,
@@ -76,41 +72,27 @@ private struct EventsRun {
     private var live: LiveRun { LiveRun(request: command.request, console: console, limit: command.limit) }
 
     func run() async throws -> ExitCode {
-        let content = try RequestContent(command.request)
+        let request = command.request
+        let content = try RequestContent(request)
+        let headers: HTTPHeaders = ["User-Agent": RequestSettings.headers["User-Agent"]]
         let stream: EventStream<ServerSentEvent>
         do {
-            stream = try self.stream(content)
+            stream = try live.manager().events(
+                request.method, content.url, parameters: request.parameters.isEmpty ? nil : request.parameters,
+                body: content.body, timeout: request.timeout, headers: headers.merging(content.headers),
+                options: command.options)
         } catch let error as NetworkError {
             return live.report(error)
         }
         let watcher = Task { [live] in for await state in stream.states { live.line(state).map(console.note) } }
         defer { watcher.cancel() }
-        switch await live.result(of: Task { try await read(stream) }) {
-        case .success:
-            return .success
-        case .failure(let error as NetworkError):
-            return live.report(error)
-        case .failure(let error):
-            try Task.checkCancellation()
-            // The time of --for is over.
-            if error is CancellationError { return .success }
-            throw error
-        }
-    }
-
-    private func stream(_ content: RequestContent) throws -> EventStream<ServerSentEvent> {
-        let request = command.request
-        let headers: HTTPHeaders = ["User-Agent": RequestSettings.headers["User-Agent"]]
-        return try live.manager().events(
-            request.method, content.url, parameters: request.parameters.isEmpty ? nil : request.parameters,
-            body: content.body, timeout: request.timeout, headers: headers.merging(content.headers),
-            options: command.options)
+        return try live.code(of: await live.result(of: Task { try await read(stream) }))
     }
 
     private func read(_ stream: EventStream<ServerSentEvent>) async throws {
         var shown = 0
         for try await event in stream where command.type == nil || event.type == command.type {
-            try console.print(EventLine(event, at: Date()).text(of: command, console))
+            try console.print(EventLine(event: event, date: Date()).text(of: command, console))
             shown += 1
             if shown == command.count { return }
         }
@@ -121,11 +103,6 @@ private struct EventsRun {
 struct EventLine {
     let event: ServerSentEvent
     let date: Date
-
-    init(_ event: ServerSentEvent, at date: Date) {
-        self.event = event
-        self.date = date
-    }
 
     func text(of command: EventsCommand, _ console: Console) -> String {
         guard command.request.format == .text else { return json.description }

@@ -7,7 +7,7 @@ struct FleetCommand: Command {
     static let name = "fleet"
     static let summary = "Shows the state of the Redis that processes share."
     static let usage = "status [options]"
-    static let options = [FleetArgument.fleet, AuthorityArgument.option, OutputFormat.option]
+    static let options = [FleetArgument.fleet, Option.authority, OutputFormat.option]
     static let details = """
           status     whether the Redis can be used, how fast it is, and what it holds
 
@@ -40,10 +40,7 @@ struct FleetCommand: Command {
         }
         try UsageError.refuse(arguments.operands, after: 1, "lat fleet --help shows the usage")
         format = try OutputFormat(arguments)
-        guard let fleet = try FleetArgument(arguments, isRequired: true) else {
-            throw UsageError("no Redis is named; write --fleet redis://HOST:PORT")
-        }
-        self.fleet = fleet
+        fleet = try FleetArgument(arguments)
     }
 
     func run(_ console: Console) async throws -> ExitCode {
@@ -58,12 +55,8 @@ struct FleetCommand: Command {
         }
         report.status = connection.status
         await connection.shutdown()
-        if format == .json {
-            try console.print(report.value)
-        } else {
-            for line in report.lines(console.outStyle) { try console.print(line) }
-            if let problem = report.problem { console.complain(problem) }
-        }
+        try console.print(report.value, or: report.lines(console.outStyle), as: format)
+        if format == .text, let problem = report.problem { console.complain(problem) }
         return report.code
     }
 }
@@ -89,35 +82,34 @@ struct FleetReport {
     }
 
     func lines(_ style: Style) -> [String] {
-        var rows: [(String, String)] = []
-        func add(_ name: String, _ value: String?) {
-            if let value { rows.append((name, value)) }
-        }
-        add("version", status.serverVersion)
-        add("latency", status.latency.map { Quantity.duration($0) })
-        add("breaker", status.breaker.rawValue)
+        var rows: [(String, String?)] = [
+            ("version", status.serverVersion), ("latency", status.latency.map { Quantity.duration($0) }),
+            ("breaker", status.breaker.rawValue),
+        ]
         if let contents {
             let limit = contents.maxMemory > 0 ? " of \(Quantity.bytes(contents.maxMemory))" : ", no limit"
-            add("memory", "\(Quantity.bytes(contents.usedMemory))\(limit), \(contents.policy)")
-            add("clients", Quantity.grouped(contents.clientCount))
-            add("evicted", Quantity.grouped(contents.evictedCount) + " keys since it started")
             let kinds = contents.kinds.map { "\($0.name) \(Quantity.grouped($0.count))" }.joined(separator: ", ")
             let part = contents.isPartial ? ", counted in a part of the keys" : ""
-            add("keys", Quantity.grouped(contents.keyCount) + (kinds.isEmpty ? "" : ", of this fleet: \(kinds)\(part)"))
+            let keys = kinds.isEmpty ? "" : ", of this fleet: \(kinds)\(part)"
+            rows += [
+                ("memory", "\(Quantity.bytes(contents.usedMemory))\(limit), \(contents.policy)"),
+                ("clients", Quantity.grouped(contents.clientCount)),
+                ("evicted", Quantity.grouped(contents.evictedCount) + " keys since it started"),
+                ("keys", Quantity.grouped(contents.keyCount) + keys),
+            ]
         }
         for table in tables {
             let signed = table.version.signature == nil ? "" : ", signed"
-            add(
-                "table \(table.name)",
-                "revision \(table.version.revision), \(table.version.note), "
-                    + "\(Quantity.bytes(Int64(table.byteCount)))\(signed)")
+            let size = Quantity.bytes(Int64(table.byteCount))
+            let facts = "revision \(table.version.revision), \(table.version.note), \(size)\(signed)"
+            rows.append(("table \(table.name)", facts))
             let revisions = Dictionary(grouping: table.followers, by: \.revision).sorted { $0.key > $1.key }
             for (revision, users) in revisions {
                 let noun = users.count == 1 ? "follower uses" : "followers use"
-                add("", "\(Quantity.grouped(users.count)) \(noun) revision \(revision)")
+                rows.append(("", "\(Quantity.grouped(users.count)) \(noun) revision \(revision)"))
             }
             for user in table.followers {
-                if let refusal = user.refusal { add("", "\(user.name) does not use the newest: \(refusal)") }
+                rows.append(("", user.refusal.map { "\(user.name) does not use the newest: \($0)" }))
             }
         }
         let colour = code == .success ? style.green : style.red
@@ -125,12 +117,13 @@ struct FleetReport {
     }
 
     var value: JSONValue {
+        let latency = status.latency.map { $0 / .milliseconds(1) }
         var value: JSONValue = [
             "address": .string(address), "state": .string(status.state.rawValue),
             "breaker": .string(status.breaker.rawValue), "isReplica": .bool(status.isReplica),
             "isUsable": .bool(code == .success), "problem": .text(problem),
             "version": .text(status.serverVersion),
-            "latencyMilliseconds": status.latency.map { .double($0.inSeconds * 1_000) } ?? JSONValue.null,
+            "latencyMilliseconds": latency.map { .double($0) } ?? JSONValue.null,
             "tables": .array(
                 tables.map { table in
                     [

@@ -1,6 +1,5 @@
 /// A part of a help text. It is written as plain text and laid out for the width of a terminal, or as a manual page.
 enum HelpBlock: Hashable, Sendable {
-    /// Sentences.
     case paragraph(String)
     /// Words with an explanation of each.
     case terms([Term])

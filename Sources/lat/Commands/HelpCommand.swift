@@ -43,9 +43,7 @@ struct VersionCommand: Command {
     static let usage = ""
     static let version = CurlTransport.version
 
-    init() {}
-
-    init(_ arguments: ParsedArguments) throws(UsageError) {}
+    init(_ arguments: ParsedArguments = ParsedArguments()) throws(UsageError) {}
 
     func run(_ console: Console) async throws -> ExitCode {
         try console.print("lat \(Self.version)")

@@ -8,7 +8,6 @@ import Synchronization
 struct InspectCommand: Command {
     /// The source of the calls that the page shows.
     enum Subject: Hashable, Sendable {
-        /// A HAR file.
         case file(String)
         /// The calls of a program, with its arguments.
         case program([String])
@@ -18,7 +17,7 @@ struct InspectCommand: Command {
     let port: Int
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
-        port = try NumberArgument.parse(arguments, of: Self.port, 0...65_535) ?? 0
+        port = try arguments.number(Self.port, 0...65_535) ?? 0
         if let command = arguments.command {
             guard !command.isEmpty else {
                 throw UsageError("there is no command after --; write lat inspect -- COMMAND")
@@ -89,35 +88,10 @@ struct InspectCommand: Command {
         guard mkfifo(pipe, 0o600) == 0, case let descriptor = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC),
             descriptor >= 0
         else { throw UsageError("no pipe can be made in \(folder): \(String(cString: strerror(errno)))") }
-        let addresses = Addresses(descriptor, console)
-        let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: addresses.queue)
-        source.setEventHandler { addresses.read() }
-        source.setCancelHandler { close(descriptor) }
-        source.resume()
-        defer { source.cancel() }
-        let child = try ChildCommand(words, environment: [Inspector.variable: pipe])
-        let code = await child.end()
-        if addresses.finish() == 0 {
-            console.complain(
-                "\(words[0]) opened no page; its code has to allow it: see lat inspect --help")
-        }
-        return code
-    }
-
-    /// Shows each address that comes out of a pipe.
-    private final class Addresses: Sendable {
         let queue = DispatchQueue(label: "lat-inspect")
-        private let descriptor: Int32
-        private let console: Console
-        private let count = Mutex(0)
-
-        init(_ descriptor: Int32, _ console: Console) {
-            self.descriptor = descriptor
-            self.console = console
-        }
-
-        /// Called on the queue. An address is so short that the system never splits its write to the pipe.
-        func read() {
+        let count = Mutex(0)
+        // Called on the queue. An address is so short that the system never splits its write to the pipe.
+        let showAddresses = { @Sendable () -> Void in
             var bytes = [UInt8](repeating: 0, count: 4096)
             let length = Glibc.read(descriptor, &bytes, bytes.count)
             guard length > 0 else { return }
@@ -126,12 +100,19 @@ struct InspectCommand: Command {
                 console.note("lat: the page of this program: \(SafeText.line(String(line)))")
             }
         }
-
-        /// Shows what is left, and returns how many addresses there were.
-        func finish() -> Int {
-            queue.sync { read() }
-            return count.withLock { $0 }
+        let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
+        source.setEventHandler { showAddresses() }
+        source.setCancelHandler { close(descriptor) }
+        source.resume()
+        defer { source.cancel() }
+        let child = try ChildCommand(words, environment: [Inspector.variable: pipe])
+        let code = await child.end()
+        queue.sync { showAddresses() }
+        if count.withLock({ $0 }) == 0 {
+            console.complain(
+                "\(words[0]) opened no page; its code has to allow it: see lat inspect --help")
         }
+        return code
     }
 }
 

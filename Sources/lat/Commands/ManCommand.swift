@@ -81,24 +81,17 @@ enum ManualPage {
         terms.flatMap { [".TP", #"\fB\#(escaped($0.name))\fR"#, escaped($0.text)] }
     }
 
-    /// The text with every character escaped that means something to roff.
+    /// The characters that mean something to roff.
+    private static let escapes: [Unicode.Scalar: String] = [
+        "\\": #"\e"#, "-": #"\-"#, "'": #"\(aq"#, "\"": #"\(dq"#, "`": #"\(ga"#, "^": #"\(ha"#, "~": #"\(ti"#,
+    ]
+
     private static func escaped(_ text: String) -> String {
-        var escaped = ""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\\": escaped += #"\e"#
-            case "-": escaped += #"\-"#
-            case "'": escaped += #"\(aq"#
-            case "\"": escaped += #"\(dq"#
-            case "`": escaped += #"\(ga"#
-            case "^": escaped += #"\(ha"#
-            case "~": escaped += #"\(ti"#
-            case _ where !scalar.isASCII:
-                let digits = String(scalar.value, radix: 16, uppercase: true)
-                escaped += "\\[u\(String(repeating: "0", count: max(0, 4 - digits.count)))\(digits)]"
-            default: escaped.unicodeScalars.append(scalar)
-            }
-        }
+        let escaped = text.unicodeScalars.map { scalar in
+            if let escape = escapes[scalar] { return escape }
+            if scalar.isASCII { return String(scalar) }
+            return "\\[u\(String(scalar.value, radix: 16, uppercase: true).padded(toStart: 4, with: "0"))]"
+        }.joined()
         // A line that begins with a dot is a command of roff.
         return escaped.hasPrefix(".") ? #"\&"# + escaped : escaped
     }

@@ -7,14 +7,16 @@ struct ProbeCommand: Command {
     /// The names of domains, and URLs.
     let targets: [String]
     let timeout: Duration
-    let watches: Bool
     let interval: Duration
     let check: Reachability.Configuration.ResponseCheck?
-    let proxy: String?
     let table: TableArgument
     let format: OutputFormat
+    let arguments: ParsedArguments
+
+    var watches: Bool { arguments.contains(Self.watch) }
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
+        self.arguments = arguments
         targets = arguments.operands
         guard !targets.isEmpty else {
             throw UsageError("NAME or URL is missing; write lat probe demo, or lat probe https://example.org/")
@@ -24,12 +26,11 @@ struct ProbeCommand: Command {
             if target.contains("://") { _ = try URLArgument.checked(target) }
         }
         timeout = try DurationArgument.parse(arguments, of: Self.timeout) ?? .seconds(5)
-        watches = arguments.contains(Self.watch)
-        let interval = try DurationArgument.parse(arguments, of: Self.interval)
-        if interval != nil, !watches { throw UsageError("--interval is for --watch; add --watch, or leave it out") }
-        self.interval = interval ?? .seconds(2)
+        interval = try DurationArgument.parse(arguments, of: Self.interval) ?? .seconds(2)
+        if arguments.contains(Self.interval), !arguments.contains(Self.watch) {
+            throw UsageError("--interval is for --watch; add --watch, or leave it out")
+        }
         check = try Self.check(arguments)
-        proxy = arguments.value(RequestCommand.proxy)
         table = try TableArgument(arguments)
         format = try OutputFormat(arguments)
     }
@@ -109,7 +110,7 @@ private struct ProbeRun {
         if command.table.file != nil || command.targets.contains(where: { !$0.contains("://") }) {
             configuration.domains = try table()
         }
-        if let proxy = command.proxy { configuration.proxy = proxy.isEmpty ? .none : .url(proxy) }
+        configuration.setProxy(command.arguments)
         configuration.reachability.timeout = command.timeout
         configuration.reachability.check = command.check
         configuration.reachability.ttl = command.interval
@@ -136,13 +137,9 @@ private struct ProbeRun {
         let reports = try await reports(manager)
         try Task.checkCancellation()
         let table = ProbeTable(reports: reports)
-        if command.format == .json {
-            try console.print(table.json)
-        } else {
-            for line in table.lines(console.outStyle) { try console.print(line) }
-            for report in reports {
-                if let error = report.error { console.complain("\(report.target): \(ErrorWords().message(of: error))") }
-            }
+        try console.print(table.json, or: table.lines(console.outStyle), as: command.format)
+        for report in reports where command.format == .text {
+            if let error = report.error { console.complain("\(report.target): \(ErrorWords().message(of: error))") }
         }
         return reports.allSatisfy(\.status.isReachable) ? .success : .network
     }
@@ -205,26 +202,20 @@ struct ProbeTable {
 
     /// A header line, then a line for each server, none wider than the columns.
     func lines(_ style: Style, columns: Int = .max) -> [String] {
-        let rows = reports.map(Self.cells)
-        let widths = Self.heads.indices.map { column in
-            rows.map { $0[column].count }.reduce(Self.heads[column].count, max)
-        }
-        return [line(Self.heads, widths, columns) { text, _ in style.dim(text) }]
-            + zip(reports, rows).map { report, cells in
-                line(cells, widths, columns) { text, column in
+        let rows = ([Self.heads] + reports.map(Self.cells)).aligned
+        return [line(rows[0], columns) { text, _ in style.dim(text) }]
+            + zip(reports, rows.dropFirst()).map { report, cells in
+                line(cells, columns) { text, column in
                     column == 1 ? Self.painted(text, report.status, style) : text
                 }
             }
     }
 
-    private func line(
-        _ cells: [String], _ widths: [Int], _ columns: Int, _ paint: (String, Int) -> String
-    ) -> String {
+    private func line(_ cells: [String], _ columns: Int, _ paint: (String, Int) -> String) -> String {
         var line = ""
         var room = columns
         for (column, cell) in cells.enumerated() {
-            let isLast = column == cells.count - 1
-            let text = isLast ? cell : cell.padded(toEnd: widths[column] + 2)
+            let text = column == cells.count - 1 ? cell : cell + "  "
             let shown = String(text.prefix(max(0, room)))
             room -= shown.count
             line += paint(shown, column)
@@ -241,10 +232,14 @@ struct ProbeTable {
 
     /// The status in words: `reachable`, `unreachable: refused`.
     static func words(_ status: Reachability.Status) -> String {
+        name(status) + (status.reason.map { ": \($0.rawValue)" } ?? "")
+    }
+
+    private static func name(_ status: Reachability.Status) -> String {
         switch status {
         case .unknown: "unknown"
         case .reachable: "reachable"
-        case .unreachable(let reason): "unreachable: \(reason.rawValue)"
+        case .unreachable: "unreachable"
         }
     }
 
@@ -266,16 +261,10 @@ struct ProbeTable {
 
     /// One server. The latency is in milliseconds; unknown values are null.
     static func value(_ report: Reachability.Report) -> JSONValue {
-        let status =
-            switch report.status {
-            case .unknown: "unknown"
-            case .reachable: "reachable"
-            case .unreachable: "unreachable"
-            }
-        return [
+        [
             "name": .string(report.target),
             "url": report.url.isEmpty ? .null : .string(report.url),
-            "status": .string(status),
+            "status": .string(name(report.status)),
             "latency": .milliseconds(report.status.latency),
             "address": .text(report.status.address),
             "reason": .text(report.status.reason?.rawValue),
@@ -305,9 +294,7 @@ final class ProbeView: Sendable {
     func show(_ reports: [Reachability.Report], changed: Int?) throws {
         try drawn.withLock { drawn in
             if redraws {
-                // One column stays free, because a full line would wrap on some terminals.
-                let columns = Terminal.width(of: console.out.descriptor) - 1
-                let lines = ProbeTable(reports: reports).lines(console.outStyle, columns: columns)
+                let lines = ProbeTable(reports: reports).lines(console.outStyle, columns: console.out.columns)
                 let up = drawn.map { "\u{1B}[\($0)A" } ?? ""
                 try console.out.write(up + lines.map { "\r\($0)\u{1B}[K\n" }.joined())
                 drawn = lines.count

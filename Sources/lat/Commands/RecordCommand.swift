@@ -68,12 +68,8 @@ struct RecordCommand: Command {
     ///
     /// - Throws: ``UsageError`` when it is not a cassette.
     private func content() throws(UsageError) -> Data? {
-        do throws(NetworkError) {
-            // Also a file that will be replaced: it may be a program, named in the place of the cassette.
-            _ = try Cassette(file, mode: mode == .all ? .new : mode)
-        } catch {
-            throw UsageError(error.message)
-        }
+        // Also a file that will be replaced: it may be a program, named in the place of the cassette.
+        _ = try UsageError.checked(Cassette(file, mode: mode == .all ? .new : mode))
         return FileManager.default.contents(atPath: file)
     }
 }

@@ -3,7 +3,7 @@ import FoundationEssentials
 import LATInspect
 import LATNetworking
 
-/// `lat start SERVER …`: starts a call of the server table and shows the response.
+/// `lat start ROW …`: makes the call of a row of the table, and shows the response.
 struct StartCommand: Command {
     let server: String
     let parameters: [String: JSONValue]
@@ -11,10 +11,11 @@ struct StartCommand: Command {
     let table: TableArgument
     let timeout: Duration?
     let output: String?
-    let isVerbose: Bool
     let format: OutputFormat
-    /// All arguments, for messages that name the option that was given.
+    /// All arguments, also for messages that name the option that was given.
     let arguments: ParsedArguments
+
+    var isVerbose: Bool { arguments.contains(RequestCommand.verbose) }
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
@@ -28,14 +29,10 @@ struct StartCommand: Command {
         table = try TableArgument(arguments)
         timeout = try DurationArgument.parse(arguments, of: Self.timeout)
         output = try OutputArgument.parse(arguments)
-        isVerbose = arguments.contains(RequestCommand.verbose)
         format = try OutputFormat(arguments)
     }
 
-    func run(_ console: Console) async throws -> ExitCode {
-        var run = StartRun(command: self, console: console)
-        return try await run.run()
-    }
+    func run(_ console: Console) async throws -> ExitCode { try await StartRun(command: self, console: console).run() }
 
     static func operandKind(after operands: [String]) -> ValueKind { operands.isEmpty ? .row : .pathParameter }
 
@@ -114,40 +111,34 @@ extension StartCommand {
 private struct StartRun {
     let command: StartCommand
     let console: Console
-    private var parameters: [String: JSONValue]
-
-    init(command: StartCommand, console: Console) {
-        self.command = command
-        self.console = console
-        parameters = command.parameters
-    }
 
     /// - Throws: ``TableProblem``, ``UsageError``, `Output.Failure` or `CancellationError`. Failures of the call are
     ///   shown, and decide the returned code.
-    mutating func run() async throws -> ExitCode {
+    func run() async throws -> ExitCode {
         var table = try command.table.read()
         let route = try route(in: table)
         try standIn(for: route, in: &table)
-        parameters = try await PathParameters(route, of: command.server).filled(parameters, console)
+        let parameters = try await parameters(of: route)
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
         defer { file?.discard() }
 
-        let clock = ContinuousClock()
-        let start = clock.now
-        let answer = try await answer(from: table, by: route)
-        let total = clock.now - start
+        let start = ContinuousClock.now
+        let answer = try await answer(from: table, by: route, parameters)
+        let total = ContinuousClock.now - start
         if command.isVerbose { trace(answer, total, hiding: Self.secrets(of: route)) }
 
         let isForFile = answer.error == nil && answer.response?.status != 304
-        var body: BodySink?
-        if answer.response != nil {
-            body = BodyReceiver(console).sink(isForFile ? file : nil, command.format)
+        var body: Data?
+        if let response = answer.response {
+            let receiver = BodyReceiver(console: console)
+            body = try await receiver.receive(response, into: isForFile ? file : nil, command.format)
         }
-        let kept = try await receive(answer, into: body)
         if command.format == .json {
+            // The URL of a call that failed before it was sent.
+            let url = try? route.url(parameters.mapValues { $0.string ?? $0.description })
             let report = RequestReport(
-                method: route.method?.rawValue ?? "", url: answer.error?.request?.url ?? url(of: route),
-                response: answer.response, body: kept, file: isForFile ? command.output : nil, timings: answer.timings,
+                method: route.method?.rawValue ?? "", url: answer.error?.request?.url ?? url ?? route.path,
+                response: answer.response, body: body, file: isForFile ? command.output : nil, timings: answer.timings,
                 total: total, error: answer.error, server: command.server, envelope: answer.envelope)
             try console.print(report.json)
         } else if let error = answer.error {
@@ -158,16 +149,9 @@ private struct StartRun {
 
     // MARK: Preparing
 
-    /// Resolves the route of the call.
-    ///
     /// - Throws: ``UsageError`` for an unknown name or a row without a method.
     private func route(in table: DomainTable) throws(UsageError) -> DomainTable.ResolvedRoute {
-        let route: DomainTable.ResolvedRoute
-        do {
-            route = try table.resolve(server: ServerName(command.server))
-        } catch {
-            throw UsageError(error.message)
-        }
+        let route = try UsageError.checked(table.resolve(server: ServerName(command.server)))
         guard route.method != nil else {
             throw UsageError(
                 "the row \"\(command.server)\" in \(table.name) has no method; add method: \"GET\" to it")
@@ -177,8 +161,6 @@ private struct StartRun {
 
     /// Checks that the call needs neither an authenticator nor a sealer, since only a program has those. A header field
     /// with a secret, given with `-H`, replaces the authenticator.
-    ///
-    /// - Throws: ``UsageError`` that says what to do.
     private func standIn(for route: DomainTable.ResolvedRoute, in table: inout DomainTable) throws(UsageError) {
         let settings = route.settings
         if case .sealed(let name) = settings.sealing {
@@ -195,13 +177,9 @@ private struct StartRun {
                     + "(\(Self.place(settings.$authenticator))), which only the program has; give a token with "
                     + "-H \"Authorization: Bearer TOKEN\"")
         }
-        do {
-            var row = try table.server(ServerName(command.server))
-            row.settings.authenticator = .off
-            try table.setServer(ServerName(command.server), row)
-        } catch {
-            throw UsageError(error.message)
-        }
+        var row = try UsageError.checked(table.server(ServerName(command.server)))
+        row.settings.authenticator = .off
+        try UsageError.checked(table.setServer(ServerName(command.server), row))
     }
 
     private static func place<Value>(_ setting: DomainTable.Tracked<Value>) -> String {
@@ -229,16 +207,9 @@ private struct StartRun {
 
     // MARK: Calling
 
-    /// The response, the error, or both.
-    private struct Answer {
-        var response: HTTPResponse?
-        var envelope: Envelope?
-        var error: NetworkError?
-
-        var timings: Timings? { response?.timings ?? error?.timings }
-    }
-
-    private func answer(from table: DomainTable, by route: DomainTable.ResolvedRoute) async throws -> Answer {
+    private func answer(
+        from table: DomainTable, by route: DomainTable.ResolvedRoute, _ parameters: [String: JSONValue]
+    ) async throws -> Answer {
         do {
             let reply = try await manager(table, route).startRequest(
                 server: ServerName(command.server), parameters: parameters.isEmpty ? nil : parameters,
@@ -262,18 +233,7 @@ private struct StartRun {
         if case .rule = route.settings.envelope { true } else { false }
     }
 
-    /// The URL of a call that failed before it was sent.
-    private func url(of route: DomainTable.ResolvedRoute) -> String {
-        (try? route.url(parameters.mapValues { $0.string ?? $0.description })) ?? route.path
-    }
-
     // MARK: Showing
-
-    /// - Returns: The body when it is kept for the report.
-    private func receive(_ answer: Answer, into sink: BodySink?) async throws -> Data? {
-        guard let response = answer.response, let sink else { return nil }
-        return try await BodyReceiver(console).receive(response, into: sink)
-    }
 
     private static func secrets(of route: DomainTable.ResolvedRoute) -> Secrets {
         Secrets.standard.union(Secrets(headers: route.settings.secretHeaders ?? []))
@@ -290,6 +250,74 @@ private struct StartRun {
         if let timings = answer.timings {
             console.note(RequestTrace.line(of: timings, total: timings.total ?? total, style))
         }
+    }
+}
+
+// MARK: Parameters of the path
+
+extension StartRun {
+    /// The parameters with those of the path. Asks on a terminal for those that are missing, and checks all.
+    ///
+    /// - Throws: ``UsageError`` where nobody can be asked, no answer was given, or a value cannot be in a path.
+    ///   `CancellationError` after Ctrl-C.
+    private func parameters(of route: DomainTable.ResolvedRoute) async throws -> [String: JSONValue] {
+        let parameters = try await completed(route)
+        for name in route.pathParameters {
+            switch parameters[name] {
+            case .null, .array, .object:
+                let shown = SafeText.line(parameters[name]?.description ?? "")
+                throw UsageError("{\(name)} in the path \(route.path) cannot be \(shown); write \(name)=TEXT")
+            default: break
+            }
+        }
+        _ = try UsageError.checked(route.url(parameters.mapValues { $0.string ?? $0.description }))
+        return parameters
+    }
+
+    private func completed(_ route: DomainTable.ResolvedRoute) async throws -> [String: JSONValue] {
+        let given = command.parameters
+        let missing = route.pathParameters.filter { given[$0] == nil }
+        guard !missing.isEmpty else { return given }
+        let others = given.keys.filter { !route.pathParameters.contains($0) }.sorted()
+        guard console.canAsk, NearestName.of(missing[0], among: others) == nil else {
+            throw UsageError(message(missing, others, route))
+        }
+        console.note(console.errStyle.dim(SafeText.line(Self.address(of: route))))
+        var parameters = given
+        for name in missing { parameters[name] = .string(try await typed(name)) }
+        return parameters
+    }
+
+    /// The method and the URL with its parameters in braces.
+    private static func address(of route: DomainTable.ResolvedRoute) -> String {
+        let base = route.baseURLs.first ?? ""
+        let url =
+            route.isAbsolute ? route.path : "\(base.hasSuffix("/") ? String(base.dropLast()) : base)/\(route.path)"
+        return [route.method?.rawValue ?? "", HTTPAddress.redacted(url)].joined(separator: " ")
+    }
+
+    private func typed(_ name: String) async throws -> String {
+        while true {
+            guard let line = try await console.ask(name) else {
+                console.note("")
+                throw UsageError("no value was typed for \(name); write lat start \(command.server) \(name)=VALUE")
+            }
+            if !line.isEmpty { return line }
+            console.note("\(name) is a part of the path and cannot be empty; Ctrl-C ends lat")
+        }
+    }
+
+    private func message(_ missing: [String], _ others: [String], _ route: DomainTable.ResolvedRoute) -> String {
+        let server = command.server
+        let list = missing.map { "{\($0)}" }.listed
+        let values = missing.count == 1 ? "a value" : "values"
+        if let near = NearestName.of(missing[0], among: others) {
+            return "the path \(route.path) of \"\(server)\" needs \(values) for \(list); did you mean \(missing[0]) by "
+                + "\"\(SafeText.line(near))\"?"
+        }
+        let arguments = missing.map { "\($0)=VALUE" }.joined(separator: " ")
+        return
+            "the path \(route.path) of \"\(server)\" needs \(values) for \(list); write lat start \(server) \(arguments)"
     }
 }
 

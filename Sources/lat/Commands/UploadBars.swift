@@ -53,38 +53,27 @@ struct UploadLayout: Hashable, Sendable {
     }
 }
 
-/// The bars of an upload, which redraw themselves on a terminal. Elsewhere they do nothing.
-///
-/// They appear after a delay, so that short uploads do not flicker.
+/// The bars of an upload, which redraw themselves on a terminal. Elsewhere they do nothing. They appear after a delay, so
+/// that short uploads do not flicker.
 final class UploadBars {
-    private let output: Output
-    private let style: Style
-    private let isActive: Bool
-    private let delay: Duration
+    private let console: Console
     private let start = ContinuousClock.now
     private var lineCount = 0
 
-    /// - Parameter delay: how long nothing is drawn.
-    init(on output: Output, _ terminal: Terminal, delay: Duration = .milliseconds(400)) {
-        self.output = output
-        self.delay = delay
-        isActive = terminal.canRedraw
-        style = Style(terminal)
-    }
+    init(on console: Console) { self.console = console }
 
     func update(_ progress: TransferProgress) {
-        guard isActive, lineCount > 0 || ContinuousClock.now - start >= delay else { return }
-        // One column stays free, because a full line would wrap on some terminals.
-        let columns = Terminal.width(of: output.descriptor) - 1
-        let lines = UploadLayout(progress: progress).lines(columns: columns, style: style)
-        try? output.write(toTop + lines.joined(separator: "\u{1B}[K\n") + "\u{1B}[K")
+        guard console.errTerminal.canRedraw, lineCount > 0 || ContinuousClock.now - start >= .milliseconds(400) else {
+            return
+        }
+        let lines = UploadLayout(progress: progress).lines(columns: console.err.columns, style: console.errStyle)
+        try? console.err.write(toTop + lines.joined(separator: "\u{1B}[K\n") + "\u{1B}[K")
         lineCount = lines.count
     }
 
-    /// Clears the lines.
     func clear() {
         guard lineCount > 0 else { return }
-        try? output.write(toTop + "\u{1B}[J")
+        try? console.err.write(toTop + "\u{1B}[J")
         lineCount = 0
     }
 

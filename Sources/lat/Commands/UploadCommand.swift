@@ -4,7 +4,6 @@ import LATNetworking
 
 /// `lat upload URL --file NAME=PATH …`: uploads files and shows the progress of each.
 struct UploadCommand: Command {
-    /// The content of the body.
     enum Content: Hashable, Sendable {
         /// The parts of a multipart body.
         case parts([RequestCommand.File])
@@ -18,21 +17,22 @@ struct UploadCommand: Command {
     let parameters: [String: JSONValue]
     let headers: HTTPHeaders
     let timeout: Duration?
-    let proxy: String?
     let user: (name: String, password: String)?
     let format: OutputFormat
-    /// All arguments, for messages that name the option that was given.
+    /// All arguments, also for messages that name the option that was given.
     let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
-        url = try Self.url(arguments.operands)
+        url = try URLArgument.only(
+            arguments.operands,
+            "write lat upload URL --file NAME=PATH, such as lat upload http://127.0.0.1:8080/photos --file img=a.png",
+            "files are given with --file NAME=PATH")
         content = try Self.content(arguments)
         method = try Self.method(arguments, content)
         parameters = try ParameterArgument.parse(arguments.values(Self.parameter), of: Self.parameter)
         headers = try HeaderArgument.parse(arguments.values(RequestCommand.header), of: RequestCommand.header)
         timeout = try DurationArgument.parse(arguments, of: Self.timeout)
-        proxy = arguments.value(RequestCommand.proxy)
         user = try RequestCommand.user(arguments)
         format = try OutputFormat(arguments)
     }
@@ -82,19 +82,9 @@ extension UploadCommand {
 // MARK: Arguments
 
 extension UploadCommand {
-    private static func url(_ operands: [String]) throws(UsageError) -> String {
-        guard let url = operands.first else {
-            throw UsageError(
-                "URL is missing; write lat upload URL --file NAME=PATH, such as "
-                    + "lat upload http://127.0.0.1:8080/photos --file img=a.png")
-        }
-        try UsageError.refuse(operands, after: 1, "files are given with --file NAME=PATH")
-        return try URLArgument.checked(url)
-    }
-
     private static func content(_ arguments: ParsedArguments) throws(UsageError) -> Content {
         let files = try RequestCommand.files(arguments.values(file), of: file)
-        guard let path = arguments.value(body) else {
+        guard let path = try arguments.file(body, "write --body PATH") else {
             guard !files.isEmpty else {
                 throw UsageError(
                     "no file is given; write --file NAME=PATH, or --body PATH for a file as the whole body")
@@ -104,7 +94,6 @@ extension UploadCommand {
         guard files.isEmpty else {
             throw UsageError("--file and --body cannot be combined; a request has one body, so give one of them")
         }
-        guard !path.isEmpty else { throw UsageError("\(body.name) \"\" names no file; write --body PATH") }
         return .whole(path)
     }
 
@@ -134,21 +123,18 @@ private struct UploadRun {
     ///   the returned code.
     func run() async throws -> ExitCode {
         try checkFiles()
-        let clock = ContinuousClock()
-        let start = clock.now
+        let start = ContinuousClock.now
         let upload: UploadTask<HTTPResponse>
         do {
             upload = try self.upload()
         } catch let error as NetworkError {
-            console.complain(error, ErrorWords(command.arguments))
-            return ExitCode(error)
+            return console.fail(error, command.arguments)
         }
         let answer = try await answer(of: upload)
-        let total = clock.now - start
+        let total = ContinuousClock.now - start
         var body: Data?
         if let response = answer.response {
-            let receiver = BodyReceiver(console)
-            body = try await receiver.receive(response, into: receiver.sink(nil, command.format))
+            body = try await BodyReceiver(console: console).receive(response, into: nil, command.format)
         }
         if command.format == .json {
             try console.print(report(answer, body, upload.currentProgress, total))
@@ -162,26 +148,21 @@ private struct UploadRun {
 
     private func checkFiles() throws(UsageError) {
         switch command.content {
-        case .whole(let path): try RequestContent.checkReadable(path, of: UploadCommand.body)
+        case .whole(let path): try RequestContent.checkReadable(path, "\(UploadCommand.body.name) ")
         case .parts(let files):
-            for file in files { try RequestContent.checkReadable(file.path, of: UploadCommand.file) }
+            for file in files { try RequestContent.checkReadable(file.path, "\(UploadCommand.file.name) ") }
         }
     }
 
     // MARK: Sending
 
-    /// The response, the error, or both.
-    private struct Answer {
-        var response: HTTPResponse?
-        var error: NetworkError?
-    }
-
     private func upload() throws -> UploadTask<HTTPResponse> {
         var configuration = CentralRequestManager.Configuration()
         configuration.headers = RequestSettings.headers
-        if let proxy = command.proxy { configuration.proxy = proxy.isEmpty ? .none : .url(proxy) }
+        configuration.setProxy(command.arguments)
         if let user = command.user {
-            configuration.interceptors = [Credentials(name: user.name, password: user.password)]
+            let authentication = Authentication.basic(user: user.name, password: user.password)
+            configuration.interceptors = [RequestChange { $0.authentication = authentication }]
         }
         configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
         let manager = try CentralRequestManager(configuration: configuration)
@@ -200,7 +181,7 @@ private struct UploadRun {
 
     private func answer(of upload: UploadTask<HTTPResponse>) async throws -> Answer {
         try await withTaskCancellationHandler {
-            let bars = UploadBars(on: console.err, console.errTerminal)
+            let bars = UploadBars(on: console)
             for await progress in upload.progress { bars.update(progress) }
             bars.update(upload.currentProgress)
             bars.clear()
@@ -213,20 +194,6 @@ private struct UploadRun {
             }
         } onCancel: {
             upload.cancel()
-        }
-    }
-
-    /// Adds Basic authentication to each request.
-    private struct Credentials: Interceptor {
-        let name: String
-        let password: String
-
-        func intercept(
-            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
-        ) async throws -> HTTPResponse {
-            var request = request
-            request.authentication = .basic(user: name, password: password)
-            return try await next(request)
         }
     }
 
@@ -244,7 +211,7 @@ private struct UploadRun {
     ) -> JSONValue {
         let report = RequestReport(
             method: "\(HTTPMethod(command.method))", url: command.url, response: answer.response, body: body, file: nil,
-            timings: answer.response?.timings ?? answer.error?.timings, total: total, error: answer.error)
+            timings: answer.timings, total: total, error: answer.error)
         var object = report.json.object ?? [:]
         let paths: [String] =
             switch command.content {

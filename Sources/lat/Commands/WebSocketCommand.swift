@@ -6,14 +6,15 @@ import LATRealtime
 struct WebSocketCommand: Command {
     /// The handshake, with the options of `lat request`.
     let request: RequestCommand
-    let messages: [String]
     /// Whether the lines of standard input are sent.
     let sendsInput: Bool
-    let protocols: [String]
     let count: Int?
     let limit: Duration?
     let options: WebSocketOptions
-    let showsAll: Bool
+
+    var messages: [String] { request.arguments.values(Self.send) }
+    var protocols: [String] { request.arguments.values(Self.subprotocol) }
+    var showsAll: Bool { request.arguments.contains(Self.full) }
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         var arguments = arguments
@@ -25,11 +26,8 @@ struct WebSocketCommand: Command {
                 "a WebSocket has no method and no body; send messages with \(Self.send.name) TEXT, or with - for the "
                     + "lines of standard input")
         }
-        messages = arguments.values(Self.send)
-        protocols = arguments.values(Self.subprotocol)
-        count = try NumberArgument.parse(arguments, of: Self.count, 1...1_000_000_000)
-        limit = try DurationArgument.parse(arguments, of: Self.limit)
-        showsAll = arguments.contains(Self.full)
+        count = try arguments.number(Self.count, 1...1_000_000_000)
+        limit = try DurationArgument.parse(arguments, of: LiveRun.limit)
         var options = WebSocketOptions(compresses: !arguments.contains(Self.plain))
         if let interval = try DurationArgument.parse(arguments, of: Self.ping) { options.pingInterval = interval }
         if arguments.contains(Self.reconnect) {
@@ -57,13 +55,12 @@ extension WebSocketCommand {
     static let reconnect = Option(
         "--reconnect", help: "Opens a lost socket again, even after 429, 502, 503 and 504.")
     static let count = Option("--count", "-n", value: "N", help: "Ends after N messages.")
-    static let limit = Option("--for", value: "TIME", help: "Ends after this time.")
     static let ping = Option("--ping", value: "TIME", help: "Sends a ping after this silence. Default: 30s.")
     static let plain = Option("--no-compress", help: "Offers no compression.")
     static let full = Option("--full", help: "Shows long messages whole. Otherwise a terminal shows one line of each.")
 
     static let options =
-        [send, subprotocol, reconnect, count, limit, ping, plain, full]
+        [send, subprotocol, reconnect, count, LiveRun.limit, ping, plain, full]
         + RequestCommand.options.filter {
             ![
                 RequestCommand.json, RequestCommand.data, RequestCommand.form, RequestCommand.file,

@@ -26,20 +26,12 @@ struct WebSocketRun {
         }
         defer { watcher.cancel() }
         let result = await live.result(of: Task { try await talk(socket, prompt) })
-        let isInterrupted = Task.isCancelled
-        if !isInterrupted { await leave(socket) }
+        if !Task.isCancelled { await leave(socket) }
         prompt?.close()
-        switch result {
-        case .success:
-            if command.request.isVerbose || prompt != nil, let closing = socket.closing { note(closing) }
-            return .success
-        case .failure(let error as NetworkError): return live.report(error)
-        case .failure(let error):
-            try Task.checkCancellation()
-            // The time of --for is over.
-            if error is CancellationError { return .success }
-            throw error
+        if case .success = result, command.request.isVerbose || prompt != nil, let closing = socket.closing {
+            note(closing)
         }
+        return try live.code(of: result)
     }
 
     /// Whether messages are typed at a prompt: standard input and output are a terminal, and neither `-`, `--count` nor
@@ -76,7 +68,7 @@ struct WebSocketRun {
         defer { input.cancel() }
         var shown = 0
         for try await message in socket.messages {
-            let line = MessageLine(message, at: Date()).text(of: command, console)
+            let line = MessageLine(message: message, date: Date()).text(of: command, console)
             if let prompt { try prompt.show(line) } else { try console.print(line) }
             shown += 1
             if shown == command.count { return }
@@ -105,7 +97,8 @@ struct WebSocketRun {
                 } else if !line.isEmpty {
                     let text = line.hasPrefix("//") ? String(line.dropFirst()) : line
                     try await socket.send(text)
-                    try prompt.show(MessageLine(.text(text), at: Date(), isSent: true).text(of: command, console))
+                    let sent = MessageLine(message: .text(text), date: Date(), isSent: true)
+                    try prompt.show(sent.text(of: command, console))
                 }
             } catch let error as NetworkError {
                 try prompt.show(style.red(SafeText.line(error.message)))
@@ -117,13 +110,8 @@ struct WebSocketRun {
     /// Closes the socket if it is open. Waits at most a second for the server's close frame.
     private func leave(_ socket: WebSocket) async {
         guard socket.state == .open else { return }
-        let closing = Task { try? await socket.close() }
-        let limit = Task {
-            try await Task.sleep(for: .seconds(1))
-            closing.cancel()
-        }
-        _ = await closing.value
-        limit.cancel()
+        let live = LiveRun(request: command.request, console: console, limit: .seconds(1))
+        _ = await live.result(of: Task { _ = try await socket.close() })
     }
 
     private func note(_ closing: WebSocket.Closing) {
@@ -138,13 +126,7 @@ struct MessageLine {
     let message: WebSocket.Message
     let date: Date
     /// Whether it was typed here.
-    let isSent: Bool
-
-    init(_ message: WebSocket.Message, at date: Date, isSent: Bool = false) {
-        self.message = message
-        self.date = date
-        self.isSent = isSent
-    }
+    var isSent = false
 
     func text(of command: WebSocketCommand, _ console: Console) -> String {
         guard command.request.format == .text else { return json.description }
@@ -159,9 +141,8 @@ struct MessageLine {
         switch message {
         case .text(let text): return head + LiveText.content(text, style, room: room)
         case .data(let data):
-            let digits = data.prefix(16).map { byte in
-                (byte < 16 ? "0" : "") + String(byte, radix: 16)
-            }.joined(separator: " ")
+            let bytes = data.prefix(16).map { String($0, radix: 16).padded(toStart: 2, with: "0") }
+            let digits = bytes.joined(separator: " ")
             return head + style.bold(Quantity.bytes(Int64(data.count))) + "  "
                 + style.dim(digits + (data.count > 16 ? " " + style.sign("…", "...") : ""))
         }

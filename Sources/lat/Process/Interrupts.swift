@@ -14,14 +14,13 @@ enum Interrupts {
     }
 
     private static let state = Mutex(State())
-    private static let signals = [SIGINT, SIGTERM, SIGHUP]
     /// How long the work may take to end after the first signal.
     private static let gracePeriod = DispatchTimeInterval.seconds(2)
 
     /// Runs the work. A signal cancels it. A second signal, or two seconds without an end, ends the process at once.
     static func run(_ work: @escaping @Sendable () async -> ExitCode) async -> ExitCode {
         var sources: [any DispatchSourceSignal] = []
-        for number in signals {
+        for number in [SIGINT, SIGTERM, SIGHUP] {
             if let source = await watch(number) { sources.append(source) }
         }
         let task = Task { await work() }

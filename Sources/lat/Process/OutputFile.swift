@@ -1,4 +1,3 @@
-import FoundationEssentials
 import Glibc
 
 /// A file that appears under its name only when it is complete.
@@ -10,7 +9,7 @@ final class OutputFile {
     let name: String
     private let target: String
     private let temporary: String?
-    private let output: Output
+    let output: Output
     private var isOpen = true
 
     /// Makes the temporary file, or opens a target that is not a regular file.
@@ -19,7 +18,9 @@ final class OutputFile {
     init(_ name: String) throws(UsageError) {
         self.name = name
         // Follows symbolic links, or the rename would replace the link instead of the file.
-        target = Self.resolved(name) ?? name
+        let path = realpath(name, nil)
+        defer { free(path) }
+        target = path.map { String(cString: $0) } ?? name
         var status = stat()
         let exists = stat(target, &status) == 0
         if exists, status.st_mode & S_IFMT == S_IFDIR {
@@ -39,23 +40,17 @@ final class OutputFile {
         if let temporary { Interrupts.willLeave(temporary) }
     }
 
-    func write(_ data: Data) throws(Output.Failure) { try output.write(data) }
-
     /// Renames the complete file to its name.
     func complete() throws(Output.Failure) {
         guard isOpen else { return }
         isOpen = false
-        var result = close(output.descriptor)
-        if let temporary {
-            if result == 0 { result = rename(temporary, target) }
-            if result != 0 {
-                let failure = output.failure(errno)
-                unlink(temporary)
-                Interrupts.left(temporary)
-                throw failure
-            }
-            Interrupts.left(temporary)
-        }
+        let isClosed = close(output.descriptor) == 0
+        guard let temporary else { return }
+        defer { Interrupts.left(temporary) }
+        if isClosed, rename(temporary, target) == 0 { return }
+        let failure = output.failure(errno)
+        unlink(temporary)
+        throw failure
     }
 
     /// Deletes an incomplete file. Does nothing after ``complete()``.
@@ -70,13 +65,6 @@ final class OutputFile {
     }
 
     deinit { discard() }
-
-    /// The path without symbolic links; `nil` when it does not exist yet.
-    private static func resolved(_ name: String) -> String? {
-        guard let path = realpath(name, nil) else { return nil }
-        defer { free(path) }
-        return String(cString: path)
-    }
 
     private static func temporaryName(beside target: String) -> String {
         let end = target.lastIndex(of: "/").map { target.index(after: $0) } ?? target.startIndex

@@ -18,7 +18,6 @@ final class Screen: Sendable {
     private let console: Console
     private let state: Mutex<State>
 
-    /// - Parameter usesPager: Whether there may be a pager.
     init(_ console: Console, usesPager: Bool) {
         self.console = console
         let size = Terminal.size(of: console.out.descriptor)

@@ -1,54 +1,42 @@
 import FoundationEssentials
 import LATNetworking
 
-/// Writes the body of a response to its sink, and shows the progress.
+/// Writes the body of a response, and shows the progress.
 struct BodyReceiver {
-    private let console: Console
-    private let usesPager: Bool
+    let console: Console
+    /// Whether a text that is longer than the terminal is shown by a pager.
+    var usesPager = false
 
-    /// - Parameter usesPager: Whether a text that is longer than the terminal is shown by a pager.
-    init(_ console: Console, usesPager: Bool = false) {
-        self.console = console
-        self.usesPager = usesPager
-    }
-
-    /// The sink of a body: the file if there is one, memory for a JSON report, otherwise standard output.
-    func sink(_ file: OutputFile?, _ format: OutputFormat) -> BodySink {
-        if let file { return .file(file) }
-        if format == .json { return .memory }
-        return console.outTerminal.isTerminal ? .terminal : .pipe
-    }
-
+    /// Writes the body to the file if there is one, otherwise to standard output. For a JSON report, it is returned instead.
+    ///
     /// - Parameter head: Lines to show before the body.
-    /// - Returns: The body when it is kept.
     /// - Throws: ``NetworkError`` when it was incomplete, `Output.Failure`, `CancellationError`.
-    func receive(_ response: HTTPResponse, head: [String] = [], into sink: BodySink) async throws -> Data? {
+    func receive(
+        _ response: HTTPResponse, head: [String] = [], into file: OutputFile?, _ format: OutputFormat
+    ) async throws -> Data? {
         let head = head.isEmpty ? "" : head.joined(separator: "\n") + "\n\n"
-        if !head.isEmpty, !sink.isShown { try console.out.write(head) }
-        switch sink {
-        case .memory: return try await response.body.collect(upTo: 1 << 31)
-        case .file(let file): try await save(response, to: file)
-        case .pipe: try await copy(response)
-        case .terminal: try await show(response, head)
+        let isShown = file == nil && format == .text && console.outTerminal.isTerminal
+        if isShown {
+            try await show(response, head)
+            return nil
+        }
+        if !head.isEmpty { try console.out.write(head) }
+        if let file {
+            try await save(response, to: file)
+        } else if format == .json {
+            return try await response.body.collect(upTo: 1 << 31)
+        } else {
+            _ = try await copy(response, to: console.out, "receiving")
         }
         return nil
     }
 
     private func save(_ response: HTTPResponse, to file: OutputFile) async throws {
-        let total = Self.length(of: response)
         let label = SafeText.label(file.name.split(separator: "/").last.map(String.init) ?? file.name)
-        let progress = ProgressLine(label, on: console.err, console.errTerminal, isActive: true)
-        defer { progress.clear() }
         let start = ContinuousClock.now
-        var completed: Int64 = 0
-        for try await chunk in response.body {
-            try file.write(chunk)
-            completed += Int64(chunk.count)
-            progress.update(completed, of: total)
-        }
+        let completed = try await copy(response, to: file.output, label)
         try Task.checkCancellation()
         try file.complete()
-        progress.clear()
         guard console.errTerminal.isTerminal else { return }
         let time = ContinuousClock.now - start
         // A body that is no stream had already arrived, so the measured time says nothing about the transfer.
@@ -57,16 +45,18 @@ struct BodyReceiver {
         console.note("\(label)  \(Quantity.bytes(completed))\(rate)")
     }
 
-    private func copy(_ response: HTTPResponse) async throws {
+    /// - Returns: How many bytes were copied.
+    private func copy(_ response: HTTPResponse, to output: Output, _ label: String) async throws -> Int64 {
         let total = Self.length(of: response)
-        let progress = ProgressLine("receiving", on: console.err, console.errTerminal, isActive: true)
+        let progress = ProgressLine(label, on: console)
         defer { progress.clear() }
         var completed: Int64 = 0
         for try await chunk in response.body {
-            try console.out.write(chunk)
+            try output.write(chunk)
             completed += Int64(chunk.count)
             progress.update(completed, of: total)
         }
+        return completed
     }
 
     private func show(_ response: HTTPResponse, _ head: String) async throws {
@@ -106,22 +96,7 @@ struct BodyReceiver {
     }
 }
 
-/// The destination of a response body.
-enum BodySink {
-    /// Memory, for a report.
-    case memory
-    /// A file that appears when it is complete.
-    case file(OutputFile)
-    /// Standard output, unchanged.
-    case pipe
-    /// A terminal: JSON formatted, binary content omitted.
-    case terminal
-
-    /// Whether the body is shown to a person.
-    var isShown: Bool { if case .terminal = self { true } else { false } }
-}
-
-/// A body on a terminal.
+/// A body on a terminal: JSON formatted, binary content omitted.
 struct TerminalBody {
     /// The largest JSON that is formatted. A longer body is shown unchanged.
     private static let layoutLimit = 4 << 20
@@ -148,10 +123,9 @@ struct TerminalBody {
     mutating func write(_ chunk: Data) throws(Output.Failure) {
         if chunk.contains(0) { isBinary = true }
         guard !isBinary else { return }
-        guard var held else { return try show(chunk) }
-        held.append(chunk)
-        self.held = held
-        if held.count > Self.layoutLimit {
+        guard held != nil else { return try show(chunk) }
+        held?.append(chunk)
+        if let held, held.count > Self.layoutLimit {
             self.held = nil
             try show(held)
         }

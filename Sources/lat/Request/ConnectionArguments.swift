@@ -3,55 +3,49 @@ import LATNetworking
 /// The options of `lat request` on connections and their speed.
 struct ConnectionArguments {
     let resolver: EngineConfiguration.NameResolver?
-    let source: EngineConfiguration.ConnectionSource?
     let ports: ClosedRange<Int>?
     let happyEyeballsDelay: Duration?
-    let netrc: EngineConfiguration.NetrcPolicy
-    let hsts: String?
-    let altSvc: String?
     let rate: Int64?
     let prewarm: Int
-    let compressesBody: Bool
     let trailers: HTTPHeaders
-    let authority: String?
     let certificate: ClientCertificate?
-    let isInsecure: Bool
-    let pins: [String]
-    let requiresStapling: Bool
-    let keyLog: String?
     /// Addresses by host and port.
     let addresses: [String: String]
     let connectTo: [String]
+    let arguments: ParsedArguments
 
     /// - Parameter url: The URL of the request. `--resolve HOST:ADDRESS` applies to its port, 80 and 443.
     init(_ arguments: ParsedArguments, url: String) throws(UsageError) {
+        self.arguments = arguments
         resolver = try Self.resolver(arguments)
-        source = arguments.value(Self.interface).map { IPAddress($0) == nil ? .interface($0) : .address($0) }
         ports = try Self.ports(arguments)
         happyEyeballsDelay = try DurationArgument.parse(arguments, of: Self.happyEyeballs)
-        netrc = arguments.value(Self.netrcFile).map { .file($0) } ?? (arguments.contains(Self.netrc) ? .home : .off)
-        hsts = arguments.value(Self.hsts)
-        altSvc = arguments.value(Self.altSvc)
         rate = try Self.rate(arguments)
-        prewarm = try NumberArgument.parse(arguments, of: Self.prewarm, 1...100) ?? 0
-        compressesBody = arguments.contains(Self.gzip)
-        authority = arguments.value(AuthorityArgument.option)
-        requiresStapling = arguments.contains(Self.ocspStapling)
-        keyLog = arguments.value(Self.keyLog)
+        prewarm = try arguments.number(Self.prewarm, 1...100) ?? 0
         trailers = try HeaderArgument.parse(arguments.values(Self.trailer), of: Self.trailer)
         certificate = try Self.certificate(arguments)
-        isInsecure = arguments.contains(Self.insecure)
-        pins = arguments.values(Self.pin)
         addresses = try Self.addresses(arguments.values(Self.resolve), for: url)
         connectTo = try Self.connectTo(arguments.values(Self.connectToOption))
     }
+
+    var netrc: EngineConfiguration.NetrcPolicy {
+        arguments.value(Self.netrcFile).map { .file($0) } ?? (arguments.contains(Self.netrc) ? .home : .off)
+    }
+    var hsts: String? { arguments.value(Self.hsts) }
+    var altSvc: String? { arguments.value(Self.altSvc) }
+    var authority: String? { arguments.value(Option.authority) }
+    var isInsecure: Bool { arguments.contains(Self.insecure) }
+    var pins: [String] { arguments.values(Self.pin) }
+    var requiresStapling: Bool { arguments.contains(Self.ocspStapling) }
 
     /// Whether files are written besides the response.
     var keepsFiles: Bool { hsts != nil || altSvc != nil }
 
     func apply(to configuration: inout CentralRequestManager.Configuration) {
         if let resolver { configuration.nameResolver = resolver }
-        configuration.connectionSource = source
+        configuration.connectionSource = arguments.value(Self.interface).map { text in
+            IPAddress(text) == nil ? .interface(text) : .address(text)
+        }
         configuration.localPorts = ports
         if let happyEyeballsDelay { configuration.happyEyeballsDelay = happyEyeballsDelay }
         configuration.netrc = netrc
@@ -59,7 +53,7 @@ struct ConnectionArguments {
         if let altSvc { configuration.altSvc = .file(altSvc) }
         configuration.tls.caFile = authority
         configuration.tls.requiresOCSPStapling = requiresStapling
-        if let keyLog { configuration.tls.keyLog = .file(path: keyLog) }
+        if let keyLog = arguments.value(Self.keyLog) { configuration.tls.keyLog = .file(path: keyLog) }
         configuration.tls.clientCertificate = certificate
         if isInsecure { configuration.tls.disableCertificateVerification() }
         configuration.resolve = addresses
@@ -70,7 +64,7 @@ struct ConnectionArguments {
     func apply(to request: inout HTTPRequest) {
         request.maxReceiveRate = rate
         request.maxSendRate = rate
-        request.compressesBody = compressesBody
+        request.compressesBody = arguments.contains(Self.gzip)
         request.pinnedPublicKeys = pins
         if !trailers.fields.isEmpty {
             request.trailers = HTTPRequest.Trailers(trailers.fields.map(\.name)) { [trailers] in trailers }
@@ -130,7 +124,7 @@ extension ConnectionArguments {
 
     static let options = [
         doh, dnsServers, interface, localPort, happyEyeballs, netrc, netrcFile, hsts, altSvc, limitRate, prewarm, gzip,
-        trailer, resolve, connectToOption, AuthorityArgument.option, cert, key, keyPassword, insecure, pin,
+        trailer, resolve, connectToOption, Option.authority, cert, key, keyPassword, insecure, pin,
         ocspStapling,
         keyLog,
     ]
@@ -140,9 +134,7 @@ extension ConnectionArguments {
 
 extension ConnectionArguments {
     private static func resolver(_ arguments: ParsedArguments) throws(UsageError) -> EngineConfiguration.NameResolver? {
-        if arguments.contains(doh), arguments.contains(dnsServers) {
-            throw UsageError("\(doh.name) and \(dnsServers.name) cannot be combined; give one of them")
-        }
+        try arguments.refuse(doh, with: dnsServers)
         if let url = arguments.value(doh) { return .https(url) }
         return arguments.value(dnsServers).map { list in
             .servers(list.split(separator: ",", omittingEmptySubsequences: false).map(String.init))
@@ -173,26 +165,18 @@ extension ConnectionArguments {
             let isWhole = parts.count == 3 && UInt16(parts[1]) != nil
             let address = String(value.drop { $0 != ":" }.dropFirst(isWhole ? parts[1].count + 2 : 1))
             let isAddress = address.split(separator: ",", omittingEmptySubsequences: false).allSatisfy { part in
-                IPAddress(
-                    part.hasPrefix("[") && part.hasSuffix("]") ? String(part.dropFirst().dropLast()) : String(part))
-                    != nil
+                let isBracketed = part.hasPrefix("[") && part.hasSuffix("]")
+                return IPAddress(String(isBracketed ? part.dropFirst().dropLast() : part)) != nil
             }
             guard !parts[0].isEmpty, isAddress else {
                 throw UsageError(
                     "\(resolve.name) \"\(SafeText.line(value))\" does not end with an IP address; write "
                         + "HOST:PORT:ADDRESS, such as example.org:443:127.0.0.1")
             }
-            let ports = isWhole ? [String(parts[1])] : ["80", "443", port(of: url)]
-            for port in ports { addresses["\(parts[0]):\(port)"] = address }
+            let port = URLReference.origin(of: url)?.split(separator: ":").last ?? "80"
+            for port in isWhole ? [parts[1]] : ["80", "443", port] { addresses["\(parts[0]):\(port)"] = address }
         }
         return addresses
-    }
-
-    private static func port(of url: String) -> String {
-        let rest = url.firstRange(of: "://").map { url[$0.upperBound...] } ?? url[...]
-        let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-        let port = authority.lastIndex(of: ":").map { authority[authority.index(after: $0)...] } ?? ""
-        return UInt16(port) == nil ? "80" : String(port)
     }
 
     private static func connectTo(_ values: [String]) throws(UsageError) -> [String] {

@@ -43,10 +43,9 @@ extension RequestCommand {
     }
 
     fileprivate static func seconds(_ duration: Duration) -> String {
-        let milliseconds = String(duration.microseconds % 1_000_000 / 1_000)
-        let whole = "\(duration.components.seconds)"
-        return milliseconds == "0"
-            ? whole : "\(whole)." + String(repeating: "0", count: 3 - milliseconds.count) + milliseconds
+        let milliseconds = duration.microseconds % 1_000_000 / 1_000
+        let fraction = milliseconds == 0 ? "" : "." + "\(milliseconds)".padded(toStart: 3, with: "0")
+        return "\(duration.components.seconds)\(fraction)"
     }
 }
 
@@ -78,11 +77,7 @@ extension ConnectionArguments {
         case .servers(let servers): add("--dns-servers", servers.joined(separator: ","))
         case .system, nil: break
         }
-        switch source {
-        case .interface(let name): add("--interface", name)
-        case .address(let address): add("--interface", address)
-        case nil: break
-        }
+        add("--interface", arguments.value(Self.interface))
         add("--local-port", ports.map { $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)-\($0.upperBound)" })
         add("--happy-eyeballs-timeout-ms", happyEyeballsDelay.map { "\($0.microseconds / 1_000)" })
         switch netrc {

@@ -9,51 +9,39 @@ struct DownloadCommand: Command {
     let segments: Int
     let digest: DownloadDigest?
     let existingFile: ExistingFilePolicy
-    let resumes: Bool
-    let reservesSpace: Bool
     let retries: Int
     let headers: HTTPHeaders
     let user: (name: String, password: String)?
     let connectTimeout: Duration?
     let idleTimeout: Duration?
-    let proxy: String?
     let format: OutputFormat
     let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
-        url = try Self.url(arguments.operands)
+        url = try URLArgument.only(
+            arguments.operands, "write lat download URL -o FILE", "name the file with -o FILE")
         output = try Self.output(arguments)
-        segments = try NumberArgument.parse(arguments, of: Self.segments, 1...64) ?? 1
+        segments = try arguments.number(Self.segments, 1...64) ?? 1
         digest = try Self.digest(arguments)
-        existingFile = try Self.existingFile(arguments)
-        resumes = !arguments.contains(Self.noResume)
-        reservesSpace = arguments.contains(Self.reserve)
-        retries = try NumberArgument.parse(arguments, of: Self.retries, 0...1_000) ?? 3
+        existingFile = try arguments.choice(Self.existing, "overwrite, skip or fail") ?? .overwrite
+        retries = try arguments.number(Self.retries, 0...1_000) ?? 3
         headers = try HeaderArgument.parse(arguments.values(RequestCommand.header), of: RequestCommand.header)
         user = try RequestCommand.user(arguments)
         connectTimeout = try DurationArgument.parse(arguments, of: RequestCommand.connectTimeout)
         idleTimeout = try DurationArgument.parse(arguments, of: Self.idleTimeout)
-        proxy = arguments.value(RequestCommand.proxy)
         format = try OutputFormat(arguments)
     }
 
     func run(_ console: Console) async throws -> ExitCode {
-        var order = DownloadRun.Order(
-            request: request, path: output, segments: segments, format: format, arguments: arguments)
-        order.options.existingFile = existingFile
-        order.options.digest = digest
-        order.options.resumesEarlierRun = resumes
-        order.options.reservesSpace = reservesSpace
-        do {
-            var configuration = configuration
-            configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
-            let manager = try CentralRequestManager(configuration: configuration)
-            return try await DownloadRun(order: order, manager: manager, console: console).run()
-        } catch let error as NetworkError {
-            console.complain(error, ErrorWords(arguments))
-            return ExitCode(error)
-        }
+        var run = DownloadRun(
+            request: request, path: output, segments: segments, format: format, arguments: arguments,
+            configuration: configuration, console: console)
+        run.options.existingFile = existingFile
+        run.options.digest = digest
+        run.options.resumesEarlierRun = !arguments.contains(Self.noResume)
+        run.options.reservesSpace = arguments.contains(Self.reserve)
+        return try await run.run()
     }
 
     private var configuration: CentralRequestManager.Configuration {
@@ -62,7 +50,7 @@ struct DownloadCommand: Command {
         configuration.retries = retries
         if let connectTimeout { configuration.connectTimeout = connectTimeout }
         if let idleTimeout { configuration.idleTimeout = idleTimeout }
-        if let proxy { configuration.proxy = proxy.isEmpty ? .none : .url(proxy) }
+        configuration.setProxy(arguments)
         return configuration
     }
 
@@ -122,17 +110,8 @@ extension DownloadCommand {
 // MARK: Arguments
 
 extension DownloadCommand {
-    private static func url(_ operands: [String]) throws(UsageError) -> String {
-        guard let url = operands.first else {
-            throw UsageError("URL is missing; write lat download URL -o FILE")
-        }
-        try UsageError.refuse(operands, after: 1, "name the file with -o FILE")
-        return try URLArgument.checked(url)
-    }
-
     private static func output(_ arguments: ParsedArguments) throws(UsageError) -> String {
-        guard let name = arguments.value(output) else { return "." }
-        guard !name.isEmpty else { throw UsageError("\(output.name) \"\" names no file; write -o FILE") }
+        guard let name = try arguments.file(output, "write -o FILE") else { return "." }
         guard name != "-" else {
             throw UsageError("\(output.name) - cannot be resumed; write lat request GET URL for standard output")
         }
@@ -140,9 +119,7 @@ extension DownloadCommand {
     }
 
     private static func digest(_ arguments: ParsedArguments) throws(UsageError) -> DownloadDigest? {
-        guard !(arguments.contains(sha256) && arguments.contains(digest)) else {
-            throw UsageError("\(sha256.name) and \(digest.name) cannot be combined; give one of them")
-        }
+        try arguments.refuse(sha256, with: digest)
         if let digits = arguments.value(sha256) { return try checked(DownloadDigest(.sha256, digits), sha256) }
         guard let text = arguments.value(digest) else { return nil }
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
@@ -162,40 +139,34 @@ extension DownloadCommand {
         }
         return digest
     }
-
-    private static func existingFile(_ arguments: ParsedArguments) throws(UsageError) -> ExistingFilePolicy {
-        guard let text = arguments.value(existing) else { return .overwrite }
-        guard let policy = ExistingFilePolicy(rawValue: text) else {
-            throw UsageError("\(existing.name) \"\(SafeText.line(text))\" is unknown; write overwrite, skip or fail")
-        }
-        return policy
-    }
 }
 
 /// One run of `lat download`, or of `lat request --download`.
 struct DownloadRun {
-    /// What is downloaded, and how.
-    struct Order {
-        let request: HTTPRequest
-        /// The target: a file or a folder.
-        let path: String
-        var segments = 1
-        var options = DownloadOptions()
-        let format: OutputFormat
-        /// The arguments, for messages.
-        let arguments: ParsedArguments
-    }
-
-    let order: Order
-    let manager: CentralRequestManager
+    let request: HTTPRequest
+    /// The target: a file or a folder.
+    let path: String
+    var segments = 1
+    var options = DownloadOptions()
+    let format: OutputFormat
+    /// The arguments, for messages.
+    let arguments: ParsedArguments
+    let configuration: CentralRequestManager.Configuration
     let console: Console
 
     /// - Throws: `Output.Failure`, `CancellationError`. Failures of the download are shown, and decide the returned
     ///   code.
     func run() async throws -> ExitCode {
+        let manager: CentralRequestManager
+        do {
+            var configuration = configuration
+            configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
+            manager = try CentralRequestManager(configuration: configuration)
+        } catch let error as NetworkError {
+            return console.fail(error, arguments)
+        }
         let start = ContinuousClock.now
-        let download = manager.download(
-            order.request, to: order.path, segments: order.segments, options: order.options)
+        let download = manager.download(request, to: path, segments: segments, options: options)
         let bar = Task { await show(download) }
         let result = await withTaskCancellationHandler {
             await outcome(of: download)
@@ -203,7 +174,9 @@ struct DownloadRun {
             download.cancel(keepingProgress: true)
         }
         await bar.value
-        return try tell(result, download, ContinuousClock.now - start)
+        let code = try tell(result, download, ContinuousClock.now - start)
+        await manager.shutdown()
+        return code
     }
 
     /// The outcome. It is awaited in a detached task, so that cancelling this task does not end the wait before the
@@ -219,7 +192,7 @@ struct DownloadRun {
     }
 
     private func show(_ download: Download) async {
-        let line = ProgressLine(DownloadReport.label(order), on: console.err, console.errTerminal, isActive: true)
+        let line = ProgressLine(label, on: console)
         defer { line.clear() }
         for await progress in download.progress { line.update(progress.completed, of: progress.total) }
     }
@@ -229,40 +202,36 @@ struct DownloadRun {
     private func tell(
         _ result: Result<DownloadedFile, NetworkError>, _ download: Download, _ time: Duration
     ) throws -> ExitCode {
-        if order.format == .json {
-            try console.print(
-                DownloadReport.json(order, result, download.currentProgress, time))
+        if format == .json {
+            try console.print(json(result, download.currentProgress, time))
         }
         switch result {
         case .success(let file):
-            if order.format == .text, console.errTerminal.isTerminal {
-                console.note(DownloadReport.summary(file, time))
+            if format == .text, console.errTerminal.isTerminal {
+                console.note(Self.summary(file, time))
             }
             return .success
         case .failure(let error):
-            if order.format == .text || error.kind == .cancelled {
-                let isKept = error.kind == .cancelled && download.isResumable && download.currentProgress.completed > 0
-                if isKept {
-                    console.note(DownloadReport.interruption(download.currentProgress))
-                } else {
-                    console.complain(error, ErrorWords(order.arguments))
-                }
+            let isCancelled = error.kind == .cancelled
+            if isCancelled, download.isResumable, download.currentProgress.completed > 0 {
+                console.note(Self.interruption(download.currentProgress))
+            } else if isCancelled || format == .text {
+                console.complain(error, ErrorWords(arguments))
             }
             return ExitCode(error)
         }
     }
 }
 
-/// The texts about a finished download: pure functions.
-enum DownloadReport {
+extension DownloadRun {
     /// The last component of a path or URL, shortened to fit beside other facts.
-    static func label(_ order: DownloadRun.Order) -> String {
-        let path = order.path == "." || order.path.hasSuffix("/") ? order.request.url : order.path
+    private var label: String {
+        let path = path == "." || path.hasSuffix("/") ? request.url : path
         return SafeText.label(path.split(separator: "/").last.map(String.init) ?? path)
     }
 
     /// A summary such as `big.iso  4.00 GiB in 12.3 s (333 MiB/s), 1.20 GiB of it resumed`.
-    static func summary(_ file: DownloadedFile, _ time: Duration) -> String {
+    private static func summary(_ file: DownloadedFile, _ time: Duration) -> String {
         let name = SafeText.line(file.path)
         if file.isSkipped { return "\(name)  exists and was left unchanged" }
         let rate = Quantity.rate(file.receivedByteCount, in: time)
@@ -271,18 +240,17 @@ enum DownloadReport {
     }
 
     /// The message after Ctrl-C, with how to resume.
-    static func interruption(_ progress: TransferProgress) -> String {
+    private static func interruption(_ progress: TransferProgress) -> String {
         let total = progress.total.map { " of \(Quantity.bytes($0))" } ?? ""
         return "lat: stopped after \(Quantity.bytes(progress.completed))\(total); run the same command to resume"
     }
 
     /// One object; unknown values are null.
-    static func json(
-        _ order: DownloadRun.Order, _ result: Result<DownloadedFile, NetworkError>, _ progress: TransferProgress,
-        _ time: Duration
+    private func json(
+        _ result: Result<DownloadedFile, NetworkError>, _ progress: TransferProgress, _ time: Duration
     ) -> JSONValue {
         var object: [String: JSONValue] = [
-            "url": .string(order.request.url), "milliseconds": .milliseconds(time),
+            "url": .string(request.url), "milliseconds": .milliseconds(time),
             "completed": .int(progress.completed), "total": progress.total.map { .int($0) } ?? .null,
             "path": .null, "byteCount": .null, "skipped": .bool(false), "resumed": .null, "received": .null,
             "digest": .null, "status": .null, "error": .null,
@@ -302,7 +270,7 @@ enum DownloadReport {
             object["status"] = error.response.map { .int(Int64($0.status)) } ?? .null
             object["error"] = [
                 "kind": .string(kind), "detail": .text(detail),
-                "message": .string(ErrorWords(order.arguments).message(of: error)),
+                "message": .string(ErrorWords(arguments).message(of: error)),
             ]
         }
         return .object(object)

@@ -1,9 +1,7 @@
 import LATNetworking
 
-/// The library's messages in the words of the command line: a setting is named by its option.
-///
-/// The messages themselves are the library's. Only the names of settings, and the few places that show how code sets
-/// one, are replaced.
+/// The library's messages in the words of the command line. The names of settings, and the few places that show how code
+/// sets one, are replaced by options.
 struct ErrorWords {
     private let arguments: ParsedArguments?
 
@@ -19,10 +17,8 @@ struct ErrorWords {
     /// The message alone.
     func message(of error: NetworkError) -> String { replaced(error.message) }
 
-    /// A setting as code writes it, in the words of the command line.
-    func setting(_ code: String) -> String { replaced(code) }
-
-    private func replaced(_ message: String) -> String {
+    /// A text of the library, in the words of the command line.
+    func replaced(_ message: String) -> String {
         var text = message
         for (phrase, words) in Self.phrases { text = text.replacing(phrase, with: words) }
         for (setting, options) in Self.settings {
@@ -42,7 +38,7 @@ struct ErrorWords {
 
     /// Settings with their options. A name that is part of another comes after it.
     private static let settings: [(String, [Option])] = [
-        ("tls.caFile", [AuthorityArgument.option]),
+        ("tls.caFile", [Option.authority]),
         ("tls.clientCertificate", [ConnectionArguments.cert]),
         ("tls.requiresOCSPStapling", [ConnectionArguments.ocspStapling]),
         ("tls.keyLog", [ConnectionArguments.keyLog]),
@@ -99,5 +95,11 @@ struct ErrorWords {
 
 extension Console {
     /// Writes one line with an error of the library.
-    func complain(_ error: NetworkError, _ words: ErrorWords = ErrorWords()) { complain(words.text(of: error)) }
+    func complain(_ error: NetworkError, _ words: ErrorWords) { complain(words.text(of: error)) }
+
+    /// Reports the error that ends a command.
+    func fail(_ error: NetworkError, _ arguments: ParsedArguments) -> ExitCode {
+        complain(error, ErrorWords(arguments))
+        return ExitCode(error)
+    }
 }

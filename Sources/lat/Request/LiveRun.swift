@@ -3,6 +3,8 @@ import LATRealtime
 
 /// The common parts of the commands that keep a connection open.
 struct LiveRun {
+    static let limit = Option("--for", value: "TIME", help: "Ends after this time.")
+
     let request: RequestCommand
     let console: Console
     /// The time of `--for`; `nil` for none.
@@ -47,8 +49,19 @@ struct LiveRun {
     }
 
     func report(_ error: NetworkError) -> ExitCode {
-        guard error.kind != .cancelled else { return .interrupted }
-        console.complain(error, ErrorWords(request.arguments))
-        return ExitCode(error)
+        error.kind == .cancelled ? .interrupted : console.fail(error, request.arguments)
+    }
+
+    /// The exit code for the result of the work.
+    func code(of result: Result<Void, any Error>) throws -> ExitCode {
+        switch result {
+        case .success: return .success
+        case .failure(let error as NetworkError): return report(error)
+        case .failure(let error):
+            try Task.checkCancellation()
+            // The time of --for is over.
+            if error is CancellationError { return .success }
+            throw error
+        }
     }
 }

@@ -5,13 +5,9 @@ import LATNetworking
 struct RequestCommand: Command {
     /// The source of the body, before anything is read.
     enum Content: Hashable, Sendable {
-        /// JSON from a file.
         case jsonFile(String)
-        /// JSON as given.
         case jsonText(String)
-        /// JSON from standard input.
         case jsonInput
-        /// A text.
         case text(String)
         /// A file, sent unchanged.
         case file(String)
@@ -32,32 +28,35 @@ struct RequestCommand: Command {
     let headers: HTTPHeaders
     let content: Content?
     let files: [File]
-    let isForm: Bool
     let output: String?
-    let downloads: Bool
     let timeout: Duration?
     let connectTimeout: Duration?
     let idleTimeout: Duration?
     let retries: Int
-    let proxy: String?
     let redirects: RedirectPolicy?
-    let showsHead: Bool
-    let isVerbose: Bool
-    let printsCurl: Bool
-    let usesPager: Bool
     /// The HAR file; `nil` for none.
     let har: String?
     let authentication: Authentication?
     let cookies: String?
-    let usesHTTP2: Bool
-    /// The policy of `--http3` or `--http3-only`; `nil` without them.
-    let http3: HTTPVersionPolicy?
-    let unixSocket: String?
     let cache: CachePolicy?
     let connection: ConnectionArguments
     let format: OutputFormat
-    /// All arguments, for messages that name the option that was given.
+    /// All arguments, also for messages that name the option that was given.
     let arguments: ParsedArguments
+
+    var isForm: Bool { arguments.contains(Self.form) }
+    var downloads: Bool { arguments.contains(Self.download) }
+    var proxy: String? { arguments.value(Self.proxy) }
+    var showsHead: Bool { arguments.contains(Self.include) }
+    var isVerbose: Bool { arguments.contains(Self.verbose) }
+    var printsCurl: Bool { arguments.contains(Self.curl) }
+    var usesPager: Bool { !arguments.contains(Self.noPager) }
+    var usesHTTP2: Bool { arguments.contains(Self.http2) }
+    var unixSocket: String? { arguments.value(Self.unixSocket) }
+    /// The policy of `--http3` or `--http3-only`; `nil` without them.
+    var http3: HTTPVersionPolicy? {
+        arguments.contains(Self.http3Only) ? .http3Only : arguments.contains(Self.http3) ? .http3 : nil
+    }
 
     /// The method: the one given, or `POST` with a body and `GET` without.
     var method: String { line.method ?? (hasBody ? "POST" : "GET") }
@@ -77,41 +76,32 @@ struct RequestCommand: Command {
         parameters = try ParameterArgument.parse(arguments.values(Self.parameter), of: Self.parameter)
         headers = try HeaderArgument.parse(arguments.values(Self.header), of: Self.header)
         files = try Self.files(arguments.values(Self.file), of: Self.file)
-        isForm = arguments.contains(Self.form)
-        content = try BodyArgument(arguments, line, hasFiles: !files.isEmpty).content
-        downloads = arguments.contains(Self.download)
-        output = try downloads ? Self.target(arguments) : OutputArgument.parse(arguments)
+        content = try Self.content(arguments, line, hasFiles: !files.isEmpty)
+        output = try arguments.contains(Self.download) ? Self.target(arguments) : OutputArgument.parse(arguments)
         timeout = try DurationArgument.parse(arguments, of: Self.timeout)
         connectTimeout = try DurationArgument.parse(arguments, of: Self.connectTimeout)
         idleTimeout = try DurationArgument.parse(arguments, of: Self.idleTimeout)
-        retries = try NumberArgument.parse(arguments, of: Self.retry, 0...1_000) ?? 0
-        proxy = arguments.value(Self.proxy)
+        retries = try arguments.number(Self.retry, 0...1_000) ?? 0
         redirects = try Self.redirects(arguments)
-        showsHead = arguments.contains(Self.include)
-        isVerbose = arguments.contains(Self.verbose)
-        printsCurl = arguments.contains(Self.curl)
-        usesPager = !arguments.contains(Self.noPager)
-        har = arguments.value(Self.har)
-        if har?.isEmpty == true { throw UsageError("\(Self.har.name) \"\" names no file; write --har FILE") }
-        if har != nil, printsCurl || downloads {
-            let other = printsCurl ? Self.curl : Self.download
+        har = try arguments.file(Self.har, "write --har FILE")
+        if har != nil, let other = [Self.curl, Self.download].first(where: arguments.contains) {
             throw UsageError("\(Self.har.name) and \(other.name) cannot be combined; leave one of them out")
         }
         authentication = try Self.authentication(arguments)
-        cookies = arguments.value(Self.cookies)
-        if cookies?.isEmpty == true { throw UsageError("\(Self.cookies.name) \"\" names no file; write -b FILE") }
-        usesHTTP2 = arguments.contains(Self.http2)
-        http3 = arguments.contains(Self.http3Only) ? .http3Only : arguments.contains(Self.http3) ? .http3 : nil
-        unixSocket = arguments.value(Self.unixSocket)
+        cookies = try arguments.file(Self.cookies, "write -b FILE")
         cache = try CacheArgument.parse(arguments, of: Self.cache)
         connection = try ConnectionArguments(arguments, url: line.url)
         format = try OutputFormat(arguments)
     }
 
     func run(_ console: Console) async throws -> ExitCode {
-        if printsCurl { return try await RequestSender(command: self, console: console).printCurl() }
-        if downloads { return try await RequestSender(command: self, console: console).download() }
-        return try await RequestRun(command: self, console: console).run()
+        do {
+            if printsCurl { return try await RequestSender(command: self, console: console).printCurl() }
+            if downloads { return try await RequestSender(command: self, console: console).download() }
+            return try await RequestRun(command: self, console: console).run()
+        } catch let error as NetworkError {
+            return console.fail(error, arguments)
+        }
     }
 }
 
@@ -127,12 +117,9 @@ extension RequestCommand {
     }
 
     private static func redirects(_ arguments: ParsedArguments) throws(UsageError) -> RedirectPolicy? {
-        let limit = try NumberArgument.parse(arguments, of: maxRedirects, 0...1_000)
-        guard arguments.contains(noFollow) else { return limit.map { .follow(limit: $0) } }
-        guard limit == nil else {
-            throw UsageError("\(noFollow.name) and \(maxRedirects.name) cannot be combined; give one of them")
-        }
-        return RedirectPolicy.none
+        let limit = try arguments.number(maxRedirects, 0...1_000)
+        try arguments.refuse(noFollow, with: maxRedirects)
+        return arguments.contains(noFollow) ? RedirectPolicy.none : limit.map { .follow(limit: $0) }
     }
 
     static func files(_ arguments: [String], of option: Option) throws(UsageError) -> [File] {
@@ -150,21 +137,19 @@ extension RequestCommand {
     }
 
     private static func authentication(_ arguments: ParsedArguments) throws(UsageError) -> Authentication? {
-        guard let token = arguments.value(bearer) else {
-            guard let user = try user(arguments) else {
-                if arguments.contains(digest) {
-                    throw UsageError("\(digest.name) needs credentials; add -u USER:PASSWORD")
-                }
-                return nil
+        try arguments.refuse(user, with: bearer)
+        if let token = arguments.value(bearer) {
+            guard !token.isEmpty else { throw UsageError("\(bearer.name) is empty; write \(bearer.name) TOKEN") }
+            return .bearer(token: token)
+        }
+        guard let (name, password) = try user(arguments) else {
+            if arguments.contains(digest) {
+                throw UsageError("\(digest.name) needs credentials; add -u USER:PASSWORD")
             }
-            return arguments.contains(digest)
-                ? .digest(user: user.name, password: user.password) : .basic(user: user.name, password: user.password)
+            return nil
         }
-        guard !arguments.contains(user) else {
-            throw UsageError("\(user.name) and \(bearer.name) cannot be combined; give one of them")
-        }
-        guard !token.isEmpty else { throw UsageError("\(bearer.name) is empty; write \(bearer.name) TOKEN") }
-        return .bearer(token: token)
+        return arguments.contains(digest)
+            ? .digest(user: name, password: password) : .basic(user: name, password: password)
     }
 
     static func user(_ arguments: ParsedArguments) throws(UsageError) -> (name: String, password: String)? {
@@ -176,60 +161,57 @@ extension RequestCommand {
     }
 }
 
-/// The one body that the arguments describe.
-private struct BodyArgument {
-    let content: RequestCommand.Content?
+// MARK: Body
 
+extension RequestCommand {
+    /// The one body that the arguments describe.
+    ///
     /// - Throws: ``UsageError`` when there are two.
-    init(_ arguments: ParsedArguments, _ line: RequestLine, hasFiles: Bool) throws(UsageError) {
+    private static func content(
+        _ arguments: ParsedArguments, _ line: RequestLine, hasFiles: Bool
+    ) throws(UsageError) -> Content? {
         let whole = line.items.filter { $0.kind == .file && $0.name.isEmpty }
         let fields = line.items.filter { $0.isField || $0.kind == .file && !$0.name.isEmpty }
-        var names = [RequestCommand.json, RequestCommand.data].filter(arguments.contains).map(\.name)
+        var names = [json, data].filter(arguments.contains).map(\.name)
         if line.document != nil { names.append("the JSON after the URL") }
         names += whole.map { "\"\($0.shown)\"" }
         // A form, items and files make one body together.
         let parts =
-            (arguments.contains(RequestCommand.form) ? [RequestCommand.form.name] : [])
-            + (hasFiles ? [RequestCommand.file.name] : []) + (fields.first.map { ["the item \"\($0.shown)\""] } ?? [])
+            (arguments.contains(form) ? [form.name] : [])
+            + (hasFiles ? [file.name] : []) + (fields.first.map { ["the item \"\($0.shown)\""] } ?? [])
         if names.count > 1 || !names.isEmpty && !parts.isEmpty {
             throw UsageError(
                 "\((names + parts).joined(separator: " and ")) cannot be combined; a request has one body, so give one "
                     + "of them")
         }
-        if let field = fields.first, let parameter = arguments.values(RequestCommand.parameter).first {
+        if let field = fields.first, let text = arguments.values(parameter).first {
             throw UsageError(
-                "\(RequestCommand.parameter.name) \"\(SafeText.line(parameter))\" and the item \"\(field.shown)\" cannot "
+                "\(parameter.name) \"\(SafeText.line(text))\" and the item \"\(field.shown)\" cannot "
                     + "be combined; write both as items, name==text for the query")
         }
-        if let document = line.document {
-            content = .jsonText(document)
-        } else if let file = whole.first {
-            content = file.value == "-" ? .input : .file(file.value)
-        } else if let source = arguments.value(RequestCommand.json) {
-            content = try Self.json(source)
-        } else if let text = arguments.value(RequestCommand.data) {
-            content = try Self.data(text)
-        } else {
-            content = arguments.contains(RequestCommand.form) && !hasFiles && fields.isEmpty ? .form : nil
-        }
+        if let document = line.document { return .jsonText(document) }
+        if let file = whole.first { return file.value == "-" ? .input : .file(file.value) }
+        if let source = arguments.value(json) { return try jsonContent(source) }
+        if let text = arguments.value(data) { return try dataContent(text) }
+        return arguments.contains(form) && !hasFiles && fields.isEmpty ? .form : nil
     }
 
-    private static func json(_ source: String) throws(UsageError) -> RequestCommand.Content {
+    private static func jsonContent(_ source: String) throws(UsageError) -> Content {
         if source.hasPrefix("{") || source.hasPrefix("[") { return .jsonText(source) }
         let path = source.hasPrefix("@") ? String(source.dropFirst()) : source
         guard !path.isEmpty else {
             throw UsageError(
-                "\(RequestCommand.json.name) \"\(source)\" names no file; write a file, JSON, or - for standard input")
+                "\(json.name) \"\(source)\" names no file; write a file, JSON, or - for standard input")
         }
         return path == "-" ? .jsonInput : .jsonFile(path)
     }
 
-    private static func data(_ text: String) throws(UsageError) -> RequestCommand.Content {
+    private static func dataContent(_ text: String) throws(UsageError) -> Content {
         guard text.hasPrefix("@") else { return .text(text) }
         let path = String(text.dropFirst())
         guard !path.isEmpty else {
             throw UsageError(
-                "\(RequestCommand.data.name) \"@\" names no file; write @FILE, or @- for standard input")
+                "\(data.name) \"@\" names no file; write @FILE, or @- for standard input")
         }
         return path == "-" ? .input : .file(path)
     }

@@ -181,12 +181,8 @@ struct RequestContent {
         return data
     }
 
-    static func checkReadable(_ path: String, of option: Option) throws(UsageError) {
-        try checkReadable(path, "\(option.name) ")
-    }
-
     /// - Parameter place: The argument that names the file, with a space at its end.
-    private static func checkReadable(_ path: String, _ place: String) throws(UsageError) {
+    static func checkReadable(_ path: String, _ place: String) throws(UsageError) {
         var status = stat()
         let shown = SafeText.line(path)
         guard stat(path, &status) == 0, access(path, R_OK) == 0 else {

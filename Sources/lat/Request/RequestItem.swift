@@ -5,27 +5,21 @@ import LATNetworking
 /// The separator that begins first counts. If several begin there, the longest counts. A backslash
 /// before `:`, `;`, `=` or `@` makes it an ordinary character.
 struct RequestItem: Hashable, Sendable {
-    /// The kind of item, by its separator.
+    /// The kind of item, by its separator. A kind with `File` in its name takes the value from a file.
     enum Kind: String, CaseIterable, Sendable {
         /// A header field; without a value, the field is not sent.
         case header = ":"
         /// A header field without a value.
         case emptyHeader = ";"
-        /// A header field with the text of a file.
         case headerFile = ":@"
-        /// A parameter of the query.
         case query = "=="
-        /// A parameter of the query with the text of a file.
         case queryFile = "==@"
         /// A member of the body with a text.
         case text = "="
-        /// A member of the body with the text of a file.
         case textFile = "=@"
         /// A member of the body with any JSON value.
         case json = ":="
-        /// A member of the body with the JSON of a file.
         case jsonFile = ":=@"
-        /// A file to upload.
         case file = "@"
     }
 

@@ -1,6 +1,15 @@
 import FoundationEssentials
 import LATNetworking
 
+/// The response of a request, its error, or both.
+struct Answer {
+    var response: HTTPResponse?
+    var envelope: Envelope?
+    var error: NetworkError?
+
+    var timings: Timings? { response?.timings ?? error?.timings }
+}
+
 /// The facts of a finished request for `--format json`: a pure value.
 struct RequestReport {
     var method: String
@@ -11,7 +20,6 @@ struct RequestReport {
     /// The file to which the body was written.
     var file: String?
     var timings: Timings?
-    /// The total time.
     var total: Duration
     var error: NetworkError?
     /// The row of the server table; `nil` for a request without one.
@@ -28,14 +36,13 @@ struct RequestReport {
         var object: [String: JSONValue] = [
             "method": .string(method),
             "url": .string(response?.url ?? url),
-            "status": .null, "reason": .null, "version": .null, "headers": .array([]), "redirects": .array([]),
+            "status": .null, "reason": .text(response?.reason), "version": .text(response?.version.rawValue),
+            "headers": .array([]), "redirects": .array([]),
             "timings": timingsValue,
             "error": error.map(value) ?? .null,
         ]
         if let response {
             object["status"] = .int(Int64(response.status))
-            object["reason"] = .string(response.reason)
-            object["version"] = .string(response.version.rawValue)
             object["headers"] = .array(response.headers.map { .array([.string($0.name), .string($0.value)]) })
             object["redirects"] = .array(
                 response.redirects.map { ["url": .string($0.url), "status": .int(Int64($0.status))] })

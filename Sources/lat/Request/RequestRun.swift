@@ -12,18 +12,18 @@ struct RequestSender {
     func send(
         _ content: RequestContent, on manager: CentralRequestManager, progress: ProgressLine? = nil
     ) async throws -> HTTPResponse {
+        let parameters = command.parameters.isEmpty ? nil : command.parameters
+        let headers = RequestSettings.headers.merging(content.headers)
         // The recorder sees the bytes of a body only if the call was started as a stream. A call that ``RequestSettings``
         // turns into a stream later does not report them.
         guard command.har == nil else {
             return try await manager.stream(
-                command.method, content.url, parameters: command.parameters.isEmpty ? nil : command.parameters,
-                files: content.files, body: content.body, timeout: command.timeout,
-                headers: RequestSettings.headers.merging(content.headers))
+                command.method, content.url, parameters: parameters, files: content.files, body: content.body,
+                timeout: command.timeout, headers: headers)
         }
         return try await manager.startRequest(
-            command.method, content.url, parameters: command.parameters.isEmpty ? nil : command.parameters,
-            files: content.files, body: content.body, timeout: command.timeout,
-            headers: RequestSettings.headers.merging(content.headers)
+            command.method, content.url, parameters: parameters, files: content.files, body: content.body,
+            timeout: command.timeout, headers: headers
         ) { event in
             if event.direction == .upload { progress?.update(event.completed, of: event.total) }
         }
@@ -64,13 +64,8 @@ struct RequestSender {
 
     /// Prints the curl command that sends the same request.
     func printCurl() async throws -> ExitCode {
-        do {
-            let request = try await composed()
-            try console.print(CurlCommand(.run).text(of: request, options: command.curlOptions))
-        } catch let error as NetworkError {
-            console.complain(error, ErrorWords(command.arguments))
-            return ExitCode(error)
-        }
+        let request = try await composed()
+        try console.print(CurlCommand(.run).text(of: request, options: command.curlOptions))
         let names = command.optionsWithoutCurl.map(\.name)
         if !names.isEmpty {
             console.note("lat: curl has nothing like \(names.joined(separator: ", ")), so it is left out")
@@ -80,22 +75,13 @@ struct RequestSender {
 
     /// Saves the response in a file, as `lat download` does.
     func download() async throws -> ExitCode {
-        do {
-            var request = try await composed()
-            request.streamsBody = false
-            trace(request)
-            let order = DownloadRun.Order(
-                request: request, path: command.output ?? ".", format: command.format, arguments: command.arguments)
-            var configuration = RequestSettings.configuration(for: command, console)
-            configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
-            let manager = try CentralRequestManager(configuration: configuration)
-            let code = try await DownloadRun(order: order, manager: manager, console: console).run()
-            await manager.shutdown()
-            return code
-        } catch let error as NetworkError {
-            console.complain(error, ErrorWords(command.arguments))
-            return ExitCode(error)
-        }
+        var request = try await composed()
+        request.streamsBody = false
+        trace(request)
+        return try await DownloadRun(
+            request: request, path: command.output ?? ".", format: command.format, arguments: command.arguments,
+            configuration: RequestSettings.configuration(for: command, console), console: console
+        ).run()
     }
 }
 
@@ -111,65 +97,67 @@ struct RequestRun {
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
         defer { file?.discard() }
 
-        let clock = ContinuousClock()
-        let start = clock.now
+        let start = ContinuousClock.now
         let recorder = command.har.map { _ in HARRecorder() }
-        let answer = try await answer(to: content, recorder)
-        let headTime = clock.now - start
+        let (answer, writer) = try await answer(to: content, recorder)
+        var error = answer.error
+        let headTime = ContinuousClock.now - start
         if let response = answer.response, command.isVerbose {
             RequestTrace.lines(of: response, console.errStyle).forEach(console.note)
         }
 
-        let bodyStart = clock.now
+        let bodyStart = ContinuousClock.now
         // Only a success writes the file, and 304 has no body to write.
         let isForFile = answer.error == nil && answer.response?.status != 304
-        var outcome = Outcome(error: answer.error)
+        var body: Data?
         if let response = answer.response {
-            outcome = try await receive(response, into: isForFile ? file : nil, answer.error)
+            let receiver = BodyReceiver(console: console, usesPager: command.usesPager)
+            let hasHead = command.showsHead && command.format == .text
+            let head = hasHead ? RequestTrace.head(of: response, console.outStyle) : []
+            do {
+                body = try await receiver.receive(response, head: head, into: isForFile ? file : nil, command.format)
+            } catch let failure as NetworkError {
+                // An unsuccessful status is the error to report, even when the body was incomplete.
+                error = error ?? failure
+            }
         }
-        await answer.manager?.shutdown()
+        await writer?.shutdown()
         var recordError: NetworkError?
         if let path = command.har {
             do {
                 try recorder?.write(to: path)
-            } catch let error as NetworkError {
-                recordError = error
-                console.complain(error, ErrorWords(command.arguments))
+            } catch let failure as NetworkError {
+                recordError = failure
+                console.complain(failure, ErrorWords(command.arguments))
             }
         }
-        let total = Self.headTime(answer.timings, headTime) + (clock.now - bodyStart)
+        // The time until the head arrived, as libcurl measured it, without the start of this process. It is the larger of
+        // two times, because the total of a stream may have been taken before its first byte.
+        let measured = [answer.timings?.total, answer.timings?.firstByte].compactMap { $0 }.max()
+        let total = (measured ?? headTime) + (ContinuousClock.now - bodyStart)
         if command.isVerbose, let timings = answer.timings {
             console.note(RequestTrace.line(of: timings, total: total, console.errStyle))
         }
         if command.format == .json {
-            try report(answer, outcome, content.url, isForFile ? command.output : nil, total)
-        } else if let error = outcome.error {
+            var report = RequestReport(
+                method: "\(HTTPMethod(command.method))", url: content.url,
+                response: answer.response ?? error?.response, body: body,
+                file: isForFile && error == nil ? command.output : nil, timings: answer.timings, total: total,
+                error: error)
+            report.showsSource = command.cache != nil
+            report.words = ErrorWords(command.arguments)
+            try console.print(report.json)
+        } else if let error {
             console.complain(error, ErrorWords(command.arguments))
         }
-        return (outcome.error ?? recordError).map { ExitCode($0) } ?? .success
+        return (error ?? recordError).map { ExitCode($0) } ?? .success
     }
 
-    /// The time until the head arrived, as libcurl measured it, without the start of this process. It is the larger of
-    /// two times, because the total of a stream may have been taken before its first byte.
-    private static func headTime(_ timings: Timings?, _ ownTime: Duration) -> Duration {
-        let times = [timings?.total, timings?.firstByte].compactMap { $0 }
-        return times.max() ?? ownTime
-    }
-
-    // MARK: Sending
-
-    /// The head of the response, the error, or both.
-    private struct Answer {
-        var response: HTTPResponse?
-        var error: NetworkError?
-        /// The manager that sent the request, when it writes files that must be complete at the end.
-        var manager: CentralRequestManager?
-
-        var timings: Timings? { response?.timings ?? error?.timings }
-    }
-
-    private func answer(to content: RequestContent, _ recorder: HARRecorder?) async throws -> Answer {
-        let progress = ProgressLine("sending", on: console.err, console.errTerminal, isActive: true)
+    /// - Returns: Also the manager, when it writes files that must be complete at the end.
+    private func answer(
+        to content: RequestContent, _ recorder: HARRecorder?
+    ) async throws -> (Answer, writer: CentralRequestManager?) {
+        let progress = ProgressLine("sending", on: console)
         defer { progress.clear() }
         var writer: CentralRequestManager?
         do {
@@ -180,49 +168,10 @@ struct RequestRun {
             if command.connection.prewarm > 0 {
                 try await manager.prewarm(command.url, connections: command.connection.prewarm)
             }
-            return Answer(response: try await sender.send(content, on: manager, progress: progress), manager: writer)
+            return (Answer(response: try await sender.send(content, on: manager, progress: progress)), writer)
         } catch let error as NetworkError {
             // The response of a failure is shown too.
-            return Answer(response: error.kind == .httpStatus ? error.response : nil, error: error, manager: writer)
+            return (Answer(response: error.kind == .httpStatus ? error.response : nil, error: error), writer)
         }
-    }
-
-    // MARK: Receiving
-
-    private struct Outcome {
-        var error: NetworkError?
-        /// The body when it was kept.
-        var body: Data?
-    }
-
-    private func receive(
-        _ response: HTTPResponse, into file: OutputFile?, _ verdict: NetworkError?
-    ) async throws -> Outcome {
-        let receiver = BodyReceiver(console, usesPager: command.usesPager)
-        let sink = receiver.sink(file, command.format)
-        let head = command.showsHead && command.format == .text ? RequestTrace.head(of: response, console.outStyle) : []
-        var outcome = Outcome(error: verdict)
-        do {
-            outcome.body = try await receiver.receive(response, head: head, into: sink)
-        } catch let error as NetworkError {
-            // An unsuccessful status is the error to report, even when the body was incomplete.
-            outcome.error = verdict ?? error
-        }
-        return outcome
-    }
-
-    // MARK: Reporting
-
-    private func report(
-        _ answer: Answer, _ outcome: Outcome, _ url: String, _ file: String?, _ total: Duration
-    ) throws {
-        var report = RequestReport(
-            method: "\(HTTPMethod(command.method))", url: url,
-            response: answer.response ?? outcome.error?.response, body: outcome.body,
-            file: outcome.error == nil ? file : nil, timings: answer.timings, total: total,
-            error: outcome.error)
-        report.showsSource = command.cache != nil
-        report.words = ErrorWords(command.arguments)
-        try console.print(report.json)
     }
 }

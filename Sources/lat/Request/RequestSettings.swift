@@ -1,33 +1,27 @@
 import LATInspect
 import LATNetworking
 
-/// An interceptor that applies the command's settings to each request, and shows the request when asked to.
-struct RequestSettings: Interceptor {
-    let command: RequestCommand
-    /// Called with the request before it is sent on.
-    let willSend: @Sendable (HTTPRequest) -> Void
+/// An interceptor that changes each request.
+struct RequestChange: Interceptor {
+    let change: @Sendable (inout HTTPRequest) -> Void
 
     func intercept(
         _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
         var request = request
-        // A body of any size is shown as it arrives and never held whole.
-        request.streamsBody = true
-        if let authentication = command.authentication { request.authentication = authentication }
-        // Over TLS, both sides negotiate the version.
-        if command.usesHTTP2, !request.url.lowercased().hasPrefix("https:") { request.version = .http2PriorKnowledge }
-        if let version = command.http3 { request.version = version }
-        command.connection.apply(to: &request)
-        willSend(request)
+        change(&request)
         return try await next(request)
     }
+}
 
+/// The settings of a command for its manager and its requests.
+enum RequestSettings {
     /// Makes a manager with the command's settings.
     ///
     /// - Parameters:
     ///   - inner: Another interceptor, next to the network.
     ///   - observer: Sees the call.
-    ///   - willSend: Called with the request before it is sent.
+    ///   - willSend: Called with the request before it is sent on.
     /// - Throws: ``NetworkError`` for invalid settings.
     static func manager(
         for command: RequestCommand, _ console: Console, inner: (any Interceptor)? = nil,
@@ -35,21 +29,31 @@ struct RequestSettings: Interceptor {
         willSend: @escaping @Sendable (HTTPRequest) -> Void
     ) throws -> CentralRequestManager {
         var configuration = configuration(for: command, console)
-        configuration.interceptors =
-            [RequestSettings(command: command, willSend: willSend)] + (inner.map { [$0] } ?? [])
+        let settings = RequestChange { request in
+            // A body of any size is shown as it arrives and never held whole.
+            request.streamsBody = true
+            if let authentication = command.authentication { request.authentication = authentication }
+            // Over TLS, both sides negotiate the version.
+            if command.usesHTTP2, !request.url.lowercased().hasPrefix("https:") {
+                request.version = .http2PriorKnowledge
+            }
+            if let version = command.http3 { request.version = version }
+            command.connection.apply(to: &request)
+            willSend(request)
+        }
+        configuration.interceptors = [settings] + (inner.map { [$0] } ?? [])
         if let observer { configuration.accessories.append(observer) }
         configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
         return try CentralRequestManager(configuration: configuration)
     }
 
-    /// The settings of a manager.
     static func configuration(
         for command: RequestCommand, _ console: Console
     ) -> CentralRequestManager.Configuration {
         var configuration = CentralRequestManager.Configuration()
         configuration.timeout = nil
         if let connectTimeout = command.connectTimeout { configuration.connectTimeout = connectTimeout }
-        if let proxy = command.proxy { configuration.proxy = proxy.isEmpty ? .none : .url(proxy) }
+        configuration.setProxy(command.arguments)
         if let cache = command.cache { configuration.cachePolicy = cache }
         if let redirects = command.redirects { configuration.redirects = redirects }
         if let idleTimeout = command.idleTimeout { configuration.idleTimeout = idleTimeout }
@@ -69,4 +73,11 @@ struct RequestSettings: Interceptor {
 
     /// The default headers, set here so that ``RequestTrace`` can show them.
     static let headers: HTTPHeaders = ["User-Agent": "lat/\(CurlTransport.version)", "Accept": "*/*"]
+}
+
+extension CentralRequestManager.Configuration {
+    /// Sets the proxy of `--proxy`; an empty one stands for none.
+    mutating func setProxy(_ arguments: ParsedArguments) {
+        if let text = arguments.value(RequestCommand.proxy) { self.proxy = text.isEmpty ? .none : .url(text) }
+    }
 }

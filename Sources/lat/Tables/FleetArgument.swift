@@ -15,27 +15,24 @@ struct FleetArgument: Sendable {
     private let given: FleetConfiguration?
     private let authority: String?
 
-    /// Reads `--fleet`, `--key` and `--ca`; `nil` when no Redis is named.
+    /// Whether `--fleet` is given.
+    var isGiven: Bool { given != nil }
+
+    /// Reads `--fleet`, `--key` and `--ca`.
     ///
-    /// - Parameter isRequired: whether the command needs a Redis. Only then does `LAT_FLEET_URL` count, which
-    ///   ``configuration()`` reads.
     /// - Throws: ``UsageError`` for an unusable URL. The message does not contain its password.
-    init?(_ arguments: ParsedArguments, isRequired: Bool) throws(UsageError) {
+    init(_ arguments: ParsedArguments) throws(UsageError) {
         key = arguments.value(Self.key) ?? "domains"
         if let problem = FleetTable.problem(ofName: key) {
             throw UsageError("\(Self.key.name) \"\(SafeText.line(key))\" cannot be used: \(problem)")
         }
-        authority = arguments.value(AuthorityArgument.option)
-        guard let url = arguments.value(Self.fleet) else {
-            guard isRequired else { return nil }
-            given = nil
-            return
+        let authority = arguments.value(Option.authority)
+        self.authority = authority
+        given = try arguments.value(Self.fleet).map { url throws(UsageError) in
+            try Self.configuration(url, authority)
         }
-        given = try Self.configuration(url, authority)
     }
 
-    /// The settings of the Redis that is named.
-    ///
     /// - Throws: ``UsageError`` when neither the option nor the variable names one, or the variable is unusable.
     func configuration() throws(UsageError) -> FleetConfiguration {
         if let given { return given }
@@ -46,35 +43,20 @@ struct FleetArgument: Sendable {
     }
 
     private static func configuration(_ url: String, _ authority: String?) throws(UsageError) -> FleetConfiguration {
-        do throws(FleetError) {
-            var configuration = try FleetConfiguration(url: url)
-            configuration.tls.caFile = authority
-            // Warnings are not printed, because every failure is thrown as well.
-            configuration.warningHandler = { _ in }
-            return configuration
-        } catch {
-            throw UsageError(error.message)
-        }
+        var configuration = try UsageError.checked(FleetConfiguration(url: url))
+        configuration.tls.caFile = authority
+        // Warnings are not printed, because every failure is thrown as well.
+        configuration.warningHandler = { _ in }
+        return configuration
     }
 
-    /// Makes the fleet and waits for its Redis.
+    /// Uses the fleet when its Redis is connected, and then shuts it down, after an error too.
     ///
     /// - Throws: ``UsageError`` for a build without Redis, ``FleetError`` for a Redis that cannot be used.
-    func connected(within limit: Duration = .seconds(5)) async throws -> Fleet {
+    func using<Value>(_ body: (Fleet) async throws -> Value) async throws -> Value {
         let fleet = try made()
         do {
-            try await fleet.connect(within: limit)
-        } catch {
-            await fleet.shutdown()
-            throw error
-        }
-        return fleet
-    }
-
-    /// Uses the fleet, and then shuts it down, after an error too.
-    func using<Value>(_ body: (Fleet) async throws -> Value) async throws -> Value {
-        let fleet = try await connected()
-        do {
+            try await fleet.connect(within: .seconds(5))
             let value = try await body(fleet)
             await fleet.shutdown()
             return value
@@ -84,23 +66,16 @@ struct FleetArgument: Sendable {
         }
     }
 
-    /// The table on the Redis.
     func source(on fleet: Fleet, _ publicKey: String?) -> DomainTable.Source {
         .redis(fleet, key: key, publicKey: publicKey, copy: .none, files: ".")
     }
 
-    /// Makes the fleet.
-    ///
     /// - Parameter isAvailable: whether this build has Redis; tests replace it.
     func made(isAvailable: Bool = Fleet.isAvailable) throws(UsageError) -> Fleet {
         let configuration = try configuration()
         guard isAvailable else {
             throw UsageError("this lat was built without Redis; build it with swift build --traits Fleet --product lat")
         }
-        do throws(FleetError) {
-            return try Fleet(configuration)
-        } catch {
-            throw UsageError(error.message)
-        }
+        return try UsageError.checked(Fleet(configuration))
     }
 }

@@ -14,8 +14,6 @@ enum TablePlace: Sendable {
         self = operand.hasPrefix("http://") || operand.hasPrefix("https://") ? .url(operand) : .file(operand)
     }
 
-    /// Reads the text.
-    ///
     /// - Parameter publicKey: the key that the signature is checked with. A file has no signature.
     /// - Throws: ``TableProblem``, ``FleetError`` or ``NetworkError``.
     func read(_ publicKey: String?, _ authority: String?) async throws -> TableText {
@@ -39,7 +37,6 @@ enum TablePlace: Sendable {
         }
     }
 
-    /// Reads the text of a source.
     static func text(of source: DomainTable.Source) async throws -> TableText {
         switch try await source.feed.read(after: nil, within: .seconds(30)) {
         case .version(let version):
@@ -112,7 +109,7 @@ struct DifferenceReport {
                 section = row.section
                 lines.append(style.bold(section))
             }
-            lines.append("  " + Self.paint(row.change, "\(Self.sign(row.change)) \(SafeText.line(row.name))", style))
+            lines.append("  " + Self.painted(SafeText.line(row.name), row.change, style))
             let width = row.values.map { Self.name($0).count }.max() ?? 0
             for value in row.values { lines.append("    " + line(value, width, style)) }
         }
@@ -121,11 +118,11 @@ struct DifferenceReport {
 
     /// `1 row changed, 2 added, 1 removed`.
     var summary: String {
-        let counts: [(TableDifference.Change, Int)] = [.changed, .added, .removed].map { ($0, difference.count($0)) }
-        let parts = counts.filter { $0.1 > 0 }
-        return parts.enumerated().map { index, part in
-            let noun = index > 0 ? "" : part.1 == 1 ? "row " : "rows "
-            return "\(part.1) \(noun)\(part.0.rawValue)"
+        let changes = [TableDifference.Change.changed, .added, .removed].filter { difference.count($0) > 0 }
+        return changes.enumerated().map { index, change in
+            let count = difference.count(change)
+            let noun = index > 0 ? "" : count == 1 ? "row " : "rows "
+            return "\(count) \(noun)\(change.rawValue)"
         }.joined(separator: ", ")
     }
 
@@ -153,9 +150,10 @@ struct DifferenceReport {
         let name = Self.name(value).padded(toEnd: width)
         let (old, new) = (shown(value.old, value).string, shown(value.new, value).string)
         switch (old, new) {
-        case (let old?, let new?): return "\(style.magenta("~ \(name)"))  \(old) \(style.sign("→", "->")) \(new)"
-        case (let old?, nil): return style.red("- \(name)  \(old)")
-        case (nil, let new?): return style.green("+ \(name)  \(new)")
+        case (let old?, let new?):
+            return "\(Self.painted(name, .changed, style))  \(old) \(style.sign("→", "->")) \(new)"
+        case (let old?, nil): return Self.painted("\(name)  \(old)", .removed, style)
+        case (nil, let new?): return Self.painted("\(name)  \(new)", .added, style)
         case (nil, nil): return name
         }
     }
@@ -175,19 +173,11 @@ struct DifferenceReport {
         SafeText.line(value.path.joined(separator: "."))
     }
 
-    private static func sign(_ change: TableDifference.Change) -> String {
+    private static func painted(_ text: String, _ change: TableDifference.Change, _ style: Style) -> String {
         switch change {
-        case .added: "+"
-        case .removed: "-"
-        case .changed: "~"
-        }
-    }
-
-    private static func paint(_ change: TableDifference.Change, _ text: String, _ style: Style) -> String {
-        switch change {
-        case .added: style.green(text)
-        case .removed: style.red(text)
-        case .changed: style.magenta(text)
+        case .added: style.green("+ \(text)")
+        case .removed: style.red("- \(text)")
+        case .changed: style.magenta("~ \(text)")
         }
     }
 }

@@ -16,21 +16,15 @@ struct TableArgument: Hashable, Sendable {
     /// The environment; `nil` for that of `LAT_ENVIRONMENT`.
     var environment: String?
 
-    init(file: String?, environment: String?) {
-        self.file = file
-        self.environment = environment
-    }
-
-    /// - Throws: ``UsageError`` for an empty name.
-    init(_ arguments: ParsedArguments) throws(UsageError) {
-        file = arguments.value(Self.table)
-        environment = arguments.value(Self.environment)
-        if file?.isEmpty == true { throw UsageError("\(Self.table.name) \"\" names no file; write --table FILE") }
-    }
-
     var path: String { file ?? Self.standardPath }
+}
 
-    /// - Throws: ``TableProblem`` when it cannot be used.
+extension TableArgument {
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        file = try arguments.file(Self.table, "write --table FILE")
+        environment = arguments.value(Self.environment)
+    }
+
     func read() throws(TableProblem) -> DomainTable {
         if file == nil, access(Self.standardPath, F_OK) != 0 {
             throw TableProblem("there is no \(Self.standardPath) in this folder; name a table with --table FILE")
@@ -73,10 +67,9 @@ struct TableProblem: Error {
 
     /// A count such as `2 errors and 1 warning`.
     static func count(_ diagnostics: [TableDiagnostic]) -> String {
-        let words: [(TableDiagnostic.Severity, String)] = [(.error, "error"), (.warning, "warning")]
-        return words.compactMap { severity, word in
+        [TableDiagnostic.Severity.error, .warning].compactMap { severity in
             let count = diagnostics.count { $0.severity == severity }
-            return count == 0 ? nil : TableReport.count(count, word)
+            return count == 0 ? nil : TableReport.count(count, severity.rawValue)
         }.listed
     }
 }

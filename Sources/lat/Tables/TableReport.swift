@@ -71,17 +71,8 @@ struct TableReport {
 
     private func section(_ title: String, _ rows: [[String]], _ style: Style) -> [String] {
         guard !rows.isEmpty else { return [] }
-        let cells = rows.map { $0.map(SafeText.line) }
-        let columns = cells.map(\.count).max() ?? 0
-        let widths = (0..<columns).map { column in
-            cells.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
-        }
-        let lines = cells.map { row in
-            let texts = row.enumerated().map { column, cell in
-                let padded = column == row.count - 1 ? cell : cell.padded(toEnd: widths[column])
-                return column == 0 ? style.name(padded) : padded
-            }
-            return "  " + texts.joined(separator: "  ")
+        let lines = rows.map { $0.map(SafeText.line) }.aligned.map { row in
+            "  " + ([style.name(row[0])] + row.dropFirst()).joined(separator: "  ")
         }
         return ["", title] + lines
     }
@@ -120,8 +111,6 @@ struct TableReport {
     // MARK: explain
 
     /// The address of a call, then its values in columns, each with the place that set it.
-    ///
-    /// - Throws: ``NetworkError`` for an unknown name.
     func explanation(of name: String, _ style: Style) throws(NetworkError) -> [String] {
         let rows = try table.explanations(of: name).map { row in
             (SafeText.line(row.setting), SafeText.line(row.value), SafeText.line("\(row.origin)"))
@@ -136,8 +125,6 @@ struct TableReport {
     }
 
     /// The output of `explain --format json`.
-    ///
-    /// - Throws: ``NetworkError`` for an unknown name.
     func explanationValue(of name: String) throws(NetworkError) -> JSONValue {
         let values = try table.explanations(of: name).map { explanation -> JSONValue in
             var file: JSONValue = .null
@@ -153,8 +140,6 @@ struct TableReport {
         }
         return ["name": .string(name), "environment": .text(table.environment), "values": .array(values)]
     }
-
-    // MARK: Texts
 
     static func count(_ count: Int, _ word: String) -> String { count == 1 ? "1 \(word)" : "\(count) \(word)s" }
 }

@@ -18,8 +18,8 @@ struct Console: Sendable {
             errTerminal: Terminal(isTerminal: isatty(STDERR_FILENO) == 1, environment: environment))
     }
 
-    var outStyle: Style { Style(outTerminal) }
-    var errStyle: Style { Style(errTerminal) }
+    var outStyle: Style { outTerminal.style }
+    var errStyle: Style { errTerminal.style }
 
     /// The columns for texts on standard output: those of the terminal, but no more than are easy to read.
     var textWidth: Int {
@@ -33,18 +33,10 @@ struct Console: Sendable {
 
     /// Writes an error. It is one line, because programs search for whole lines; only on a terminal it is wrapped.
     func complain(_ message: String) {
-        let (line, name) = (SafeText.line(message), "lat: ")
-        let width = errTerminal.isTerminal ? Terminal.width(of: err.descriptor) : .max
-        let isShort = line.count <= width - name.count
-        let rows = isShort ? [line] : line.wrapped(to: width - name.count)
-        let margin = "\n" + String(repeating: " ", count: name.count)
-        note(errStyle.red("lat:") + " " + rows.joined(separator: margin))
-    }
-
-    /// Reports output that could not be written.
-    func fail(_ failure: Output.Failure) -> ExitCode {
-        complain(failure.message)
-        return .usage
+        let margin = "     "
+        let width = errTerminal.isTerminal ? Terminal.width(of: err.descriptor) - margin.count : .max
+        let rows = SafeText.line(message).fitted(to: width)
+        note(errStyle.red("lat:") + " " + rows.joined(separator: "\n" + margin))
     }
 }
 
@@ -61,11 +53,10 @@ struct Output: Sendable {
     /// The name in error messages.
     let name: String
 
-    func write(_ text: String) throws(Failure) {
-        var text = text
-        let code = text.withUTF8 { bytes in writeAll(UnsafeRawBufferPointer(bytes)) }
-        if code != 0 { throw failure(code) }
-    }
+    /// The columns for lines that are redrawn. One stays free, because a full line would wrap on some terminals.
+    var columns: Int { Terminal.width(of: descriptor) - 1 }
+
+    func write(_ text: String) throws(Failure) { try write(Data(text.utf8)) }
 
     func write(_ data: Data) throws(Failure) {
         let code = data.withUnsafeBytes { bytes in writeAll(bytes) }
@@ -102,36 +93,27 @@ struct Terminal: Hashable, Sendable {
     /// The columns when the output is not a terminal.
     static let standardWidth = 80
 
-    /// Whether the descriptor is a terminal.
-    var isTerminal: Bool
+    let isTerminal: Bool
     /// Whether colours may be used: not with `NO_COLOR` or `TERM=dumb`.
-    var hasColour: Bool
+    let hasColour: Bool
     /// Whether a line can be redrawn: not with `TERM=dumb`.
-    var canRedraw: Bool
+    let canRedraw: Bool
     /// Whether other characters than ASCII can be shown.
-    var isUnicode: Bool
+    let isUnicode: Bool
 
-    /// The abilities of a file or a pipe.
-    static let none = Terminal(isTerminal: false, hasColour: false, canRedraw: false, isUnicode: true)
-
-    init(isTerminal: Bool, hasColour: Bool, canRedraw: Bool, isUnicode: Bool) {
-        self.isTerminal = isTerminal
-        self.hasColour = hasColour
-        self.canRedraw = canRedraw
-        self.isUnicode = isUnicode
-    }
-
-    /// Derives the abilities from the environment.
     init(isTerminal: Bool, environment: [String: String]) {
         let isDumb = environment["TERM"].map { $0 == "dumb" || $0.isEmpty } ?? true
         // https://no-color.org: set and not empty.
         let isPlain = environment["NO_COLOR"].map { !$0.isEmpty } ?? false
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty } ?? ""
         let charset = locale.lowercased()
-        self.init(
-            isTerminal: isTerminal, hasColour: isTerminal && !isDumb && !isPlain, canRedraw: isTerminal && !isDumb,
-            isUnicode: charset.contains("utf-8") || charset.contains("utf8"))
+        self.isTerminal = isTerminal
+        canRedraw = isTerminal && !isDumb
+        hasColour = canRedraw && !isPlain
+        isUnicode = charset.contains("utf-8") || charset.contains("utf8")
     }
+
+    var style: Style { Style(isColoured: hasColour, isUnicode: isUnicode || !isTerminal) }
 
     /// The columns of the terminal behind a descriptor, 80 when unknown.
     static func width(of descriptor: Int32) -> Int { size(of: descriptor).columns }
@@ -149,17 +131,7 @@ struct Style: Hashable, Sendable {
     let isColoured: Bool
     let isUnicode: Bool
 
-    /// Without colours.
     static let plain = Style(isColoured: false, isUnicode: true)
-
-    init(isColoured: Bool, isUnicode: Bool) {
-        self.isColoured = isColoured
-        self.isUnicode = isUnicode
-    }
-
-    init(_ terminal: Terminal) {
-        self.init(isColoured: terminal.hasColour, isUnicode: terminal.isUnicode || !terminal.isTerminal)
-    }
 
     func bold(_ text: String) -> String { painted(text, "1") }
     func dim(_ text: String) -> String { painted(text, "2") }
@@ -170,16 +142,15 @@ struct Style: Hashable, Sendable {
     /// A name beside a value: bold blue, which can be read on a black, a white and a grey background.
     func name(_ text: String) -> String { painted(text, "1;34") }
     /// A number or a truth value: magenta, because yellow cannot be read on white.
-    func number(_ text: String) -> String { painted(text, "35") }
+    func number(_ text: String) -> String { magenta(text) }
 
     /// A sign, or its ASCII substitute.
     func sign(_ unicode: String, _ ascii: String) -> String { isUnicode ? unicode : ascii }
 
-    /// Rows of a name and a value, in two columns.
-    func columns(_ rows: [(String, String)]) -> [String] {
-        let names = rows.map { SafeText.line($0.0) }
-        let width = names.map(\.count).max() ?? 0
-        return zip(names, rows).map { "\(dim($0.padded(toEnd: width)))  \(SafeText.line($1.1))" }
+    /// Rows of a name and a value, in two columns. Rows without a value are left out.
+    func columns(_ rows: [(String, String?)]) -> [String] {
+        rows.compactMap { name, value in value.map { [SafeText.line(name), SafeText.line($0)] } }
+            .aligned.map { "\(dim($0[0]))  \($0[1])" }
     }
 
     private func painted(_ text: String, _ code: String) -> String {
@@ -187,11 +158,9 @@ struct Style: Hashable, Sendable {
     }
 }
 
-/// The exit code of the process.
 struct ExitCode: Hashable, Sendable {
     let rawValue: Int32
 
-    /// Success.
     static let success = ExitCode(rawValue: 0)
     /// The server answered with a failure, in its status or its envelope, or a step of the demo failed.
     static let failure = ExitCode(rawValue: 1)
@@ -199,7 +168,6 @@ struct ExitCode: Hashable, Sendable {
     static let usage = ExitCode(rawValue: 2)
     /// No response, or an incomplete one.
     static let network = ExitCode(rawValue: 3)
-    /// Interrupted by Ctrl-C.
     static let interrupted = signal(SIGINT)
     /// The reader of the output has closed the pipe. Shells report this code for a program that SIGPIPE ended.
     static let closedPipe = signal(SIGPIPE)

@@ -20,11 +20,6 @@ struct JSONLayout {
         return layout.text
     }
 
-    private init(bytes: [UInt8], style: Style) {
-        self.bytes = bytes
-        self.style = style
-    }
-
     /// The document is valid JSON, so the first byte of each token identifies its kind.
     private mutating func run() {
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
@@ -82,7 +77,10 @@ struct JSONLayout {
             index += bytes[index] == UInt8(ascii: "\\") ? 2 : 1
         }
         index = min(index + 1, bytes.count)
-        let string = Self.harmless(String(decoding: bytes[start..<index], as: UTF8.self))
+        // JSON requires escapes only for C0, so DEL and the C1 control characters would reach the terminal.
+        let string = SafeText.escaped(String(decoding: bytes[start..<index], as: UTF8.self)) { scalar in
+            "\\u" + String(scalar.value, radix: 16).padded(toStart: 4, with: "0")
+        }
         text += isAtName ? style.name(string) : style.green(string)
     }
 
@@ -91,19 +89,6 @@ struct JSONLayout {
         while index < bytes.count, !",]} \t\r\n".utf8.contains(bytes[index]) { index += 1 }
         let literal = String(decoding: bytes[start..<index], as: UTF8.self)
         text += literal == "null" ? style.dim(literal) : style.number(literal)
-    }
-
-    /// Escapes DEL and the C1 control characters. JSON requires escapes only for C0, so these would reach the terminal.
-    private static func harmless(_ string: String) -> String {
-        guard string.unicodeScalars.contains(where: SafeText.isControl) else { return string }
-        return string.unicodeScalars.reduce(into: "") { text, scalar in
-            if SafeText.isControl(scalar) {
-                let digits = String(scalar.value, radix: 16)
-                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            } else {
-                text.unicodeScalars.append(scalar)
-            }
-        }
     }
 }
 

@@ -5,8 +5,8 @@ import Synchronization
 
 /// A prompt at the bottom of a terminal, above which lines appear while somebody types.
 ///
-/// The terminal delivers each key at once and echoes none, so that the typed text can be drawn again below a new line. Ctrl-C
-/// stays a signal.
+/// The terminal delivers each key at once and echoes none, so that the typed text can be drawn again below a new line.
+/// Ctrl-C stays a signal.
 final class LinePrompt: Sendable {
     private struct State {
         var editor = LineEditor()
@@ -38,7 +38,6 @@ final class LinePrompt: Sendable {
         draw()
     }
 
-    /// Ends the prompt.
     func close() {
         let isFirst = state.withLock { state in
             defer { state.isClosed = true }
@@ -88,13 +87,8 @@ final class LinePrompt: Sendable {
     }
 
     private func read() {
-        var buffer = [UInt8](repeating: 0, count: 1_024)
-        let count = Glibc.read(STDIN_FILENO, &buffer, buffer.count)
-        guard count > 0 else {
-            if count == 0 || (errno != EINTR && errno != EAGAIN) { reader.finish() }
-            return
-        }
-        let events = state.withLock { state in buffer[..<count].compactMap { state.editor.type($0) } }
+        guard let bytes = LineInput.bytes() else { return reader.finish() }
+        let events = state.withLock { state in bytes.compactMap { state.editor.type($0) } }
         for event in events {
             switch event {
             case .line(let line): reader.yield(line)
@@ -139,10 +133,37 @@ struct LineEditor: Equatable {
     }
 }
 
-/// The lines of standard input, read without blocking a thread of Swift's tasks.
+/// Standard input, read without blocking a thread of Swift's tasks.
 enum LineInput {
     /// How many lines are read before they are used.
     static let ahead = 16
+
+    /// Reads the bytes that are there, none after an interruption; `nil` at the end.
+    static func bytes() -> ArraySlice<UInt8>? {
+        var buffer = [UInt8](repeating: 0, count: 4_096)
+        let count = Glibc.read(STDIN_FILENO, &buffer, buffer.count)
+        if count < 0, errno == EINTR || errno == EAGAIN { return [] }
+        return count > 0 ? buffer[..<count] : nil
+    }
+
+    /// The next line of a terminal; `nil` at the end. Throws `CancellationError` when the current task was cancelled.
+    static func line() async throws -> String? {
+        let (chunks, reader) = AsyncStream<ArraySlice<UInt8>>.makeStream()
+        let source = DispatchSource.makeReadSource(fileDescriptor: STDIN_FILENO, queue: .global())
+        source.setEventHandler {
+            if let bytes = bytes() { reader.yield(bytes) } else { reader.finish() }
+        }
+        source.resume()
+        defer { source.cancel() }
+        var line: [UInt8] = []
+        for await bytes in chunks {
+            line += bytes
+            // A terminal gives one line at a time. Bytes without a line end come from a Ctrl-D within the line.
+            if line.last == UInt8(ascii: "\n") { return String(decoding: line.dropLast(), as: UTF8.self) }
+        }
+        try Task.checkCancellation()
+        return nil
+    }
 
     /// - Parameter read: returns the next line; `nil` at the end.
     static func lines(
@@ -162,6 +183,24 @@ enum LineInput {
         return lines.map { line in
             room.signal()
             return line
+        }
+    }
+}
+
+extension Console {
+    /// Whether there is somebody to ask: standard input and standard error are a terminal.
+    var canAsk: Bool { errTerminal.isTerminal && isatty(STDIN_FILENO) == 1 }
+
+    /// Asks on standard error for a line of standard input. Returns `nil` when the input ended, as with Ctrl-D, and throws
+    /// `CancellationError` after Ctrl-C.
+    func ask(_ question: String) async throws -> String? {
+        try err.write(errStyle.bold("\(SafeText.line(question)):") + " ")
+        do {
+            return try await LineInput.line()
+        } catch {
+            // The terminal has shown ^C in this line.
+            note("")
+            throw error
         }
     }
 }

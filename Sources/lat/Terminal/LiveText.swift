@@ -10,12 +10,8 @@ enum LiveText {
         var seconds = time_t(milliseconds / 1_000)
         var parts = tm()
         localtime_r(&seconds, &parts)
-        func padded(_ number: Int64, _ width: Int) -> String {
-            let digits = String(number)
-            return String(repeating: "0", count: max(0, width - digits.count)) + digits
-        }
-        return [parts.tm_hour, parts.tm_min, parts.tm_sec].map { padded(Int64($0), 2) }.joined(separator: ":") + "."
-            + padded(milliseconds % 1_000, 3)
+        let numbers = [parts.tm_hour, parts.tm_min, parts.tm_sec].map { "\($0)".padded(toStart: 2, with: "0") }
+        return numbers.joined(separator: ":") + "." + "\(milliseconds % 1_000)".padded(toStart: 3, with: "0")
     }
 
     /// The time for programs.
@@ -25,7 +21,7 @@ enum LiveText {
 
     /// The width that lines keep to. `nil` for whole lines: on request, and when the output is not a terminal.
     static func columns(_ console: Console, showsAll: Bool) -> Int? {
-        console.outTerminal.isTerminal && !showsAll ? Terminal.width(of: console.out.descriptor) - 1 : nil
+        console.outTerminal.isTerminal && !showsAll ? console.out.columns : nil
     }
 
     /// A text in one line, which is cut to `room` columns. JSON is coloured.

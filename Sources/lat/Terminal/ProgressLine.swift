@@ -1,9 +1,8 @@
 import FoundationEssentials
 import Synchronization
 
-/// A progress bar that redraws itself on a terminal. Elsewhere it does nothing.
-///
-/// It appears after a delay, so that short transfers do not flicker.
+/// A progress bar that redraws itself on a terminal. Elsewhere it does nothing. It appears after a delay, so that short
+/// transfers do not flicker.
 final class ProgressLine: Sendable {
     private struct State {
         var rate = TransferRate()
@@ -12,27 +11,22 @@ final class ProgressLine: Sendable {
         var isOver = false
     }
 
-    private let output: Output
-    private let style: Style
+    private let console: Console
     private let label: String
-    private let isActive: Bool
     private let delay: Duration
     private let start = ContinuousClock.now
     private let state = Mutex(State())
 
     /// - Parameter delay: how long nothing is drawn.
-    init(_ label: String, on output: Output, _ terminal: Terminal, isActive: Bool, delay: Duration = .milliseconds(400))
-    {
-        self.output = output
+    init(_ label: String, on console: Console, delay: Duration = .milliseconds(400)) {
+        self.console = console
         self.label = label
         self.delay = delay
-        self.isActive = isActive && terminal.canRedraw
-        style = Style(terminal)
     }
 
     /// Shows the progress, at most about fifteen times a second.
     func update(_ completed: Int64, of total: Int64?) {
-        guard isActive else { return }
+        guard console.errTerminal.canRedraw else { return }
         let now = ContinuousClock.now - start
         state.withLock { state in
             guard !state.isOver else { return }
@@ -42,16 +36,15 @@ final class ProgressLine: Sendable {
             state.lastDrawn = now
             state.isShown = true
             let bar = ProgressBar(label: label, completed: completed, total: total, rate: state.rate.bytesPerSecond)
-            // One column stays free, because a full line would wrap on some terminals.
-            let line = bar.line(columns: Terminal.width(of: output.descriptor) - 1, style: style)
-            try? output.write("\r\(line)\u{1B}[K")
+            let line = bar.line(columns: console.err.columns, style: console.errStyle)
+            try? console.err.write("\r\(line)\u{1B}[K")
         }
     }
 
     /// Clears the line. Nothing is drawn after that.
     func clear() {
         state.withLock { state in
-            if state.isShown, !state.isOver { try? output.write("\r\u{1B}[K") }
+            if state.isShown, !state.isOver { try? console.err.write("\r\u{1B}[K") }
             state.isOver = true
         }
     }
@@ -134,17 +127,15 @@ struct TransferRate: Sendable {
     private var last: (time: Duration, completed: Int64)?
     private(set) var bytesPerSecond: Double?
 
-    private static let warmUp = Duration.milliseconds(200)
-
     /// Adds a sample: the progress at a time since the start.
     mutating func note(_ completed: Int64, at time: Duration) {
         // The system's buffers take the first bytes at once, so the rate at the start is not that of the network.
-        guard time >= Self.warmUp else { return }
+        guard time >= .milliseconds(200) else { return }
         guard let last else {
             self.last = (time, completed)
             return
         }
-        let seconds = (time - last.time).inSeconds
+        let seconds = (time - last.time) / .seconds(1)
         // A rate over a shorter interval is too inexact.
         guard seconds >= 0.05 else { return }
         let current = Double(max(0, completed - last.completed)) / seconds

@@ -18,7 +18,7 @@ enum Quantity {
 
     /// A rate such as `1.02 MiB/s`.
     static func rate(_ count: Int64, in time: Duration) -> String {
-        "\(bytes(Int64(Double(count) / max(time.inSeconds, 0.000_1))))/s"
+        "\(bytes(Int64(Double(count) / max(time / .seconds(1), 0.000_1))))/s"
     }
 
     /// A duration such as `40 µs`, `1.23 ms`, `45.0 ms`, `1.52 s`, `2 m 05 s`, `3 h 07 m`.
@@ -36,53 +36,45 @@ enum Quantity {
 
     /// A number such as `12,345`.
     static func grouped(_ number: Int) -> String {
-        var digits = String(number.magnitude)
-        var groups: [String] = []
-        while digits.count > 3 {
-            groups.insert(String(digits.suffix(3)), at: 0)
-            digits.removeLast(3)
-        }
-        groups.insert(digits, at: 0)
-        return (number < 0 ? "-" : "") + groups.joined(separator: ",")
+        var digits = Array(String(number.magnitude))
+        for end in stride(from: digits.count - 3, to: 0, by: -3) { digits.insert(",", at: end) }
+        return (number < 0 ? "-" : "") + String(digits)
     }
 
     private static func threeDigits(_ value: Double) -> String {
-        fixed(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0)
-    }
-
-    private static func fixed(_ value: Double, _ places: Int) -> String {
+        let places = value < 9.995 ? 2 : value < 99.95 ? 1 : 0
         let scale = [1, 10, 100][places]
-        let scaled = Int64((value * Double(scale)).rounded())
+        let scaled = Int((value * Double(scale)).rounded())
         guard places > 0 else { return "\(scaled)" }
-        let fraction = String(scaled % Int64(scale))
-        return "\(scaled / Int64(scale))." + String(repeating: "0", count: places - fraction.count) + fraction
+        return "\(scaled / scale)." + "\(scaled % scale)".padded(toStart: places, with: "0")
     }
 
-    private static func twoDigits(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
+    private static func twoDigits(_ number: Int64) -> String { "\(number)".padded(toStart: 2, with: "0") }
 }
 
 extension Duration {
     /// The whole microseconds.
     var microseconds: Int64 { components.seconds * 1_000_000 + components.attoseconds / 1_000_000_000_000 }
-
-    /// The seconds with their fraction.
-    var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
 }
 
 /// Makes text from elsewhere safe for a terminal.
 enum SafeText {
     /// One line in which control characters, which could move the cursor or end the line, show as `\n` or `\u{1b}`.
     static func line(_ text: String) -> String {
-        guard text.unicodeScalars.contains(where: isControl) else { return text }
-        return text.unicodeScalars.reduce(into: "") { line, scalar in
+        escaped(text) { scalar in
             switch scalar {
-            case "\n": line += "\\n"
-            case "\r": line += "\\r"
-            case "\t": line += "\\t"
-            case _ where isControl(scalar): line += "\\u{\(String(scalar.value, radix: 16))}"
-            default: line.unicodeScalars.append(scalar)
+            case "\n": "\\n"
+            case "\r": "\\r"
+            case "\t": "\\t"
+            default: "\\u{\(String(scalar.value, radix: 16))}"
             }
         }
+    }
+
+    /// Replaces each control character by an escape.
+    static func escaped(_ text: String, as escape: (Unicode.Scalar) -> String) -> String {
+        guard text.unicodeScalars.contains(where: isControl) else { return text }
+        return text.unicodeScalars.map { isControl($0) ? escape($0) : String($0) }.joined()
     }
 
     static let widestLabel = 24
@@ -100,11 +92,14 @@ enum SafeText {
 }
 
 extension String {
-    /// Pads the text with spaces to a width.
-    func padded(toStart width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
     func padded(toEnd width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
+    func padded(toStart width: Int, with filler: Character = " ") -> String {
+        String(repeating: filler, count: max(0, width - count)) + self
+    }
 
-    /// The text wrapped to lines of a width.
+    /// The text in one line if it fits, otherwise wrapped.
+    func fitted(to width: Int) -> [String] { count <= width ? [self] : wrapped(to: width) }
+
     func wrapped(to width: Int) -> [String] {
         var lines: [String] = []
         var line = ""
@@ -116,6 +111,18 @@ extension String {
             line += (line.isEmpty ? "" : " ") + word
         }
         return line.isEmpty ? lines : lines + [line]
+    }
+}
+
+extension [[String]] {
+    /// The rows with their cells padded to columns. The last cell of a row needs no padding.
+    var aligned: [[String]] {
+        let widths = (0..<(map(\.count).max() ?? 0)).map { column in
+            map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
+        }
+        return map { row in
+            zip(row, widths).dropLast().map { $0.padded(toEnd: $1) } + row.suffix(1)
+        }
     }
 }
 
