@@ -1,4 +1,4 @@
-/// Takes out of a JavaScript module or a style sheet what only people read: comments, indentation, and spaces and line
+/// Removes from a JavaScript module or a style sheet what only people read: comments, indentation, and spaces and line
 /// breaks beside punctuation. Texts, templates and regular expressions stay as they are.
 ///
 /// It reads line by line, and fails where it would have to guess: at a text or template that goes on in the next line,

@@ -2,8 +2,8 @@ import CZlib
 import FoundationEssentials
 import Glibc
 
-// Writes a Swift file with the contents of other files, each without what only people read and compressed with zlib
-// (RFC 1950). InspectorPagePlugin runs it.
+// Writes a Swift file that holds other files, compressed with zlib (RFC 1950); scripts and style sheets without what only
+// people read. InspectorPagePlugin runs it.
 //
 //     InspectorPageGenerator OUTPUT FILE…
 

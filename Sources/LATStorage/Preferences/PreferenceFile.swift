@@ -32,11 +32,7 @@ struct PreferenceFile: Sendable {
     let path: String
 
     /// Resolves symbolic links in the path, so that a write replaces the file and not the link to it.
-    init(path: String) {
-        let real = realpath(path, nil)
-        defer { free(real) }
-        self.path = real.map { String(cString: $0) } ?? path
-    }
+    init(path: String) { self.path = PathParts.resolved(path) ?? path }
 
     func failure(_ operation: String, _ code: Int32, _ advice: String) -> NetworkError {
         .storage(
