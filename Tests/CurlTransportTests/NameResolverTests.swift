@@ -17,15 +17,16 @@ import Testing
         }
     }
 
-    @Test func pinOfTheResolversHostIsRefused() {
+    @Test(arguments: ["dns.example.org", "DNS.Example.org", "*.example.org"])
+    func pinOfTheResolversHostIsRefused(host: String) {
         let error = #expect(throws: NetworkError.self) {
             try CurlTransport(
                 configuration: testConfiguration {
-                    $0.nameResolver = .https("https://dns.example/dns-query")
-                    $0.tls.pins = ["dns.example": ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]]
+                    $0.nameResolver = .https("https://dns.example.org/dns-query")
+                    $0.tls.pins = [host: ["sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="]]
                 })
         }
-        #expect(error?.kind == .unsupported && error?.message.contains("dns.example") == true)
+        #expect(error?.kind == .unsupported && error?.message.contains("dns.example.org") == true)
     }
 
     /// libcurl does not pass the version on to the connections of the resolver.

@@ -73,7 +73,8 @@ struct EngineOptions: Sendable {
                 throw .invalidRequest(
                     "nameResolver: \"\(URLText.redacted(url))\" is not an https URL; DNS over HTTPS needs one")
             }
-            guard configuration.tls.pins[target.host] == nil else {
+            let pins = Dictionary(configuration.tls.pins.map { ($0.lowercased(), $1) }) { $1 }
+            guard TLSMaterial.pins(forHost: target.host, in: pins) == nil else {
                 throw NetworkError(
                     .unsupported,
                     message:

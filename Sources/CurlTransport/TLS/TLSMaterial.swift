@@ -95,13 +95,18 @@ final class TLSMaterial: Sendable {
     // MARK: Pins
 
     /// Returns the pins of a host in the notation of `CURLOPT_PINNEDPUBLICKEY`; `nil` for none.
-    func pins(forHost host: String) -> String? {
-        guard !pinsByHost.isEmpty else { return nil }
+    func pins(forHost host: String) -> String? { Self.pins(forHost: host, in: pinsByHost) }
+
+    /// The value for a host, or else for `*.` and the rest of its name.
+    ///
+    /// - Parameter byHost: Values by hosts in lower case.
+    static func pins<Pins>(forHost host: String, in byHost: [String: Pins]) -> Pins? {
+        guard !byHost.isEmpty else { return nil }
         var name = HostName.bare(host)
         if name.hasPrefix("["), name.hasSuffix("]") { name = String(name.dropFirst().dropLast()) }
-        if let own = pinsByHost[name] { return own }
+        if let own = byHost[name] { return own }
         guard let dot = name.firstIndex(of: "."), dot != name.startIndex else { return nil }
-        return pinsByHost["*" + name[dot...]]
+        return byHost["*" + name[dot...]]
     }
 
     private static func pins(_ pins: [String: [String]]) throws(NetworkError) -> [String: String] {
