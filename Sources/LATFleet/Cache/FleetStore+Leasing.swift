@@ -47,7 +47,9 @@ extension FleetStore {
         let token = Hexadecimal.random(byteCount: 8)
         let life = min(duration, options.maxLease).roundedUpMilliseconds
         let reply = await ask(FleetCacheScripts.lease, [key], [.text(token), .integer(max(1, life))])?.array
-        guard let reply, reply.count == 2, let kind = reply[0].integer, let value = reply[1].integer else {
+        guard let reply, reply.count == 2, let kind = reply[0].integer, let value = reply[1].integer,
+            (0..<Int64.max).contains(value)
+        else {
             return (CacheLease(number: 0) {}, .zero)
         }
         guard kind != 0 else { return (nil, .milliseconds(value + 1)) }

@@ -35,7 +35,7 @@ extension FleetStore {
         let (begin, end) = (now.timeIntervalSince(entry.requestTime), now.timeIntervalSince(entry.responseTime))
         guard let before, let after = clock.withLock(\.now) else { return nil }
         // A lease tells when the fetch began even if the clock of the process was set meanwhile.
-        let leased = Int64(entry.lease?.number ?? 0)
+        let leased = Int64(clamping: entry.lease?.number ?? 0)
         guard end >= 0, begin >= end, begin < 600 else {
             return leased > 0 ? min(leased, after.upperBound)...after.upperBound : nil
         }

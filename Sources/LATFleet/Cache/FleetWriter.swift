@@ -119,9 +119,9 @@ final class FleetWriter: CacheWriter {
         }
         switch reply.array?.first?.integer {
         case 1:
-            guard let number = reply.array?.dropFirst().first?.integer, let variants = reply.array?.last?.integer else {
-                break
-            }
+            guard let number = reply.array?.dropFirst().first?.integer, let variants = reply.array?.last?.integer,
+                number >= 0
+            else { break }
             store.counts.writes.add()
             if hasFetchTime, !store.mayUse(entry, isInRedis: true) { return .superseded }
             var stored = entry
@@ -163,7 +163,8 @@ final class FleetWriter: CacheWriter {
             [key, coding.rulesKey, lease.map { $0.name.isEmpty ? key : $0.name } ?? key]
             + coding.generationKeys(of: entry)
         let arguments: [RedisArgument] = [
-            .text(coding.variantField(entry.key.variant)), .text("\(second)"), .integer(Int64(lease?.number ?? 0)),
+            .text(coding.variantField(entry.key.variant)), .text("\(second)"),
+            .integer(Int64(clamping: lease?.number ?? 0)),
             .integer(entry.originTime.map { Int64($0.timeIntervalSince1970 * 1_000) } ?? 0),
             .integer(store.life(of: entry)), .text(id), .integer(Int64(chunkCount)),
             .integer(state.withLock(\.byteCount)), .bytes(try coding.record(of: entry, id: id)),
