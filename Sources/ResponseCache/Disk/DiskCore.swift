@@ -4,6 +4,7 @@ import Dispatch
 import FoundationEssentials
 import Glibc
 import HTTPCore
+import Platform
 import SQLite
 import Synchronization
 
@@ -209,7 +210,7 @@ final class DiskCore: Sendable {
 
     /// Collects garbage repeatedly while the store exists.
     func scheduleCollection(after delay: Duration, then interval: Duration) {
-        bodies.queue.asyncAfter(deadline: .now() + .milliseconds(Int(delay / .milliseconds(1)))) { [weak self] in
+        bodies.queue.asyncAfter(deadline: .now() + .milliseconds(Int(delay.roundedUpMilliseconds))) { [weak self] in
             guard let self else { return }
             Task {
                 // The error is ignored. If its cause persists, later calls of the store report it.

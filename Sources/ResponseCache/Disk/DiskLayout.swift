@@ -28,7 +28,7 @@ struct DiskLayout: Sendable {
     func makeFolders() throws { try Self.makeFolder(bodies) }
 
     private static func makeFolder(_ path: String) throws {
-        guard path.count > 1, access(path, F_OK) != 0 else { return }
+        guard path != "/", path != ".", access(path, F_OK) != 0 else { return }
         try makeFolder(PathParts(path).folder)
         guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw SystemError("making the folder \(path)") }
     }
