@@ -87,7 +87,7 @@ final class LoopbackServer: Sendable {
         else {
             let code = errno
             close(listener)
-            guard code == EADDRINUSE else { throw Self.failure("listen on 127.0.0.1:\(port)") }
+            guard code == EADDRINUSE else { throw Self.failure("listen on 127.0.0.1:\(port)", code) }
             throw NetworkError(
                 .invalidRequest,
                 message:
@@ -102,7 +102,7 @@ final class LoopbackServer: Sendable {
             close(listener)
         }
         guard isStarted else {
-            close(listener)
+            defer { close(listener) }
             throw Self.failure("start a thread")
         }
     }
@@ -119,8 +119,8 @@ final class LoopbackServer: Sendable {
         wakeUp.signal()
     }
 
-    private static func failure(_ what: String) -> NetworkError {
-        NetworkError(.other, message: "the system refused to \(what): \(String(cString: strerror(errno)))")
+    private static func failure(_ what: String, _ code: Int32 = errno) -> NetworkError {
+        NetworkError(.other, message: "the system refused to \(what): \(String(cString: strerror(code)))")
     }
 
     // MARK: Threads
