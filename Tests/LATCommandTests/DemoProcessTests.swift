@@ -86,6 +86,9 @@ import Testing
                 == true)
         let port = try #require(
             lines[0].split(separator: " ").first { $0.hasPrefix("http") }?.split(separator: ":").last)
+        let range = ["-H", "Range: bytes=3-\(Int64.max)", "-o", "end.iso", "http://127.0.0.1:\(port)/big.iso"]
+        #expect(try await LatProcess.run(["get"] + range, in: folder.path).exitCode == 0)
+        #expect(folder.read("end.iso")?.count == (6 << 20) - 3)
         let second = try await LatProcess.run(["demo", "--serve", "--port", String(port)])
         #expect(
             second.exitCode == 2

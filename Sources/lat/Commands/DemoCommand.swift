@@ -141,7 +141,8 @@ enum DemoServer {
         var reply = MockReply.pattern(byteCount: downloadSize)
         let field = request.headers["Range"] ?? ""
         let ends = field.dropFirst(6).split(separator: "-", omittingEmptySubsequences: false).map { Int64($0) }
-        let end = min(downloadSize, ends.count > 1 ? ends[1].map { $0 + 1 } ?? downloadSize : downloadSize)
+        let end = min(
+            downloadSize, ends.count > 1 ? ends[1].map { min($0, downloadSize - 1) + 1 } ?? downloadSize : downloadSize)
         if field.hasPrefix("bytes="), let start = ends.first ?? nil, start < end, end - start < downloadSize {
             let range = start..<end
             let place = "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(downloadSize)"
