@@ -1,3 +1,4 @@
+import CLibcurl
 import Dispatch
 import FoundationEssentials
 import Glibc

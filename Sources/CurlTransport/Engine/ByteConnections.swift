@@ -1,3 +1,4 @@
+import CLibcurl
 package import HTTPCore
 import Platform
 

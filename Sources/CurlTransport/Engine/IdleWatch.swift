@@ -1,3 +1,4 @@
+import CLibcurl
 import Platform
 
 /// Decides when to check for transfers that have been silent for too long.

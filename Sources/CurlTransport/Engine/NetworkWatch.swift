@@ -1,3 +1,4 @@
+import CLibcurl
 import CLinux
 import Glibc
 

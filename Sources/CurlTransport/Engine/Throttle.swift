@@ -1,3 +1,4 @@
+import CLibcurl
 internal import HTTPCore
 import Platform
 

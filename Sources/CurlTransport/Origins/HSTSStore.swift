@@ -1,3 +1,4 @@
+import CLibcurl
 import Glibc
 internal import HTTPCore
 import Synchronization

@@ -45,7 +45,7 @@ package struct LibcurlInfo: Hashable, Sendable {
 
     /// The facts of the libcurl in this process.
     package static var current: LibcurlInfo {
-        let info = GlobalCurl.info
+        let info = GlobalCurl.info?.pointee
         return LibcurlInfo(
             version: info.map { String(cString: $0.version) } ?? "",
             tls: info?.ssl_version.map { String(cString: $0) },

@@ -10,25 +10,27 @@ enum GlobalCurl {
     }()
 
     /// What the loaded library says about itself.
-    static var info: curl_version_info_data? { curl_version_info(CURLVERSION_TENTH)?.pointee }
+    ///
+    /// Older libraries have fewer of its fields, so it is not copied.
+    static var info: UnsafeMutablePointer<curl_version_info_data>? { curl_version_info(CURLVERSION_TENTH) }
 
     /// The version of the loaded library, as in `LIBCURL_VERSION_NUM`.
-    static let runtimeVersion: UInt32 = info?.version_num ?? 0
+    static let runtimeVersion: UInt32 = info?.pointee.version_num ?? 0
 
     /// Whether libcurl checks pooled connections once a second only, not before each use (8.22 and newer).
     static let checksPoolOncePerSecond = runtimeVersion >= 0x08_16_00
 
     /// The features of the library, as in `curl_version_info_data.features`.
-    private static let features = Int(info?.features ?? 0)
+    private static let features = Int(info?.pointee.features ?? 0)
 
     /// Whether the library has a feature (`CURL_VERSION_…`).
     static func has(_ feature: CInt) -> Bool { features & Int(feature) != 0 }
 
     /// Whether libcurl was built with c-ares, which is required for choosing DNS servers.
-    static let hasAres = info?.ares != nil
+    static let hasAres = info?.pointee.ares != nil
 
     /// Whether libcurl uses OpenSSL for TLS: the library that it names first. Others follow in parentheses.
-    static let usesOpenSSL = info?.ssl_version.map { String(cString: $0).hasPrefix("OpenSSL/") } ?? false
+    static let usesOpenSSL = (info?.pointee.ssl_version).map { String(cString: $0).hasPrefix("OpenSSL/") } ?? false
 
     static func start() throws(NetworkError) {
         guard result == CURLE_OK else {

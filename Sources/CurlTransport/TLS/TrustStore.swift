@@ -131,6 +131,6 @@ private enum SystemAuthorities {
     static var folder: String { builtIn(\.capath) ?? "/etc/ssl/certs" }
 
     private static func builtIn(_ path: KeyPath<curl_version_info_data, UnsafePointer<CChar>?>) -> String? {
-        GlobalCurl.info?[keyPath: path].map { String(cString: $0) }
+        (GlobalCurl.info?.pointee[keyPath: path]).map { String(cString: $0) }
     }
 }

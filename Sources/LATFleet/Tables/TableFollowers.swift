@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Glibc
 
 /// A process that follows a table, as it has reported to the Redis.
 package struct TableFollowing: Sendable {

@@ -90,7 +90,7 @@ final class CassetteRedaction: Sendable {
 
     private func body(_ body: RecordedBody, _ type: String?, _ redactor: inout Redactor) -> RecordedBody {
         guard case .bytes(let data) = body else { return body }
-        let mediaType = MediaType.essence(of: type ?? "")
+        let mediaType = BodyCapture.mediaType(type)
         if mediaType == "multipart/form-data" {
             // Its parts tell what is secret; the other bytes keep their form.
             _ = BodyRecorder(BodyCapture(maxSize: .max)).recorded(

@@ -34,6 +34,12 @@ public struct BodyCapture: Sendable {
         return none
     }()
 
+    /// The media type of a field `Content-Type`, in lower case, without parameters and without blanks: a malformed type hides no
+    /// secrets.
+    static func mediaType(_ field: String?) -> String {
+        MediaType.essence(of: field ?? "").filter { $0 != " " && $0 != "\t" }
+    }
+
     /// Whether a media type is that of a text.
     public static func isText(_ mediaType: String) -> Bool {
         mediaType.hasPrefix("text/") || mediaType.hasSuffix("+json") || mediaType.hasSuffix("+xml")

@@ -36,7 +36,7 @@ struct BodyRecorder {
     func recorded(_ data: Data, size: Int64, type: String?, _ redactor: inout Redactor) -> CallRecord.Body {
         var body = CallRecord.Body(contentType: type, content: .omitted(""), size: size)
         let data = data.prefix(capture.maxSize)
-        let mediaType = MediaType.essence(of: type ?? "")
+        let mediaType = BodyCapture.mediaType(type)
         guard capture.maxSize > 0, capture.keeps(mediaType) else {
             body.content = .omitted("bodies of this type are not kept")
             return body

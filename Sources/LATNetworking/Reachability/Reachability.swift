@@ -255,8 +255,8 @@ public final class Reachability: Sendable {
             case .take(let report):
                 Self.publish(report.status, of: target, &state)
                 return .known(report)
-            case .join, .start:
-                return .wait(state.tries[target] ?? startTry(target, &state))
+            case .join: return .wait(state.tries[target] ?? startTry(target, &state))
+            case .start: return .wait(startTry(target, &state))
             }
         }
     }

@@ -170,16 +170,22 @@ extension Reachability.UnreachableReason {
 extension Reachability {
     /// The observation of a server's status. It lasts until it is cancelled or the manager is released.
     public final class Observation: Sendable {
-        private let task = Mutex<Task<Void, Never>?>(nil)
+        private let state = Mutex<(task: Task<Void, Never>?, isCancelled: Bool)>((nil, false))
 
         init() {}
 
-        func start(_ task: Task<Void, Never>) { self.task.withLock { $0 = task } }
+        func start(_ task: Task<Void, Never>) { state.withLock { $0.task = task } }
 
         /// Whether ``cancel()`` was called.
-        public var isCancelled: Bool { task.withLock { $0?.isCancelled ?? false } }
+        public var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
         /// Ends the observation. The closure is not called again, but a running call completes.
-        public func cancel() { task.withLock { $0 }?.cancel() }
+        public func cancel() {
+            let task = state.withLock { state in
+                defer { state = (nil, true) }
+                return state.task
+            }
+            task?.cancel()
+        }
     }
 }

@@ -96,7 +96,7 @@ final class SharedState: Sendable {
         guard waits else { return }
         defer { contents.withLock { $0.waits[id] = nil } }
         try await limits.value(
-            of: wait.done, within: timeout,
+            of: wait.done, within: min(timeout, .seconds(1_000_000_000)),
             late: .failure(
                 MockServerError(kind: .timedOut, description: "waited \(timeout) for \(self.read(description))")))
     }

@@ -28,9 +28,16 @@ struct ChildCommand: Sendable {
         sigemptyset(&blocked)
         posix_spawnattr_setsigmask(&attributes, &blocked)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
-        let variables = ProcessInfo.processInfo.environment.merging(environment) { _, other in other }
+        var variables: [String] = []
+        var next = environ
+        while let text = next.pointee {
+            let variable = String(cString: text)
+            if environment[String(variable.prefix { $0 != "=" })] == nil { variables.append(variable) }
+            next += 1
+        }
+        variables += environment.map { "\($0.key)=\($0.value)" }
         var arguments = words.map { strdup($0) } + [nil]
-        var texts = variables.map { strdup("\($0)=\($1)") } + [nil]
+        var texts = variables.map { strdup($0) } + [nil]
         defer { for text in arguments + texts { free(text) } }
         var process: pid_t = 0
         let code = posix_spawnp(&process, words[0], &actions, &attributes, &arguments, &texts)
