@@ -68,6 +68,7 @@ struct BodyReceiver {
             screen.release()
         }
         if body.isLaidOut { pagerDelay.cancel() }
+        var failure: (any Error)?
         do {
             defer { pagerDelay.cancel() }
             try screen.write(Data(head.utf8))
@@ -77,12 +78,11 @@ struct BodyReceiver {
                 if body.isBinary || screen.isClosed { break }
             }
         } catch {
-            try? body.finish()
-            await screen.close()
-            throw error
+            failure = error
         }
-        try body.finish()
+        do { try body.finish() } catch { failure = failure ?? error }
         await screen.close()
+        if let failure { throw failure }
         if body.isBinary {
             let size = Self.length(of: response).map { " of \(Quantity.bytes($0))" } ?? ""
             console.note("lat: the binary body\(size) is not shown; write it to a file with -o FILE")
