@@ -92,7 +92,7 @@ let package = Package(
         // What several test targets use: programs they start, certificates, waiting.
         .target(
             name: "TestSupport",
-            dependencies: ["CLibcurl", "CurlTransport", "HTTPCore", "LATTesting", "Platform"],
+            dependencies: ["CLibcurl", "CurlTransport", "HTTPCore", "LATTesting", "Platform", "ResponseCache"],
             path: "Tests/TestSupport"),
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore"]),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"]),

@@ -76,10 +76,10 @@ import Testing
         let upper = WatchedStore(MemoryStore())
         let lower = WatchedStore(HeldStore())
         let behind = behind(TieredStore(upper, over: lower))
-        try await lower.store.memory.put(Make.entry("a"), Data("old".utf8))
+        try await lower.watched.memory.put(Make.entry("a"), Data("old".utf8))
         _ = await behind.entries(for: "a")
         try await eventually("the copy") { try await upper.has("a") }
-        lower.store.findsNothing.withLock { $0 = true }
+        lower.watched.findsNothing.withLock { $0 = true }
         #expect(await behind.store(Make.entry("a"), Data("new".utf8)))
         // Another response overlapped with the new one, so that neither is used from now on.
         lower.accepts.withLock { $0 = false }
@@ -94,7 +94,7 @@ import Testing
         #expect(await behind.store(Make.entry("a"), Data("other".utf8)))
         #expect(found.withLock { $0 } == [Data("new".utf8)])
         #expect(await behind.entries(for: "a").isEmpty)
-        lower.store.release()
+        lower.watched.release()
     }
 
     @Test func removalHidesAtOnceAndKeepsOrder() async throws {
@@ -347,14 +347,15 @@ private final class Reports: Sendable {
 }
 
 /// A store of several machines over another one, which says before it removes something.
-private final class WatchedStore<Store: CacheStore>: CacheCoordinating {
+private final class WatchedStore<Store: CacheStore>: ForwardingStore, CacheCoordinating {
     let accepts = Mutex(true)
     let willRemove = Mutex<(@Sendable () async -> Void)?>(nil)
     let leaseWait = Duration.zero
     let earlyRefreshFactor = 0.0
-    let store: Store
+    let watched: Store
+    var store: any CacheStore { watched }
 
-    init(_ store: Store) { self.store = store }
+    init(_ watched: Store) { self.watched = watched }
 
     func accepts(_ entry: CacheEntry) -> Bool { accepts.withLock { $0 } }
 
@@ -365,18 +366,6 @@ private final class WatchedStore<Store: CacheStore>: CacheCoordinating {
     ) async throws -> CacheLeaseOutcome { .held }
 
     func observe(_ statistics: @escaping @Sendable () -> CacheStatistics) -> any Sendable { 0 }
-
-    func entries(for primaryKey: String) async throws -> [CacheEntry] { try await store.entries(for: primaryKey) }
-
-    func body(of entry: CacheEntry) async throws -> ResponseBody? { try await store.body(of: entry) }
-
-    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
-        try await store.writer(for: entry, replacing: replacing)
-    }
-
-    func update(_ entry: CacheEntry) async throws -> Bool { try await store.update(entry) }
-
-    func touch(_ key: CacheKey, at time: Date) async throws { try await store.touch(key, at: time) }
 
     func remove(_ selection: CacheSelection) async throws -> CacheUsage {
         await willRemove.withLock { $0 }?()
