@@ -210,7 +210,8 @@ final class DiskCore: Sendable {
 
     /// Collects garbage repeatedly while the store exists.
     func scheduleCollection(after delay: Duration, then interval: Duration) {
-        bodies.queue.asyncAfter(deadline: .now() + .milliseconds(Int(delay.roundedUpMilliseconds(atMost: 1 << 40)))) { [weak self] in
+        bodies.queue.asyncAfter(deadline: .now() + .milliseconds(Int(delay.roundedUpMilliseconds(atMost: 1 << 40)))) {
+            [weak self] in
             guard let self else { return }
             Task {
                 // The error is ignored. If its cause persists, later calls of the store report it.
