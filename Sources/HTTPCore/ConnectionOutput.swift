@@ -16,7 +16,7 @@ package final class ConnectionOutput: Sendable {
         var drained: (@Sendable () -> Void)?
         /// ``drained`` is called as soon as no more than this many bytes wait; `nil` when no sender waits for that.
         var drainLimit: Int?
-        var tape: (any MessageTape)?
+        var follower: (any MessageFollower)?
     }
 
     /// The result of ``read(into:)``.
@@ -37,9 +37,9 @@ package final class ConnectionOutput: Sendable {
     // MARK: For senders
 
     /// Records or replays the messages of the connection; `nil` for neither.
-    package var tape: (any MessageTape)? {
-        get { state.withLock(\.tape) }
-        set { state.withLock { $0.tape = newValue } }
+    package var follower: (any MessageFollower)? {
+        get { state.withLock(\.follower) }
+        set { state.withLock { $0.follower = newValue } }
     }
 
     /// How many bytes wait for the engine.
@@ -139,21 +139,21 @@ package final class ConnectionOutput: Sendable {
 
 /// Records or replays the messages of a WebSocket, before they become frames. A replay compares the sent messages and
 /// makes the received ones.
-package protocol MessageTape: Sendable {
+package protocol MessageFollower: Sendable {
     /// Called before each message that is sent, in the order of the wire.
     ///
     /// - Throws: the error for a message that a replay does not expect. It is not sent.
-    func send(_ message: TapedMessage) throws(NetworkError)
+    func send(_ message: SocketMessage) throws(NetworkError)
     /// Called before the close frame of this side.
     func sendClose(_ code: UInt16?, _ reason: String)
     /// Called before each ping of this side.
     func sendPing(_ payload: [UInt8])
     /// Called for each message, and for the close frame, of the server.
-    func receive(_ message: TapedMessage)
+    func receive(_ message: SocketMessage)
 }
 
 /// A message of a WebSocket, or its end.
-package enum TapedMessage: Hashable, Sendable {
+package enum SocketMessage: Hashable, Sendable {
     case text(String)
     case data(Data)
     /// The close frame; the code is `nil` when it has none.

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// An interceptor that calls a closure.
-private struct Room: Interceptor {
+private struct Step: Interceptor {
     typealias Next = @Sendable (HTTPRequest) async throws -> HTTPResponse
     let handle: @Sendable (HTTPRequest, Next) async throws -> HTTPResponse
 
@@ -23,8 +23,8 @@ private struct Room: Interceptor {
         let server = try MockServer()
         server.fallback { .text($0.headers["X-Way"] ?? "") }
         let way = Log<String>()
-        func room(_ name: String) -> Room {
-            Room { request, next in
+        func stage(_ name: String) -> Step {
+            Step { request, next in
                 var request = request
                 request.headers["X-Way"] = (request.headers["X-Way"] ?? "") + name
                 way.append("\(name) in")
@@ -33,7 +33,7 @@ private struct Room: Interceptor {
                 return response
             }
         }
-        let manager = try CentralRequestManager.make { $0.interceptors = [room("a"), room("b"), room("c")] }
+        let manager = try CentralRequestManager.make { $0.interceptors = [stage("a"), stage("b"), stage("c")] }
         #expect(try await manager.startRequest("GET", server.url()).text == "abc")
         #expect(way.elements == ["a in", "b in", "c in", "c out", "b out", "a out"])
     }
@@ -42,7 +42,7 @@ private struct Room: Interceptor {
         let server = try MockServer()
         let manager = try CentralRequestManager.make {
             $0.interceptors = [
-                Room { request, _ in
+                Step { request, _ in
                     HTTPResponse(
                         status: request.url.hasSuffix("no") ? 404 : 200, headers: ["X-Canned": "1"],
                         body: ResponseBody(Data("canned".utf8)), url: request.url, source: .simulated)
@@ -65,7 +65,7 @@ private struct Room: Interceptor {
         server.enqueue(.status(401), .text("welcome"))
         let manager = try CentralRequestManager.make {
             $0.interceptors = [
-                Room { request, next in
+                Step { request, next in
                     let response = try await next(request)
                     guard response.status == 401 else { return response }
                     var request = request
@@ -85,7 +85,7 @@ private struct Room: Interceptor {
         server.fallback { .text($0.path) }
         let manager = try CentralRequestManager.make {
             $0.interceptors = [
-                Room { request, next in
+                Step { request, next in
                     async let first = next(request)
                     async let second = next(request)
                     let answers = try await [first, second]
@@ -98,7 +98,7 @@ private struct Room: Interceptor {
     }
 
     @Test func throwingInterceptorFailsTheCall() async throws {
-        let manager = try CentralRequestManager.make { $0.interceptors = [Room { _, _ in throw Refusal() }] }
+        let manager = try CentralRequestManager.make { $0.interceptors = [Step { _, _ in throw Refusal() }] }
         let error = await failure { try await manager.startRequest("GET", "http://127.0.0.1:1/") }
         #expect(error?.kind == .provider)
         #expect(error?.underlying is Refusal)
@@ -112,7 +112,7 @@ private struct Room: Interceptor {
         let manager = try CentralRequestManager.make {
             $0.retries = 1
             $0.interceptors = [
-                Room { request, next in
+                Step { request, next in
                     let response = try await next(request)
                     seen.append(response.status)
                     return response
@@ -131,7 +131,7 @@ private struct Room: Interceptor {
         let manager = try CentralRequestManager.make {
             $0.headers = ["X-Default": "1"]
             $0.interceptors = [
-                Room { request, next in
+                Step { request, next in
                     seen.append(request.headers["X-Default"])
                     return try await next(request)
                 }

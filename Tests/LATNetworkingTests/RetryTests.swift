@@ -94,11 +94,11 @@ import Testing
     }
 
     @Test func cancellingDuringTheWaitEndsTheCall() async throws {
-        let room = RetryRoom(
+        let stage = RetryStage(
             policy: RetryPolicy(retries: 5, firstWait: .seconds(600), longestWait: .seconds(600)))
         let hasFailed = Event()
         let call = Task {
-            try await room.intercept(HTTPRequest("GET", "http://h/")) { _ in
+            try await stage.intercept(HTTPRequest("GET", "http://h/")) { _ in
                 hasFailed.happen()
                 throw NetworkError(.connect, message: "refused")
             }
@@ -123,12 +123,12 @@ import Testing
 
     @Test func waitStaysWithinTheLongest() async throws {
         let waits = Log<Duration>()
-        let room = RetryRoom(
+        let stage = RetryStage(
             policy: RetryPolicy(retries: 40, firstWait: .milliseconds(1), longestWait: .milliseconds(4)),
             clock: CallClock(now: { .zero }, sleep: { waits.append($0) }))
         let attempts = Log<Int>()
         let error = await failure {
-            try await room.intercept(HTTPRequest("GET", "http://h/")) { _ in
+            try await stage.intercept(HTTPRequest("GET", "http://h/")) { _ in
                 attempts.append(attempts.count)
                 throw NetworkError(.connect, message: "refused")
             }

@@ -4,7 +4,7 @@
     errors_table.py --check  prints a line for each table that is not the one of the source, and changes nothing
 
 A kind of error has its comment in NetworkErrorKind.swift: the first paragraph says when it happens, the one that begins with
-"Next step:" what to do. RetryRoom.swift says which kinds are repeated, and RequestReport.swift has the exit codes.
+"Next step:" what to do. RetryStage.swift says which kinds are repeated, and RequestReport.swift has the exit codes.
 """
 
 import os
@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PAGE = "Documentation/Errors.md"
 KINDS = "Sources/HTTPCore/NetworkErrorKind.swift"
 RULES = "Sources/HTTPCore/AddressRule.swift"
-RETRY = "Sources/LATNetworking/Retry/RetryRoom.swift"
+RETRY = "Sources/LATNetworking/Retry/RetryStage.swift"
 CODES = "Sources/lat/Request/RequestReport.swift"
 CODE_NAMES = "Sources/lat/Terminal/Console.swift"
 

@@ -45,7 +45,7 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
     /// The lease outlasts any renewal, so that no two processes present the same refresh token.
     private var lease: Duration { inner.refreshTimeout + .seconds(5) }
 
-    /// Room for another process' renewal, and for one of this process after it.
+    /// Stage for another process' renewal, and for one of this process after it.
     var refreshTimeout: Duration { lease + inner.refreshTimeout + .seconds(5) }
 
     var refreshPause: Duration { inner.refreshPause }

@@ -84,7 +84,7 @@ public final class Cassette: Transport, Sendable {
     public func eject() throws(NetworkError) { try file.content.write() }
 
     /// The method and URL of each recorded request that was not made in this run.
-    public var unused: [String] { file.content.withTape { $0.unused.map(\.title) } }
+    public var unused: [String] { file.content.withPlayback { $0.unused.map(\.title) } }
 
     // MARK: Exchanges
 
@@ -95,7 +95,7 @@ public final class Cassette: Transport, Sendable {
         if let type = request.body?.contentType, headers["Content-Type"] == nil { headers["Content-Type"] = type }
         let asked = redaction.request(
             request.method.description, request.url, headers, body.recorded, request.rowSecrets)
-        switch file.content.withTape({ $0.decide(asked) }) {
+        switch file.content.withPlayback({ $0.decide(asked) }) {
         case .replay(let entry): return try entry.replay(request, redaction)
         case .refuse(let message):
             throw NetworkError(.simulation, message: "\(path): \(message)", request: request)

@@ -35,7 +35,7 @@ struct CassetteEntry: Equatable, Sendable {
     /// A message of a WebSocket.
     struct Message: Equatable, Sendable {
         var isSent: Bool
-        var content: TapedMessage
+        var content: SocketMessage
         /// The line of the file; 0 for a new one.
         var line = 0
     }

@@ -24,7 +24,7 @@ final class CassetteFile: Sendable {
 /// keeps this one, and waits until it has written the file.
 final class CassetteContent: ProcessExitObserver, Sendable {
     private struct State {
-        var tape: CassetteTape
+        var playback: CassettePlayback
         /// Whether everything that was recorded is in the file.
         var isSaved = true
     }
@@ -42,16 +42,16 @@ final class CassetteContent: ProcessExitObserver, Sendable {
         self.warn = warn
         // The mode `all` does not read the file, so a damaged one can be recorded again.
         let entries = mode == .all ? nil : try Self.read(path)
-        state = Mutex(State(tape: CassetteTape(entries, mode: mode, matching: matching)))
+        state = Mutex(State(playback: CassettePlayback(entries, mode: mode, matching: matching)))
     }
 
-    func withTape<Value: Sendable>(_ body: (inout CassetteTape) -> Value) -> Value {
-        state.withLock { body(&$0.tape) }
+    func withPlayback<Value: Sendable>(_ body: (inout CassettePlayback) -> Value) -> Value {
+        state.withLock { body(&$0.playback) }
     }
 
     func finish(_ number: Int, _ entry: CassetteEntry) {
         state.withLock { state in
-            state.tape.finish(number, entry)
+            state.playback.finish(number, entry)
             state.isSaved = false
         }
     }
@@ -84,9 +84,9 @@ final class CassetteContent: ProcessExitObserver, Sendable {
 
     private func writeChanges() throws(NetworkError) {
         let entries: [CassetteEntry]? = state.withLock { state in
-            guard !state.isSaved, state.tape.hasAdded else { return nil }
+            guard !state.isSaved, state.playback.hasAdded else { return nil }
             state.isSaved = true
-            return state.tape.entries
+            return state.playback.entries
         }
         guard let entries else { return }
         let output = CassetteWriter.write(entries, recorded: Date().formatted(.iso8601))

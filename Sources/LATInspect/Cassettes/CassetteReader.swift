@@ -82,7 +82,7 @@ struct CassetteReader {
         try list.fields().map { member throws(YAMLProblem) in
             try member.checkName(within: CassetteEntry.Message.names, of: "messages")
             let text = try member.text()
-            var content = TapedMessage.text(text)
+            var content = SocketMessage.text(text)
             if member.name.hasSuffix("Bytes") {
                 guard let data = Data(base64Encoded: text) else {
                     throw member.problem("the text after \(member.name) is not Base64")

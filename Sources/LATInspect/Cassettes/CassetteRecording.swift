@@ -35,7 +35,7 @@ final class CassetteRecording: Sendable {
     func response(_ response: HTTPResponse) -> HTTPResponse {
         note(response)
         if let output = response.output {
-            output.tape = state.withLock { state in
+            output.follower = state.withLock { state in
                 state.socket = SocketRecording(redaction, limit: limit)
                 return state.socket
             }

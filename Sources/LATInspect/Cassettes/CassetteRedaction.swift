@@ -59,7 +59,7 @@ final class CassetteRedaction: Sendable {
     }
 
     /// A message of a WebSocket, or its end.
-    func message(_ message: TapedMessage) -> TapedMessage {
+    func message(_ message: SocketMessage) -> SocketMessage {
         redactor.withLock { redactor in
             switch message {
             case .text(let text): .text(String(decoding: shown(Data(text.utf8), &redactor), as: UTF8.self))

@@ -4,7 +4,7 @@ internal import Platform
 internal import Synchronization
 
 /// Notes the messages of a WebSocket for its entry.
-final class SocketRecording: MessageTape {
+final class SocketRecording: MessageFollower {
     private struct State {
         var messages: [CassetteEntry.Message] = []
         var byteCount = 0
@@ -20,12 +20,12 @@ final class SocketRecording: MessageTape {
         self.limit = limit
     }
 
-    func send(_ message: TapedMessage) { note(message, isSent: true) }
-    func receive(_ message: TapedMessage) { note(message, isSent: false) }
+    func send(_ message: SocketMessage) { note(message, isSent: true) }
+    func receive(_ message: SocketMessage) { note(message, isSent: false) }
     func sendClose(_ code: UInt16?, _ reason: String) { note(.close(code: code, reason: reason), isSent: true) }
     func sendPing(_ payload: [UInt8]) {}
 
-    private func note(_ message: TapedMessage, isSent: Bool) {
+    private func note(_ message: SocketMessage, isSent: Bool) {
         state.withLock { state in
             let message = redaction.message(message)
             if case .close = message {
@@ -58,7 +58,7 @@ final class SocketRecording: MessageTape {
 /// sent again what precedes it in the recording.
 ///
 /// A client that closes earlier than in the recording gets what is left, and the close frame.
-final class SocketReplay: MessageTape, ResponseBody.Source {
+final class SocketReplay: MessageFollower, ResponseBody.Source {
     private struct State {
         /// The index of the next recorded message.
         var position = 0
@@ -90,10 +90,10 @@ final class SocketReplay: MessageTape, ResponseBody.Source {
         sent = entry.messages.filter(\.isSent)
     }
 
-    /// Takes the frames of the client, and discards them: ``MessageTape`` gets the messages.
+    /// Takes the frames of the client, and discards them: ``MessageFollower`` gets the messages.
     func output() -> ConnectionOutput {
         let output = ConnectionOutput()
-        output.tape = self
+        output.follower = self
         output.start { [weak output] in Task { output?.discard() } }
         output.discard()
         output.open()
@@ -102,7 +102,7 @@ final class SocketReplay: MessageTape, ResponseBody.Source {
 
     // MARK: The client
 
-    func send(_ message: TapedMessage) throws(NetworkError) {
+    func send(_ message: SocketMessage) throws(NetworkError) {
         let failure = change { state in
             if let problem = problem(redaction.message(message), at: state.sentCount) {
                 state.failure = NetworkError(.simulation, message: problem)
@@ -115,7 +115,7 @@ final class SocketReplay: MessageTape, ResponseBody.Source {
     }
 
     /// What is wrong with a message of the client; `nil` when it is as recorded.
-    private func problem(_ message: TapedMessage, at index: Int) -> String? {
+    private func problem(_ message: SocketMessage, at index: Int) -> String? {
         let title = "message \(index + 1) to \(entry.request.url)"
         let how = "record it with the mode all"
         guard index < sent.count, sent[index].content.isMessage else {
@@ -130,7 +130,7 @@ final class SocketReplay: MessageTape, ResponseBody.Source {
 
     func sendClose(_ code: UInt16?, _ reason: String) { change { ($0.hasClosed, $0.closeCode) = (true, code) } }
     func sendPing(_ payload: [UInt8]) { change { $0.pongs.append(payload) } }
-    func receive(_ message: TapedMessage) {}
+    func receive(_ message: SocketMessage) {}
 
     private func change<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
         let (result, waiter) = state.withLock { (body(&$0), $0.waiter.take()) }
@@ -195,7 +195,7 @@ extension ConnectionOutput {
     }
 }
 
-extension TapedMessage {
+extension SocketMessage {
     fileprivate var isMessage: Bool { if case .close = self { false } else { true } }
 
     fileprivate var byteCount: Int {
@@ -223,9 +223,9 @@ extension TapedMessage {
     }
 
     /// What differs from a recorded message, a line each.
-    fileprivate func differences(from recorded: TapedMessage) -> [String] {
+    fileprivate func differences(from recorded: SocketMessage) -> [String] {
         guard kind == recorded.kind else { return ["asked \(kind), recorded \(recorded.kind)"] }
-        func comparable(_ message: TapedMessage) -> ComparableRequest {
+        func comparable(_ message: SocketMessage) -> ComparableRequest {
             ComparableRequest(.init(method: "", url: "", body: message.body), Cassette.Matching())
         }
         return comparable(self).differences(from: comparable(recorded))
@@ -234,7 +234,7 @@ extension TapedMessage {
 
 /// Frames as a server sends them: whole, and not masked (RFC 6455 §5.2).
 private enum ServerFrame {
-    static func of(_ message: TapedMessage) -> Data {
+    static func of(_ message: SocketMessage) -> Data {
         switch message {
         case .text(let text): frame(0x1, Data(text.utf8))
         case .data(let data): frame(0x2, data)

@@ -3,7 +3,7 @@ import FoundationEssentials
 import HTTPCore
 import ResponseCache
 
-/// The operations that both cache rooms share: keys, look-ups, responses, storing.
+/// The operations that both cache stages share: keys, look-ups, responses, storing.
 struct CacheOperations: Sendable {
     let storage: CacheStorage
     /// Names of parameters that are not part of cache keys, in addition to those of the request's rows.

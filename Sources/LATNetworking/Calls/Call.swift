@@ -5,13 +5,13 @@ import Synchronization
 /// A running request, however it was started: with closures, with `async`, as a stream, from an entity or as an upload.
 ///
 /// ``CallRegistry`` lists it, a ``RequestTask`` controls it, and it owns its transfers. It holds the request, what the
-/// call waits for and what has been sent so far. Rooms of the corridor read it through ``Chain``.
+/// call waits for and what has been sent so far. Stages of the pipeline read it through ``Chain``.
 final class Call: @unchecked Sendable, TransferOwner {
     // Sendable: the registry's lock guards `next` and `previous`; all else is constant, atomic or guarded by `state`.
 
     /// A number that is unique in the process.
     let id: UInt64
-    /// The request before any room changes it. Errors of the call hold it, so that the app can send it again.
+    /// The request before any stage changes it. Errors of the call hold it, so that the app can send it again.
     let request: HTTPRequest
     /// Details of the call that are not part of the request.
     let details: CallDetails
@@ -20,13 +20,13 @@ final class Call: @unchecked Sendable, TransferOwner {
         guard givenHandler != nil || word.load(ordering: .acquiring) & Flag.measured != 0 else { return nil }
         return { [self] progress in
             givenHandler?(progress)
-            if word.load(ordering: .acquiring) & Flag.measured != 0 { state.withLock(\.board)?.note(progress) }
+            if word.load(ordering: .acquiring) & Flag.measured != 0 { state.withLock(\.progress)?.note(progress) }
         }
     }
     private let givenHandler: (@Sendable (TransferProgress) -> Void)?
     var bodyHandler: BodyHandler? { details.bodyHandler }
     var isObserved: Bool { watch != nil }
-    /// The time by which the call must end, on the corridor's clock; `nil` for no deadline.
+    /// The time by which the call must end, on the pipeline's clock; `nil` for no deadline.
     let deadline: Duration?
     /// Reports the call's events to its observers; `nil` when there are none.
     let watch: CallReporter?
@@ -49,7 +49,7 @@ final class Call: @unchecked Sendable, TransferOwner {
         var startActions: [@Sendable () -> Void] = []
         var hasDeliveredCachedReply = false
         /// The progress, once somebody has asked for it.
-        var board: ProgressBoard?
+        var progress: CallProgress?
         /// The result, for those who wait for it beside the call's closures.
         var outcome: Outcome<HTTPResponse>?
     }
@@ -239,20 +239,20 @@ final class Call: @unchecked Sendable, TransferOwner {
     /// Sets the result of a call in closure form.
     func settle(_ result: Result<HTTPResponse, NetworkError>) {
         let result: Result<HTTPResponse, any Error> = result.mapError { $0 }
-        outcome.settle(result) { state.withLock(\.board)?.finish(result, request.body) }
+        outcome.settle(result) { state.withLock(\.progress)?.finish(result, request.body) }
     }
 
     /// The progress from now on. Asking for it makes the engine report it.
     var progress: ProgressUpdates {
-        let (board, isNew) = state.withLock { state in
-            if let board = state.board { return (board, false) }
-            let board = ProgressBoard(request.body == nil ? .download : .upload)
-            state.board = board
-            return (board, true)
+        let (progress, isNew) = state.withLock { state in
+            if let progress = state.progress { return (progress, false) }
+            let progress = CallProgress(request.body == nil ? .download : .upload)
+            state.progress = progress
+            return (progress, true)
         }
         if isNew, change({ $0 | Flag.measured }) { notifyWaits() }
-        if let result = outcome.result { board.finish(result, request.body) }
-        return board.updates
+        if let result = outcome.result { progress.finish(result, request.body) }
+        return progress.updates
     }
 
     // MARK: Sent requests

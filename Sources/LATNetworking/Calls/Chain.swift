@@ -4,29 +4,29 @@ import CurlTransport
 import HTTPCore
 import Platform
 
-/// The position of a call in the corridor, and the rooms that are left.
+/// The position of a call in the pipeline, and the stages that are left.
 ///
-/// A room gets the request and the chain. It may change the request, respond by itself, read the response, or proceed
+/// A stage gets the request and the chain. It may change the request, respond by itself, read the response, or proceed
 /// more than once. Through `call` it sees what has been sent.
 struct Chain: Sendable {
     let call: Call
     /// The number of redirects followed so far.
     private(set) var hop = 0
 
-    private let table: RoomTable
-    private var rooms: RoomSet
+    private let table: StageTable
+    private var stages: StageSet
 
-    init(_ call: Call, _ table: RoomTable, _ rooms: RoomSet) {
+    init(_ call: Call, _ table: StageTable, _ stages: StageSet) {
         self.call = call
         self.table = table
-        self.rooms = rooms
+        self.stages = stages
     }
 
-    /// Passes a request to the next room, or to the network after the last one.
+    /// Passes a request to the next stage, or to the network after the last one.
     func proceed(_ request: HTTPRequest) async throws -> HTTPResponse {
-        guard let place = rooms.first else { return try await table.transmit(request, self) }
+        guard let place = stages.first else { return try await table.transmit(request, self) }
         var rest = self
-        rest.rooms.remove(place)
+        rest.stages.remove(place)
         return try await table[place].handle(request, rest)
     }
 
@@ -37,40 +37,40 @@ struct Chain: Sendable {
         return chain
     }
 
-    /// The same remaining rooms for another call: one that several callers share, or one that refreshes the cache.
-    func on(_ call: Call) -> Chain { Chain(call, table, rooms) }
+    /// The same remaining stages for another call: one that several callers share, or one that refreshes the cache.
+    func on(_ call: Call) -> Chain { Chain(call, table, stages) }
 }
 
-/// A built-in interceptor: one step of the corridor.
-protocol Room: Sendable {
+/// A built-in interceptor: one step of the pipeline.
+protocol Stage: Sendable {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse
 }
 
-/// The rooms of a manager, and the sender at their end.
-final class RoomTable: Sendable {
+/// The stages of a manager, and the sender at their end.
+final class StageTable: Sendable {
     /// Sends the requests: the engine, or a transport of the app, which does not know calls.
     enum Sender: Sendable {
         case engine(CurlTransport)
         case custom(any Transport)
     }
 
-    private let rooms: [any Room]
+    private let stages: [any Stage]
     private let sender: Sender
     private let secrets: Secrets?
     let limits: TimeLimits
 
     /// - Parameter secrets: the manager's; a transport of the app's, such as a cassette, gets them with each request.
     init(
-        _ rooms: [Place: any Room], _ sender: Sender, _ limits: TimeLimits = TimeLimits(),
+        _ stages: [Place: any Stage], _ sender: Sender, _ limits: TimeLimits = TimeLimits(),
         secrets: Secrets = .standard
     ) {
         self.secrets = secrets == .standard ? nil : secrets
-        self.rooms = Place.allCases.map { rooms[$0] ?? PassingRoom() }
+        self.stages = Place.allCases.map { stages[$0] ?? PassingStage() }
         self.sender = sender
         self.limits = limits
     }
 
-    fileprivate subscript(place: Place) -> any Room { rooms[Int(place.rawValue)] }
+    fileprivate subscript(place: Place) -> any Stage { stages[Int(place.rawValue)] }
 
     /// Sends the request at the end of a chain and records it in the call.
     fileprivate func transmit(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
@@ -86,7 +86,7 @@ final class RoomTable: Sendable {
         }
     }
 
-    /// Sends a request without recording it, for a call that no room sends again.
+    /// Sends a request without recording it, for a call that no stage sends again.
     func send(_ request: HTTPRequest, for call: Call) async throws -> HTTPResponse {
         switch sender {
         case .engine(let engine):
@@ -100,15 +100,15 @@ final class RoomTable: Sendable {
         }
     }
 
-    /// Fills the place of a room that the manager does not have.
-    private struct PassingRoom: Room {
+    /// Fills the place of a stage that the manager does not have.
+    private struct PassingStage: Stage {
         func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
             try await chain.proceed(request)
         }
     }
 }
 
-/// The rooms of the corridor in their order. The order defines the behaviour, so this is the only place that states it.
+/// The stages of the pipeline in their order. The order defines the behaviour, so this is the only place that states it.
 enum Place: UInt32, CaseIterable {
     /// Rejects a call while an equal one is running.
     case rejection
@@ -141,7 +141,7 @@ enum Place: UInt32, CaseIterable {
     case cacheOfSealed
     /// Signs the request in its final form.
     case sign
-    /// Follows redirects. Every hop is a request of its own to the rooms inside.
+    /// Follows redirects. Every hop is a request of its own to the stages inside.
     case redirect
     /// The RFC 9111 cache: every hop is stored under its own URL.
     case httpCache
@@ -154,8 +154,8 @@ enum Place: UInt32, CaseIterable {
     case networkInterceptors
 }
 
-/// A set of rooms.
-struct RoomSet: OptionSet, Sendable {
+/// A set of stages.
+struct StageSet: OptionSet, Sendable {
     var rawValue: UInt32
 
     init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -170,13 +170,13 @@ struct RoomSet: OptionSet, Sendable {
 
     mutating func remove(_ place: Place) { rawValue &= ~(1 << place.rawValue) }
 
-    /// Inserts or removes a room.
+    /// Inserts or removes a stage.
     mutating func set(_ place: Place, _ isIn: Bool) { if isIn { insert(place) } else { remove(place) } }
 }
 
 /// What the current task is doing. The requests that it makes for that purpose must not wait for its end.
 enum CallScope {
-    /// The authentication rooms whose token this task is renewing.
+    /// The authentication stages whose token this task is renewing.
     @TaskLocal static var renewing: Set<ObjectIdentifier> = []
     /// The barriers that this task keeps closed.
     @TaskLocal static var closing: Set<ObjectIdentifier> = []

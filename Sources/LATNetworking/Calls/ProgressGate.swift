@@ -38,7 +38,7 @@ final class ProgressGate: Sendable {
 }
 
 /// The progress of a call from the moment somebody asks for it, for any number of readers.
-final class ProgressBoard: Sendable {
+final class CallProgress: Sendable {
     private let latest: LatestValue<TransferProgress>
     private let meter = Mutex(ProgressMeter())
 

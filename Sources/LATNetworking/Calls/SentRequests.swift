@@ -3,7 +3,7 @@ import HTTPCore
 /// The record of what was sent for a call and what came back. Everything that repeats requests (mirrors, waiting for
 /// the network, a renewed token, retries) decides by this record alone whether a request may be sent again.
 ///
-/// The corridor records each request when it is sent and when it ends.
+/// The pipeline records each request when it is sent and when it ends.
 struct SentRequests: Sendable {
     /// The last request, as it was sent; `nil` when none was.
     private(set) var last: HTTPRequest?

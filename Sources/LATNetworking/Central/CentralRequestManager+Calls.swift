@@ -55,7 +55,7 @@ extension CentralRequestManager {
                     parameters, by: request.coding.map { CodingRules.of($0) } ?? coding)
             }
             if configuration.parameterProvider != nil {
-                // The provider's parameters are fresh for each attempt; see `CompositionRoom`.
+                // The provider's parameters are fresh for each attempt; see `CompositionStage`.
                 details.addresses = [simulatedAddress(of: request.url) ?? request.url]
                 details.content = content
             }
@@ -89,7 +89,7 @@ extension CentralRequestManager {
         let limit = request.deadline ?? configuration.deadline.flatMap { request.isLive ? nil : $0 }
         let accessories = request.hasNoSettings ? [] : request.accessories
         return Call(
-            request, details: details, deadline: limit.map { corridor.limits.clock.now() + $0 },
+            request, details: details, deadline: limit.map { pipeline.limits.clock.now() + $0 },
             watchers: !accessories.isEmpty ? reporters.adding(accessories) : reporters.isEmpty ? nil : reporters,
             watch: watch, progress: progress)
     }

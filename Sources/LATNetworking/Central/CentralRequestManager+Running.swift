@@ -112,7 +112,7 @@ extension CentralRequestManager {
             } catch {
                 result = .failure(call.failure(error))
             }
-            timer.map(corridor.limits.cancel)
+            timer.map(pipeline.limits.cancel)
             executor.run { [self] in
                 // A call that waits for the executor can still be cancelled.
                 let ending = call.finish() ? .failure(call.cancellation) : result
@@ -140,7 +140,7 @@ extension CentralRequestManager {
         let isSame = request.isLive || request.url == whole.request.url
         var request = located(request)
         if !isSame {
-            corridor.redirect.rule.strip(&request, from: whole.request.url, defaults: configuration.headers)
+            pipeline.redirect.rule.strip(&request, from: whole.request.url, defaults: configuration.headers)
         }
         let part = makeCall(request, isSame ? whole.details : CallDetails(), partOf: whole.watch)
         let wait = CallWait(whole) { state in
@@ -170,12 +170,12 @@ extension CentralRequestManager {
     func enter(_ call: Call) -> TimeLimits.Ticket? {
         calls.enter(call)
         call.watch?.start()
-        return call.deadline.map { deadline in corridor.limits.schedule(at: deadline) { call.endAtDeadline() } }
+        return call.deadline.map { deadline in pipeline.limits.schedule(at: deadline) { call.endAtDeadline() } }
     }
 
     func leave(_ call: Call, _ timer: TimeLimits.Ticket?) {
         calls.leave(call)
-        timer.map(corridor.limits.cancel)
+        timer.map(pipeline.limits.cancel)
     }
 
     /// Ends a call whose caller receives the result as the return value of the running method.
@@ -193,7 +193,7 @@ extension CentralRequestManager {
         var replays = 0
         while true {
             do {
-                var response = try await corridor.send(call)
+                var response = try await pipeline.send(call)
                 if let coding = call.details.coding { response.coding = coding }
                 if isObserved, response.body.isStream, !Verdict.isSuccess(response, to: call.request) {
                     response.body = ResponseBody(try await Verdict.beginning(of: response.body))
@@ -251,7 +251,7 @@ extension CentralRequestManager {
         // The resolver is not asked about a call that was cancelled in the meantime.
         guard !call.isCancelled else { throw call.cancellation }
         do {
-            return try await corridor.limits.run(for: call) { try await resolver.resolve(error, of: call.request) }
+            return try await pipeline.limits.run(for: call) { try await resolver.resolve(error, of: call.request) }
                 == .replay
         } catch let error as NetworkError {
             throw error

@@ -21,7 +21,7 @@ public final class CentralRequestManager: Sendable {
     /// Whether servers can be reached, determined by connecting to them; see ``Reachability``.
     public let reachability: Reachability
 
-    let corridor: Corridor
+    let pipeline: Pipeline
     let engine: CurlTransport?
     package let callbacks: CallbackExecutor
     let tables: TableSource
@@ -52,7 +52,7 @@ public final class CentralRequestManager: Sendable {
         }
     }
 
-    init(_ configuration: Configuration, _ sender: RoomTable.Sender) {
+    init(_ configuration: Configuration, _ sender: StageTable.Sender) {
         self.configuration = configuration
         if case .engine(let engine) = sender { self.engine = engine } else { engine = nil }
         storage = CacheStorage(configuration)
@@ -74,7 +74,7 @@ public final class CentralRequestManager: Sendable {
                 retryPolicy: configuration.retryPolicy))
         coding = CodingRules.of(configuration.coding)
         let manager = ManagerReference()
-        corridor = Corridor(
+        pipeline = Pipeline(
             configuration, storage: storage, reachability: reachability, sender: sender,
             scope: CredentialScope(
                 secrets: configuration.secrets, named: configuration.credentialOrigins,
@@ -139,7 +139,7 @@ public final class CentralRequestManager: Sendable {
             let gauges = await engine?.gauges
             return Load(
                 calls: calls.count(.all), connections: gauges?.sockets ?? 0, transfers: gauges?.transfers ?? 0,
-                queued: gauges?.waiting ?? 0, circuits: corridor.limit.circuits, reachability: reachability.known)
+                queued: gauges?.waiting ?? 0, circuits: pipeline.limit.circuits, reachability: reachability.known)
         }
     }
 

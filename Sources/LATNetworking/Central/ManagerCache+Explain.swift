@@ -5,14 +5,14 @@ public import ResponseCache
 struct CacheProbe: Error {
     let request: HTTPRequest
 
-    /// Takes the place of the cache's rooms.
-    private struct End: Room {
+    /// Takes the place of the cache's stages.
+    private struct End: Stage {
         func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
             throw CacheProbe(request: request)
         }
     }
 
-    static let rooms: [Place: any Room] = [
+    static let stages: [Place: any Stage] = [
         .cache: End(), .cacheOfSealed: End(), .httpCache: End(), .httpCacheOfOpened: End(),
     ]
 }
@@ -33,7 +33,7 @@ extension CacheOperations {
         let ticket: Ticket
         do throws(CacheRefusal) {
             ticket = try await place(
-                of: request, call, method: policy == .http ? HTTPCacheRoom.method(of: request) : nil)
+                of: request, call, method: policy == .http ? HTTPCacheStage.method(of: request) : nil)
         } catch {
             return CacheExplanation(question(.everybody), bypasses: policy == .networkOnly ? .policy : error, at: now)
         }
@@ -87,8 +87,8 @@ extension CentralRequestManager {
     func explain(
         _ call: Call, from source: CacheExplanation.PolicySource
     ) async throws -> CacheExplanation {
-        let request = try await corridor.requestAtCache(call)
-        return try await corridor.cacheOperations.explain(
+        let request = try await pipeline.requestAtCache(call)
+        return try await pipeline.cacheOperations.explain(
             request, call, request.cachePolicy ?? configuration.cachePolicy, from: source)
     }
 }

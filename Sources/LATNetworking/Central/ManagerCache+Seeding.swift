@@ -89,9 +89,9 @@ extension CentralRequestManager.Cache {
     ) async throws -> Bool {
         let manager = try requireManager()
         let call = try manager.call(request)
-        let request = try await manager.corridor.requestAtCache(call)
+        let request = try await manager.pipeline.requestAtCache(call)
         let response = HTTPResponse(status: status, headers: headers, url: request.url)
-        return try await manager.corridor.cacheOperations.seed(
+        return try await manager.pipeline.cacheOperations.seed(
             response, body, to: request, call, onlyIfAbsent: onlyIfAbsent)
     }
 }

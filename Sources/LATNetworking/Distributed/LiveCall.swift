@@ -70,7 +70,7 @@ package final class LiveCall: Sendable {
     package func run<Value: Sendable>(
         within limit: Duration, late message: String, _ operation: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
-        try await manager.corridor.limits.run(
+        try await manager.pipeline.limits.run(
             within: limit, for: call,
             late: { [call] in NetworkError(.timeout(.total), message: message, request: call.request) }, operation)
     }
@@ -79,7 +79,7 @@ package final class LiveCall: Sendable {
     ///
     /// - Throws: `CancellationError` when the current task is cancelled, ``NetworkError`` when the call is.
     package func wait(_ duration: Duration) async throws {
-        try await manager.corridor.limits.clock.wait(duration, for: call)
+        try await manager.pipeline.limits.clock.wait(duration, for: call)
     }
 
     /// Waits for a value.
@@ -92,12 +92,12 @@ package final class LiveCall: Sendable {
     package func schedule(
         after duration: Duration, _ action: @escaping @Sendable () -> Void
     ) -> TimeLimits.Ticket {
-        let limits = manager.corridor.limits
+        let limits = manager.pipeline.limits
         return limits.schedule(at: limits.clock.now() + duration, action)
     }
 
     /// Cancels a closure of ``schedule(after:_:)``.
-    package func cancel(_ ticket: TimeLimits.Ticket) { manager.corridor.limits.cancel(ticket) }
+    package func cancel(_ ticket: TimeLimits.Ticket) { manager.pipeline.limits.cancel(ticket) }
 
     /// The error for the caller: with the call's request, and naming the deadline if that ended the call.
     package func failure(_ error: any Error) -> NetworkError { call.failure(error) }
@@ -153,7 +153,7 @@ extension CentralRequestManager {
 
     /// A sealed response is opened when all of it has arrived, and a live one never ends.
     private func live(_ call: Call) throws(NetworkError) -> LiveCall {
-        guard !corridor.seals(call.request) else {
+        guard !pipeline.seals(call.request) else {
             throw NetworkError(
                 .invalidRequest,
                 message: "a sealed response is opened only when all of it has arrived, so an open connection cannot be "

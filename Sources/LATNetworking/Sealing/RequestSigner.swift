@@ -174,7 +174,7 @@ extension HTTPRequest {
 
 /// Signs requests in their final form. A body that would be encoded while it is sent is encoded here, so that exactly
 /// the signed bytes are sent.
-struct SignRoom: Room {
+struct SignStage: Stage {
     let signer: any RequestSigner
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {

@@ -105,7 +105,7 @@ extension SocketLink {
 
     /// - Returns: whether it was sent; `false` when the connection has ended or closes meanwhile.
     private func write(_ message: WebSocket.Message, isKept: Bool = true, _ deflater: inout Deflater?) throws -> Bool {
-        try tape?.send(message.taped)
+        try follower?.send(message.socketMessage)
         switch message {
         case .text(let text):
             var text = text
@@ -150,7 +150,7 @@ extension SocketLink {
     }
 
     func writePing(_ payload: [UInt8], _ state: inout State) {
-        tape?.sendPing(payload)
+        follower?.sendPing(payload)
         write(.ping, payload, &state)
     }
 

@@ -60,7 +60,7 @@ final class SocketLink: Sendable {
     /// Compresses messages; made for the first one. Held by one sender at a time, before the lock of the state: the engine's
     /// thread, which needs the state, never waits for a compression.
     let sending = Mutex<Deflater?>(nil)
-    let tape: (any MessageTape)?
+    let follower: (any MessageFollower)?
     private let call: LiveCall
     private let inbox: SocketInbox
 
@@ -73,7 +73,7 @@ final class SocketLink: Sendable {
         head.output = nil
         self.response = head
         self.output = output
-        tape = output.tape
+        follower = output.follower
         self.agreement = agreement
         self.options = options
         self.call = call
@@ -137,7 +137,7 @@ final class SocketLink: Sendable {
     private func handle(_ event: MessageReader.Event) -> Bool {
         switch event {
         case .message(let message):
-            tape?.receive(message.taped)
+            follower?.receive(message.socketMessage)
             state.withLock { $0.hadMessages = true }
             return inbox.put(message)
         case .ping(let payload): answer(payload)
@@ -170,7 +170,7 @@ final class SocketLink: Sendable {
     // MARK: Closing
 
     private func receivedClose(_ code: UInt16?, _ reason: String) {
-        tape?.receive(.close(code: code, reason: reason))
+        follower?.receive(.close(code: code, reason: reason))
         state.withLock { state in
             state.noteClose(code.map(WebSocket.CloseCode.init(rawValue:)) ?? .noCode, reason, isByServer: true)
             state.closing?.isClean = true
@@ -207,7 +207,7 @@ final class SocketLink: Sendable {
 
     private func sendClose(_ code: UInt16?, _ reason: String, _ state: inout State) {
         guard !state.hasSentClose else { return }
-        tape?.sendClose(code, reason)
+        follower?.sendClose(code, reason)
         write(.close, FrameWriter.closePayload(code, reason), &state)
         state.hasSentClose = true
     }

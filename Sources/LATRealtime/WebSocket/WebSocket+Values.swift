@@ -9,7 +9,7 @@ extension WebSocket {
         /// Bytes.
         case data(Data)
 
-        var taped: TapedMessage {
+        var socketMessage: SocketMessage {
             switch self {
             case .text(let text): .text(text)
             case .data(let data): .data(data)

@@ -47,7 +47,7 @@ import Testing
     ) -> HTTPHeaders {
         var headers = base.merging(own)
         changed(&headers)
-        return CompositionRoom.merge(provided, in: headers, base: base, own: own)
+        return CompositionStage.merge(provided, in: headers, base: base, own: own)
     }
 
     // MARK: Values

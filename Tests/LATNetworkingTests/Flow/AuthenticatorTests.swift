@@ -162,11 +162,11 @@ import Platform
             await isOver.wait()  // ignores cancellation
             return "late"
         }
-        let room = AuthenticationRoom(TokenSource(session), limits: TimeLimits(clock.callClock))
+        let stage = AuthenticationStage(TokenSource(session), limits: TimeLimits(clock.callClock))
         let calls = (0..<5).map { _ in
             Task {
                 await failure {
-                    try await room.intercept(HTTPRequest("GET", "http://h/")) { request in
+                    try await stage.intercept(HTTPRequest("GET", "http://h/")) { request in
                         HTTPResponse(status: 401, url: request.url)
                     }
                 }
@@ -200,9 +200,9 @@ import Platform
             }
             return "token-1"
         }
-        let room = AuthenticationRoom(TokenSource(session), limits: TimeLimits(clock.callClock))
+        let stage = AuthenticationStage(TokenSource(session), limits: TimeLimits(clock.callClock))
         @Sendable func send() async throws -> Int {
-            try await room.intercept(HTTPRequest("GET", "http://h/")) { request in
+            try await stage.intercept(HTTPRequest("GET", "http://h/")) { request in
                 HTTPResponse(
                     status: request.headers["Authorization"] == "token-1" ? 200 : 401, url: request.url)
             }.status

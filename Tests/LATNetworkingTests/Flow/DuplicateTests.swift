@@ -169,14 +169,14 @@ import Testing
     }
 
     @Test func unsafeMethodIsSharedOnlyWhenRequested() async throws {
-        let room = SharingRoom(.coalesce)
+        let stage = SharingStage(.coalesce)
         var post = HTTPRequest("POST", "http://h/")
-        #expect(room.policy(for: post) == .allow)
-        #expect(room.policy(for: HTTPRequest("GET", "http://h/")) == .coalesce)
+        #expect(stage.policy(for: post) == .allow)
+        #expect(stage.policy(for: HTTPRequest("GET", "http://h/")) == .coalesce)
         post.duplicates = .coalesce
-        #expect(room.policy(for: post) == .coalesce)
+        #expect(stage.policy(for: post) == .coalesce)
         post.streamsBody = true
-        #expect(room.policy(for: post) == .allow)
+        #expect(stage.policy(for: post) == .allow)
     }
 
     @Test func everyCallerGetsProgress() async throws {
@@ -191,8 +191,8 @@ import Testing
         }
     }
 
-    /// A room that holds the shared call.
-    private struct Holding: Room {
+    /// A stage that holds the shared call.
+    private struct Holding: Stage {
         let held = Box<Call?>(nil)
         let hasBegun = Event()
         let mayEnd = Event()
@@ -206,11 +206,11 @@ import Testing
     }
 
     @Test func sharedTransferPausesWithAllItsCallers() async throws {
-        let (room, end) = (SharingRoom(.coalesce), Holding())
-        let table = RoomTable([.simulation: end], .custom(FunctionTransport { _ in throw CancellationError() }))
+        let (stage, end) = (SharingStage(.coalesce), Holding())
+        let table = StageTable([.simulation: end], .custom(FunctionTransport { _ in throw CancellationError() }))
         let calls = (0..<3).map { _ in Call(HTTPRequest("GET", "http://h/")) }
         func start(_ call: Call) -> Task<HTTPResponse, any Error> {
-            Task { try await room.handle(call.request, Chain(call, table, RoomSet(.simulation))) }
+            Task { try await stage.handle(call.request, Chain(call, table, StageSet(.simulation))) }
         }
         // A call that is paused before it is sent begins suspended.
         calls[0].setSuspended(true)

@@ -26,7 +26,7 @@ final class VirtualClock: Sendable {
 
     var sleeperCount: Int { state.withLock(\.sleepers.count) }
 
-    /// The clock in the form that interceptors and rooms take.
+    /// The clock in the form that interceptors and stages take.
     var callClock: CallClock { CallClock(now: { self.now }, sleep: { try await self.sleep($0) }) }
 
     func advance(by duration: Duration) {

@@ -45,7 +45,7 @@ import Testing
     @Test(.timeLimit(.minutes(1))) func cancelledReadersUseTheirTransfer() async {
         for _ in 1...3_000 {
             let monitor = UploadMonitor([UploadItem(name: "n", fileName: "f", total: 2)])
-            let board = ProgressBoard(.upload)
+            let board = CallProgress(.upload)
             let note = { @Sendable (count: Int64) in
                 board.note(TransferProgress(direction: .upload, completed: count, total: 3))
             }

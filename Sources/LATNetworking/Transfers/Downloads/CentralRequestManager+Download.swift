@@ -10,7 +10,7 @@ extension CentralRequestManager {
     /// let file = try await download.value                          // path, byteCount, response
     /// ```
     ///
-    /// Its requests pass through the manager's corridor like all others: interceptors, headers, providers, redirects,
+    /// Its requests pass through the manager's pipeline like all others: interceptors, headers, providers, redirects,
     /// retries. The download is one call, which ``cancelRequests(_:)`` finds by its ``Download/key``, URL or tag;
     /// received bytes are kept then. There is no total timeout, only the idle timeout. When a body breaks off, the
     /// download continues, as often as the manager's ``Configuration/retries`` allow. The resolver is asked about a failure
@@ -68,7 +68,7 @@ extension CentralRequestManager {
         var order = DownloadOrder(
             request: call.request, path: path, segments: segments, options: options, failure: failure,
             retries: configuration.retries, maxConnectionsPerHost: configuration.engine.maxConnectionsPerHost,
-            isSealed: corridor.seals(call.request),
+            isSealed: pipeline.seals(call.request),
             isReplayed: { [self] in try await isReplayed($0, call, $1) },
             send: { [self] in try await sendPart($0, of: call) })
         order.request.deadline = nil

@@ -22,7 +22,7 @@ public final class Download: Sendable {
     public var key: String { call.key }
 
     private let control: DownloadControl
-    private let board = LatestValue(TransferProgress(direction: .download))
+    private let latest = LatestValue(TransferProgress(direction: .download))
     private let outcome = Outcome<DownloadedFile>()
     private let call: Call
 
@@ -42,11 +42,11 @@ public final class Download: Sendable {
         let wait = CallWait(call) { state in
             if state.isCancelled { control.set(.cancel(keepsProgress: true)) }
         }
-        Task.detached(executorPreference: TransferExecutor.shared) { [control, board, outcome] in
+        Task.detached(executorPreference: TransferExecutor.shared) { [control, latest, outcome] in
             var last: TransferProgress?
             let result: Result<DownloadedFile, NetworkError>
             do {
-                result = .success(try await Self.file(order, control, board, &last))
+                result = .success(try await Self.file(order, control, latest, &last))
             } catch let error as NetworkError {
                 // The error of a call that missed its deadline says so.
                 result = .failure(call.failure(error.attaching(order.request)))
@@ -59,7 +59,7 @@ public final class Download: Sendable {
             outcome.settle(result.mapError { $0 }) {
                 wait.end()
                 end(result)
-                board.finish(last ?? board.current)
+                latest.finish(last ?? latest.current)
             }
         }
     }
@@ -74,10 +74,10 @@ public final class Download: Sendable {
     /// sequence ends with the download. Any number of tasks may read it.
     ///
     /// While a download that started over catches up, the number of bytes stays the same.
-    public var progress: some AsyncSequence<TransferProgress, Never> & Sendable { ProgressUpdates(board) }
+    public var progress: some AsyncSequence<TransferProgress, Never> & Sendable { ProgressUpdates(latest) }
 
     /// The progress now.
-    public var currentProgress: TransferProgress { board.current }
+    public var currentProgress: TransferProgress { latest.current }
 
     /// The state now.
     public var state: RequestTask.State { RequestTask.State(outcome.result, isPaused: control.intent == .pause) }
@@ -122,7 +122,7 @@ public final class Download: Sendable {
     // MARK: Internal
 
     private static func file(
-        _ order: DownloadOrder, _ control: DownloadControl, _ board: LatestValue<TransferProgress>,
+        _ order: DownloadOrder, _ control: DownloadControl, _ latest: LatestValue<TransferProgress>,
         _ last: inout TransferProgress?
     ) async throws -> DownloadedFile {
         try order.check()
@@ -133,7 +133,7 @@ public final class Download: Sendable {
             last = TransferProgress(direction: .download, completed: file.byteCount, total: file.byteCount)
             return file
         }
-        let job = try DownloadJob(order, target: target, control: control, progress: board)
+        let job = try DownloadJob(order, target: target, control: control, progress: latest)
         defer { last = job.finalProgress }
         return try await job.run()
     }

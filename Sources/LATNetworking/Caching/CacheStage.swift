@@ -4,11 +4,11 @@ import Platform
 import ResponseCache
 import Synchronization
 
-/// The cache room for the app's own policies: all but ``CachePolicy/http``, which ``HTTPCacheRoom`` implements.
+/// The cache stage for the app's own policies: all but ``CachePolicy/http``, which ``HTTPCacheStage`` implements.
 ///
 /// It is outside the redirects: it stores the response to the call, whichever redirects led to it, so that a call
 /// answered from the cache makes no request at all. Of the server's fields it obeys only `Vary`.
-struct CacheRoom: Room {
+struct CacheStage: Stage {
     let standard: CachePolicy
     let operations: CacheOperations
     /// The total timeout of a request that sets none.

@@ -13,7 +13,7 @@ struct TokenSource: Sendable {
 }
 
 /// Asks the authenticator to put its token on each attempt, and to renew a rejected one as ``RefreshState`` decides.
-final class AuthenticationRoom: Room {
+final class AuthenticationStage: Stage {
     private struct State {
         var tokens: RefreshState
         var waiters: [Waiter<Void>] = []
@@ -215,9 +215,9 @@ final class AuthenticationRoom: Room {
 }
 
 /// Passes a request to the authenticator that it names, or to the manager's.
-struct NamedAuthenticationRoom: Room {
-    let standard: AuthenticationRoom?
-    let named: [String: AuthenticationRoom]
+struct NamedAuthenticationStage: Stage {
+    let standard: AuthenticationStage?
+    let named: [String: AuthenticationStage]
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         switch request.authenticator {
@@ -226,7 +226,7 @@ struct NamedAuthenticationRoom: Room {
             guard let standard else { return try await chain.proceed(request) }
             return try await standard.handle(request, chain)
         case .named(let name):
-            if let room = named[name] { return try await room.handle(request, chain) }
+            if let stage = named[name] { return try await stage.handle(request, chain) }
             throw NetworkError.missing("authenticator", name, in: named, request)
         }
     }

@@ -4,14 +4,14 @@ import HTTPCore
 import Platform
 import ResponseCache
 
-/// The cache room for the policy ``CachePolicy/http``, which follows RFC 9111 and RFC 5861.
+/// The cache stage for the policy ``CachePolicy/http``, which follows RFC 9111 and RFC 5861.
 ///
 /// It is inside the redirects, so that each hop is stored, validated and invalidated under its own URL, as the RFC
 /// requires. A permanent redirect may stay fresh for long while its target changes every minute. ``CacheStrategy``
-/// decides, and this room acts.
+/// decides, and this stage acts.
 ///
 /// Under other policies only unsafe requests pass through it, because they invalidate entries (RFC 9111 §4.4).
-struct HTTPCacheRoom: Room {
+struct HTTPCacheStage: Stage {
     let standard: CachePolicy
     let operations: CacheOperations
     /// The total timeout of a request that sets none.

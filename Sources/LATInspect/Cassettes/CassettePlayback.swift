@@ -1,7 +1,7 @@
 internal import HTTPCore
 
 /// The entries of a cassette and which of them were used: decides what a request gets. A pure value.
-struct CassetteTape {
+struct CassettePlayback {
     enum Decision {
         /// The request gets this entry.
         case replay(CassetteEntry)

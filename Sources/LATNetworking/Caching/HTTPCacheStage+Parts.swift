@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTPCore
 import ResponseCache
 
-extension HTTPCacheRoom {
+extension HTTPCacheStage {
     /// Reports the cache's decision to the call's observers.
     func note(_ verdict: @autoclosure () -> CacheExplanation.Verdict, _ chain: Chain) {
         chain.call.watch?.record(.cache(verdict()), hop: chain.hop)
@@ -83,7 +83,7 @@ extension HTTPCacheRoom {
 }
 
 // Refreshing.
-extension HTTPCacheRoom {
+extension HTTPCacheStage {
     /// Whether a fresh response is refreshed before it expires (``EarlyRefresh``), where a store asks for it.
     func isRefreshedEarly(_ answer: CacheStrategy.Answer, _ request: HTTPRequest) -> Bool {
         guard let factor = operations.storage.behind?.earlyRefreshFactor, factor > 0, answer.remaining > 0,

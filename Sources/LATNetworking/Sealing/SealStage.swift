@@ -3,10 +3,10 @@ import HTTPCore
 
 /// Seals the content of requests and opens the content of replies.
 ///
-/// It is inside the room that composes requests, so that it seals what would be sent, and each attempt has a nonce and
+/// It is inside the stage that composes requests, so that it seals what would be sent, and each attempt has a nonce and
 /// time of its own. A sealed reply is collected before it is opened, even if the caller wants a stream: no byte of it
 /// is delivered before all of it is verified.
-struct SealRoom: Room {
+struct SealStage: Stage {
     let standard: (any Sealer)?
     let named: [String: any Sealer]
 

@@ -3,7 +3,7 @@ import HTTPCore
 import Synchronization
 
 /// Tries a domain's next address when connecting to one fails, and skips the failed one for a while.
-final class MirrorRoom: Room {
+final class MirrorStage: Stage {
     /// How long an address is skipped after connecting to it failed.
     private let memory: Duration
     private let clock = ContinuousClock()

@@ -4,7 +4,7 @@ import Platform
 import Synchronization
 
 /// Retries a request as its policy says (``RetryState``), as long as the manager's budget lasts.
-final class RetryRoom: Room {
+final class RetryStage: Stage {
     let policy: RetryPolicy
     private let budget: RetryPolicy.Budget?
     private let clock: CallClock

@@ -3,7 +3,7 @@ import Platform
 import Synchronization
 
 /// Holds requests while a barrier is running (``BarrierState``).
-final class BarrierRoom: Room {
+final class BarrierStage: Stage {
     private struct State {
         var gate = BarrierState<UInt64>()
         var waiters: [UInt64: Waiter<Void>] = [:]

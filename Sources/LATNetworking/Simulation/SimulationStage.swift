@@ -23,7 +23,7 @@ extension Simulation {
 
 /// Answers in place of the server, after a delay, as the call's ``Simulation`` says. A call to a replacement server is
 /// only delayed, because its request has that server's URL from the start.
-struct SimulationRoom: Room {
+struct SimulationStage: Stage {
     let clock: CallClock
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {

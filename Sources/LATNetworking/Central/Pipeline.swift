@@ -2,25 +2,25 @@ import CurlTransport
 import HTTPCore
 import Platform
 
-/// The chain that every request passes: the rooms in the order of ``Place``, then the transport, and back.
+/// The chain that every request passes: the stages in the order of ``Place``, then the transport, and back.
 ///
-/// Which rooms a call passes is known before it starts: those of the manager, and those that the request's own settings
+/// Which stages a call passes is known before it starts: those of the manager, and those that the request's own settings
 /// ask for. A request that needs none but redirects goes straight to the transport.
-final class Corridor: Sendable {
-    private let table: RoomTable
-    /// The rooms of a chain that ends at the cache instead of the transport.
-    private let tableToCache: RoomTable
-    /// The operations that the cache's rooms share.
+final class Pipeline: Sendable {
+    private let table: StageTable
+    /// The stages of a chain that ends at the cache instead of the transport.
+    private let tableToCache: StageTable
+    /// The operations that the cache's stages share.
     let cacheOperations: CacheOperations
-    /// The rooms of a request without settings of its own.
-    private let standardRooms: RoomSet
+    /// The stages of a request without settings of its own.
+    private let standardStages: StageSet
     private let defaults: RequestDefaults
     /// Whether the cache may hold entries that an unsafe request invalidates.
     private let mayHoldEntries: @Sendable () -> Bool
-    private let sharing: SharingRoom
-    private let barrier: BarrierRoom
-    let redirect: RedirectRoom
-    let limit: LimitRoom
+    private let sharing: SharingStage
+    private let barrier: BarrierStage
+    let redirect: RedirectStage
+    let limit: LimitStage
 
     /// The manager's settings, for requests that have none of their own.
     struct RequestDefaults: Sendable {
@@ -33,12 +33,12 @@ final class Corridor: Sendable {
         var hasParameterProvider = false
     }
 
-    /// - Parameter always: the rooms that every request passes.
+    /// - Parameter always: the stages that every request passes.
     init(
-        _ table: RoomTable, toCache tableToCache: RoomTable, _ cacheOperations: CacheOperations, always: RoomSet,
+        _ table: StageTable, toCache tableToCache: StageTable, _ cacheOperations: CacheOperations, always: StageSet,
         defaults: RequestDefaults,
-        mayHoldEntries: @escaping @Sendable () -> Bool = { false }, sharing: SharingRoom, barrier: BarrierRoom,
-        redirect: RedirectRoom, limit: LimitRoom = LimitRoom()
+        mayHoldEntries: @escaping @Sendable () -> Bool = { false }, sharing: SharingStage, barrier: BarrierStage,
+        redirect: RedirectStage, limit: LimitStage = LimitStage()
     ) {
         self.table = table
         self.tableToCache = tableToCache
@@ -49,15 +49,15 @@ final class Corridor: Sendable {
         self.barrier = barrier
         self.redirect = redirect
         self.limit = limit
-        var standardRooms = always
-        standardRooms.insert(.redirect)
-        standardRooms.set(.retry, defaults.retries > 0)
-        standardRooms.set(.connectivity, defaults.waitsForConnectivity)
-        standardRooms.set(.composition, defaults.composes)
-        standardRooms.set(.seal, defaults.seals)
-        standardRooms.formUnion(
+        var standardStages = always
+        standardStages.insert(.redirect)
+        standardStages.set(.retry, defaults.retries > 0)
+        standardStages.set(.connectivity, defaults.waitsForConnectivity)
+        standardStages.set(.composition, defaults.composes)
+        standardStages.set(.seal, defaults.seals)
+        standardStages.formUnion(
             Self.caches(defaults.cachePolicy, isSealed: defaults.seals, defaults.cachesSealed))
-        self.standardRooms = standardRooms
+        self.standardStages = standardStages
     }
 
     var limits: TimeLimits { table.limits }
@@ -65,15 +65,15 @@ final class Corridor: Sendable {
     /// Sends a call's request along the chain.
     func send(_ call: Call) async throws -> HTTPResponse {
         let request = call.request
-        let rooms = rooms(for: call, request)
-        let rest = rooms.subtracting(RoomSet(.redirect))
-        guard rooms.contains(.redirect), rest.isSubset(of: RoomSet(.attempt)) else {
-            return try await Chain(call, table, rooms).proceed(request)
+        let stages = stages(for: call, request)
+        let rest = stages.subtracting(StageSet(.redirect))
+        guard stages.contains(.redirect), rest.isSubset(of: StageSet(.attempt)) else {
+            return try await Chain(call, table, stages).proceed(request)
         }
         let response =
             rest.isEmpty
             ? try await table.send(request, for: call)
-            : try await AttemptRoom.send(request, for: call, hop: 0) { try await table.send($0, for: call) }
+            : try await AttemptStage.send(request, for: call, hop: 0) { try await table.send($0, for: call) }
         guard redirect.mayFollow(response) else { return response }
         return try await redirect.follow(response, to: request, Chain(call, table, rest))
     }
@@ -84,8 +84,8 @@ final class Corridor: Sendable {
     /// - Throws: what they throw; ``NetworkError/Kind/cache`` where an interceptor answers the request itself, and
     ///   where the cache holds sealed messages.
     func requestAtCache(_ call: Call) async throws -> HTTPRequest {
-        let caches = RoomSet(.cache, .cacheOfSealed, .httpCache, .httpCacheOfOpened)
-        let all = rooms(for: call, call.request)
+        let caches = StageSet(.cache, .cacheOfSealed, .httpCache, .httpCacheOfOpened)
+        let all = stages(for: call, call.request)
         guard !all.contains(.seal) || !defaults.cachesSealed else {
             throw NetworkError(
                 .cache,
@@ -93,11 +93,11 @@ final class Corridor: Sendable {
                     + "it is sent; set cachesSealed to false to store or explain entries",
                 request: call.request)
         }
-        var rooms = all.intersection(
-            caches.union(RoomSet(.interceptors, .authentication, .mirrors, .composition, .sign)))
-        if rooms.isDisjoint(with: caches) { rooms.insert(.cache) }
+        var stages = all.intersection(
+            caches.union(StageSet(.interceptors, .authentication, .mirrors, .composition, .sign)))
+        if stages.isDisjoint(with: caches) { stages.insert(.cache) }
         do {
-            _ = try await Chain(call, tableToCache, rooms).proceed(call.request)
+            _ = try await Chain(call, tableToCache, stages).proceed(call.request)
         } catch let end as CacheProbe {
             return end.request
         }
@@ -106,39 +106,39 @@ final class Corridor: Sendable {
             request: call.request)
     }
 
-    // MARK: Which rooms
+    // MARK: Which stages
 
-    private func rooms(for call: Call, _ request: HTTPRequest) -> RoomSet {
-        var rooms = standardRooms
-        if barrier.concerns(request) { rooms.insert(.barrier) }
+    private func stages(for call: Call, _ request: HTTPRequest) -> StageSet {
+        var stages = standardStages
+        if barrier.concerns(request) { stages.insert(.barrier) }
         switch sharing.policy(for: request) {
         case .allow: break
-        case .reject: rooms.insert(.rejection)
-        case .coalesce: rooms.formUnion(RoomSet(.rejection, .sharing))
+        case .reject: stages.insert(.rejection)
+        case .coalesce: stages.formUnion(StageSet(.rejection, .sharing))
         }
-        if call.watch != nil || TraceParent.current != nil { rooms.insert(.attempt) }
-        if request.replacesGlobalHeaders, !defaults.hasParameterProvider { rooms.remove(.composition) }
-        if call.details.addresses.count > 1 { rooms.insert(.mirrors) }
-        if call.details.simulation != nil { rooms.insert(.simulation) }
-        if !request.rowHeaders.hasNoFields { rooms.insert(.composition) }
-        if let row = call.details.row, limit.concerns(row) { rooms.insert(.limits) }
-        if !request.hasNoSettings { apply(request, to: &rooms) }
-        if !rooms.contains(.httpCacheOfOpened), isInvalidating(request) { rooms.insert(.httpCache) }
-        return rooms
+        if call.watch != nil || TraceParent.current != nil { stages.insert(.attempt) }
+        if request.replacesGlobalHeaders, !defaults.hasParameterProvider { stages.remove(.composition) }
+        if call.details.addresses.count > 1 { stages.insert(.mirrors) }
+        if call.details.simulation != nil { stages.insert(.simulation) }
+        if !request.rowHeaders.hasNoFields { stages.insert(.composition) }
+        if let row = call.details.row, limit.concerns(row) { stages.insert(.limits) }
+        if !request.hasNoSettings { apply(request, to: &stages) }
+        if !stages.contains(.httpCacheOfOpened), isInvalidating(request) { stages.insert(.httpCache) }
+        return stages
     }
 
-    /// Changes the rooms as the request's own settings ask.
-    private func apply(_ request: HTTPRequest, to rooms: inout RoomSet) {
-        if let retries = request.retries { rooms.set(.retry, retries > 0) }
-        if let waits = request.waitsForConnectivity { rooms.set(.connectivity, waits) }
-        if request.authenticator != .automatic { rooms.set(.authentication, request.authenticator != .off) }
-        if request.traceParent != nil { rooms.insert(.attempt) }
-        if request.ignoresLimits { rooms.remove(.limits) }
+    /// Changes the stages as the request's own settings ask.
+    private func apply(_ request: HTTPRequest, to stages: inout StageSet) {
+        if let retries = request.retries { stages.set(.retry, retries > 0) }
+        if let waits = request.waitsForConnectivity { stages.set(.connectivity, waits) }
+        if request.authenticator != .automatic { stages.set(.authentication, request.authenticator != .off) }
+        if request.traceParent != nil { stages.insert(.attempt) }
+        if request.ignoresLimits { stages.remove(.limits) }
         if request.sealing != .automatic || request.cachePolicy != nil {
             let isSealed = seals(request)
-            rooms.set(.seal, isSealed)
-            rooms.subtract(RoomSet(.cache, .httpCache, .cacheOfSealed, .httpCacheOfOpened))
-            rooms.formUnion(
+            stages.set(.seal, isSealed)
+            stages.subtract(StageSet(.cache, .httpCache, .cacheOfSealed, .httpCacheOfOpened))
+            stages.formUnion(
                 Self.caches(
                     request.cachePolicy ?? defaults.cachePolicy, isSealed: isSealed, defaults.cachesSealed))
         }
@@ -158,17 +158,17 @@ final class Corridor: Sendable {
         request.method != .get && !request.method.isSafe && mayHoldEntries()
     }
 
-    private static func caches(_ policy: CachePolicy, isSealed: Bool, _ cachesSealed: Bool) -> RoomSet {
+    private static func caches(_ policy: CachePolicy, isSealed: Bool, _ cachesSealed: Bool) -> StageSet {
         switch policy {
         case .networkOnly: []
-        case .http: isSealed && !cachesSealed ? RoomSet(.httpCacheOfOpened) : RoomSet(.httpCache)
-        default: isSealed && cachesSealed ? RoomSet(.cacheOfSealed) : RoomSet(.cache)
+        case .http: isSealed && !cachesSealed ? StageSet(.httpCacheOfOpened) : StageSet(.httpCache)
+        default: isSealed && cachesSealed ? StageSet(.cacheOfSealed) : StageSet(.cache)
         }
     }
 }
 
-/// The app's interceptors as one room.
-struct InterceptorRoom: Room {
+/// The app's interceptors as one stage.
+struct InterceptorStage: Stage {
     let interceptors: [any Interceptor]
     let limits: TimeLimits
     /// Returns the request as the interceptors see it.
@@ -190,7 +190,7 @@ struct InterceptorRoom: Room {
 }
 
 /// Records each attempt and hop for the observers, and gives it its span of the trace.
-struct AttemptRoom: Room {
+struct AttemptStage: Stage {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         try await Self.send(request, for: chain.call, hop: chain.hop) { try await chain.proceed($0) }
     }

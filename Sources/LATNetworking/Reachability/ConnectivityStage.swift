@@ -2,7 +2,7 @@ import HTTPCore
 import Platform
 
 /// Lets a request that could not connect wait for the network, and sends it again when its server can be connected to.
-struct ConnectivityRoom: Room {
+struct ConnectivityStage: Stage {
     let limit: Duration
     let limits: TimeLimits
     /// - Parameter target: A URL, or the name of a domain, whose pins and `tls` then apply.

@@ -1,11 +1,11 @@
 @testable import LATNetworking
 
-extension Room {
-    /// Runs the room in a new call, with a function in place of everything after it.
+extension Stage {
+    /// Runs the stage in a new call, with a function in place of everything after it.
     func intercept(
         _ request: HTTPRequest, next: @escaping @Sendable (HTTPRequest) async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
-        try await handle(request, Chain(Call(request), RoomTable([:], .custom(FunctionTransport(next))), []))
+        try await handle(request, Chain(Call(request), StageTable([:], .custom(FunctionTransport(next))), []))
     }
 }
 

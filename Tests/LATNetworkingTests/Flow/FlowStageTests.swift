@@ -10,7 +10,7 @@ import Testing
 @testable import LATNetworking
 
 /// Deadlines, retries, barriers, limits and circuit breakers in whole calls.
-@Suite(.timeLimit(.minutes(2))) struct FlowRoomTests {
+@Suite(.timeLimit(.minutes(2))) struct FlowStageTests {
     private func next(
         _ events: inout AsyncStream<CallEvent>.Iterator, _ isWanted: (CallEvent.Kind) -> Bool
     ) async -> CallEvent? {
@@ -220,11 +220,11 @@ import Testing
         let clock = VirtualClock()
         var limits = RequestLimits()
         limits.rate = RequestLimits.RateLimit(perSecond: 2, burst: 2)
-        let room = LimitRoom(limits, clock: clock.callClock)
+        let stage = LimitStage(limits, clock: clock.callClock)
         let starts = Log<Duration>()
         let calls = (0..<6).map { _ in
             Task {
-                try await room.intercept(HTTPRequest("GET", "http://h/")) { request in
+                try await stage.intercept(HTTPRequest("GET", "http://h/")) { request in
                     starts.append(clock.now)
                     return HTTPResponse(status: 200, url: request.url)
                 }
@@ -285,10 +285,10 @@ import Testing
     @Test func circuitOpensAndHostIsTriedAfterThePause() async throws {
         let clock = VirtualClock()
         let policy = RequestLimits.CircuitBreakerPolicy(failures: 3, pause: .seconds(30))
-        let room = LimitRoom(RequestLimits(), policy, clock: clock.callClock)
+        let stage = LimitStage(RequestLimits(), policy, clock: clock.callClock)
         let sent = Log<String>()
         func send(_ url: String, _ status: Int) async throws -> Int {
-            try await room.intercept(HTTPRequest("GET", url)) { request in
+            try await stage.intercept(HTTPRequest("GET", url)) { request in
                 sent.append(request.url)
                 return HTTPResponse(status: status, url: request.url)
             }.status

@@ -3,12 +3,12 @@ import Platform
 import Synchronization
 
 /// Rejects a call when an equal one is running (``DuplicatePolicy/reject``).
-final class RejectionRoom: Room {
-    private let sharing: SharingRoom
+final class RejectionStage: Stage {
+    private let sharing: SharingStage
     /// The number of running calls for each key, among those that do not allow duplicates.
     private let running = Mutex<[DuplicateKey: Int]>([:])
 
-    init(_ sharing: SharingRoom) { self.sharing = sharing }
+    init(_ sharing: SharingStage) { self.sharing = sharing }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         guard let key = DuplicateKey(request, simulation: chain.call.details.simulation) else {
@@ -36,7 +36,7 @@ final class RejectionRoom: Room {
 /// Lets equal requests share one response (``DuplicatePolicy/coalesce``, ``SharedCalls``).
 ///
 /// The shared request is a call of its own in a task of its own, which outlives the caller that started it.
-final class SharingRoom: Room {
+final class SharingStage: Stage {
     /// One request for several callers.
     private struct SharedCall: Sendable {
         let call: Call

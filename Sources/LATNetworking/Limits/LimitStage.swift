@@ -5,7 +5,7 @@ import Synchronization
 
 /// Keeps requests within the limits of their rows and of the manager (``LimitGate``), and away from hosts that fail
 /// (``CircuitBreaker``).
-final class LimitRoom: Room {
+final class LimitStage: Stage {
     /// The name of a row of the table.
     private struct RowName: Hashable {
         let domain: String
@@ -52,7 +52,7 @@ final class LimitRoom: Room {
         shared?.observeCircuits { [weak self] circuit, report in self?.adopt(report, circuit) }
     }
 
-    /// Whether a row's calls must pass this room: the row has limits, or some row had limits that may still count.
+    /// Whether a row's calls must pass this stage: the row has limits, or some row had limits that may still count.
     func concerns(_ row: CallRow) -> Bool { !row.limits.isEmpty || knowsRows.load(ordering: .relaxed) }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {

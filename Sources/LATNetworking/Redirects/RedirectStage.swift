@@ -6,7 +6,7 @@ import Platform
 ///
 /// The engine collects a redirect's body when it is short and arrives soon, so that the connection can serve the next
 /// hop. Otherwise the body is a stream, which is abandoned when the redirect is followed, and read when it is not.
-struct RedirectRoom: Room {
+struct RedirectStage: Stage {
     let policy: RedirectPolicy
     let rule: RedirectRule
     let handler: RedirectHandler?

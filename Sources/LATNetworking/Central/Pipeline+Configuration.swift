@@ -3,25 +3,25 @@ import HTTPCore
 import Platform
 import Synchronization
 
-extension Corridor {
+extension Pipeline {
     /// Creates the chain that a manager's configuration describes.
     convenience init(
         _ configuration: CentralRequestManager.Configuration, storage: CacheStorage, reachability: Reachability,
-        sender: RoomTable.Sender, scope: CredentialScope,
+        sender: StageTable.Sender, scope: CredentialScope,
         manager: @escaping @Sendable () -> CentralRequestManager?
     ) {
         let timeout = configuration.engine.timeout
         let limits = TimeLimits()
         let clock = limits.clock
-        let sharing = SharingRoom(
+        let sharing = SharingStage(
             configuration.duplicates, secrets: configuration.secrets,
             volatileParameters: Set(configuration.volatileParameters))
-        let barrier = BarrierRoom()
-        let composition = CompositionRoom(
+        let barrier = BarrierStage()
+        let composition = CompositionStage(
             defaults: configuration.headers, immediateHeaderProvider: configuration.immediateHeaderProvider,
             headerProvider: configuration.headerProvider, parameterProvider: configuration.parameterProvider,
             isShownBefore: !configuration.interceptors.isEmpty, timeout: timeout, limits: limits, scope: scope)
-        let redirect = RedirectRoom(
+        let redirect = RedirectStage(
             policy: configuration.redirects,
             rule: RedirectRule(
                 secrets: configuration.secrets, allowsInsecure: configuration.followsInsecureRedirects,
@@ -41,50 +41,50 @@ extension Corridor {
             managerCredentials: [certificate, signer].compactMap(\.self),
             unixSocketPath: configuration.engine.unixSocketPath, maxBodySize: configuration.engine.maxBodySize,
             servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected, mode: configuration.cacheMode)
-        let cache = CacheRoom(
+        let cache = CacheStage(
             standard: configuration.cachePolicy, operations: operations, timeout: timeout, limits: limits)
-        let httpCache = HTTPCacheRoom(
+        let httpCache = HTTPCacheStage(
             standard: configuration.cachePolicy, operations: operations, timeout: timeout, limits: limits)
         let retryPolicy = configuration.retryPolicy
-        let limit = LimitRoom(
+        let limit = LimitStage(
             configuration.limits, configuration.circuitBreaker, shared: configuration.companion?.sharedLimits(),
             clock: clock)
 
-        var rooms: [Place: any Room] = [
-            .rejection: RejectionRoom(sharing), .barrier: barrier,
-            .retry: RetryRoom(policy: retryPolicy, budget: configuration.retryBudget, clock: clock),
-            .connectivity: ConnectivityRoom(
+        var stages: [Place: any Stage] = [
+            .rejection: RejectionStage(sharing), .barrier: barrier,
+            .retry: RetryStage(policy: retryPolicy, budget: configuration.retryBudget, clock: clock),
+            .connectivity: ConnectivityStage(
                 limit: configuration.reachability.connectivityTimeout, limits: limits,
                 waitUntilReachable: { await reachability.waitUntilConnectable($0, within: $1) }),
-            .mirrors: MirrorRoom(memory: configuration.mirrorMemory), .composition: composition, .sharing: sharing,
-            .simulation: SimulationRoom(clock: clock), .cache: cache, .cacheOfSealed: cache, .httpCache: httpCache,
+            .mirrors: MirrorStage(memory: configuration.mirrorMemory), .composition: composition, .sharing: sharing,
+            .simulation: SimulationStage(clock: clock), .cache: cache, .cacheOfSealed: cache, .httpCache: httpCache,
             .httpCacheOfOpened: httpCache,
-            .seal: SealRoom(standard: configuration.sealer, named: configuration.sealers), .redirect: redirect,
-            .limits: limit, .attempt: AttemptRoom(),
+            .seal: SealStage(standard: configuration.sealer, named: configuration.sealers), .redirect: redirect,
+            .limits: limit, .attempt: AttemptStage(),
         ]
-        var always: RoomSet = []
-        /// Adds a room that only some managers have.
-        func addOptional(_ place: Place, _ room: (any Room)?) {
-            guard let room else { return }
-            rooms[place] = room
+        var always: StageSet = []
+        /// Adds a stage that only some managers have.
+        func addOptional(_ place: Place, _ stage: (any Stage)?) {
+            guard let stage else { return }
+            stages[place] = stage
             always.insert(place)
         }
         if !configuration.interceptors.isEmpty {
             addOptional(
                 .interceptors,
-                InterceptorRoom(interceptors: configuration.interceptors, limits: limits, shown: composition.shown))
+                InterceptorStage(interceptors: configuration.interceptors, limits: limits, shown: composition.shown))
         }
         if !configuration.networkInterceptors.isEmpty {
             addOptional(
                 .networkInterceptors,
-                InterceptorRoom(interceptors: configuration.networkInterceptors, limits: limits, shown: { $0 }))
+                InterceptorStage(interceptors: configuration.networkInterceptors, limits: limits, shown: { $0 }))
         }
         if !configuration.limits.isUnlimited || configuration.circuitBreaker != nil { always.insert(.limits) }
-        addOptional(.sign, configuration.signer.map { SignRoom(signer: $0) })
-        func authentication(_ authenticator: any Authenticator) -> AuthenticationRoom {
-            AuthenticationRoom(TokenSource(authenticator, manager), scope: scope, limits: limits)
+        addOptional(.sign, configuration.signer.map { SignStage(signer: $0) })
+        func authentication(_ authenticator: any Authenticator) -> AuthenticationStage {
+            AuthenticationStage(TokenSource(authenticator, manager), scope: scope, limits: limits)
         }
-        rooms[.authentication] = NamedAuthenticationRoom(
+        stages[.authentication] = NamedAuthenticationStage(
             standard: configuration.authenticator.map(authentication),
             named: configuration.authenticators.mapValues(authentication))
         if configuration.authenticator != nil { always.insert(.authentication) }
@@ -92,9 +92,9 @@ extension Corridor {
             configuration.immediateHeaderProvider != nil || configuration.headerProvider != nil
             || configuration.parameterProvider != nil
         self.init(
-            RoomTable(rooms, sender, limits, secrets: configuration.secrets),
-            toCache: RoomTable(
-                rooms.merging(CacheProbe.rooms) { $1 }, sender, limits, secrets: configuration.secrets), operations,
+            StageTable(stages, sender, limits, secrets: configuration.secrets),
+            toCache: StageTable(
+                stages.merging(CacheProbe.stages) { $1 }, sender, limits, secrets: configuration.secrets), operations,
             always: always,
             defaults: RequestDefaults(
                 retries: retryPolicy.retries, waitsForConnectivity: configuration.reachability.waitsForConnectivity,
@@ -135,7 +135,7 @@ final class MutableBaseURL: Sendable {
     }
 }
 
-/// A weak reference to the manager, for its own rooms.
+/// A weak reference to the manager, for its own stages.
 final class ManagerReference: Sendable {
     private struct Weak {
         weak var manager: CentralRequestManager?

@@ -5,7 +5,7 @@ import Platform
 ///
 /// Headers, where later ones win and `nil` removes: the manager's < the domain's < the server row's < the provider's <
 /// the request's (an entity's, then its call's). Parameters: the provider's < the request's.
-struct CompositionRoom: Room {
+struct CompositionStage: Stage {
     let defaults: HTTPHeaders
     let immediateHeaderProvider: ImmediateHeaderProvider?
     let headerProvider: HeaderProvider?
@@ -158,7 +158,7 @@ struct CompositionRoom: Room {
 }
 
 /// Shows the app's interceptors what is known of a request before the providers are called.
-extension CompositionRoom {
+extension CompositionStage {
     func shown(_ request: HTTPRequest) -> HTTPRequest {
         var shown = request
         shown.headers = Self.base(defaults, of: request).merging(request.headers)
