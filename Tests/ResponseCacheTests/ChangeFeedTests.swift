@@ -2,7 +2,6 @@ import Foundation
 import HTTPCore
 import LATTesting
 import SQLite
-import Synchronization
 import TestSupport
 import Testing
 
@@ -238,37 +237,17 @@ import Testing
 }
 
 /// A store like a remote one: it reports changes by others but cannot list its entries.
-private final class FeedStore: CacheStore, CacheInvalidating {
+private final class FeedStore: ForwardingStore, CacheInvalidating {
     let feeds = CacheInvalidations.Group()
-    private let store = MemoryStore()
-    private let count = Counter()
+    let store: any CacheStore = MemoryStore()
+    private let count = Box(0)
 
     var lookUpCount: Int { count.value }
 
     func invalidations() -> CacheInvalidations { feeds.begin() }
 
     func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        count.add()
+        count.change { $0 += 1 }
         return try await store.entries(for: primaryKey)
     }
-
-    func body(of entry: CacheEntry) async throws -> ResponseBody? { try await store.body(of: entry) }
-
-    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
-        try await store.writer(for: entry, replacing: replacing)
-    }
-
-    func update(_ entry: CacheEntry) async throws -> Bool { try await store.update(entry) }
-
-    func touch(_ key: CacheKey, at time: Date) async throws { try await store.touch(key, at: time) }
-
-    func remove(_ selection: CacheSelection) async throws -> CacheUsage { try await store.remove(selection) }
-}
-
-private final class Counter: Sendable {
-    private let count = Mutex(0)
-
-    var value: Int { count.withLock { $0 } }
-
-    func add() { count.withLock { $0 += 1 } }
 }

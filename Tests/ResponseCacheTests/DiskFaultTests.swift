@@ -53,6 +53,28 @@ import Testing
         #expect(error?.kind == .cache && error?.message.contains("32") == true)
     }
 
+    @Test(arguments: ["", "/tmp/a\0b"]) func directoryThatIsNoPathIsRefused(_ directory: String) throws {
+        let error = #expect(throws: NetworkError.self) { try DiskStore(directory: directory) }
+        #expect(error?.kind == .cache && error?.message.contains("cacheDirectory") == true)
+    }
+
+    @Test func leasesHoldInARecreatedFolder() async throws {
+        // Each store has a descriptor of its own, as two processes have.
+        let (first, second) = (try store(), try store())
+        try await first.put(Make.entry("a"))
+        let kept = try #require(try await first.lease("kept", for: .seconds(60)))
+        try FileManager.default.removeItem(atPath: folder)
+        try await second.put(Make.entry("a"))
+        let new = try #require(try await second.lease("new", for: .seconds(60)))
+        #expect(try await first.lease("new", for: .seconds(60)) == nil)
+        // The first store holds its older lease in the new folder, too.
+        #expect(try await second.lease("kept", for: .seconds(60)) == nil)
+        kept.end()
+        try #require(try await second.lease("kept", for: .seconds(60))).end()
+        new.end()
+        try #require(try await first.lease("new", for: .seconds(60))).end()
+    }
+
     @Test func removedFolderIsRecreated() async throws {
         let store = try store()
         try await store.put(Make.entry("a"), Make.body(50_000))

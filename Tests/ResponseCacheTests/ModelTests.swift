@@ -1,6 +1,7 @@
 import Foundation
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import ResponseCache
@@ -72,7 +73,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let store = try kind.make(in: directory, limit: 120_000)
         var model = Model(limit: 120_000)
-        var random = SystemRandomNumberGenerator.Seeded(seed)
+        var random = SeededGenerator(seed: seed)
         for step in 0..<250 {
             let key = CacheKey(primary: "k\(Int.random(in: 0..<12, using: &random))", variant: "v\(step % 2)")
             let time = Date(timeIntervalSinceReferenceDate: .random(in: -1e10...1e10, using: &random))
@@ -144,22 +145,5 @@ import Testing
         #expect(rule.limit(used: 10, freeByteCount: 0) == 0)
         #expect(rule.limit(used: 10, freeByteCount: nil) == 100)
         #expect(rule.limit(used: .max, freeByteCount: .max) == 100)
-    }
-}
-
-extension SystemRandomNumberGenerator {
-    /// The same numbers for the same seed (SplitMix64).
-    struct Seeded: RandomNumberGenerator {
-        private var state: UInt64
-
-        init(_ seed: UInt64) { state = seed }
-
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var word = state
-            word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-            return word ^ (word >> 31)
-        }
     }
 }

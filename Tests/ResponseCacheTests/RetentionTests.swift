@@ -67,6 +67,24 @@ import Testing
         #expect(try await store.collectGarbage() == CacheUsage())
     }
 
+    @Test(arguments: Kind.allCases) func pinnedEntryLeavesItsRoomToItsSuccessor(_ kind: Kind) async throws {
+        let store = try kind.make(in: directory, limit: 100_000)
+        var entry = Make.entry("a")
+        entry.isPinned = true
+        try await store.put(entry, Make.body(60_000))
+        for seed in 1...2 as ClosedRange<UInt8> {
+            try await store.put(Make.entry("a"), Make.body(70_000, seed: seed))
+            #expect(try await store.data("a") == Make.body(70_000, seed: seed))
+        }
+        #expect(try await store.first("a")?.isPinned == true)
+        // Other entries and variants get none of its room.
+        for other in [Make.entry("b"), Make.entry("a", variant: "x")] {
+            let error = await #expect(throws: NetworkError.self) { try await store.put(other, Make.body(60_000)) }
+            #expect(error?.underlying is CacheEntryTooLarge)
+        }
+        #expect(try await store.usage().entryCount == 1)
+    }
+
     @Test func manyEndedEntriesLoseTheirFiles() async throws {
         let folder = directory.path(of: "cache")
         let store = try DiskStore.plain(folder)

@@ -72,6 +72,124 @@ import Testing
         #expect(try await store.memory.has("b"))
     }
 
+    @Test func fullQueueRemovesWhatIsOlder() async throws {
+        let store = HeldStore()
+        let behind = behind(store) { $0.queueByteLimit = 10_000 }
+        try await store.memory.put(Make.entry("stored"))
+        try await store.memory.put(Make.entry("other"))
+        let found = try #require(await behind.entries(for: "stored").first)
+        #expect(await behind.store(Make.entry("waiting"), Data("older".utf8)))
+        let waiting = try #require(await behind.entries(for: "waiting").first)
+        #expect(await behind.store(Make.entry("large"), Make.body(9_000)))
+        for key in ["stored", "waiting"] {
+            #expect(await !behind.store(Make.entry(key, at: Make.start + 5), Make.body(9_000)))
+            #expect(await behind.entries(for: key).isEmpty, "\(key)")
+        }
+        // An update or a use of an older entry does not bring it back.
+        for entry in [found, waiting] {
+            await behind.update(entry)
+            behind.touch(entry, interval: 0)
+            #expect(await behind.entries(for: entry.key.primary).isEmpty)
+        }
+        store.release()
+        await behind.settle()
+        for key in ["stored", "waiting"] { #expect(try await !store.memory.has(key), "\(key)") }
+        for key in ["large", "other"] { #expect(try await store.memory.has(key), "\(key)") }
+        #expect(behind.waitingByteCount == 0)
+    }
+
+    @Test func fullQueueRemovesWhatIsOlderInMemoryAndOnDisk() async throws {
+        let directory = try TemporaryDirectory()
+        let disk = try DiskStore.plain(directory.path(of: "cache"))
+        let behind = behind(TieredStore(memory: MemoryStore(), disk: disk)) { $0.queueByteLimit = 10_000 }
+        #expect(await behind.store(Make.entry("a"), Data("older".utf8)))
+        await behind.settle()
+        try await eventually("the copy") { await behind.entries(for: "a").first?.tier == .memory }
+        // A stream takes all the room.
+        #expect(behind.reserve(10_000))
+        #expect(await !behind.store(Make.entry("a", at: Make.start + 5), Data("newer".utf8)))
+        #expect(await behind.entries(for: "a").isEmpty)
+        await behind.settle()
+        #expect(await behind.entries(for: "a").isEmpty)
+        #expect(try await !disk.has("a"))
+        behind.release(10_000)
+        #expect(await behind.store(Make.entry("a", at: Make.start + 9), Data("newest".utf8)))
+        await behind.settle()
+        #expect(try await disk.data("a") == Data("newest".utf8))
+        // A pinned entry stays.
+        var pinned = try #require(await disk.first("a"))
+        pinned.isPinned = true
+        try await disk.update(pinned)
+        #expect(behind.reserve(10_000))
+        #expect(await !behind.store(Make.entry("a", at: Make.start + 12), Data("last".utf8)))
+        await behind.settle()
+        #expect(try await disk.data("a") == Data("newest".utf8))
+        behind.release(10_000)
+    }
+
+    @Test(arguments: Kind.allCases, [false, true])
+    func tooLargeResponseRemovesWhatIsOlder(kind: Kind, isStream: Bool) async throws {
+        let directory = try TemporaryDirectory()
+        let store = try kind.make(in: directory, limit: 40_000)
+        let behind = behind(store)
+        for isPinned in [true, false] {
+            let key = isPinned ? "pinned" : "other"
+            #expect(await behind.store(Make.entry(key), Data("older".utf8)))
+            await behind.settle()
+            var older = try #require(try await store.first(key))
+            older.isPinned = isPinned
+            try await store.update(older)
+            let newer = Make.entry(key, at: Make.start + 5)
+            if isStream {
+                let stream = behind.stream(newer)
+                for _ in 0..<6 { stream.append(Make.body(10_000)) }
+                stream.end(isWhole: true)
+            } else {
+                _ = await behind.store(newer, Make.body(60_000))
+            }
+            await behind.settle()
+            try await eventually("the removal") { try await store.has(key) == isPinned }
+            #expect(await behind.entries(for: key).isEmpty != isPinned)
+        }
+        #expect(try await store.data("pinned") == Data("older".utf8))
+    }
+
+    /// A pinned entry leaves too little room, which the store sees only when the stream is to be stored.
+    @Test func streamRefusedAtItsEndRemovesWhatIsOlder() async throws {
+        let store = MemoryStore(byteLimit: 40_000)
+        let behind = behind(store)
+        var pinned = Make.entry("pinned")
+        pinned.isPinned = true
+        try await store.put(pinned, Make.body(20_000))
+        try await store.put(Make.entry("s"), Data("older".utf8))
+        let stream = behind.stream(Make.entry("s", at: Make.start + 5))
+        stream.append(Make.body(30_000))
+        stream.end(isWhole: true)
+        await behind.settle()
+        #expect(try await !store.has("s"))
+        #expect(try await store.has("pinned"))
+    }
+
+    @Test func tooManyDiscardsRemoveAllResponses() {
+        var pending = PendingChanges(byteLimit: 0)
+        let count = PendingChanges.discardLimit
+        for number in 0..<count { pending.discard(CacheKey(primary: "k\(number)"), at: Make.start) }
+        #expect(pending.view(of: "a").removals.isEmpty)
+        pending.discard(CacheKey(primary: "a"), at: Make.start)
+        #expect(pending.view(of: "a").removals.map(\.selection) == [.responses])
+        for _ in 0..<2 {
+            for work in pending.next(.max) { pending.end(work, succeeded: true) }
+        }
+        #expect(pending.isEmpty && pending.unfinished.isEmpty && pending.byteCount == 0)
+        // A later response takes the place of one.
+        for _ in 0..<2 * count {
+            pending.discard(CacheKey(primary: "k"), at: Make.start)
+            let isTaken = pending.store(Make.entry("k"), Data())
+            #expect(isTaken)
+        }
+        #expect(pending.view(of: "a").removals.isEmpty)
+    }
+
     @Test func refusedResponseUncoversNoOlderCopy() async throws {
         let upper = WatchedStore(MemoryStore())
         let lower = WatchedStore(HeldStore())
@@ -193,7 +311,7 @@ import Testing
         pending.remove(.url("http://h/a"), at: Make.start + 3)
         let work = pending.next()
         #expect(work.count == 1)
-        // One that the store is making may miss what was stored since it began.
+        // A removal that the store is carrying out may miss what was stored since it began.
         pending.remove(.url("http://h/a"), at: Make.start + 4)
         pending.retryFailedRemovals()
         #expect(pending.next().count == 1)
@@ -249,16 +367,18 @@ import Testing
     @Test func streamBeyondTheQueueIsSkipped() async throws {
         let store = HeldStore()
         let behind = behind(store) { $0.queueByteLimit = 100_000 }
+        try await store.memory.put(Make.entry("s"), Data("older".utf8))
         let keeper = behind.stream(Make.entry("s"))
         keeper.append(Make.body(60_000))
         try await eventually { store.heldCount == 1 }
         for _ in 0..<3 { keeper.append(Make.body(60_000)) }
         keeper.end(isWhole: true)
         #expect(behind.ledger.counters.statistics(of: nil).skippedWrites == 1)
-        // A stream that will not be stored is no change to wait for, though its first chunk still waits for the store.
-        await behind.settle()
+        // The first chunk still waits for the store.
         #expect(behind.waitingByteCount == 60_000)
+        #expect(await behind.entries(for: "s").isEmpty)
         store.release()
+        await behind.settle()
         try await eventually { behind.waitingByteCount == 0 }
         #expect(await behind.entries(for: "s").isEmpty)
     }
@@ -272,6 +392,21 @@ import Testing
         store.release()
         await behind.settle()
         #expect(try await store.memory.first("a")?.lastUse == Make.start + 10)
+    }
+
+    @Test func useWhileAnEntryIsWrittenIsRecorded() async throws {
+        let store = HeldStore()
+        let behind = behind(store) { $0.queueByteLimit = 10_000 }
+        _ = await behind.store(Make.entry("a"), Make.body(9_000))
+        try await eventually { store.heldCount == 1 }
+        // The queue has no room for the entry a second time.
+        behind.touch(try #require(await behind.entries(for: "a").first), interval: 600)
+        #expect(await behind.entries(for: "a").first?.lastUse == Make.start + 10)
+        store.release()
+        await behind.settle()
+        #expect(try await store.memory.first("a")?.lastUse == Make.start + 10)
+        #expect(behind.ledger.counters.statistics(of: nil).stored == 1)
+        #expect(behind.waitingByteCount == 0)
     }
 
     @Test(.enabled(if: SmallDisk.isPermitted, SmallDisk.reason))

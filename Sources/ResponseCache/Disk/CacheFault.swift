@@ -15,7 +15,7 @@ extension SQLiteError {
     var isFull: Bool { primaryCode == SQLITE_FULL || (primaryCode == SQLITE_IOERR && message.contains("full")) }
 
     /// Whether the file or its folder cannot be opened or written.
-    var isRefusal: Bool {
+    var isInaccessible: Bool {
         [SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_PERM, SQLITE_AUTH].contains(primaryCode)
     }
 
@@ -36,7 +36,7 @@ enum CacheFault {
         switch error {
         case let error as SQLiteError where error.isFull: full
         case let error as SystemError where error.isFull: full
-        case let error as SQLiteError where error.isRefusal: refused
+        case let error as SQLiteError where error.isInaccessible: refused
         case let error as SystemError where [EACCES, EPERM, EROFS, ENOTDIR, ENOENT].contains(error.code): refused
         case let error as SQLiteError where error.isBusy: busy
         case let error as SystemError where error.isBusy: busy

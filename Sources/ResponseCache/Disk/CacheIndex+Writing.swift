@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPCore
 import SQLite
 
+/// An entry whose body is written, to be inserted in the index.
 struct PreparedEntry: Sendable {
     var entry: CacheEntry
     var replacing = CacheReplacement.anything
@@ -74,7 +75,7 @@ extension CacheIndex {
     private func bindFields(
         _ entry: CacheEntry, salt: [UInt8], _ statement: SQLiteStatement, _ effects: inout Effects
     ) throws {
-        statement.bind(4, try moment(&effects))
+        statement.bind(4, try nextUse(&effects))
         statement.bind(5, Self.seconds(entry.lastUse))
         statement.bind(6, Self.seconds(entry.responseTime))
         statement.bind(7, entry.isPinned ? 1 : 0 as Int64)
@@ -136,7 +137,7 @@ extension CacheIndex {
             let statement = try connection.statement(
                 "UPDATE entries SET used = ?4, used_at = ?5 WHERE slot = ?1 AND key = ?2 AND variant = ?3")
             try bindKey(key, statement)
-            statement.bind(4, try moment(&effects))
+            statement.bind(4, try nextUse(&effects))
             statement.bind(5, Self.seconds(use.time))
             try statement.run()
         }
@@ -245,7 +246,8 @@ extension CacheIndex {
         if !effects.changes.isEmpty { try note(effects.changes, writer: writer) }
     }
 
-    private func moment(_ effects: inout Effects) throws -> Int64 {
+    /// Advances the counter of uses.
+    private func nextUse(_ effects: inout Effects) throws -> Int64 {
         let last = if let clock = effects.clock { clock } else { try connection.number("SELECT clock FROM state") ?? 0 }
         effects.clock = last + 1
         return last + 1

@@ -60,7 +60,8 @@ final class CacheIndex {
 
     private static let schema = """
         CREATE TABLE entries(
-          id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL, key BLOB NOT NULL, variant BLOB NOT NULL, version INTEGER NOT NULL,
+          id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL, key BLOB NOT NULL, variant BLOB NOT NULL,
+          version INTEGER NOT NULL,
           used INTEGER NOT NULL, used_at REAL NOT NULL, stored_at REAL NOT NULL, retain_until REAL,
           pinned INTEGER NOT NULL, expired INTEGER NOT NULL, size INTEGER NOT NULL, body_size INTEGER NOT NULL,
           stored_size INTEGER NOT NULL, checksum BLOB NOT NULL, file BLOB,
@@ -274,6 +275,13 @@ final class CacheIndex {
         let condition = try condition(.key(key))
         return try connection.number("SELECT id FROM entries WHERE \(condition.sql)", bind: condition.bind)
             .map { StoredVersion(UInt64(bitPattern: $0)) }
+    }
+
+    /// The bytes that a pinned entry under a key leaves to the one that replaces it.
+    func pinnedByteCount(of key: CacheKey) throws -> Int64 {
+        let condition = try condition(.key(key))
+        return try connection.number(
+            "SELECT size FROM entries WHERE \(condition.sql) AND pinned = 1", bind: condition.bind) ?? 0
     }
 
     func variantCount(of primaryKey: String) throws -> Int {

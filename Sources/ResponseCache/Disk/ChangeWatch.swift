@@ -37,7 +37,7 @@ final class ChangeWatch: Sendable {
     /// The header's checksum when the change log was last read.
     private let seen = Atomic<UInt64>(0)
     /// When the file was last checked, in milliseconds.
-    private let lookedAt = Atomic<UInt64>(0)
+    private let checkedAt = Atomic<UInt64>(0)
 
     init(_ layout: DiskLayout, _ sealer: EntrySealer, writer: Int64) {
         self.layout = layout
@@ -58,7 +58,7 @@ final class ChangeWatch: Sendable {
             state.file = handle.file
             state.last = last
             header.store(UInt(bitPattern: index.connection.sharedHeader), ordering: .relaxed)
-            // No header has checksum 0, so the first look reads the change log.
+            // No header has checksum 0, so the first check reads the change log.
             seen.store(0, ordering: .relaxed)
             isOpen.store(true, ordering: .releasing)
         }
@@ -66,12 +66,12 @@ final class ChangeWatch: Sendable {
     }
 
     /// Checks for changes by others and sends them to the feeds. Returns `false` when the index is not open, so that changes go
-    /// unnoticed until it is opened again, or when another process held a lock for too long. The next look then reads the
+    /// unnoticed until it is opened again, or when another process held a lock for too long. The next check then reads the
     /// changes.
     func check() -> Bool {
         guard isOpen.load(ordering: .acquiring) else { return false }
         let now = Self.milliseconds
-        if now &- lookedAt.load(ordering: .relaxed) < Self.interval {
+        if now &- checkedAt.load(ordering: .relaxed) < Self.interval {
             let address = header.load(ordering: .relaxed)
             if address == 0 || checksum(address) == seen.load(ordering: .relaxed) { return true }
         }
@@ -83,9 +83,9 @@ final class ChangeWatch: Sendable {
             guard let index = state.index?.value else { return false }
             do {
                 guard FileIdentity(layout.index) == state.file else {
-                    throw SystemError("looking at the index", code: ENOENT)
+                    throw SystemError("checking the index", code: ENOENT)
                 }
-                // The checksum is read before the change log, so that the next look sees a commit in between.
+                // The checksum is read before the change log, so that the next check sees a commit in between.
                 let address = header.load(ordering: .relaxed)
                 let current = address == 0 ? 0 : checksum(address)
                 if address == 0 || current != seen.load(ordering: .relaxed) {
@@ -94,7 +94,7 @@ final class ChangeWatch: Sendable {
                     for selection in changes.selections { feeds.send(selection) }
                 }
                 seen.store(current, ordering: .relaxed)
-                lookedAt.store(now, ordering: .relaxed)
+                checkedAt.store(now, ordering: .relaxed)
                 return true
             } catch let error as SQLiteError where error.isBusy {
                 return false

@@ -202,7 +202,7 @@ final class DiskCore: Sendable {
         guard !tasks.isEmpty else { return }
         WriteBatch(core: self, tasks: tasks).run()
         pending.withLock { $0.writtenTicket = ticket }
-        // Looking here means that the next hit need not read the change log.
+        // After this check, the next hit need not read the change log.
         _ = watch.check()
     }
 

@@ -156,6 +156,17 @@ struct FileIdentity: Equatable, Sendable {
     init?(_ path: String) {
         var facts = stat()
         guard stat(path, &facts) == 0 else { return nil }
+        self.init(facts)
+    }
+
+    /// The file of a descriptor.
+    init?(of descriptor: Int32) {
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0 else { return nil }
+        self.init(facts)
+    }
+
+    private init(_ facts: stat) {
         device = UInt64(facts.st_dev)
         number = UInt64(facts.st_ino)
         isEmpty = facts.st_size == 0

@@ -56,8 +56,15 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
 
     /// Creates a store in a folder, which need not exist yet.
     ///
-    /// - Throws: `NetworkError` of kind `NetworkError.Kind.cache` when the key does not have 32 bytes.
+    /// - Throws: `NetworkError` of kind `NetworkError.Kind.cache` when the directory is empty or contains a NUL, or the key
+    ///   does not have 32 bytes.
     public init(directory: String, options: Options = Options()) throws {
+        guard !directory.isEmpty, !directory.utf8.contains(0) else {
+            throw NetworkError(
+                .cache,
+                message: "the directory of a cache is empty or contains a NUL; give the path of a folder as directory, "
+                    + "or as cacheDirectory of the configuration")
+        }
         let disk = DiskLayout(directory).diskBytes ?? .max
         let floor = options.minimumFreeBytes ?? min(1 << 30, disk / 20)
         core = try DiskCore(

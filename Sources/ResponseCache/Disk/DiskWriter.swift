@@ -61,7 +61,7 @@ final class DiskWriter: CacheWriter {
         }
         // A small body needs no file and no switch of threads.
         if isSmall {
-            try state.withLock { state in try translate(&state, isLast: true) }
+            try state.withLock { state in try sealAndDigest(&state, isLast: true) }
         } else {
             try await work(isLast: true)
         }
@@ -105,37 +105,37 @@ final class DiskWriter: CacheWriter {
     }
 
     /// Seals and digests the appended bytes.
-    private func translate(_ state: inout State, isLast: Bool) throws {
-        var translated = Data()
+    private func sealAndDigest(_ state: inout State, isLast: Bool) throws {
+        var bytes = Data()
         if let cipher {
             // A full chunk is held back, since it may be the last one.
             while state.plain.count > BodyCipher.chunkByteCount {
                 let chunk = Data(state.plain.prefix(BodyCipher.chunkByteCount))
-                translated.append(contentsOf: try cipher.seal(chunk, number: state.chunkNumber, isLast: false))
+                bytes.append(contentsOf: try cipher.seal(chunk, number: state.chunkNumber, isLast: false))
                 state.chunkNumber += 1
                 state.plain = Data(state.plain.dropFirst(BodyCipher.chunkByteCount))
             }
             if isLast, !state.isOver {
-                translated.append(contentsOf: try cipher.seal(state.plain, number: state.chunkNumber, isLast: true))
+                bytes.append(contentsOf: try cipher.seal(state.plain, number: state.chunkNumber, isLast: true))
                 state.plain = Data()
             }
         } else {
-            swap(&translated, &state.plain)
+            swap(&bytes, &state.plain)
         }
         if isLast { state.isOver = true }
-        state.digest?.update(translated)
-        state.storedByteCount += Int64(translated.count)
-        if state.stored.isEmpty { state.stored = translated } else { state.stored.append(translated) }
+        state.digest?.update(bytes)
+        state.storedByteCount += Int64(bytes.count)
+        if state.stored.isEmpty { state.stored = bytes } else { state.stored.append(bytes) }
     }
 
     private func spill(isLast: Bool) throws {
         try state.withLock { state in
-            // At the second attempt everything is translated already.
-            if !(isLast && state.isOver) { try translate(&state, isLast: isLast) }
+            // At the second attempt everything is sealed already.
+            if !(isLast && state.isOver) { try sealAndDigest(&state, isLast: isLast) }
             let layout = core.layout
             if let free = layout.freeBytes, free - Int64(state.stored.count) < core.rule.freeFloor {
                 throw SystemError(
-                    "writing a body to \(layout.bodies) and leaving the minimum free", code: ENOSPC)
+                    "writing a body to \(layout.bodies), which must leave minimumFreeBytes free", code: ENOSPC)
             }
             if state.file == nil {
                 state.file = try BodyFile.make(layout, name: MessageDigest.hexadecimal(randomBytes(16)))

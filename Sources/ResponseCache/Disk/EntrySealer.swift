@@ -4,8 +4,8 @@ import HTTPCore
 
 /// Encodes texts for the columns of the index and entries for its rows, encrypted if there is a key.
 ///
-/// Without a key, texts are stored as their bytes, digests as the bytes of their digits, and entries are followed by their
-/// SHA-256 digest. With a key, only the size, times and flags of an entry are readable:
+/// Without a key, a text of 64 hexadecimal digits is stored as its 32 bytes, any other text as its bytes, and an entry is
+/// followed by its SHA-256 digest. With a key, only the size, times and flags of an entry are readable:
 /// - Columns that are searched by equality hold HMAC-SHA256 of the text, so that a guess cannot be confirmed without the
 ///   key. Order and prefixes are lost, so a search by prefix decrypts every row.
 /// - The entry is sealed with AES-256-GCM, and its searched columns are the associated data. It does not open in another

@@ -4,8 +4,8 @@ import Glibc
 import Platform
 import Synchronization
 
-/// The secret key with which ``RequestIdentity`` digests credentials. It is in the store's folder, readable by the owner
-/// only, so that the next process finds the entries that were stored for a sender.
+/// The secret key with which ``RequestIdentity`` digests credentials. It is saved in the store's folder, readable by the
+/// owner only, because the next process needs it to find the entries that were stored for a sender.
 package final class IdentityKey: Sendable {
     private let path: String?
     private let state = Mutex((key: Data?.none, isSaved: false))

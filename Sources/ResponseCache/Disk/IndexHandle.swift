@@ -49,16 +49,16 @@ final class IndexHandle {
     }
 
     private func openForReading() throws -> CacheIndex? {
-        var refusal: (any Error)?
+        var failure: (any Error)?
         // The last two modes are for read-only file systems.
         for mode in [SQLiteConnection.Mode.reading, .readOnly, .immutable] {
             do {
                 return try openIndex(mode)
-            } catch let error as SQLiteError where error.isRefusal || error.isInputOutput {
-                refusal = refusal ?? error
+            } catch let error as SQLiteError where error.isInaccessible || error.isInputOutput {
+                failure = failure ?? error
             }
         }
-        throw refusal ?? SystemError("opening \(layout.index)", code: EIO)
+        throw failure ?? SystemError("opening \(layout.index)", code: EIO)
     }
 
     /// Opens the index; `nil` when the file was removed, or for reading when it has no tables yet.

@@ -1,4 +1,4 @@
-/// The rule for how much may be stored. A pure value.
+/// The rule for how much may be stored.
 struct PruneRule: Hashable, Sendable {
     var byteLimit: Int64
     /// The bytes to leave free on the disk.

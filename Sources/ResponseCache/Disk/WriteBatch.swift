@@ -47,7 +47,7 @@ struct WriteBatch {
             // A retry of each task would wait for the same lock again.
             for task in tasks { task.end(CacheFault.error(error, in: core.layout.directory)) }
         } catch {
-            mend(error)
+            repair(error)
             // Each task is retried alone, so that one that is faulty or too large does not fail the others.
             for task in tasks {
                 do {
@@ -60,7 +60,7 @@ struct WriteBatch {
     }
 
     /// Repairs what it can before the second attempt.
-    private func mend(_ error: any Error) {
+    private func repair(_ error: any Error) {
         let handle = core.writeIndex.value
         switch error {
         case let error as SQLiteError where error.isDamage:
@@ -145,8 +145,10 @@ struct WriteBatch {
             // The free space already excludes a body in a file, so that body counts as used.
             var used = totals.usage
             if prepared.file != nil { used.byteCount += prepared.storedByteCount }
-            let limit = core.limit(used) - totals.pinnedByteCount
+            var limit = core.limit(used) - totals.pinnedByteCount
             let size = prepared.entry.byteCount
+            // A damaged index may hold any number.
+            if size > limit { limit &+= try index.pinnedByteCount(of: prepared.entry.key) }
             guard size <= limit else {
                 let refusal = CacheEntryTooLarge(byteCount: size, limit: max(0, limit))
                 return { waiting.resume(throwing: refusal.error) }

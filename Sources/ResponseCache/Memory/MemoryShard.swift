@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 
-/// One part of the memory store: entries by key, in order of use. A pure value.
+/// One part of the memory store: entries by key, in order of use.
 struct MemoryShard {
     /// The cost of an entry and its place in the order of use.
     private struct Node {

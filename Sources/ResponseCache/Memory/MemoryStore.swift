@@ -12,9 +12,9 @@ import Synchronization
 /// ```
 ///
 /// Both limits hold after every insert, unless pinned entries alone exceed them. An entry that is larger than the limit, or
-/// than the room that pinned entries leave, is refused and evicts nothing. Entries are in shards, each with its own lock that
-/// a look-up holds for a microsecond or less; the order of use is common to all shards. No method suspends, and only writers
-/// throw.
+/// than the room that other pinned entries leave, is refused and evicts nothing. Entries are in shards, each with its own
+/// lock that a look-up holds for a microsecond or less; the order of use is common to all shards. No method suspends, and
+/// only writers throw.
 public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounting {
     /// The maximum number of bytes of bodies and headers.
     public let byteLimit: Int64
@@ -108,8 +108,8 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
     /// Removes the selected entries, pinned ones too, and returns how much was removed.
     @discardableResult
     public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
-        let meant = selection.primaryKey.map { [shard(of: $0)] } ?? shards
-        return meant.reduce(into: CacheUsage()) { removed, shard in
+        let affected = selection.primaryKey.map { [shard(of: $0)] } ?? shards
+        return affected.reduce(into: CacheUsage()) { removed, shard in
             removed +=
                 change(shard) { state, _ in
                     for index in state.indexes(of: selection) { state.remove(index) }
@@ -162,7 +162,8 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         entry.tier = .memory
         entry.lease = nil
         let size = entry.byteCount
-        let limit = entryLimit == 0 ? 0 : byteLimit - pinnedCost.load(ordering: .relaxed)
+        var limit = entryLimit == 0 ? 0 : byteLimit - pinnedCost.load(ordering: .relaxed)
+        if size > limit, entryLimit > 0 { limit += pinnedByteCount(of: entry.key) }
         guard size <= limit else { throw CacheEntryTooLarge(byteCount: size, limit: max(0, limit)) }
         let commit = change(entry.key.primary) { shard, moment -> CacheCommit in
             let before = shard.index(of: entry.key).flatMap { shard.entry($0)?.version }
@@ -176,6 +177,14 @@ public final class MemoryStore: CacheStore, CacheInspecting, CacheEvictionCounti
         }
         makeRoom()
         return commit
+    }
+
+    /// The bytes that a pinned entry under the key leaves to the one that replaces it.
+    private func pinnedByteCount(of key: CacheKey) -> Int64 {
+        shard(of: key.primary).state.withLock { state in
+            guard let entry = state.index(of: key).flatMap({ state.entry($0) }), entry.isPinned else { return 0 }
+            return entry.byteCount
+        }
     }
 
     // MARK: Shards

@@ -60,7 +60,7 @@ extension CacheRefusal: CustomStringConvertible {
         case .policy: "the policy stores nothing"
         case .method(let method): "responses to \(method) are stored only if the request asks for it"
         case .requestBody: "the body of the request is not in memory and cannot be part of the key"
-        case .noKey: "its URL is not http or https, or libcrypto cannot compute its key"
+        case .noKey: "the URL is not http or https, or libcrypto cannot compute its key"
         case .requestNoStore: "the request says no-store"
         case .noStore: "the response says no-store"
         case .privateAnswer: "the response says private, and the cache is shared"

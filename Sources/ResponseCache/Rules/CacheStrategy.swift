@@ -1,7 +1,7 @@
 package import FoundationEssentials
 package import HTTPCore
 
-/// What a cache does with a request under RFC 9111: a pure decision from the request, the stored responses and the time.
+/// What a cache does with a request under RFC 9111. It depends only on the request, the stored responses and the time.
 package enum CacheStrategy: Sendable {
     /// A stored response answers the request.
     case answer(Answer)

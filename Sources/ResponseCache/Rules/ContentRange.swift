@@ -49,6 +49,7 @@ package struct ByteRanges: Hashable, Sendable {
     /// The end of the last range; 0 when the set is empty.
     package var upperBound: Int64 { ranges.last?.upperBound ?? 0 }
 
+    /// The lowest position that is not in the set.
     package var firstMissing: Int64 {
         guard let first = ranges.first, first.lowerBound == 0 else { return 0 }
         return first.upperBound

@@ -5,7 +5,7 @@ import Platform
 /// How long an entry can be of use (``CacheEntry/retainUntil``): a hint for stores that expire entries by themselves.
 package enum RetentionRule {
     /// How long a stale response with a validator is kept: a week, in seconds.
-    static let confirmableTime: Double = 7 * 86_400
+    static let revalidationTime: Double = 7 * 86_400
 
     /// The time after which an entry is of no use under a policy; `nil` when there is no such time.
     ///
@@ -21,9 +21,9 @@ package enum RetentionRule {
             if servesStale { return nil }
             let control = CacheControl(entry.headers, mode)
             let freshness = Freshness(of: entry, control: control, at: entry.responseTime)
-            let isConfirmable = entry.headers.contains("ETag") || entry.headers.contains("Last-Modified")
+            let hasValidator = entry.headers.contains("ETag") || entry.headers.contains("Last-Modified")
             let windows = [
-                control.staleWhileRevalidate ?? 0, control.staleIfError ?? 0, isConfirmable ? confirmableTime : 0,
+                control.staleWhileRevalidate ?? 0, control.staleIfError ?? 0, hasValidator ? revalidationTime : 0,
             ]
             let seconds = max(0, freshness.lifetime - freshness.age) + (windows.max() ?? 0)
             return entry.responseTime.addingTimeInterval(seconds)

@@ -25,7 +25,7 @@ package enum StorageRule {
 
     /// Why no policy would use a response that the app stores itself; `nil` when one would.
     package static func refusal(
-        ofSeed response: HTTPResponse, to request: HTTPRequest, byteCount: Int64, storesUnsafe: Bool,
+        ofAppResponse response: HTTPResponse, to request: HTTPRequest, byteCount: Int64, storesUnsafe: Bool,
         _ mode: CacheMode = .private
     ) -> CacheRefusal? {
         guard isComplete(response, byteCount: byteCount, method: request.method) else { return .incomplete }

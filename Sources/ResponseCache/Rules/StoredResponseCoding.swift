@@ -10,7 +10,7 @@ package enum StoredResponseCoding {
     private static let versionField = ":version"
     private static let redirectField = ":redirect"
     /// The field with the digest of the selecting request fields other than `Accept-Language`.
-    static let unlanguagedField = ":variant"
+    static let variantWithoutLanguageField = ":variant"
 
     /// The entry for a response with these ``VaryRule/fields(of:)``; `nil` when the digest for its key cannot be computed.
     package static func entry(
@@ -26,7 +26,8 @@ package enum StoredResponseCoding {
             for hop in response.redirects { headers.append(redirectField, "\(hop.status) \(hop.url)") }
         }
         if varyFields.contains(LanguageRule.field), LanguageRule.language(of: headers) != nil {
-            headers.append(unlanguagedField, VaryRule.unlanguagedVariant(varyFields, of: request, identity) ?? "-")
+            let digest = VaryRule.variantWithoutLanguage(varyFields, of: request, identity)
+            headers.append(variantWithoutLanguageField, digest ?? "-")
         }
         var entry = CacheEntry(
             key: CacheKey(primary: primary, variant: variant), method: request.method.rawValue, url: url.text,

@@ -21,8 +21,8 @@ package enum TimeToLiveRule {
         return miss(entry, timeToLive, at: now).map { .unusable($0, entry) } ?? .usable(entry)
     }
 
-    /// Why an entry may not be used; `nil` when it may: always with `.forever`. Otherwise it expires exactly when its time to
-    /// live ends, and it may not be used when it is marked as expired or its time to live begins in the future.
+    /// Why an entry may not be used; `nil` when it may. With `.forever` it always may. Otherwise it may not after its time to
+    /// live has ended, when that time begins in the future, or when it is marked as expired. It expires exactly at the end.
     package static func miss(
         _ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive, at now: Date
     ) -> CacheMiss? {

@@ -77,9 +77,9 @@ package enum ValidationRule {
         entry.isExpired = false
         // Age belongs to the response that carried it.
         entry.headers.removeAll { $0.equalsIgnoringASCIICase("Age") }
-        var news = StorageRule.storedHeaders(headers, mode)
-        news.removeAll { name in keptFields.contains(name.lowercased()) }
-        entry.headers.merge(news)
+        var updates = StorageRule.storedHeaders(headers, mode)
+        updates.removeAll { name in keptFields.contains(name.lowercased()) }
+        entry.headers.merge(updates)
         if !headers.contains("Date") { entry.headers["Date"] = HTTPDate.format(responseTime) }
         if entry.retainUntil != nil { entry.retainUntil = RetentionRule.end(of: entry, under: .http, mode) }
         entry.tags = InvalidationRule.tags(of: entry.headers)

@@ -46,15 +46,15 @@ package enum VaryRule {
     /// Whether a request differs only in `Accept-Language` from the request that an entry is for, and the entry is in the
     /// language that the request prefers.
     static func selectsByLanguage(_ entry: CacheEntry, for request: HTTPRequest, _ identity: RequestIdentity) -> Bool {
-        guard let stored = entry.headers[StoredResponseCoding.unlanguagedField],
+        guard let stored = entry.headers[StoredResponseCoding.variantWithoutLanguageField],
             request.headers.contains(LanguageRule.field),
             let language = LanguageRule.language(of: entry.headers), LanguageRule.isBest(language, for: request)
         else { return false }
-        return stored == unlanguagedVariant(entry.varyFields, of: request, identity)
+        return stored == variantWithoutLanguage(entry.varyFields, of: request, identity)
     }
 
     /// The digest of the named fields of a request, without `Accept-Language`.
-    static func unlanguagedVariant(
+    static func variantWithoutLanguage(
         _ fields: [String], of request: HTTPRequest, _ identity: RequestIdentity
     ) -> String? {
         variant(fields.filter { $0 != LanguageRule.field }, of: request, identity)

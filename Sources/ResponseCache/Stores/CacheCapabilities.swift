@@ -18,7 +18,7 @@ public protocol CacheInvalidating: CacheStore {
 }
 
 /// A store that limits its look-ups itself, so that they run in the caller's task, not in one that a timer watches.
-package protocol PunctualStore: CacheStore {
+package protocol CacheLookUpLimiting: CacheStore {
     /// How long ``CacheStore/entries(for:)`` waits at most; `nil` when that is not known.
     var lookUpLimit: Duration? { get }
 }

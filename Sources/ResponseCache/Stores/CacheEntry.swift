@@ -118,7 +118,7 @@ public struct CacheEntry: Sendable {
         case remote
     }
 
-    /// Creates an entry for the response to a request.
+    /// Creates an entry for the response to a request. The reason phrase is empty by default.
     public init(
         key: CacheKey, method: String, url: String, status: Int, reason: String = "", headers: HTTPHeaders,
         requestTime: Date, responseTime: Date
@@ -179,7 +179,7 @@ public struct StoredVersion: Hashable, Sendable {
     /// The second half.
     public let second: UInt64
 
-    /// Creates a version with a number.
+    /// Creates a version with a number. The second half is 0 by default.
     public init(_ number: UInt64, _ second: UInt64 = 0) {
         self.number = number
         self.second = second

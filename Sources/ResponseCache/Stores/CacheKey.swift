@@ -9,7 +9,7 @@ public struct CacheKey: Sendable {
     /// The digest of the request fields that `Vary` names (RFC 9111 §4.1); empty when it names none.
     public var variant: String
 
-    /// Creates a key from its parts.
+    /// Creates a key from its parts. The variant is empty by default.
     public init(primary: String, variant: String = "") {
         self.primary = primary
         self.variant = variant
@@ -17,7 +17,7 @@ public struct CacheKey: Sendable {
 }
 
 extension String {
-    /// The place of a primary key among a number of groups, which is a power of two.
+    /// The group of a primary key among `count` groups, which must be a power of two.
     func index(among count: Int) -> Int {
         var hasher = Hasher()
         hashBytes(into: &hasher)

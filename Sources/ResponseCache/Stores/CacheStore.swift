@@ -7,7 +7,7 @@ public import HTTPCore
 /// any task at any time. They throw only when the store fails (`NetworkError.Kind.cache`). A missing entry is not a
 /// failure, nor is a damaged one, which the store removes.
 ///
-/// Every store has these methods. What only some stores can do is a protocol of its own: ``CacheInspecting``,
+/// Every store has these methods. Other protocols are for what only some stores can do: ``CacheInspecting``,
 /// ``CacheInvalidating`` and ``CacheLeasing``. `CacheStoreConformance` of `LATTesting` tests a store against these rules.
 public protocol CacheStore: Sendable {
     /// The entries under a primary key, one for each variant, newest first.
@@ -22,7 +22,7 @@ public protocol CacheStore: Sendable {
 
     /// A writer that stores an entry. The entry is not visible until the writer has committed.
     ///
-    /// The writer refuses an entry that is larger than the store's limit, or than the room that pinned entries leave:
+    /// The writer refuses an entry that is larger than the store's limit, or than the room that other pinned entries leave:
     /// ``CacheWriter/append(_:)`` or ``CacheWriter/commit()`` throws an error whose `NetworkError.underlying` is a
     /// ``CacheEntryTooLarge``, and evicts nothing.
     ///
@@ -81,7 +81,7 @@ extension CacheStore {
     /// The store itself, if it conforms to ``CacheLeasing``.
     public var leasing: (any CacheLeasing)? { self as? any CacheLeasing }
 
-    /// A writer that stores an entry and replaces any other.
+    /// A writer that stores an entry and replaces any other; see ``writer(for:replacing:)``.
     public func writer(for entry: CacheEntry) async throws -> any CacheWriter {
         try await writer(for: entry, replacing: .anything)
     }
@@ -167,7 +167,7 @@ public enum CacheSelection: Hashable, Sendable {
     /// The entries whose ``CacheEntry/responseTime`` is before a time.
     case storedBefore(Date)
 
-    /// Whether both select the same entries in the same way.
+    /// Whether both are the same selection.
     public static func == (one: CacheSelection, other: CacheSelection) -> Bool {
         switch (one, other) {
         case (.all, .all): true

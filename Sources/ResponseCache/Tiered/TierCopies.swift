@@ -55,7 +55,7 @@ final class TierCopies: Sendable {
     }
 
     /// Runs work at once if the upper store is in memory, else in a task that no request waits for.
-    func unlessSlow(_ work: @escaping @Sendable () async -> Void) async {
+    func runWithoutDelay(_ work: @escaping @Sendable () async -> Void) async {
         if isMemory { await work() } else { Task(operation: work) }
     }
 

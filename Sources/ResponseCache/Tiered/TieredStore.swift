@@ -17,7 +17,7 @@ import Synchronization
 ///
 /// If the lower store cannot write (the disk is full or read-only), a commit throws, but the upper store keeps the entry and
 /// look-ups find it. If the upper store fails, the lower one works alone. Methods throw the errors of the lower store.
-public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictionCounting, PunctualStore {
+public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictionCounting, CacheLookUpLimiting {
     /// The store that look-ups try first.
     public let upper: any CacheStore
     /// The store that holds every entry.
@@ -82,7 +82,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         let finding = finding(kept, stored, stamp)
         for key in finding.gone { await copies.forget(.key(key)) }
         if !finding.copies.isEmpty {
-            await copies.unlessSlow { [copies] in
+            await copies.runWithoutDelay { [copies] in
                 for entry in finding.copies { await copies.copy(entry, entry.attachedBody) }
             }
         }
@@ -118,7 +118,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
     }
 
     /// The limit of the lower store, if the upper one is memory, which never waits; else `nil`.
-    package var lookUpLimit: Duration? { memory == nil ? nil : (lower as? any PunctualStore)?.lookUpLimit }
+    package var lookUpLimit: Duration? { memory == nil ? nil : (lower as? any CacheLookUpLimiting)?.lookUpLimit }
 
     /// Combines what both stores have, and copies it to memory.
     private func found(
@@ -174,7 +174,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
         guard entry.origin?.version != nil || entry.origin == nil else { return nil }
         guard let body = try await lower.body(of: entry) else { return nil }
         if let data = body.data, Int64(data.count) <= copyLimit {
-            await copies.unlessSlow { [copies] in await copies.copy(entry, data) }
+            await copies.runWithoutDelay { [copies] in await copies.copy(entry, data) }
         }
         return body
     }

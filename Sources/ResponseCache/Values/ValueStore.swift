@@ -98,7 +98,7 @@ public struct ValueStore: Sendable {
             let place = DecodingPath(error)
             throw NetworkError(
                 .decoding(path: place.path),
-                message: "the value for \"\(key)\" is no \(type)\(place.path.isEmpty ? "" : " at \(place.path)"): "
+                message: "the value for \"\(key)\" is not \(type)\(place.path.isEmpty ? "" : " at \(place.path)"): "
                     + "\(place.reason); remove it or get it as the type it was set as", underlying: error)
         }
     }

@@ -17,6 +17,7 @@ package protocol CacheCoordinating: CacheLeasing {
     func observe(_ statistics: @escaping @Sendable () -> CacheStatistics) -> any Sendable
 }
 
+/// The result of a request for a lease.
 package enum CacheLeaseOutcome: Sendable {
     case granted(CacheLease)
     /// Another caller had it and has ended it: its response may be stored now.

@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// The changes that a store still has to make, in the order in which they were requested. A pure value.
+/// The changes that a store still has to make, in the order in which they were requested.
 ///
 /// Each key has at most one pending change: a later one replaces an earlier one that has not begun. Removals share the
 /// queue with the changes, so that a removal never removes what is stored after it.
@@ -10,6 +10,8 @@ struct PendingChanges {
         case update(CacheEntry)
         /// Writes ``CacheEntry/lastUse`` only.
         case touch(CacheEntry)
+        /// Removes the entry under a key.
+        case discard(CacheKey)
     }
 
     struct Removal: Sendable {
@@ -36,9 +38,11 @@ struct PendingChanges {
 
     private struct Slot {
         let key: CacheKey
-        var number: UInt64
+        let number: UInt64
         var change: Change
         var isRunning = false
+        /// Whether the entry was used while it was being stored, so that the use remains to be written.
+        var isTouched = false
     }
 
     private enum Item {
@@ -57,10 +61,13 @@ struct PendingChanges {
     private var removals: [Removal] = []
     private var removalCount = 0
     private var streams: [String: Set<UInt64>] = [:]
+    private var discardCount = 0
     private var last: UInt64 = 0
 
     /// The maximum number of waiting and failed removals. Beyond it, one removal of all responses replaces them.
     private static let removalLimit = 1_000
+    /// The maximum number of waiting ``Change/discard(_:)``. Beyond it, all responses are removed.
+    static let discardLimit = 10_000
 
     init(byteLimit: Int64) { self.byteLimit = byteLimit }
 
@@ -77,6 +84,8 @@ struct PendingChanges {
     /// Adds an update of everything in an entry except its body; returns `false` when the queue is full.
     mutating func update(_ entry: CacheEntry) -> Bool {
         let waiting = slot(of: entry.key)?.change
+        // The entry is older than the response for which it is removed.
+        if case .discard? = waiting { return true }
         if let note = entry.note as? Waiting, let body = entry.attachedBody {
             // It may have been removed since the look-up; then it stays removed.
             guard waiting != nil || note.removalCount == removalCount else { return true }
@@ -91,19 +100,27 @@ struct PendingChanges {
     mutating func touch(_ entry: CacheEntry) -> Bool {
         switch slot(of: entry.key)?.change {
         case nil, .touch?: add(.touch(entry), entry.key)
-        case .store?, .update?: true
+        case .store?, .update?, .discard?: true
         }
     }
 
     /// Sets the last use of an entry that waits to be stored, and returns whether it still waits.
     mutating func touchStored(_ key: CacheKey, at time: Date) -> Bool {
-        guard let slot = slot(of: key), case .store(var entry, let body, let replacing) = slot.change else {
-            return false
-        }
+        guard let list = slots[key.primary], let index = list.firstIndex(where: { $0.key == key }),
+            case .store(var entry, let body, let replacing) = list[index].change
+        else { return false }
         entry.lastUse = time
-        // An entry that is being written is written again.
-        _ = add(.store(entry, body, replacing: replacing), key)
+        slots[key.primary]?[index].change = .store(entry, body, replacing: replacing)
+        slots[key.primary]?[index].isTouched = list[index].isRunning
         return true
+    }
+
+    /// Removes the entry under a key whose newer response is not stored, so that look-ups do not find the older one. This
+    /// needs no room in the queue.
+    mutating func discard(_ key: CacheKey, at time: Date) {
+        guard discardCount < Self.discardLimit else { return remove(.responses, at: time) }
+        removalCount += 1
+        _ = add(.discard(key), key)
     }
 
     private mutating func add(_ change: Change, _ key: CacheKey) -> Bool {
@@ -112,8 +129,14 @@ struct PendingChanges {
         // The change replaces a waiting one for the same key.
         let waiting = index.flatMap { list[$0].isRunning ? nil : $0 }
         let freed = waiting.map { Self.size(list[$0].change) } ?? 0
-        guard reserve(Self.size(change), freed: freed) else { return false }
+        if case .discard = change {
+            byteCount -= freed
+            discardCount += 1
+        } else if !reserve(Self.size(change), freed: freed) {
+            return false
+        }
         if let waiting {
+            if case .discard = list[waiting].change { discardCount -= 1 }
             list[waiting].change = change
         } else {
             let number = begin()
@@ -131,7 +154,7 @@ struct PendingChanges {
         for primary in selection.primaryKey.map({ [$0] }) ?? Array(slots.keys) {
             guard let list = slots[primary] else { continue }
             let rest = list.filter { slot in
-                guard selection.selects(Self.entry(slot.change)) else { return true }
+                guard let entry = Self.entry(slot.change), selection.selects(entry) else { return true }
                 if !slot.isRunning { byteCount -= Self.size(slot.change) }
                 return false
             }
@@ -158,7 +181,7 @@ struct PendingChanges {
     /// Drops the waiting change of a key, or hides the running one.
     mutating func forget(_ key: CacheKey, requestedBefore time: Date) {
         removalCount += 1
-        guard let slot = slot(of: key), Self.entry(slot.change).requestTime < time else { return }
+        guard let slot = slot(of: key), let entry = Self.entry(slot.change), entry.requestTime < time else { return }
         if !slot.isRunning { byteCount -= Self.size(slot.change) }
         slots[key.primary]?.removeAll { $0.key == key }
         if slots[key.primary]?.isEmpty == true { slots[key.primary] = nil }
@@ -234,9 +257,19 @@ struct PendingChanges {
     mutating func end(_ work: Work, succeeded: Bool) {
         switch work {
         case .change(let number, let change):
-            unfinished.remove(number)
             byteCount -= Self.size(change)
-            let primary = Self.entry(change).key.primary
+            if case .discard = change { discardCount -= 1 }
+            let primary = Self.key(change).primary
+            if succeeded, let index = slots[primary]?.firstIndex(where: { $0.number == number && $0.isTouched }),
+                let slot = slots[primary]?[index], let entry = Self.entry(slot.change)
+            {
+                // The store has room for the use, which is smaller than the entry.
+                slots[primary]?[index] = Slot(key: slot.key, number: number, change: .touch(entry))
+                byteCount += Self.size(.touch(entry))
+                items.append(.key(number, slot.key))
+                return
+            }
+            unfinished.remove(number)
             slots[primary]?.removeAll { $0.number == number }
             if slots[primary]?.isEmpty == true { slots[primary] = nil }
         case .removal(let number, _):
@@ -266,47 +299,6 @@ struct PendingChanges {
 
     // MARK: Reading
 
-    /// Marks an entry that waits to be stored.
-    fileprivate struct Waiting: Sendable {
-        let removalCount: Int
-    }
-
-    struct View: Sendable {
-        fileprivate(set) var changes: [Change]
-        fileprivate(set) var removals: [Removal]
-        fileprivate(set) var streams: Set<UInt64>
-        fileprivate let removalCount: Int
-
-        /// Whether the look-up needs no store, because a waiting entry has no `Vary`.
-        var isComplete: Bool {
-            changes.contains { change in
-                if case .store(let entry, _, _) = change { entry.key.variant.isEmpty } else { false }
-            }
-        }
-
-        func applied(to entries: [CacheEntry]) -> [CacheEntry] {
-            var entries = entries.filter { entry in !removals.contains { $0.hides(entry) } }
-            for change in changes {
-                switch change {
-                case .store(var entry, let body, _):
-                    entries.removeAll { $0.key == entry.key }
-                    entry.attachedBody = body
-                    entry.note = Waiting(removalCount: removalCount)
-                    entry.bodyByteCount = Int64(body.count)
-                    entries.insert(entry, at: 0)
-                case .update(let entry):
-                    // Another process may have stored a newer entry.
-                    let index = entries.firstIndex { $0.key == entry.key && $0.responseTime <= entry.responseTime }
-                    if let index { entries[index] = entry }
-                case .touch(let entry):
-                    let index = entries.firstIndex { $0.key == entry.key }
-                    if let index { entries[index].lastUse = entry.lastUse }
-                }
-            }
-            return entries
-        }
-    }
-
     func view(of primaryKey: String) -> View {
         View(
             changes: slots[primaryKey]?.map(\.change) ?? [], removals: removals, streams: streams[primaryKey] ?? [],
@@ -315,9 +307,18 @@ struct PendingChanges {
 
     private func slot(of key: CacheKey) -> Slot? { slots[key.primary]?.first { $0.key == key } }
 
-    private static func entry(_ change: Change) -> CacheEntry {
+    /// The entry of a change; `nil` for one that removes an entry.
+    private static func entry(_ change: Change) -> CacheEntry? {
         switch change {
         case .store(let entry, _, _), .update(let entry), .touch(let entry): entry
+        case .discard: nil
+        }
+    }
+
+    private static func key(_ change: Change) -> CacheKey {
+        switch change {
+        case .store(let entry, _, _), .update(let entry), .touch(let entry): entry.key
+        case .discard(let key): key
         }
     }
 
@@ -326,11 +327,8 @@ struct PendingChanges {
         switch change {
         case .store(let entry, let body, _): entry.headByteCount + Int64(body.count) + 256
         case .update(let entry), .touch(let entry): entry.headByteCount + 256
+        // Their number is limited instead.
+        case .discard: 0
         }
     }
-}
-
-extension CacheEntry {
-    /// Whether the entry was waiting to be stored when it was looked up.
-    var isWaiting: Bool { note is PendingChanges.Waiting }
 }

@@ -1,7 +1,8 @@
 package import FoundationEssentials
 import Synchronization
 
-/// Stores a stream while it is read, without delaying its reader. When too many chunks wait, it is not stored.
+/// Stores a stream while it is read, without delaying its reader. When too many chunks wait, or when the store has no room
+/// for it, it is not stored, and the older entry under its key is removed unless it is pinned.
 package final class StreamStoring: Sendable {
     private struct State {
         var chunks: [Data] = []
@@ -43,7 +44,7 @@ package final class StreamStoring: Sendable {
     package func append(_ chunk: Data) {
         guard state.withLock({ !$0.isLost && !$0.isOver && $0.ending == nil }) else { return }
         let isTaken = behind.reserve(chunk.count)
-        if !isTaken { behind.ledger.refuse(entry.key.primary, .queueFull) }
+        if !isTaken { behind.refuse(entry) }
         run { state in
             state.byteCount += chunk.count
             if isTaken { state.chunks.append(chunk) } else { state.isLost = true }
@@ -74,20 +75,20 @@ package final class StreamStoring: Sendable {
                 case .write(let chunk):
                     defer { behind.release(chunk.count) }
                     try await openWriter().append(chunk)
-                case .commit(let number):
-                    defer {
-                        behind.endCommit(number, entry.key.primary)
-                        entry.lease?.end()
-                    }
+                case .commit:
                     try await openWriter().commit()
                     behind.ledger.counters.countStored(state.withLock(\.byteCount))
                 case .discard:
                     await writer.withLock { $0 }?.discard()
                 }
             } catch {
-                behind.report(error, "write")
-                behind.ledger.refuse(entry.key.primary, CacheRefusal(writing: error))
+                await behind.refuse(entry, error)
                 state.withLock { $0.isLost = true }
+            }
+            // Look-ups that wait for the commit find nothing that it was to replace.
+            if case .commit(let number) = step {
+                behind.endCommit(number, entry.key.primary)
+                entry.lease?.end()
             }
         }
     }

@@ -4,18 +4,18 @@ import Synchronization
 // Look-ups find waiting entries like stored ones, and wait for the store only up to a limit.
 extension WriteBehind {
     /// The entries under a primary key, newest first; only the waiting ones when the store fails or takes too long.
-    package func entries(for primaryKey: String, _ urgency: Urgency = .alternative) async -> [CacheEntry] {
+    package func entries(for primaryKey: String, _ urgency: Urgency = .optional) async -> [CacheEntry] {
         let view = isIdle.load(ordering: .acquiring) ? nil : state.withLock { $0.pending.view(of: primaryKey) }
         if let view, view.isComplete { return view.applied(to: []) }
         if view?.streams.isEmpty ?? true, let entries = quick?.quickEntries(for: primaryKey) {
             return view?.applied(to: entries) ?? entries
         }
         var limit = settings.lookUpTimeout
-        if urgency == .only { limit = max(limit, .seconds(1)) }
+        if urgency == .required { limit = max(limit, .seconds(1)) }
         do {
             let entries: [CacheEntry]?
             let streams = view?.streams ?? []
-            if isPunctual, streams.isEmpty {
+            if limitsLookUps, streams.isEmpty {
                 entries = try await store.entries(for: primaryKey)
             } else if let quick, streams.isEmpty {
                 entries = try await limiter.run(within: limit) { quick.lookUp(primaryKey, $0) }

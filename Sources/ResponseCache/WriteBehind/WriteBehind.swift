@@ -7,8 +7,9 @@ import Synchronization
 /// Writes to a store in the background. Requests do not wait for writes, and wait for look-ups only up to a limit.
 ///
 /// Look-ups find waiting entries like stored ones. At most ``Settings/queueByteLimit`` bytes wait in memory; entries that
-/// come while the queue is full are counted but not stored. A removal is never dropped: the selected entries count as
-/// absent as soon as it is requested, even while the store fails to remove them.
+/// come while the queue is full, or that are too large for the store, are counted but not stored, and the older ones under
+/// their keys are removed unless they are pinned. A removal is never dropped: the selected entries count as absent as soon as
+/// it is requested, even while the store fails to remove them.
 package final class WriteBehind: ProcessExitObserver {
     /// How much may wait to be written, and how long a look-up may take.
     package struct Settings: Sendable {
@@ -23,9 +24,9 @@ package final class WriteBehind: ProcessExitObserver {
     /// Whether a request depends on the store.
     package enum Urgency: Sendable {
         /// The request can go to the network.
-        case alternative
+        case optional
         /// The network has failed or may not be used.
-        case only
+        case required
     }
 
     package let store: any CacheStore
@@ -33,7 +34,7 @@ package final class WriteBehind: ProcessExitObserver {
     /// Whether the store is in memory, where no call waits, so that nothing is written in the background.
     private let neverWaits: Bool
     /// Whether the store ends its look-ups in time by itself.
-    let isPunctual: Bool
+    let limitsLookUps: Bool
     /// The store's leases, if they cover several machines.
     package let coordinator: (any CacheCoordinating)?
     /// The factor of ``EarlyRefresh``; 0 for none.
@@ -87,7 +88,7 @@ package final class WriteBehind: ProcessExitObserver {
         self.report = report
         quick = store as? any QuickStore
         neverWaits = store is MemoryStore
-        isPunctual = ((store as? any PunctualStore)?.lookUpLimit).map { $0 <= settings.lookUpTimeout } ?? false
+        limitsLookUps = ((store as? any CacheLookUpLimiting)?.lookUpLimit).map { $0 <= settings.lookUpTimeout } ?? false
         coordinator = store.leasing as? any CacheCoordinating
         earlyRefreshFactor = coordinator?.earlyRefreshFactor ?? 0
         state = Mutex(State(pending: PendingChanges(byteLimit: settings.queueByteLimit)))
@@ -102,20 +103,31 @@ package final class WriteBehind: ProcessExitObserver {
     /// Stores an entry.
     ///
     /// - Parameter replacing: What it may replace.
-    /// - Returns: `false` when the queue is full or the store failed. Else look-ups find the entry, or the one that stays in
-    ///   its place: a later one, or the store's own if the ``coordinator`` does not accept this one.
+    /// - Returns: `false` when the queue is full, so that look-ups find neither this entry nor an older one, or when the
+    ///   store failed. Else look-ups find the entry, or the one that stays in its place: a later one, or the store's own if
+    ///   the ``coordinator`` does not accept this one.
     package func store(
         _ entry: CacheEntry, _ body: Data, replacing: CacheReplacement = .anything
     ) async -> Bool {
-        guard !neverWaits else { return await keep(entry, body, replacing) }
+        guard !neverWaits else { return await write(entry, body, replacing) }
         if let coordinator, !coordinator.accepts(entry) {
             entry.lease?.end()
             await forget(entry)
             return true
         }
         let isTaken = change { $0.store(entry, body, replacing: replacing) }
-        if !isTaken { ledger.refuse(entry.key.primary, .queueFull) }
+        if !isTaken { refuse(entry) }
         return isTaken
+    }
+
+    /// Counts a response for which the queue has no room, and removes the older one under its key.
+    func refuse(_ entry: CacheEntry) {
+        ledger.refuse(entry.key.primary, .queueFull)
+        let now = now()
+        _ = change {
+            $0.discard(entry.key, at: now)
+            return true
+        }
     }
 
     /// Forgets the copies of the stored entry, then what waits to be stored and was requested before this response. The copies
@@ -129,16 +141,36 @@ package final class WriteBehind: ProcessExitObserver {
     }
 
     /// Writes an entry to the store and records the outcome.
-    private func keep(_ entry: CacheEntry, _ body: Data, _ replacing: CacheReplacement) async -> Bool {
+    private func write(_ entry: CacheEntry, _ body: Data, _ replacing: CacheReplacement) async -> Bool {
         defer { entry.lease?.end() }
         do {
             try await store.put(entry, body, replacing: replacing)
             ledger.counters.countStored(body.count)
             return true
         } catch {
-            ledger.refuse(entry.key.primary, CacheRefusal(writing: error))
-            report(error, "write")
+            await refuse(entry, error)
             return false
+        }
+    }
+
+    /// Counts a response that could not be written. If the store has no room for it, the older one under its key is removed.
+    func refuse(_ entry: CacheEntry, _ error: any Error) async {
+        let refusal = CacheRefusal(writing: error)
+        ledger.refuse(entry.key.primary, refusal)
+        report(error, "write")
+        guard case .tooLarge = refusal else { return }
+        _ = await removeUnpinned(entry.key)
+        state.withLock { state in
+            state.pending.forget(entry.key, requestedBefore: entry.requestTime)
+            isIdle.store(state.pending.isEmpty, ordering: .releasing)
+        }
+    }
+
+    /// Removes the entry under a key, unless the app asked for it to stay.
+    private func removeUnpinned(_ key: CacheKey) async -> Bool {
+        await perform { store -> Void in
+            if try await store.inspecting?.entries(.key(key)).contains(where: \.isPinned) ?? false { return }
+            _ = try await store.remove(.key(key))
         }
     }
 
@@ -214,11 +246,13 @@ package final class WriteBehind: ProcessExitObserver {
         let succeeded: Bool
         switch work {
         case .change(_, .store(let entry, let body, let replacing)):
-            succeeded = await keep(entry, body, replacing)
+            succeeded = await write(entry, body, replacing)
         case .change(_, .update(let entry)):
             succeeded = await perform { try await $0.update(entry) }
         case .change(_, .touch(let entry)):
             succeeded = await perform { try await $0.touch(entry.key, at: entry.lastUse) }
+        case .change(_, .discard(let key)):
+            succeeded = await removeUnpinned(key)
         case .removal(_, let selection):
             succeeded = await perform { store -> Void in
                 // Most unsafe requests invalidate nothing, and a look-up costs less than a removal. A store that cannot be

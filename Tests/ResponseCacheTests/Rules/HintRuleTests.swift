@@ -31,7 +31,7 @@ import Testing
         #expect(end(["Cache-Control": "max-age=60, stale-while-revalidate=5, stale-if-error=600"]) == 659)
         #expect(end(["Cache-Control": "no-cache"]) == 0)
         // With a validator, a 304 saves the body of a stale response.
-        #expect(end(["Cache-Control": "max-age=60", "ETag": "\"1\""]) == 59 + RetentionRule.confirmableTime)
+        #expect(end(["Cache-Control": "max-age=60", "ETag": "\"1\""]) == 59 + RetentionRule.revalidationTime)
         #expect(end(["Cache-Control": "max-age=60"], servesStale: true) == nil)
     }
 

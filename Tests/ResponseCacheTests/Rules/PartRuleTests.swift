@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 import ResponseCache
+import TestSupport
 import Testing
 
 /// Parts of responses: which are stored, joined, used and completed (RFC 9111 §3.3, §3.4; RFC 9110 §15.3.7.3).
@@ -207,7 +208,7 @@ import Testing
 
     /// Random range requests to a resource that changes at times never return a wrong byte.
     @Test(arguments: 0..<20 as Range<UInt64>) func randomRangesNeverGiveWrongBytes(seed: UInt64) throws {
-        var random = SystemRandomNumberGenerator.Seeded(seed)
+        var random = SeededGenerator(seed: seed)
         var model = PartModel(byteCount: .random(in: 1...200, using: &random))
         for _ in 0..<300 {
             if Int.random(in: 0..<10, using: &random) == 0 { model.version += 1 }
@@ -306,7 +307,7 @@ struct PartModel {
 
 extension String? {
     /// A random `Range` of a content, which may lie outside of it; `nil` for a request without `Range`.
-    fileprivate static func random(upTo byteCount: Int, using random: inout SystemRandomNumberGenerator.Seeded)
+    fileprivate static func random(upTo byteCount: Int, using random: inout SeededGenerator)
         -> String?
     {
         let first = Int.random(in: 0...byteCount, using: &random)

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 
 /// A child process whose standard output goes to a file.
 struct ChildProcess {
@@ -26,11 +27,8 @@ struct ChildProcess {
         self.identifier = identifier
     }
 
-    /// Starts `CacheWriterProcess`, which is built beside the tests.
     static func cacheWriter(_ arguments: String..., output: String = "/dev/null") throws -> ChildProcess {
-        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "CacheWriterProcess").path
-        return try ChildProcess([program] + arguments, output: output)
+        try ChildProcess([BuiltProgram.path("CacheWriterProcess")] + arguments, output: output)
     }
 
     func kill() { _ = Glibc.kill(identifier, SIGKILL) }
