@@ -54,14 +54,14 @@ extension CurlTransport {
         return ByteEndpoint(request: request, target: target, plan: try plan(for: request, target))
     }
 
-    /// Has the engine's thread do the work of a tenant, which lives as long as the engine.
+    /// Lets a tenant work on the engine's thread. The tenant lives as long as the engine.
     ///
     /// - Returns: `false` when the engine has ended.
     @discardableResult
     package func host(_ tenant: any EngineTenant) -> Bool { mailbox.post(.services { $0?.host(tenant) }) }
 
-    /// Returns a function that has a hosted tenant take its turn, from any thread. It returns `false` when the engine has
-    /// ended, and does not keep the engine alive.
+    /// Returns a function that any thread may call, so that ``EngineTenant/turn(_:)`` of a hosted tenant is called on the
+    /// engine's thread. The function returns `false` when the engine has ended, and does not keep the engine alive.
     package func waker(of tenant: any EngineTenant) -> @Sendable () -> Bool {
         { [mailbox, weak tenant] in
             guard let tenant else { return false }

@@ -7,7 +7,7 @@ import Testing
 @testable import CurlTransport
 
 /// The guard against private addresses on real sockets. Addresses of other machines are tried only in network
-/// namespaces of the tests' own, where every address is local and no packet leaves.
+/// namespaces that the tests make, where every address is local and no packet leaves the machine.
 @Suite struct AddressGuardTests {
     private func guarded(_ allowed: [String] = []) -> EngineConfiguration {
         testConfiguration {
@@ -159,10 +159,7 @@ import Testing
 }
 
 /// The guard in a namespace where all addresses are local, so that a request arrives unless it is refused.
-@Suite(
-    .enabled(
-        if: NetworkNamespace.isPermitted, "needs the right to make network namespaces (root or CAP_SYS_ADMIN) and ip(8)"
-    ))
+@Suite(.needsNetworkNamespaces)
 struct AddressGuardNetworkTests {
     private struct Place: Sendable {
         let server: AnyAddressServer
@@ -216,7 +213,7 @@ struct AddressGuardNetworkTests {
             }
         }
         #expect(place.server.acceptedConnections == 0)
-        // It is the guard that refuses the others: public addresses are reached.
+        // Public addresses are reached, so it is the guard that refuses the others.
         for host in ["93.184.216.34", "[2606:4700::1111]", "[::ffff:1.1.1.1]"] {
             #expect(try await place.transport.get("http://\(host):\(place.server.port)/").text == "ok", "\(host)")
         }

@@ -5,7 +5,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@Suite(.enabled(if: TestCertificates.shared != nil)) struct AltSvcTests {
+@Suite(.needsOpenSSL, .needsPython) struct AltSvcTests {
     private func configuration(
         _ change: (inout EngineConfiguration) -> Void = { _ in }
     ) throws -> EngineConfiguration {
@@ -190,6 +190,12 @@ import Testing
         let other = try Target("https://shop.example:8443/")
         #expect(list.note("h2=\":444\"", of: target, now: 1) == true)
         #expect(list.alternative(for: other, speaking: ["h2"], now: 1) == nil)
+    }
+
+    @Test func addressWithAZoneHasNoAlternatives() throws {
+        var list = AlternativeList()
+        #expect(try list.note("h2=\":444\"", of: Target("https://[fe80::1%25eth0]/"), now: 0) == false)
+        #expect(list.services.isEmpty)
     }
 
     @Test func failedAlternativeIsRetriedLater() throws {

@@ -37,4 +37,15 @@ import Testing
         #expect(Set(directory.contents) == Set(kept + ["cookies", "cookies.1-3.new", "cookies.1-4.new"]))
         #expect(try Data(contentsOf: URL(filePath: path)) == Data("new".utf8))
     }
+
+    @Test func folderIsNotListedAtEachWrite() throws {
+        let path = directory.path(of: "cookies")
+        for text in ["1", "2"] {
+            let leftover = try make("cookies.1-2.new")
+            try AtomicFile.write(text.utf8, to: path, isShared: true)
+            // Only the first write looks for leftovers.
+            #expect((access(leftover, F_OK) == 0) == (text == "2"))
+        }
+        #expect(try Data(contentsOf: URL(filePath: path)) == Data("2".utf8))
+    }
 }

@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(
-        .enabled(if: Servers.httpbin != nil, "needs httpbin; scripts/test starts it"), arguments: [false, true],
+        .needsHTTPBin, arguments: [false, true],
         ["basic", "digest", "any basic", "any digest"])
     func httpbinAcceptsCredentials(streams: Bool, scheme: String) async throws {
         let base = try #require(Servers.httpbin)

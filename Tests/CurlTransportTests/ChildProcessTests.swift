@@ -5,10 +5,10 @@ import Platform
 import TestSupport
 import Testing
 
-/// What starts the programs of the tests.
+/// How tests start programs.
 @Suite(.needs("sh"), .timeLimit(.minutes(1)))
 struct ChildProcessTests {
-    /// The threads that run tasks end when they are idle.
+    /// A program that a task starts must survive its thread, which ends when it is idle.
     @Test func programOutlivesTheThreadThatAskedForIt() async throws {
         let child = Box<ChildProcess?>(nil)
         let mayEnd = DispatchSemaphore(value: 0)
@@ -30,11 +30,8 @@ struct ChildProcessTests {
         #expect(program.hasEnded)
     }
 
-    /// Alone, this test is the first to start a program.
-    @Test(
-        .enabled(
-            if: NetworkNamespace.isPermitted,
-            "needs the right to make network namespaces (root or CAP_SYS_ADMIN) and ip(8)"))
+    /// When it runs alone, this test is the first to start a program.
+    @Test(.needsNetworkNamespaces)
     func programsAreInTheNetworkOfTheProcess() async throws {
         let program = try NetworkNamespace.run {
             try #require(NetworkNamespace.isEntered)

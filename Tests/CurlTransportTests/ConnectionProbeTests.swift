@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
+    @Test(.needsNginx)
     func untrustedCertificateIsReported() async throws {
         let url = try #require(Servers.nginxTLS)
         try await withTransport { transport in

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import CurlTransport
@@ -48,6 +49,27 @@ import Testing
             #expect(try await transport.get("http://api.test:\(server.port)/").text == "x")
         }
         #expect(server.requests.last?.headers["Host"] == "api.test:\(server.port)")
+    }
+
+    @Test(.enabled(if: RawServer.linkLocalAddress != nil, "needs a link-local IPv6 address"))
+    func linkLocalAddressKeepsItsZone() async throws {
+        let address = try #require(RawServer.linkLocalAddress)
+        let server = try RawServer(address: address) { connection in
+            let head = String(decoding: connection.read(), as: UTF8.self)
+            let host = head.split(separator: "\r\n").first { $0.hasPrefix("Host: ") } ?? ""
+            connection.write(Array("HTTP/1.1 200 OK\r\nContent-Length: \(host.utf8.count)\r\n\r\n\(host)".utf8))
+            connection.drain()
+        }
+        let other = try MockServer()
+        other.fallback { _ in .text("x") }
+        try await withTransport { transport async throws in
+            #expect(await transport.connect(for: HTTPRequest("GET", server.url())).error == nil)
+            // The zone is not sent (RFC 6874 §4).
+            let host = "Host: [\(address.prefix { $0 != "%" })]:\(server.port)"
+            #expect(try await transport.get(server.url()).text == host)
+            // The same handle, without a zone.
+            #expect(try await transport.get(other.url()).text == "x")
+        }
     }
 
     @Test(

@@ -98,7 +98,7 @@ import Testing
     }
 
     @Test(
-        .enabled(if: Servers.httpbin != nil, "needs httpbin; scripts/test starts it"),
+        .needsHTTPBin,
         arguments: ["gzip", "brotli", "deflate"])
     func httpbinCodingsAreDecoded(kind: String) async throws {
         let base = try #require(Servers.httpbin)

@@ -169,7 +169,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: Servers.httpbin != nil, "needs httpbin; scripts/test starts it"), arguments: ["MD5", "SHA-256"])
+    @Test(.needsHTTPBin, arguments: ["MD5", "SHA-256"])
     func httpbinAcceptsTheAnswer(algorithm: String) async throws {
         let base = try #require(Servers.httpbin)
         let path = "/digest-auth/auth/u/p/\(algorithm)"

@@ -5,7 +5,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@Suite(.enabled(if: TestCertificates.shared != nil)) struct HSTSTests {
+@Suite(.needsOpenSSL, .needsPython) struct HSTSTests {
     private func configuration(
         _ change: (inout EngineConfiguration) -> Void
     ) throws -> EngineConfiguration {

@@ -8,23 +8,13 @@ import Testing
 
 /// A server with the Python library h2 that misbehaves in one chosen way (`scripts/lib/http2_faults.py`).
 private final class FaultyHTTP2Server: Sendable {
-    static let python: String? = {
-        let root = #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined()
-        let path = root + "/.venv/bin/python"
-        return FileManager.default.isExecutableFile(atPath: path) && TestCertificates.shared != nil ? path : nil
-    }()
-
-    private static var script: String {
-        #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined() + "/scripts/lib/http2_faults.py"
-    }
-
     let port: Int
     private let process: ChildProcess
 
     init(_ behaviour: String) async throws {
         let certificates = try #require(TestCertificates.shared)
         process = try ChildProcess(
-            "env", [try #require(Self.python), Self.script, behaviour, certificates.path("server.pem")])
+            "env", try PythonScript.command("http2_faults.py") + [behaviour, certificates.path("server.pem")])
         port = try await process.awaitOutput("a port") { output in
             output.contains("\n") ? output.split(separator: "\n").first.flatMap { Int($0) } : nil
         }
@@ -40,7 +30,7 @@ private final class FaultyHTTP2Server: Sendable {
 
 private let isLibcurl7 = String(cString: curl_version()).hasPrefix("libcurl/7.")
 
-@Suite(.enabled(if: FaultyHTTP2Server.python != nil, "needs h2 in .venv and openssl; scripts/test has both"))
+@Suite(.needsOpenSSL, .needsPython)
 struct HTTP2FaultTests {
     private func configuration(_ change: (inout EngineConfiguration) -> Void = { _ in })
         -> EngineConfiguration

@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
+    @Test(.needsNginx)
     func concurrentRequestsShareConnections() async throws {
         let url = try #require(Servers.nginxTLS) + "/4k.bin"
         try await withTransport(trusting()) { transport async throws in
@@ -35,7 +35,7 @@ import Testing
     }
 
     /// The server sends GOAWAY after every third request and refuses the others in flight, which must be retried.
-    @Test(.enabled(if: Servers.nginxGoAway != nil, "needs nginx; scripts/test starts it"), arguments: [1, 6, 20])
+    @Test(.needsNginx, arguments: [1, 6, 20])
     func goAwayFailsNoRequest(inFlight: Int) async throws {
         let url = try #require(Servers.nginxGoAway) + "/1k.bin"
         try await withTransport(trusting()) { transport async throws in
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: Servers.nginxClearHTTP2 != nil, "needs nginx; scripts/test starts it"))
+    @Test(.needsNginx)
     func priorKnowledgeWorksInClearText() async throws {
         let base = try #require(Servers.nginxClearHTTP2)
         try await withTransport { transport async throws in
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
+    @Test(.needsNginx)
     func requestCanForceHTTP1() async throws {
         let url = try #require(Servers.nginxTLS) + "/1k.bin"
         try await withTransport(trusting()) { transport async throws in
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
+    @Test(.needsNginx)
     func untrustedCertificateFails() async throws {
         let url = try #require(Servers.nginxTLS) + "/1k.bin"
         try await withTransport { transport async throws in

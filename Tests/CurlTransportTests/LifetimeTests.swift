@@ -207,7 +207,7 @@ private let dispatchSlack = 3
     }
 
     /// Runs in a network namespace, where no DNS server can be reached.
-    @Test(.enabled(if: NetworkNamespace.isPermitted, "needs the right to make network namespaces"))
+    @Test(.needsNetworkNamespaces)
     func unknownHostFailsWithDNSError() async {
         await #expect(processExitsWith: .success) {
             typealias Unshare = @convention(c) (CInt) -> CInt
@@ -228,7 +228,7 @@ private let dispatchSlack = 3
         await #expect(processExitsWith: .success) { try await exitWhileBusy() }
     }
 
-    @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"), arguments: 0..<8)
+    @Test(.needsNginx, arguments: 0..<8)
     func exitDuringTLSTransfersSucceeds(round: Int) async {
         await #expect(processExitsWith: .success) { try await exitWhileBusy(with: Servers.nginxTLS) }
     }

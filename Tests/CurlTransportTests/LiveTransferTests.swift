@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func idleTimeoutAndCancellationReachThem() async throws {
+    @Test func idleTimeoutAndReleaseEndLiveTransfers() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("live").stalling(.afterBodyBytes(2)) }
         try await withTransport { transport async throws in
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func pooledLiveConnectionIsUsedAgainAndAStaleOneIsNot() async throws {
+    @Test func pooledLiveConnectionIsReusedUnlessStale() async throws {
         let server = try MockServer()
         server.enqueue(.text("one"), .text("two").droppingConnection(), .text("three"))
         try await withTransport { transport async throws in

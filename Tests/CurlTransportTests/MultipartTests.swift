@@ -33,8 +33,7 @@ import Testing
         #expect(form.parts.map(\.body) == [Data("v".utf8), Data("d".utf8)])
     }
 
-    @Test(
-        .enabled(if: Servers.httpbin != nil, "needs httpbin; scripts/test starts it"))
+    @Test(.needsHTTPBin)
     func httpbinParsesTheForm() async throws {
         let base = try #require(Servers.httpbin)
         let directory = try TemporaryDirectory()

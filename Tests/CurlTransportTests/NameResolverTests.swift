@@ -5,7 +5,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@Suite(.enabled(if: TestCertificates.shared != nil)) struct NameResolverTests {
+@Suite(.needsOpenSSL, .needsPython) struct NameResolverTests {
     private func configuration(
         _ resolver: String, _ change: (inout EngineConfiguration) -> Void = { _ in }
     ) throws -> EngineConfiguration {

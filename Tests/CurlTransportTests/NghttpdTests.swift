@@ -64,7 +64,7 @@ private final class Nghttpd: Sendable {
 }
 
 /// HTTP/2 against nghttpd, the server of nghttp2.
-@Suite(.needs("nghttpd"), .enabled(if: TestCertificates.shared != nil, "needs openssl"))
+@Suite(.needs("nghttpd"), .needsOpenSSL)
 struct NghttpdTests {
     private func configuration() -> EngineConfiguration {
         testConfiguration { $0.tls.caFile = TestCertificates.shared?.authority }

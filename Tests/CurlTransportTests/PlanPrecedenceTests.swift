@@ -4,15 +4,15 @@ import Testing
 
 @testable import CurlTransport
 
-/// What a request says wins over what the engine says.
+/// The settings of a request win over those of the engine.
 @Suite struct PlanPrecedenceTests {
     private struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let configure: @Sendable (inout EngineConfiguration) -> Void
         let request: @Sendable (inout HTTPRequest) -> Void
-        /// The value that counts.
+        /// Reads the value that is applied.
         let read: @Sendable (TransferPlan) -> String
-        /// The engine's, then the request's.
+        /// The engine's value, then the request's.
         let values: [String]
 
         init(

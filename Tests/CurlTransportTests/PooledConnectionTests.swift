@@ -183,7 +183,7 @@ import Testing
 }
 
 extension MockServer {
-    /// Waits until this many connections were closed, and none is open for a client any more. On a busy machine the system may
+    /// Waits until this many connections are closed, for their clients too. On a busy machine the system may
     /// tell the client later than `close` returns; a POST sent in between is lost, and is not repeated.
     fileprivate func waitUntilClosed(_ count: Int) async throws {
         try await waitForClosedConnections(count)

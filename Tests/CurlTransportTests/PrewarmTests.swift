@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: TestCertificates.shared != nil)) func tlsHandshakesAreDoneInAdvance() async throws {
+    @Test(.needsOpenSSL) func tlsHandshakesAreDoneInAdvance() async throws {
         let server = try await EchoOrigin()
         let authority = try #require(TestCertificates.shared).authority
         try await withTransport(testConfiguration { $0.tls.caFile = authority }) { transport async throws in
@@ -43,7 +43,47 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: Servers.nginxTLS != nil)) func oneConnectionIsEnoughForHTTP2() async throws {
+    /// Session tickets arrive on both connections before the requests. A Unix socket has no port that tells them apart.
+    @Test(.needsOpenSSL)
+    func prewarmedUnixSocketsAreUsedOverTLS() async throws {
+        let certificates = try #require(TestCertificates.shared)
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "s")
+        let server = try ChildProcess(
+            "python3", ["-u", "-c", Self.unixServer, path, certificates.path("server.pem")])
+        _ = try await server.awaitOutput("ready") { $0.contains("ready") ? true : nil }
+        let configuration = testConfiguration {
+            $0.tls.caFile = certificates.authority
+            $0.unixSocketPath = path
+        }
+        try await withTransport(configuration) { transport async throws in
+            try await within { try await transport.prewarm("https://localhost/", connections: 2) }
+            async let first = transport.get("https://localhost/")
+            async let second = transport.get("https://localhost/")
+            #expect(try await [first.text, second.text].compactMap { $0 }.sorted() == ["1", "2"])
+        }
+    }
+
+    /// Answers two requests at once, each with the number of its connection.
+    private static let unixServer = """
+        import socket, ssl, sys, threading
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(sys.argv[2])
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(sys.argv[1])
+        listener.listen()
+        both = threading.Barrier(2)
+        def serve(connection, number):
+            with context.wrap_socket(connection, server_side=True) as stream:
+                while stream.recv(65536):
+                    both.wait(20)
+                    stream.sendall(f"HTTP/1.1 200 OK\\r\\nContent-Length: 1\\r\\n\\r\\n{number}".encode())
+        print("ready")
+        for number in range(1, 10):
+            threading.Thread(target=serve, args=(listener.accept()[0], number), daemon=True).start()
+        """
+
+    @Test(.needsNginx) func oneConnectionIsEnoughForHTTP2() async throws {
         let url = try #require(Servers.nginxTLS)
         try await withTransport(testConfiguration { $0.tls.caFile = Servers.authority }) { transport async throws in
             try await within { try await transport.prewarm(url, connections: 5) }

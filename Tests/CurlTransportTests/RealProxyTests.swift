@@ -21,7 +21,7 @@ import Testing
     func dantePassesItsTrials(_ trial: ProxyTrial) async throws { try await trial.run() }
 
     @Test(
-        .enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"),
+        .needsNginx,
         arguments: ["squid", "tinyproxy", "microsocks", "danted"].filter { ChildProcess.path(of: $0) != nil }
             .flatMap { ProxyTrial.all(of: $0, needingNginx: true) })
     func nginxIsReachedThroughTheProxy(_ trial: ProxyTrial) async throws { try await trial.run() }

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Requests with TLS settings of their own.
-@Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
+@Suite(.needsOpenSSL)
 struct RequestTLSTests {
     private let certificates: TestCertificates
 
@@ -26,7 +26,7 @@ struct RequestTLSTests {
             for _ in 0..<3 {
                 #expect(try await transport.send(request(server.url(), trusting)).status == 200)
                 #expect(try await transport.failure(of: request(server.url(), nil)).kind == .tls(.untrusted))
-                // Nothing set is the same as no settings.
+                // Empty settings are the same as none.
                 #expect(
                     try await transport.failure(of: request(server.url(), HTTPRequest.TLS())).kind == .tls(.untrusted))
             }
@@ -110,7 +110,7 @@ struct RequestTLSTests {
         }
     }
 
-    @Test func changedFileOfARequestCountsForLaterConnections() async throws {
+    @Test func changedAuthorityAppliesToLaterConnections() async throws {
         let server = try await TLSServer()
         let directory = try TemporaryDirectory()
         let ours = try Data(contentsOf: URL(filePath: certificates.authority))
@@ -217,7 +217,7 @@ struct RequestTLSTests {
         }
     }
 
-    @Test(.enabled(if: Servers.nginxTLS != nil && Servers.authority != nil, "nginx is not running"))
+    @Test(.needsNginx)
     func connectionIsReusedWithEqualSettingsOnly() async throws {
         let url = try #require(Servers.nginxTLS) + "/empty.bin"
         let authority = try #require(Servers.authority)
@@ -225,7 +225,7 @@ struct RequestTLSTests {
         let copy = try directory.write(try Data(contentsOf: URL(filePath: authority)), to: "ca.pem")
         let configuration = testConfiguration {
             $0.tls.caFile = authority
-            // Room for the connections of all settings.
+            // Enough for a connection with each of the settings.
             $0.maxConnectionsPerHost = 16
         }
         try await withTransport(configuration) { transport async throws in

@@ -61,7 +61,7 @@ import Testing
         #expect(server.requests.first?.trailers["X-Count"] == "3000")
     }
 
-    @Test(.enabled(if: TestCertificates.shared != nil && Servers.nginxTLS != nil))
+    @Test(.needsOpenSSL, .needsNginx)
     func requestWithTrailersUsesHTTP1() async throws {
         let url = try #require(Servers.nginxTLS)
         try await withTransport(testConfiguration { $0.tls.caFile = Servers.authority }) { transport async throws in

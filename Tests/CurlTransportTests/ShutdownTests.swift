@@ -1,9 +1,10 @@
-import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
 import TestSupport
 import Testing
+
+@testable import CurlTransport
 
 @Suite struct ShutdownTests {
     /// Waits for all requests and returns the kinds of their errors; `nil` for a response.
@@ -44,6 +45,27 @@ import Testing
             try await within { await transport.shutdown() }
             #expect(try await outcomes([task]) == [.shutDown])
         }
+    }
+
+    /// As when memory for a handle ran out in the engine's last turn.
+    @Test func endsARequestThatCouldNotStart() async throws {
+        let configuration = testConfiguration()
+        let engine = try Engine(
+            configuration, proxies: try ProxySettings(.none, environment: [:]),
+            tls: try TLSMaterial(configuration.tls) { _ in }, addressGuard: nil, cookies: nil)
+        let url = "http://a.example/"
+        let transfer = Transfer(
+            request: HTTPRequest("GET", url), target: try Target(url), plan: TransferPlan(configuration), pipe: nil)
+        let error = await #expect(throws: NetworkError.self) {
+            try await withUnsafeThrowingContinuation { (caller: Transfer.Caller) in
+                transfer.continuation = caller
+                engine.failedStarts.append((transfer, EngineFailure.noResources("handle")))
+                engine.isShuttingDown = true
+                engine.run()
+                transfer.answer(.failure(.invalidRequest("the engine left the caller waiting")))
+            }
+        }
+        #expect(error?.message.contains("handle") == true)
     }
 
     @Test func laterRequestsFail() async throws {

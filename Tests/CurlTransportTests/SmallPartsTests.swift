@@ -284,8 +284,57 @@ import Testing
             let wantsInput = table.isWanted(near, .readable)
             #expect(!wantsInput)
             #expect(table.inputCount == 1 && eventCount(epoll) == 0)
-            let isFound = [80, 0, 0].map { table.takeInput(port: $0) }
-            #expect(isFound == [false, true, false], "a Unix socket has no port")
+            let isFound = [80, 0, 0].map { table.hasUnsolicitedInput(port: $0) }
+            #expect(isFound == [false, true, true], "a Unix socket has no port")
+            var byte: UInt8 = 0
+            read(near, &byte, 1)
+            let isLeft = table.hasUnsolicitedInput(port: 0)
+            #expect(!isLeft && table.inputCount == 0)
+        }
+    }
+
+    /// No port tells Unix sockets apart: input on one counts for each of them until its connection is closed.
+    @Test func inputOnUnixSocketCountsUntilItIsClosed() throws {
+        try withSockets { epoll, near, far in
+            var table = SocketTable(epoll)
+            for descriptor in [near, far] {
+                table.opened(descriptor)
+                table.watch(descriptor, CURL_POLL_IN)
+                table.watch(descriptor, CURL_POLL_REMOVE)
+            }
+            write(near, "a", 1)
+            let isWanted = table.isWanted(far, .readable)
+            table.closed(near)
+            let isRefusedAfterOther = table.hasUnsolicitedInput(port: 0)
+            table.watch(far, CURL_POLL_IN)
+            let isRefusedInUse = table.hasUnsolicitedInput(port: 0)
+            table.watch(far, CURL_POLL_REMOVE)
+            let isRefusedAgain = table.hasUnsolicitedInput(port: 0)
+            table.closed(far)
+            let isRefusedAfterEnd = table.hasUnsolicitedInput(port: 0)
+            #expect(!isWanted && isRefusedAfterOther && !isRefusedInUse && isRefusedAgain && !isRefusedAfterEnd)
+        }
+    }
+
+    /// Session tickets may arrive on a prewarmed connection, responses may not arrive on another one.
+    @Test func inputIsExpectedOnAnUnusedSocketOnly() throws {
+        try withSockets { epoll, near, far in
+            var table = SocketTable(epoll)
+            for descriptor in [near, far] {
+                table.opened(descriptor)
+                table.watch(descriptor, CURL_POLL_IN)
+                table.watch(descriptor, CURL_POLL_REMOVE)
+            }
+            table.noteUnused(far)
+            table.noteUnused(-1)
+            table.noteUnused(10_000)
+            for descriptor in [near, far] { write(descriptor, "a", 1) }
+            let wanted = [near, far].filter { table.isWanted($0, .readable) }
+            #expect(wanted.isEmpty && table.inputCount == 2)
+            let hasStray = table.hasUnsolicitedInput(port: 0)
+            table.closed(near)
+            let hasStrayOnUnused = table.hasUnsolicitedInput(port: 0)
+            #expect(hasStray && !hasStrayOnUnused && table.inputCount == 1)
         }
     }
 

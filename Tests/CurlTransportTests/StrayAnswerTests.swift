@@ -54,8 +54,8 @@ import Testing
     /// Only reading the stray bytes would show whether they are a message of TLS itself, so the connection is not used.
     /// libcurl 8 does not use it either.
     @Test(
-        .enabled(if: TestCertificates.shared != nil, "needs openssl"), arguments: ["GET", "POST"])
-    func strayResponseOverTLSIsNotUsed(method: String) async throws {
+        .needsOpenSSL, arguments: ["GET", "POST"], [false, true])
+    func strayResponseOverTLSIsNotUsed(method: String, isPrewarmed: Bool) async throws {
         let certificates = try #require(TestCertificates.shared)
         let server = try ChildProcess("python3", ["-u", "-c", Self.tlsServer, certificates.path("server.pem")])
         let ports = try await server.awaitOutput("ports") { output in
@@ -69,6 +69,8 @@ import Testing
             let url = "https://localhost:\(ports[0])/"
             #expect(try await transport.get(url).text == "right")
             #expect(try await transport.get(url).timings.connectionReused)
+            // The connection has carried requests, so that nothing may arrive on it.
+            if isPrewarmed { try await transport.prewarm(url) }
             #expect(try await transport.get("http://127.0.0.1:\(ports[1])/").text == "sent")
             let request = HTTPRequest(method, url, body: method == "POST" ? .text("pay") : nil)
             let response = try await transport.answer(to: request)
@@ -76,6 +78,56 @@ import Testing
             #expect(response.timings.connectionReused == false)
         }
     }
+
+    /// No port tells two Unix sockets apart, so with a stray response on one of them neither is used again.
+    @Test(arguments: ["GET", "POST"]) func strayResponseOnUnixSocketIsNotUsed(method: String) async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "s")
+        let server = try ChildProcess("python3", ["-u", "-c", Self.unixServer, path])
+        let port = try await server.awaitOutput("port") { output in
+            output.contains("\n") ? output.split(whereSeparator: \.isWhitespace).first.flatMap { Int($0) } : nil
+        }
+        try await withTransport { transport async throws in
+            let request = HTTPRequest(method, "http://localhost/", body: method == "POST" ? .text("pay") : nil)
+                .with { $0.unixSocketPath = path }
+            for isFirstRound in [true, false] {
+                async let first = transport.answer(to: request)
+                async let second = transport.answer(to: request)
+                #expect(try await [first.text, second.text] == ["right", "right"])
+                guard isFirstRound else { break }
+                #expect(try await transport.get("http://127.0.0.1:\(port)/").text == "sent")
+            }
+        }
+    }
+
+    /// Answers two requests at once on a Unix socket. A request to its port makes it send another response on the second
+    /// connection to that socket.
+    private static let unixServer = """
+        import socket, sys, threading
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(sys.argv[1])
+        listener.listen()
+        control = socket.create_server(("127.0.0.1", 0))
+        print(control.getsockname()[1])
+        def answer(text):
+            return f"HTTP/1.1 200 OK\\r\\nContent-Length: {len(text)}\\r\\n\\r\\n{text}".encode()
+        both = threading.Barrier(2)
+        connections = []
+        def serve(connection):
+            while connection.recv(65536):
+                both.wait(20)
+                connection.sendall(answer("right"))
+        def accept():
+            while True:
+                connections.append(listener.accept()[0])
+                threading.Thread(target=serve, args=(connections[-1],), daemon=True).start()
+        threading.Thread(target=accept, daemon=True).start()
+        connection = control.accept()[0]
+        connection.recv(65536)
+        connections[1].sendall(answer("stray"))
+        connection.sendall(answer("sent"))
+        connection.recv(65536)
+        """
 
     /// A TLS server. A request to its second port makes it send another response on its first connection.
     private static let tlsServer = """

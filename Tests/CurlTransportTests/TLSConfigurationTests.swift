@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Unusable TLS settings fail when the engine is made, with a message that says what is wrong.
-@Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
+@Suite(.needsOpenSSL)
 struct TLSConfigurationTests {
     private func failure(_ change: (inout TLSConfiguration) -> Void) throws -> NetworkError {
         let configuration = testConfiguration { change(&$0.tls) }
@@ -85,7 +85,7 @@ struct TLSConfigurationTests {
         let old = try failure {
             $0.clientCertificate = .pkcs12(path: certificates.path("client-old.p12"), password: "secret")
         }
-        #expect(old.message.contains("export it anew"))
+        #expect(old.message.contains("export it again"))
     }
 
     @Test(arguments: [

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// TLS secrets are written only to the file that the app chooses.
-@Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
+@Suite(.needsOpenSSL)
 struct TLSKeyLogTests {
     private let certificates: TestCertificates
 

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Handshakes resume the sessions of many hosts.
-@Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
+@Suite(.needsOpenSSL)
 struct TLSSessionTests {
     private let certificates: TestCertificates
 

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// `tls.requiresOCSPStapling`, against `openssl s_server` with stapled OCSP responses.
-@Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
+@Suite(.needsOpenSSL)
 struct TLSStaplingTests {
     private let certificates: TestCertificates
 

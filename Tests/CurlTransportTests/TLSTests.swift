@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Generated certificates and servers of `openssl s_server`: each fault has its own error.
-@Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"), .serialized)
+@Suite(.needsOpenSSL, .serialized)
 struct TLSTests {
     private let certificates: TestCertificates
 
@@ -162,7 +162,7 @@ struct TLSTests {
         }
     }
 
-    @Test(.enabled(if: Servers.nginxTLS != nil, "needs nginx; scripts/test starts it"))
+    @Test(.needsNginx)
     func pooledConnectionDoesNotBypassAPin() async throws {
         let url = try #require(Servers.nginxTLS) + "/1k.bin"
         let wrong = "sha256//" + Data(repeating: 7, count: 32).base64EncodedString()

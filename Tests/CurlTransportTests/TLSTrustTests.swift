@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Trusted certificates are parsed once, and a changed file is read again.
-@Suite(.enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it"))
+@Suite(.needsOpenSSL)
 struct TLSTrustTests {
     private let certificates: TestCertificates
 

@@ -7,6 +7,7 @@ internal import HTTPCore
 /// passes the unconverted name to the resolver or a proxy. This type calls libidn2 directly, so libcurl sees ASCII
 /// only, and the guard against private addresses judges the same host that libcurl connects to.
 enum HostName {
+    /// Whether international names can be converted.
     static var canBeWritten: Bool { lat_has_idn() == 1 || GlobalCurl.has(CURL_VERSION_IDN) }
 
     /// A name in lower case, without the dot at its end.

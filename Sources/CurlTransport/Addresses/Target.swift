@@ -15,7 +15,9 @@ final class Target: @unchecked Sendable {
     let scheme: String
     /// The host as libcurl looks it up: an IPv4 address in dotted decimal, an IPv6 address in brackets, or a name in ASCII.
     let host: String
-    /// Scheme, host and port. Connections are limited per origin.
+    /// The zone of a link-local IPv6 address (RFC 6874): the name or number of an interface; `nil` without one.
+    let zone: String?
+    /// Scheme, host with its zone, and port. Connections are limited per origin.
     let origin: String
     private let lastBodySize = Atomic<Int>(0)
 
@@ -71,7 +73,10 @@ final class Target: @unchecked Sendable {
         self.scheme = scheme
         let host = Target.part(CURLUPART_HOST, of: handle) ?? written
         let port = Target.part(CURLUPART_PORT, of: handle, flags: UInt32(CURLU_DEFAULT_PORT)) ?? ""
-        origin = "\(scheme)://\(host):\(port)"
+        zone = host.hasPrefix("[") ? Target.part(CURLUPART_ZONEID, of: handle) : nil
+        // The same address in another zone is another server.
+        let place = zone.map { "\(host.dropLast())%25\($0)]" } ?? host
+        origin = "\(scheme)://\(place):\(port)"
         let isPlain = host.utf8.allSatisfy { $0 < 0x80 && $0 != UInt8(ascii: "%") }
         self.host = isPlain ? host : Target.asciiHost(of: handle) ?? host
         // The fragment is never sent (RFC 9110 §7.1).
@@ -96,6 +101,7 @@ final class Target: @unchecked Sendable {
         self.handle = handle
         scheme = base.target.scheme
         host = base.target.host
+        zone = base.target.zone
         origin = base.target.origin
         url = base.prefix + String(decoding: rest, as: UTF8.self)
     }
@@ -171,9 +177,14 @@ package enum URLReference {
     package static func host(of url: String) -> String? { (try? Target(url))?.host }
 
     /// Returns the origin (RFC 6454) of an absolute URL: scheme, host and port in lower case, the default port filled
-    /// in. `nil` when the URL is malformed.
+    /// in. The zone of an IPv6 address keeps its case, as names of interfaces do. `nil` when the URL is malformed.
     package static func origin(of url: String) -> String? {
-        (try? Target(url))?.origin.lowercased()
+        guard let target = try? Target(url) else { return nil }
+        let origin = target.origin
+        guard target.zone != nil, let zone = origin.utf8.firstIndex(of: UInt8(ascii: "%")) else {
+            return origin.lowercased()
+        }
+        return origin[..<zone].lowercased() + origin[zone...]
     }
 }
 
@@ -245,7 +256,7 @@ struct TargetBase: Sendable {
 
 /// A cache of the targets used last, by the text of their URLs.
 final class TargetCache: Sendable {
-    /// Two generations. A target that is used moves to the young one; when that is full, the old one is dropped. The
+    /// Two generations. A target that is used moves to the young one; when that is full, it replaces the old one. The
     /// effect is close to that of an LRU list and costs one dictionary look-up per request.
     private struct State {
         var young: [ExactText: Target] = [:]

@@ -8,7 +8,7 @@ package protocol EngineTenant: AnyObject, Sendable {
     var due: MonotonicTime { get }
     /// Begins the work. The connections live as long as the engine.
     func start(_ connections: ByteConnections)
-    /// Called at ``due``, and after a call of ``CurlTransport/waker(of:)``'s function.
+    /// Called when ``due`` has come, and after a call of the function that ``CurlTransport/waker(of:)`` returned.
     func turn(_ now: MonotonicTime)
     /// Called when the engine ends. Connections are still open.
     func end()
@@ -60,7 +60,7 @@ package final class ByteConnections {
         hasConnectEvents || !events.isEmpty || !withMore.isEmpty ? MonotonicTime(nanoseconds: 0) : multi.due
     }
 
-    /// Records an event. Returns `false` for a descriptor that is not one of these connections'.
+    /// Records an event. Returns `false` when the descriptor belongs to none of these connections.
     func noted(_ descriptor: CInt, _ bits: EventQueue.Events) -> Bool {
         if descriptor == multi.descriptor {
             hasConnectEvents = true

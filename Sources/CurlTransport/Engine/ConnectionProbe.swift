@@ -185,6 +185,8 @@ extension Target {
     fileprivate var hostAndPortText: String {
         let rest = origin.drop { $0 != "/" }.dropFirst(2)
         guard let colon = rest.lastIndex(of: ":") else { return String(rest) }
-        return "\(rest[..<colon].filter { $0 != "[" && $0 != "]" }) port \(rest[rest.index(after: colon)...])"
+        // The messages have no zone.
+        let host = rest[..<colon].prefix { $0 != "%" }.filter { $0 != "[" && $0 != "]" }
+        return "\(host) port \(rest[rest.index(after: colon)...])"
     }
 }

@@ -1,5 +1,6 @@
 import CLibcurl
 import FoundationEssentials
+import Glibc
 internal import HTTPCore
 
 /// A libcurl easy handle, used for one transfer after the other.
@@ -40,6 +41,8 @@ final class EasyHandle: CallbackContext {
     /// What libcurl is set to besides the base options. A reset handle has the defaults.
     private struct Applied {
         var target: Target?
+        /// The index of the interface for an IPv6 address with a zone; 0 for none.
+        var interface = 0
         var waitsForMultiplexing = false
         var timeout: Int64 = 0
         var connectTimeout: Int64 = 0
@@ -201,6 +204,9 @@ final class EasyHandle: CallbackContext {
     private static let uploadBufferSize = 512 << 10
 
     private func setTarget(_ target: Target) {
+        // libcurl before 8.3 drops the zone when it copies a URL.
+        let interface = target.zone.map { Int(UInt32($0) ?? if_nametoindex($0)) } ?? 0
+        if Self.update(&applied.interface, interface) { set(CURLOPT_ADDRESS_SCOPE, interface) }
         guard applied.target !== target else { return }
         applied.target = target
         // libcurl 7.88 uses the text of the previous URL when it repeats a request, unless CURLOPT_URL is cleared

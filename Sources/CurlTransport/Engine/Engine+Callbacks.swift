@@ -93,9 +93,15 @@ extension Engine {
     /// input may be TLS session tickets.
     func isUnusable(_ handle: EasyHandle, _ transfer: Transfer) -> Bool {
         let hasUnsolicitedInput =
-            GlobalCurl.checksPoolOncePerSecond
-            ? handle.long(CURLINFO_NUM_CONNECTS) == 0 && sockets.hasUnsolicitedInput(handle.activeSocket)
-            : sockets.inputCount > 0 && sockets.takeInput(port: handle.localPort)
+            if GlobalCurl.checksPoolOncePerSecond {
+                handle.long(CURLINFO_NUM_CONNECTS) == 0 && sockets.hasUnsolicitedInput(handle.activeSocket)
+            } else if sockets.inputCount > 0 {
+                // No port tells a new connection on a Unix domain socket from those that hold input.
+                (handle.localPort > 0 || handle.long(CURLINFO_NUM_CONNECTS) == 0)
+                    && sockets.hasUnsolicitedInput(port: handle.localPort)
+            } else {
+                false
+            }
         return hasUnsolicitedInput && transfer.request.version != .http2PriorKnowledge
             && !OpenSSL.choseHTTP2(handle.curl)
     }

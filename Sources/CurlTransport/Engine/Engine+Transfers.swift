@@ -75,12 +75,16 @@ extension Engine {
     // MARK: Ending
 
     func finishTransfers() {
-        while let (transfer, error) = failedStarts.popLast() { over(transfer, .failure(error)) }
+        endFailedStarts()
         var left: CInt = 0
         while let message = curl_multi_info_read(multi, &left) {
             guard message.pointee.msg == CURLMSG_DONE, let curl = message.pointee.easy_handle else { continue }
             concluded(curl, lat_message_result(message))
         }
+    }
+
+    func endFailedStarts() {
+        while let (transfer, error) = failedStarts.popLast() { over(transfer, .failure(error)) }
     }
 
     /// Finds the transfer of a handle that is done, and ends it.
@@ -92,7 +96,10 @@ extension Engine {
     /// Handles the end of a transfer that libcurl reports.
     func conclude(_ transfer: Transfer, _ handle: EasyHandle, _ result: CURLcode) {
         if let warmUp = transfer.plan.warmUp, warmUp.isOver(result, transfer) {
-            if transfer.target.isSecure { sockets.noteUnused(port: handle.long(CURLINFO_LOCAL_PORT)) }
+            // An existing connection may have carried requests.
+            if transfer.target.isSecure, handle.long(CURLINFO_NUM_CONNECTS) > 0 {
+                sockets.noteUnused(handle.activeSocket)
+            }
             return over(transfer, .success(response(of: transfer, timings: handle.timings(of: transfer, isOver: true))))
         }
         if result == CURLE_RECV_ERROR { handle.isSpent = true }

@@ -277,6 +277,8 @@ final class Engine: CallbackContext, @unchecked Sendable {
         // Waiting transfers end first, since the end of a running one would start them.
         for transfer in held { end(transfer, EngineFailure.shutDown) }
         for transfer in queue.removeAll() { end(transfer, EngineFailure.shutDown) }
+        // One that got no handle is found nowhere else.
+        endFailedStarts()
         for case .some(let transfer) in handles.all.map(\.transfer) { end(transfer, EngineFailure.shutDown) }
         services?.end()
         services = nil

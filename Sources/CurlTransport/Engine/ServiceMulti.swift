@@ -30,7 +30,7 @@ final class ServiceMulti: CallbackContext {
         var registered: EventQueue.Events = []
     }
 
-    /// - Parameter capacity: how many events one turn handles. Default 32.
+    /// - Parameter capacity: The maximum number of events that one turn handles. Default 32.
     init(_ outer: EventQueue, capacity: Int32 = 32) {
         events = EventQueue(capacity: capacity)
         descriptor = events?.descriptor ?? -1

@@ -126,26 +126,31 @@ struct SocketTable {
         return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &kind, &length) == 0 && kind == CInt(SOCK_STREAM.rawValue)
     }
 
-    /// Returns whether unsolicited input arrived on an idle connection, and forgets that input.
+    /// Whether unsolicited input waits on an idle connection.
     ///
-    /// - Parameter port: The local port, all that libcurl 7.88 reports before it sends a request; 0 for a Unix socket.
-    mutating func takeInput(port: Int) -> Bool {
-        let found = entries.indices.first { entries[$0].hasInput && Self.port(of: CInt($0)) == port }
-        guard let found else { return false }
-        forgetInput(CInt(found))
-        return !entries[found].isUnused
+    /// - Parameter port: The local port, all that libcurl 7.88 reports before it sends a request. It is 0 for every Unix
+    ///   domain socket, so input on one of them counts for all, until that connection is closed or has read it.
+    mutating func hasUnsolicitedInput(port: Int) -> Bool {
+        for index in entries.indices where entries[index].hasInput && Self.port(of: CInt(index)) == port {
+            if !Self.peek(at: CInt(index)).isInput {
+                forgetInput(CInt(index))
+            } else if entries[index].wanted.isEmpty, !entries[index].isUnused {
+                return true
+            }
+        }
+        return false
     }
 
-    /// Records that the connection on a port was prewarmed and has carried no request.
-    mutating func noteUnused(port: Int) {
-        let found = entries.indices.first { entries[$0].isOpenedByEngine && Self.port(of: CInt($0)) == port }
-        if let found { entries[found].isUnused = true }
+    /// Records that a connection was prewarmed and has carried no request.
+    mutating func noteUnused(_ descriptor: CInt) {
+        guard entries.indices.contains(Int(descriptor)) else { return }
+        entries[Int(descriptor)].isUnused = entries[Int(descriptor)].isOpenedByEngine
     }
 
     /// The number of bytes in the kernel's send buffers of the open sockets on a port.
     ///
-    /// - Parameter port: As in ``takeInput(port:)``. Connections to different servers may share a port; the sum includes
-    ///   all of them, and for port 0 all Unix domain sockets.
+    /// - Parameter port: As in ``hasUnsolicitedInput(port:)``. Connections to different servers may share a port; the sum
+    ///   includes all of them, and for port 0 all Unix domain sockets.
     func unsentBytes(port: Int) -> Int {
         open.filter { Self.port(of: $0) == port }.reduce(0) { $0 + Int(lat_unsent_bytes($1)) }
     }

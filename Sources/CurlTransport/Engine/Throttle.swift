@@ -94,7 +94,7 @@ struct Throttle {
         transfer.sendBudget?.spend(bytes)
     }
 
-    /// Adds a transfer to those that wait until a time. Returns `false`.
+    /// Makes a transfer wait at least until a time. Returns `false`.
     private mutating func hold(
         _ transfer: Transfer, _ time: MonotonicTime?, _ waiting: WritableKeyPath<Throttle, [Transfer]>
     ) -> Bool {

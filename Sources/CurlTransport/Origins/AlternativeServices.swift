@@ -65,6 +65,8 @@ struct AlternativeList: Sendable {
     ///
     /// - Parameter age: The response's age in seconds, which reduces the lifetimes (§3.1).
     mutating func note(_ value: String, of target: Target, age: Int64 = 0, now: Int64) -> Bool {
+        // The file has no form for a zone.
+        guard target.zone == nil else { return false }
         let origin = target.origin.lowercased()
         if value.trimmingPrefix(" ").lowercased() == "clear" { return services.removeValue(forKey: origin) != nil }
         let parsed = FieldList.elements(of: value).compactMap { Self.service($0, of: target, age: age, now: now) }

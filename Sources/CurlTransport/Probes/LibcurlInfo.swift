@@ -45,11 +45,11 @@ package struct LibcurlInfo: Hashable, Sendable {
 
     /// The facts of the libcurl in this process.
     package static var current: LibcurlInfo {
-        let info = GlobalCurl.info?.pointee
+        let info = GlobalCurl.info
         return LibcurlInfo(
-            version: info.map { String(cString: $0.version) } ?? "",
-            tls: info?.ssl_version.map { String(cString: $0) },
-            all(UInt32(bitPattern: info?.features ?? 0), protocols(info), hasAres: info?.ares != nil))
+            version: (info?.pointee.version).map { String(cString: $0) } ?? "",
+            tls: (info?.pointee.ssl_version).map { String(cString: $0) },
+            all(UInt32(bitPattern: info?.pointee.features ?? 0), protocols, hasAres: GlobalCurl.hasAres))
     }
 
     /// Returns all features that this package uses.
@@ -99,9 +99,9 @@ package struct LibcurlInfo: Hashable, Sendable {
         ]
     }
 
-    private static func protocols(_ info: curl_version_info_data?) -> Set<String> {
+    private static var protocols: Set<String> {
         var names = Set<String>()
-        var next = info?.protocols
+        var next = GlobalCurl.info?.pointee.protocols
         while let name = next?.pointee {
             names.insert(String(cString: name))
             next = next?.advanced(by: 1)

@@ -103,7 +103,7 @@ final class MeteredSource: BodySource {
 }
 
 /// The outgoing bytes of an upgraded connection, as the body of its request: libcurl sends them unchanged, because the
-/// request has neither a length nor a transfer coding. There are none before the server has agreed (101).
+/// request has neither a length nor a transfer coding. None are sent before the server has agreed (101).
 final class UpgradeSource: BodySource {
     let output = ConnectionOutput()
 

@@ -75,8 +75,8 @@ struct Netrc: Sendable, Hashable {
     /// Returns the credentials of a host, from the first entry that names it or else from the `default`.
     ///
     /// - Parameters:
-    ///   - host: the host as in a URL; an IPv6 address in brackets
-    ///   - isNamed: whether only an entry that names the host counts
+    ///   - host: The host as in a URL; an IPv6 address in brackets.
+    ///   - isNamed: Whether only an entry that names the host counts.
     func credentials(forHost host: String, isNamed: Bool = false) -> Authentication? {
         let name = host.lowercased()
         let bare = name.hasPrefix("[") ? String(name.dropFirst().dropLast()) : name

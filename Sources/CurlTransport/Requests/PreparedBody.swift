@@ -27,14 +27,7 @@ enum PreparedBody: Sendable {
             // A body with parameters was encoded earlier, so this one has none: it is an empty object or form.
             self = .bytes(Data(encoding == .json ? "{}".utf8 : "".utf8))
         case .encoded(let encoder):
-            do {
-                self = .init(data: try encoder.encode())
-            } catch let error as NetworkError {
-                throw error
-            } catch {
-                throw NetworkError(
-                    .invalidRequest, message: "the body does not encode: \(Self.reason(error))", underlying: error)
-            }
+            self = .init(data: try encoder.encode())
         case .data(let data):
             self = .init(data: data, handler)
         case .file(let path):
@@ -91,15 +84,6 @@ enum PreparedBody: Sendable {
         case .source(let source): [source]
         case .multipart(let parts): parts.map(\.source)
         }
-    }
-
-    private static func reason(_ error: any Error) -> String {
-        // Leaves out the value itself, which may be a secret.
-        guard case EncodingError.invalidValue(_, let context) = error else { return "\(error)" }
-        let path = context.codingPath.jsonPath
-        // The SDK's own encoder begins its text with the path, of which it leaves 200 characters.
-        if !path.isEmpty, context.debugDescription.hasPrefix(path.prefix(200)) { return context.debugDescription }
-        return "\(path.isEmpty ? "the value" : path): \(context.debugDescription)"
     }
 }
 

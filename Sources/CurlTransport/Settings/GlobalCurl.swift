@@ -11,7 +11,7 @@ enum GlobalCurl {
 
     /// What the loaded library says about itself.
     ///
-    /// Older libraries have fewer of its fields, so it is not copied.
+    /// It is read through the pointer: a copy would read beyond the shorter structure of an older library.
     static var info: UnsafeMutablePointer<curl_version_info_data>? { curl_version_info(CURLVERSION_TENTH) }
 
     /// The version of the loaded library, as in `LIBCURL_VERSION_NUM`.

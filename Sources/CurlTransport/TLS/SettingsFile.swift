@@ -21,7 +21,8 @@ struct SettingsFile {
         guard descriptor >= 0 else { throw Self.unusable(path, setting, SystemError().text) }
         defer { close(descriptor) }
         var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+        guard fstat(descriptor, &status) == 0 else { throw Self.unusable(path, setting, SystemError().text) }
+        guard status.st_mode & S_IFMT == S_IFREG else {
             throw Self.unusable(
                 path, setting, status.st_mode & S_IFMT == S_IFDIR ? "it is a folder" : "it is not a regular file")
         }

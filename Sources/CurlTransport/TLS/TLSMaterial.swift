@@ -33,7 +33,7 @@ final class TLSMaterial: Sendable {
     }
 
     /// - Parameters:
-    ///   - base: The engine's own settings, when these are a request's. What both have in common is shared.
+    ///   - base: The engine's own settings, when these are a request's. Parts that are the same are shared.
     ///   - warn: Receives warnings, also after the initialization.
     init(
         _ configuration: TLSConfiguration, over base: TLSMaterial? = nil, warn: @escaping @Sendable (String) -> Void
@@ -72,7 +72,7 @@ final class TLSMaterial: Sendable {
         number = base == nil ? 0 : Self.count.add(1, ordering: .relaxed).newValue
     }
 
-    /// Makes the same settings with the client certificate as its files are now.
+    /// Makes the same settings, with the client certificate read from its files again.
     init(renewing old: TLSMaterial) throws(NetworkError) {
         configuration = old.configuration
         versions = old.versions
@@ -97,9 +97,9 @@ final class TLSMaterial: Sendable {
     /// Returns the pins of a host in the notation of `CURLOPT_PINNEDPUBLICKEY`; `nil` for none.
     func pins(forHost host: String) -> String? { Self.pins(forHost: host, in: pinsByHost) }
 
-    /// The value for a host, or else for `*.` and the rest of its name.
+    /// Returns the pins of a host: those for its own name, or else those for `*.` with its name's first label left out.
     ///
-    /// - Parameter byHost: Values by hosts in lower case.
+    /// - Parameter byHost: The pins by the names of hosts in lower case.
     static func pins<Pins>(forHost host: String, in byHost: [String: Pins]) -> Pins? {
         guard !byHost.isEmpty else { return nil }
         var name = HostName.bare(host)
@@ -319,7 +319,7 @@ final class TLSMaterials: Sendable {
         return new
     }
 
-    /// The same settings with the client certificate as it is now; `nil`, with a warning, when it is unusable.
+    /// Returns the same settings with the client certificate read again; `nil`, after a warning, when it is unusable.
     private func renewed(_ material: TLSMaterial) -> TLSMaterial? {
         do throws(NetworkError) {
             return try TLSMaterial(renewing: material)

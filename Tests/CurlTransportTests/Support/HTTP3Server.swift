@@ -7,36 +7,11 @@ import Testing
 @testable import CurlTransport
 
 extension Trait where Self == ConditionTrait {
-    /// For tests that need a libcurl with HTTP/3 and the packages of `scripts/requirements-test.txt`.
+    /// Skips a test without a libcurl with HTTP/3 and the packages of `scripts/requirements-test.txt`.
     static var needsHTTP3: Self {
         .enabled(
             if: GlobalCurl.has(CURL_VERSION_HTTP3) && HTTP3Server.isThere,
             "needs a libcurl with HTTP/3 and .venv: scripts/test --libcurl 8")
-    }
-}
-
-/// A script of `scripts/lib` that serves on a port of 127.0.0.1 and prints a line for each event.
-private struct PythonScript {
-    let process: ChildProcess
-    let port: Int
-
-    static let root: URL = {
-        var root = URL(filePath: #filePath)
-        for _ in 0..<4 { root.deleteLastPathComponent() }
-        return root
-    }()
-    static let python = root.appending(path: ".venv/bin/python").path
-
-    init(_ script: String, _ arguments: [String]) async throws {
-        let path = Self.root.appending(path: "scripts/lib/\(script)").path
-        process = try ChildProcess("env", [Self.python, path] + arguments)
-        port = try await process.awaitOutput("a port") { output in
-            output.split(whereSeparator: \.isNewline).first { $0.hasPrefix("port ") }.flatMap { Int($0.dropFirst(5)) }
-        }
-    }
-
-    func lines(_ prefix: String) -> [Substring] {
-        process.output.split(whereSeparator: \.isNewline).filter { $0.hasPrefix(prefix) }
     }
 }
 
@@ -46,9 +21,7 @@ final class HTTP3Server: Sendable {
 
     var port: Int { script.port }
 
-    static var isThere: Bool {
-        FileManager.default.isExecutableFile(atPath: PythonScript.python) && TestCertificates.shared != nil
-    }
+    static var isThere: Bool { PythonScript.python != nil && TestCertificates.shared != nil }
 
     /// - Parameters:
     ///   - certificate: The name of one of ``TestCertificates``.
