@@ -4,9 +4,9 @@ import LATFleet
 import LATNetworking
 import LATTesting
 
-/// `scripts/demo-fleet`: four processes, one Redis, and an origin that counts.
+/// `scripts/demo-fleet`: four processes, one Redis, and an origin server that counts requests.
 ///
-/// This process is the origin, which the others ask for their next phase. They run the same program with other arguments.
+/// This process is the origin, which tells the others their next phase. They run the same program with other arguments.
 @main
 struct FleetDemo {
     static let processCount = 4
@@ -21,7 +21,7 @@ struct FleetDemo {
             return try await Worker(number: number, origin: arguments[2], socket: arguments[3], key: key).run()
         }
         do {
-            let isAllRight = try await Director().run()
+            let isAllRight = try await DemoRun().run()
             exit(isAllRight ? 0 : 1)
         } catch {
             print("error: \(error)")

@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Synchronization
 
-/// The server that all processes call. It counts, and hands out the phases of the demo.
+/// The server that all processes call. It counts requests, and tells the processes the phase of the demo.
 final class Origin: Sendable {
     private struct State {
         var phase = Phase.start

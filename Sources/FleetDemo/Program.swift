@@ -5,10 +5,10 @@ import Glibc
 final class Program: Sendable {
     let identifier: pid_t
 
-    /// Starts a program. It ends with this process, where `setpriv` exists.
+    /// Starts a program. If `setpriv` is installed, the program ends with this process.
     init(_ path: String, _ arguments: [String]) throws {
         var command = [path] + arguments
-        if let guardian = Self.path(of: "setpriv") { command = [guardian, "--pdeathsig", "KILL"] + command }
+        if let setpriv = Self.path(of: "setpriv") { command = [setpriv, "--pdeathsig", "KILL"] + command }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }

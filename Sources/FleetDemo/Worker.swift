@@ -3,7 +3,7 @@ import LATFleet
 import LATNetworking
 import Synchronization
 
-/// One of the four processes. It knows the origin, the Redis, the key of the token, and nothing of the others.
+/// One of the four processes. It knows only the origin, the Redis and the key of the token.
 struct Worker: Sendable {
     static let pageCount = 100
     static let requestsForPages = 2_500
@@ -39,7 +39,7 @@ struct Worker: Sendable {
         self.number = number
         self.origin = origin
         var settings = try FleetConfiguration(url: "unix://\(socket)")
-        // Four processes of a debug build on a small machine are slower than a network.
+        // On a small machine, four processes of a debug build need more time than the defaults allow.
         settings.lookUpBudget = .milliseconds(500)
         settings.writeBudget = .milliseconds(500)
         settings.maxReconnectPause = .seconds(1)

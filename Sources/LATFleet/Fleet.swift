@@ -1,17 +1,17 @@
 internal import CurlTransport
 internal import HTTPCore
 
-/// What the processes of a service share, on a Redis that operators already run.
+/// What the processes of a service share through a Redis: cache, limits, circuits, tokens and tables.
 ///
 /// ```swift
 /// let fleet = try Fleet(url: "rediss://app:secret@redis.example.org:6380")
-/// try await fleet.connect()                 // optional: waits for the first answer
+/// try await fleet.connect()                 // optional: waits for the first reply
 /// print(fleet.status.state, fleet.status.latency ?? .zero)
 /// ```
 ///
-/// A Redis that is slow, full, restarted or lost costs a request at most ``FleetConfiguration/lookUpBudget``, and after a few
-/// failures nothing at all: requests then go on as if there were no fleet. The connection is made in the background, and again
-/// whenever it is lost. A process may have any number of fleets.
+/// A slow, full, restarted or lost Redis delays a request by at most ``FleetConfiguration/lookUpBudget``. After a few failures
+/// it delays nothing: requests go on without the fleet. The connection is made in the background, and made again when it is
+/// lost. A process may have any number of fleets.
 ///
 /// Needs the package trait `Fleet`; see the guide *Fleet*.
 public final class Fleet: Sendable {
@@ -23,8 +23,8 @@ public final class Fleet: Sendable {
 
     /// Makes a fleet on the Redis of a URL, such as `redis://localhost` (``FleetConfiguration/init(url:)``).
     ///
-    /// - Throws: ``FleetError`` with the kind ``FleetError/Kind/configuration`` or ``FleetError/Kind/unsupported``. That the
-    ///   Redis cannot be reached is no error here.
+    /// - Throws: ``FleetError`` with the kind ``FleetError/Kind/configuration`` or ``FleetError/Kind/unsupported``. An
+    ///   unreachable Redis is not an error here.
     public convenience init(url: String) throws(FleetError) { try self.init(FleetConfiguration(url: url)) }
 
     /// Makes a fleet.
@@ -47,27 +47,27 @@ public final class Fleet: Sendable {
         redis.run(on: transport)
     }
 
-    /// What is known about the Redis now. Costs no round trip.
+    /// What is known about the Redis now. Needs no round trip.
     public var status: FleetStatus {
         var status = redis.status
         status.counters = counters.values
         return status
     }
 
-    /// Waits until the Redis has answered.
+    /// Waits until the Redis has replied.
     ///
     /// - Parameter limit: How long it waits and tries again. Default 5 s.
-    /// - Throws: ``FleetError`` that says why there is no answer.
+    /// - Throws: ``FleetError`` that says why there is no reply.
     public func connect(within limit: Duration = .seconds(5)) async throws(FleetError) {
         try await redis.connect(within: limit)
     }
 
-    /// Closes the connections. What uses the fleet goes on without it. Calling it is optional.
+    /// Closes the connections. Managers continue without the fleet. Calling it is optional.
     public func shutdown() async { await transport.shutdown() }
 
     /// A key of the fleet: the prefix and the parts, with colons between.
     package func key(_ parts: String...) -> String { ([configuration.prefix] + parts).joined(separator: ":") }
 
-    /// A channel of the fleet. Redis does not separate the channels of its databases, so the name has the number.
+    /// A channel of the fleet. Its name has the number of the database, because all databases of a Redis share their channels.
     package func channel(_ name: String) -> String { "\(configuration.prefix)@\(configuration.database):\(name)" }
 }

@@ -17,12 +17,10 @@ struct CacheChaosTests {
 
     private static var now: Int64 { MonotonicTime.now.nanoseconds / 1_000_000 }
 
-    /// Starts the program that is built beside the tests.
     private static func worker(_ server: RedisServer, _ origin: MockServer) throws -> ChildProcess {
-        let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let program = tests.prefix(through: tests.lastIndex(of: "/") ?? tests.startIndex) + "FleetProcess"
+        let program = BuiltProgram.path("FleetProcess")
         return try ChildProcess(
-            "env", [String(program), server.socketPath, RedisServer.password, origin.baseURL, "\(keyCount)"])
+            "env", [program, server.socketPath, RedisServer.password, origin.baseURL, "\(keyCount)"])
     }
 
     /// What happened.
@@ -84,7 +82,7 @@ struct CacheChaosTests {
             }
         }
         for worker in workers { worker.killAndWait() }
-        // What is fresh for a second at the origin's word, and a few milliseconds because times are whole ones.
+        // Fresh for one second by `max-age`, and for a few milliseconds more because times are rounded.
         var tally = Tally(
             history: CacheHistory(firstChange: first, interval: Self.interval, life: Self.life + 20))
         for (reader, worker) in (ended + workers).enumerated() { tally.add(worker.output, reader: reader) }

@@ -9,7 +9,7 @@ import Testing
 /// The contract of stores, kept by the Redis tier alone and with tiers above it.
 @Suite(.needsRedis, .timeLimit(.minutes(3)))
 struct CacheConformanceTests {
-    /// A Redis has no limit of its own that a store could keep, and cannot pin.
+    /// A store in Redis has no byte limit of its own, and cannot pin entries.
     private static let rules = CacheStoreConformance.Rule.allCases.filter { ![.room, .refusal, .pins].contains($0) }
 
     private func check(

@@ -80,7 +80,7 @@ struct CacheFaultTests {
     }
 
     @Test func evictedGenerationIsAMiss() async throws {
-        // From the next removal on, whatever it removes: until then nothing can have been removed.
+        // It is a miss only after the next removal, of anything. Before it, nothing can have been removed.
         try await expectMiss("a tag's generation") { server, _ in
             for key in try server.cli("--scan", "--pattern", "*:g:*").split(separator: "\n") {
                 try server.cli("DEL", String(key))
@@ -143,7 +143,7 @@ struct CacheFaultTests {
         }
     }
 
-    @Test func deadServerLeavesMemory() async throws {
+    @Test func memoryIsUsedWithoutRedis() async throws {
         let server = try await RedisServer()
         let origin = try Origin()
         try await withProcesses(2, server) { processes in
@@ -164,7 +164,7 @@ struct CacheFaultTests {
         }
     }
 
-    /// A stopped server: at most a budget for each rest, and nothing once the breaker is open.
+    /// With a stopped server, a request waits for one budget at most, and not at all once the breaker is open.
     @Test func stoppedServerCostsBudgetUntilBreakerOpens() async throws {
         let server = try await RedisServer()
         let origin = try Origin()
@@ -178,7 +178,7 @@ struct CacheFaultTests {
         try await process.fleet.connect(within: .seconds(20))
         _ = try await process.get(origin.url("/warm"))
         try await process.settle()
-        // Nobody waits for writes, so there are none here.
+        // Writes are not waited for, so this test has none.
         origin.headers.change { $0 = [("Cache-Control", "no-store")] }
         server.pause()
         let start = ContinuousClock.now
@@ -188,7 +188,7 @@ struct CacheFaultTests {
             #expect(try await process.get(origin.url("/\(count)")).source == .network)
         }
         #expect(process.fleet.status.breaker == .open)
-        // Each of the five failures was one request's wait.
+        // The breaker opens after five failures, each of which was the wait of one request.
         #expect(process.fleet.status.counters["redis.timeouts"] ?? 0 <= 8)
         try await process.settle()
         let timeouts = process.fleet.status.counters["redis.timeouts"]
@@ -229,7 +229,7 @@ struct CacheFaultTests {
                 }
             }
             func commands() throws -> Int {
-                // Commands of scripts are counted, those of redis-cli are always as many.
+                // Commands in scripts count too. Those of redis-cli are the same number each time.
                 let lines = try server.cli("INFO", "commandstats").split(separator: "\n")
                 return lines.reduce(0) { sum, line in
                     guard !line.contains("cmdstat_ping") else { return sum }
@@ -247,7 +247,7 @@ struct CacheFaultTests {
                 costs.append(try commands() - before)
                 #expect(try await tier.entries(for: "k\(range.lowerBound)").isEmpty)
             }
-            // For everything, the one key that is removed names its fields.
+            // The number of commands does not grow with the number of entries.
             #expect(costs[1] <= costs[0] && costs[0] < 16, "\(costs)")
         }
     }

@@ -39,7 +39,7 @@ struct CacheFleetTests {
                 _ = try await process.get(origin.url("/a"))
                 try await process.settle()
             }
-            // What each of them may have missed before it heard is dropped once.
+            // Each process drops once what it may have missed before it subscribed.
             for process in processes {
                 try await eventually("a copy in memory") {
                     try await process.get(origin.url("/a")).source == .memoryCache
@@ -97,7 +97,7 @@ struct CacheFleetTests {
             try await eventually("a copy in memory") {
                 try await processes[1].get(origin.url("/a")).source == .memoryCache
             }
-            // A removal that nobody is told of: as if the message was lost with the connection.
+            // A removal without a message, as if it was lost with the connection.
             try server.cli("FLUSHALL")
             #expect(try await processes[1].get(origin.url("/a")).source == .memoryCache)
             try server.cli("CLIENT", "KILL", "TYPE", "pubsub")

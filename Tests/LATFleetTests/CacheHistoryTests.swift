@@ -13,7 +13,7 @@ struct CacheHistoryTests {
     }
 
     @Test func soundHistoryHasNoFaults() {
-        // A version of the end of its life, overlapping reads in any order, and readers and keys apart.
+        // A version at the end of its life, overlapping reads in any order, and separate readers and keys.
         let reads = [
             read(1, 1_000), read(1, 1_150), read(2, 1_151), read(3, 1_205, 1_240), read(2, 1_230), read(3, 1_241),
             read(2, 1_245, reader: 1), read(2, 1_245, key: 1),
@@ -25,7 +25,7 @@ struct CacheHistoryTests {
     @Test func olderAfterNewerIsFound() {
         let (newer, older) = (read(2, 1_100), read(1, 1_110))
         #expect(history([older, newer]).faults == [.older(older, after: newer)])
-        // Not only the read before counts.
+        // Every earlier read counts, not only the one before.
         let between = read(2, 1_104)
         let first = read(3, 1_200)
         let last = read(2, 1_210)

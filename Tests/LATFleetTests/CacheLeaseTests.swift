@@ -8,7 +8,7 @@ import Testing
 
 @testable import LATFleet
 
-/// One fetch for a fleet.
+/// Leases: one process fetches for its fleet.
 @Suite(.needsRedis, .timeLimit(.minutes(4)))
 struct CacheLeaseTests {
     /// How many hot keys there are. scripts/chaos-fleet has more.
@@ -64,14 +64,13 @@ struct CacheLeaseTests {
         var options = FleetCacheOptions()
         // Long enough for the waiter to find it on a busy machine.
         options.maxLease = .seconds(4)
-        options.leaseWait = .seconds(60)
+        // Longer than the time limit of the suite.
+        options.leaseWait = .seconds(3_600)
         try await withProcesses(2, server, options) { [options] processes in
             // A holder that never ends its lease: what is left of a process after kill -9.
             let tier = try processes[0].fleet.cacheTier(options)
             let lease = try #require(try await tier.lease(try origin.key("/a"), for: .seconds(60)))
-            let start = ContinuousClock.now
             #expect(try await processes[1].get(origin.url("/a")).text == "/a 1")
-            #expect(ContinuousClock.now - start < .seconds(30))
             #expect(processes[1].count("leases.waited") >= 1)
             lease.end()
         }
@@ -103,15 +102,13 @@ struct CacheLeaseTests {
                     try server.cli("PUBSUB", "NUMSUB", holder.coding.channel).hasSuffix("2")
                 }
                 let lease = try #require(try await holder.lease("k", for: .seconds(600)))
-                let outcome = Task { try await waiter.lease("k", for: .seconds(600), within: .seconds(60)) }
+                let outcome = Task { try await waiter.lease("k", for: .seconds(600), within: .seconds(600)) }
                 try await eventually("a waiter") { second.status.counters["cache.leases.waited"] == 1 }
-                let start = ContinuousClock.now
                 lease.end()
                 guard case .ended = try await outcome.value else {
                     Issue.record("the waiter did not hear of the end")
                     return
                 }
-                #expect(ContinuousClock.now - start < .seconds(30))
             }
         }
     }

@@ -10,9 +10,7 @@ import Testing
 /// The network between one process and Redis is cut, while the process still reaches its origin.
 @Suite(
     .needsRedis, .needs("nsenter"),
-    .enabled(
-        if: NetworkNamespace.isPermitted, "needs the right to make network namespaces (root or CAP_SYS_ADMIN) and ip(8)"
-    ), .timeLimit(.minutes(3)))
+    .needsNetworkNamespaces, .timeLimit(.minutes(3)))
 struct CacheNetworkTests {
     /// A process, its origin and a Redis in a namespace of their own. The Redis has an address that can be cut off, and a
     /// socket for those outside.
@@ -46,7 +44,7 @@ struct CacheNetworkTests {
             ["nsenter", "--net=/proc/\(getpid())/fd/\(namespace)"]
         }
 
-        /// Drops all packets between the process and the Redis, or no longer.
+        /// Starts or stops dropping all packets between the process and the Redis.
         func cut(_ isCut: Bool) throws {
             let command =
                 Self.launcher(namespace) + [
@@ -76,7 +74,7 @@ struct CacheNetworkTests {
             let version = origin.count(path)
 
             try place.cut(true)
-            // The removal that the process does not hear of.
+            // A removal whose message does not reach the process.
             _ = try await tier.remove(.tag("news"))
             for number in 0..<50 {
                 let answer = try await within(.seconds(60)) { try await process.get(origin.url("/\(number)")) }

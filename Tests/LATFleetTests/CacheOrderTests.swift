@@ -7,7 +7,7 @@ import Testing
 
 @testable import LATFleet
 
-/// Answers that some process has seen and Redis has not, or no longer: none that is older follows them.
+/// After an answer that a process has seen, no process uses an older one, even if Redis never stored it or has lost it.
 @Suite(.needsRedis, .timeLimit(.minutes(2)))
 struct CacheOrderTests {
     /// - Parameters:
@@ -25,7 +25,7 @@ struct CacheOrderTests {
         return false
     }
 
-    @Test func olderAnswerDoesNotFollowOneThatCouldNotBeStored() async throws {
+    @Test func olderAnswerDoesNotFollowAnUnstoredOne() async throws {
         try await Self.withTiers { _, mine, others async throws in
             let old = Self.fetched()
             await mine.drop(old.key, isLost: true)
@@ -46,7 +46,7 @@ struct CacheOrderTests {
         }
     }
 
-    @Test func timeThatNoClockHasIsNoReply() async throws {
+    @Test func impossibleTimeOfRedisIsIgnored() async throws {
         try await Self.withTiers { _, mine, _ async throws in
             for (seconds, rest) in [(Int64.max, 0), (-1, 0), (1, -1), (1, .max)] as [(Int64, Int64)] {
                 #expect(mine.readClock(.array([.integer(seconds), .integer(rest)]), since: .now) == nil)
@@ -145,7 +145,7 @@ struct CacheOrderTests {
 
     /// Of two fetches that overlapped, the one that began later may have the older answer, and so may the one that ended later.
     @Test(arguments: [0.05, 0.15], [true, false])
-    func processThatSawAnAnswerTakesNoneWhoseFetchOverlapped(begin: Double, hasCandidate: Bool) async throws {
+    func overlappingAnswerIsNotUsedAfterASeenOne(begin: Double, hasCandidate: Bool) async throws {
         try await Self.withExactTiers { mine, others in
             let now = Date()
             #expect(try await Self.isStored(Self.fetched(0.1, until: 0.04, at: now), by: others))
@@ -171,7 +171,7 @@ struct CacheOrderTests {
     }
 
     /// It may be older than what the process has seen since.
-    @Test func answerIsNotKeptWhenAnotherWasFoundDuringItsFetch() async throws {
+    @Test func answerIsDroppedIfAnotherWasFoundMeanwhile() async throws {
         try await Self.withExactTiers { mine, others in
             let now = Date()
             #expect(try await Self.isStored(Self.fetched(0.1, until: 0.04, at: now), by: others))
@@ -186,9 +186,9 @@ struct CacheOrderTests {
         }
     }
 
-    /// A process that knows Redis' clock only to 400 ms: which of two fetches came first, it cannot say.
+    /// A process that knows Redis' clock only to 400 ms cannot tell which of two fetches came first.
     @Test(arguments: [true, false])
-    func answersWhoseOrderIsUnknownDoNotReplaceEachOther(isUncertainFirst: Bool) async throws {
+    func answersOfUnknownOrderReplaceNoOther(isUncertainFirst: Bool) async throws {
         try await Self.withExactTiers { certain, uncertain in
             let bounds = certain.clock.withLock(\.now)
             let (time, start) = (try #require(bounds), MonotonicTime.now)
@@ -262,7 +262,7 @@ struct CacheOrderTests {
         // A late one adds nothing; a second has passed.
         clock.read(9_300_000, since: at(3_350), now: at(3_450))
         #expect(clock.bounds(at: at(3_450)) == 9_300_000...9_351_000)
-        // Many answers in a short time widen the bounds as one does after that time.
+        // Many answers in a short time widen the bounds as much as one answer after that time.
         for tenths: Int64 in 1...20 {
             let now = MonotonicTime(nanoseconds: 3_450_000_000 + tenths * 100_000)
             clock.read(9_300_000 + tenths * 100, since: at(3_350), now: now)
@@ -273,7 +273,7 @@ struct CacheOrderTests {
         #expect(clock.bounds(at: at(4_450)) == 1_000_000...1_010_000)
     }
 
-    /// What this process is storing may reach Redis after its next question, which then finds the one before.
+    /// An answer that is being stored may reach Redis after the next look-up, which would then find the answer before it.
     @Test func nothingIsFoundWhileAnAnswerIsStored() async throws {
         let server = try await RedisServer()
         try await withFleet(server.patient()) { fleet in

@@ -15,7 +15,7 @@ struct CacheTagTests {
         let server = try await RedisServer()
         try await withFleet(server.patient()) { fleet in
             let tier = try fleet.cacheTier(FleetCacheOptions())
-            // The script is known, and nothing is stored yet.
+            // Loads the script, so that its loading is not counted.
             _ = try await tier.remove(.tag("news"))
             var costs: [[String: Int]] = []
             for count in [min(1_000, Self.most / 3), Self.most] {
@@ -42,7 +42,7 @@ struct CacheTagTests {
         let server = try await RedisServer()
         try await withFleet(server.patient()) { fleet in
             let tier = try fleet.cacheTier(FleetCacheOptions())
-            /// How many scripts the look-ups of so many entries need, which must be found.
+            /// The number of scripts that looking up this many entries runs. Each entry must be found.
             @Sendable func scripts(_ count: Int) async throws -> Int {
                 try server.cli("CONFIG", "RESETSTAT")
                 for number in 0..<count { #expect(try await tier.entries(for: "\(number)").count == 1) }

@@ -13,7 +13,7 @@ struct ChecksumTests {
             ("", 0xEF46_DB37_51D8_E999), ("a", 0xD24E_C4F1_A98C_6E5B), ("abc", 0x44BC_2CF5_AD77_0999),
             ("Nobody inspects the spammish repetition", 0xFBCE_A83C_8A37_8BF1),
         ] as [(String, UInt64)])
-    func isXXH64(_ text: String, _ expected: UInt64) {
+    func checksumIsXXH64(_ text: String, _ expected: UInt64) {
         #expect(sum(text) == expected)
         #expect(sum(text, seed: 1) != expected)
     }

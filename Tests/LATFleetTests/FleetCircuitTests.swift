@@ -1,3 +1,4 @@
+import Dispatch
 import LATNetworking
 import LATTesting
 import Platform
@@ -46,6 +47,19 @@ struct FleetCircuitTests {
         }
     }
 
+    @Test func circuitMayStayOpenForEver() async throws {
+        let redis = try await RedisServer()
+        let server = try MockServer()
+        server.fallback { _ in .status(503) }
+        try await withManagers(2, redis) { configuration, _ in
+            configuration.circuitBreaker = .init(failures: 2, pause: .seconds(Int64.max))
+        } _: { fleet in
+            try await Self.fail(fleet[0], server)
+            try await eventually("the news") { fleet[1].fleet?.circuitsHeard ?? 0 >= 1 }
+            for manager in fleet.managers { #expect(await Self.isOpen(manager, server)) }
+        }
+    }
+
     @Test func oneProcessProbesAndItsSuccessClosesAll() async throws {
         let redis = try await RedisServer()
         let server = try MockServer()
@@ -81,7 +95,7 @@ struct FleetCircuitTests {
             }
             let times = arrivals.value.sorted()
             #expect(times.count == 3)
-            // Nobody else was sent before the probe was answered.
+            // No other request was sent before the probe was answered.
             #expect(times[1].nanoseconds - times[0].nanoseconds >= 2_000_000_000)
             #expect(fleet.counter("circuits.probes") == 1)
             try await eventually("an empty Redis") { try redis.cli("KEYS", "lat:circuit:*").isEmpty }
@@ -148,6 +162,55 @@ struct FleetCircuitTests {
             try await eventually("an open circuit in Redis") { try redis.cli("KEYS", "lat:circuit:*") != "" }
             #expect(try redis.cli("KEYS", "lat:circuit:*") == "lat:circuit:service 0")
             #expect(await !Self.isOpen(fleet[1], server))
+        }
+    }
+
+    @Test func changesOfACircuitReachRedisInOrder() async throws {
+        let changes = Box<[String]>([])
+        let redis = try FakeRedis { words, _ in
+            guard words[0] == "EVALSHA" else { return FakeRedis.usual(words) }
+            changes.change { $0.append("\(words[5]) \(words[8])") }
+            // The first one has to be repeated.
+            return changes.value.count == 1 ? "-ERR not now\r\n" : ":1\r\n"
+        }
+        try await withFleet(redis.configuration) { fleet in
+            let circuits = FleetCircuits(fleet, name: "default", identity: "me")
+            circuits.probeEnded("host", isClosed: true)
+            circuits.opened("host", for: .seconds(60))
+            try await eventually("all changes") { changes.value.count >= 3 }
+            #expect(changes.value == ["host closed", "host closed", "host 60000000"])
+            // The next one is sent at once again.
+            circuits.probeEnded("host", isClosed: false)
+            try await eventually("the next change") { changes.value.last == "host undecided" }
+        }
+    }
+
+    @Test func messageIsNewerThanWhatIsRead() async throws {
+        let subscriber = Box<FakeRedis.Connection?>(nil)
+        let isClosed = DispatchSemaphore(value: 0)
+        let channel = "lat@0:circuit:default"
+        let redis = try FakeRedis { words, connection in
+            switch words[0] {
+            case "SUBSCRIBE": subscriber.change { $0 = connection }
+            case "EVALSHA":
+                // Redis has read that two circuits are open; before that is heard, one of them is closed.
+                subscriber.value?.write(FakeRedis.message(channel, "other closed 0 one"))
+                _ = isClosed.wait(timeout: .now() + 30)
+                return "*4\r\n$3\r\none\r\n:60000000\r\n$3\r\ntwo\r\n:60000000\r\n"
+            default: break
+            }
+            return FakeRedis.usual(words)
+        }
+        try await withFleet(redis.configuration) { fleet in
+            let reports = Box<[String: [CircuitReport]]>([:])
+            let circuits = FleetCircuits(fleet, name: "default", identity: "me")
+            circuits.observe { circuit, report in
+                reports.change { $0[circuit, default: []].append(report) }
+                if report == .closed { isClosed.signal() }
+            }
+            try await eventually("the other circuit") { reports.value["two"] != nil }
+            #expect(reports.value == ["one": [.closed], "two": [.opened(.seconds(60))]])
+            withExtendedLifetime(circuits) {}
         }
     }
 }

@@ -1,4 +1,8 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
 import LATNetworking
+import Platform
 import ResponseCache
 import TestSupport
 import Testing
@@ -91,6 +95,18 @@ struct FleetConfigurationTests {
         #expect(counters.values == ["a": 11, "b": 8])
     }
 
+    @Test func lastCountsMayEndAnotherObservation() {
+        let counters = FleetCounters()
+        let inner = Box<FleetSubscription?>(counters.observe { ["a": 1] })
+        var outer: Any? = counters.observe {
+            inner.change { $0 = nil }
+            return ["b": 2]
+        }
+        #expect(outer != nil)
+        outer = nil
+        #expect(counters.values == ["a": 1, "b": 2])
+    }
+
     @Test func managerNeedsAName() throws {
         var configuration = CentralRequestManager.Configuration()
         configuration.join(try Fleet(FleetConfiguration()), as: "")
@@ -109,6 +125,23 @@ struct FleetConfigurationTests {
         }
     }
 
+    @Test(
+        arguments: [
+            (.seconds(60), 60_000), (.seconds(90 * 86_400), 90 * 86_400_000), (.seconds(Int64.max), 1 << 40),
+        ] as [(Duration, Int64)])
+    func maxLifetimeIsKept(_ lifetime: Duration, _ milliseconds: Int64) throws {
+        var options = FleetCacheOptions()
+        options.maxLifetime = lifetime
+        var configuration = FleetConfiguration()
+        configuration.warningHandler = { _ in }
+        let store = try Fleet(configuration).cacheTier(options)
+        let entry = CacheEntry(
+            key: CacheKey(primary: "k"), method: "GET", url: "http://h/k", status: 200, headers: [:],
+            requestTime: .now, responseTime: .now)
+        #expect(store.life(of: entry) == milliseconds)
+        #expect(store.generationLife == milliseconds + 3_600_000)
+    }
+
     @Test func valuesThatCannotWorkAreRefused() throws {
         func error(_ change: (inout FleetConfiguration) -> Void) -> FleetError? {
             var configuration = FleetConfiguration()
@@ -124,5 +157,16 @@ struct FleetConfigurationTests {
             error {
                 $0.address = .unixSocket(path: "/x"); $0.isSecure = true
             }?.message.contains("TLS") == true)
+    }
+
+    @Test func heartbeatMayBeEndless() throws {
+        var configuration = FleetConfiguration()
+        configuration.heartbeat = .seconds(Int64.max)
+        let transport = try CurlTransport(configuration: EngineConfiguration())
+        let endpoint = try transport.endpoint(for: HTTPRequest("GET", "http://127.0.0.1:1/"))
+        let commands = RedisCommands(configuration, RedisConnection(configuration, endpoint, database: 0))
+        // The limit of the `PING` is twice the heartbeat.
+        commands.connectionIsSilent(.now)
+        #expect(commands.due > .now)
     }
 }

@@ -7,6 +7,7 @@ import Testing
         func kind(_ rest: String) -> String? { FleetContents.kind(of: prefix + rest, prefix: prefix) }
         #expect(kind(":c2:0:e:key") == "cache" && kind(":c2:0:l:key") == "lease" && kind(":c2:0:t:tag") == "generation")
         #expect(kind(":rate:api") == "rate" && kind(":token:api:lease") == "lease" && kind(":7f") == "other")
+        #expect(kind(":token:api") == "token" && kind(":tokens:api:lease:value") == "token")
         #expect(kind(":tables") == nil && kind("ping:rate:api") == nil && kind("") == nil)
     }
 }

@@ -57,10 +57,8 @@ struct FleetPlacesTests {
         let server = try MockServer()
         server.route("GET", "/held") { _ in .text("never").stalling(.start) }
         server.route("GET", "/mine") { _ in .text("ok") }
-        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let program = bundle.split(separator: "/").dropLast().reduce("") { "\($0)/\($1)" } + "/FleetProcess"
-        let holder = try ChildProcess(
-            "env", [program, redis.socketPath, RedisServer.password, server.url("/held")])
+        let program = BuiltProgram.path("FleetProcess")
+        let holder = try ChildProcess("env", [program, redis.socketPath, RedisServer.password, server.url("/held")])
         try await server.waitForRequests(1)
         try await withManagers(1, redis) { configuration, _ in
             configuration.limits.maxConcurrentRequests = 1

@@ -111,7 +111,7 @@ struct FleetRateTests {
         for first in sorted.indices {
             for last in first..<sorted.count {
                 let count = Int64(last - first + 1)
-                // Each start fills up 2 ms; rounding is below 1 µs for each.
+                // Each start takes 2 ms of the rate, and its rounding is below 1 µs.
                 guard count > burst + (sorted[last] - sorted[first] + count) / 2_000 + 1 else { continue }
                 Issue.record("\(count) starts in \(sorted[last] - sorted[first]) µs")
                 return
@@ -236,5 +236,35 @@ struct FleetRateTests {
         var limits = RequestLimits()
         limits.rate = .init(perSecond: perSecond, burst: burst)
         return limits
+    }
+
+    /// A lane without calls is dropped when there are many, and may still report.
+    @Test func lanesOfOneManagerHaveDifferentNames() async throws {
+        let names = Box<[String]>([])
+        let redis = try FakeRedis { words, _ in
+            guard words[0] == "EVALSHA", let keyCount = Int(words[2]) else { return FakeRedis.usual(words) }
+            names.change { $0.append(words[3 + keyCount]) }
+            return "*4\r\n:1\r\n:0\r\n:0\r\n:0\r\n"
+        }
+        try await withFleet(redis.configuration) { fleet in
+            var configuration = CentralRequestManager.Configuration()
+            configuration.join(fleet, sharing: .limits)
+            configuration.limits.ratePerHost = .init(perSecond: 1_000, burst: 1_000)
+            configuration.networkInterceptors = [Answering()]
+            let manager = try CentralRequestManager(configuration: configuration)
+            // The last host's first lane is dropped with all others.
+            for number in Array(0...1_024) + [1] { _ = try await manager.startRequest("GET", "http://h\(number)/") }
+            await manager.shutdown()
+        }
+        #expect(names.value.count == 1_026 && Set(names.value).count == 1_026)
+    }
+
+    /// Responds without a network.
+    private struct Answering: Interceptor {
+        func intercept(
+            _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+        ) async throws -> HTTPResponse {
+            HTTPResponse(status: 200, url: request.url)
+        }
     }
 }

@@ -73,7 +73,7 @@ struct FleetTableTests {
                     try Follower(try await DomainTable(from: source(own, "copy\(index)"), environment: nil)))
             }
             #expect(try followers.map { try port($0.manager.domains) } == [1, 1, 1, 1])
-            // The subscriptions stand once a first push has arrived.
+            // All are subscribed once they have received a first push.
             try await push(fleet, 2, as: 2)
             for follower in followers { try await follower.awaitRevision("2") }
             let start = ContinuousClock.now
@@ -279,7 +279,7 @@ struct FleetTableTests {
         (["HSET", "lat:table:domains", "revision", "9"], "has revision 9 but no text"),
         (["SET", "lat:table:domains", "{}"], "WRONGTYPE"),
     ])
-    func somethingElseInTheKeyIsSaid(_ words: [String], _ expected: String) async throws {
+    func foreignValueInTheKeyIsReported(_ words: [String], _ expected: String) async throws {
         let server = try await RedisServer()
         try await withFleet(server.configuration()) { fleet in
             _ = try await fleet.redis.call(RedisCommand(words[0], words.dropFirst().map { .text($0) }), .write)
@@ -376,7 +376,7 @@ struct FleetTableTests {
             }
             #expect(follower.rejected.value.count == 1)
             try server.cli("MSET", "lat:c1:0:e:a", "1", "lat:c1:0:l:b", "2", "other", "3", "lat:9x", "4")
-            // A process that was there yesterday.
+            // A process that was last seen long ago.
             try server.cli("HSET", "lat:seen:domains", "old", "1|1000|30|")
             let entries = try await FleetTable.list(on: fleet)
             #expect(entries.map(\.name) == ["domains"] && entries[0].version.author == "ada@test")
@@ -389,6 +389,20 @@ struct FleetTableTests {
                 contents.kinds.map { "\($0.name) \($0.count)" } == [
                     "cache 1", "lease 1", "other 1", "seen 1", "table 1",
                 ])
+        }
+    }
+
+    @Test func followerThatNeverAsksIsListed() async throws {
+        let server = try await RedisServer()
+        try await withFleet(server.configuration()) { fleet in
+            try await push(fleet, 1, as: 1)
+            let table = try await DomainTable(from: source(fleet, every: .seconds(Int64.max)), environment: nil)
+            let follower = try Follower(table)
+            try await eventually("a report") {
+                try await FleetTable.list(on: fleet).first?.followers.map(\.revision) == [1]
+            }
+            try await push(fleet, 2, as: 2)
+            try await follower.awaitRevision("2")
         }
     }
 }

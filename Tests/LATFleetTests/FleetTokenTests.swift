@@ -39,11 +39,16 @@ struct FleetTokenTests {
     actor Session: SharedTokenAuthenticator {
         private let tokens: TokenServer
         private let willRenew: @Sendable () async throws -> Void
+        private let willExport: @Sendable () throws -> Void
         private var token = "none"
 
-        init(_ tokens: TokenServer, willRenew: @escaping @Sendable () async throws -> Void = {}) {
+        init(
+            _ tokens: TokenServer, willRenew: @escaping @Sendable () async throws -> Void = {},
+            willExport: @escaping @Sendable () throws -> Void = {}
+        ) {
             self.tokens = tokens
             self.willRenew = willRenew
+            self.willExport = willExport
         }
 
         func apply(to request: inout HTTPRequest) { request.headers["Authorization"] = "Bearer \(token)" }
@@ -53,7 +58,10 @@ struct FleetTokenTests {
             token = try await manager.startRequest("POST", tokens.server.url("/token")).text ?? ""
         }
 
-        func exportToken() -> String? { token }
+        func exportToken() throws -> String? {
+            try willExport()
+            return token
+        }
 
         func adopt(_ token: String) { self.token = token }
 
@@ -220,6 +228,125 @@ struct FleetTokenTests {
             try await eventually("a stored token") { try redis.cli("EXISTS", "lat:token:t") == "1" }
             #expect(try await fleet[0].startRequest("GET", tokens.url).status == 200)
             #expect(tokens.renewals == 1)
+        }
+    }
+
+    @Test func tokenThatCannotBeExportedIsRenewed() async throws {
+        struct Unexportable: Error { var token = "secret-2" }
+        let redis = try await RedisServer()
+        let tokens = try TokenServer()
+        let warnings = Box<[String]>([])
+        let settings = redis.configuration {
+            $0.warningHandler = { error in warnings.change { $0.append(error.message) } }
+        }
+        try await withManagers(1, redis, settings: settings) { configuration, fleet in
+            let session = Session(tokens, willExport: { throw Unexportable() })
+            configuration.authenticator = try fleet.authenticator("t", sharing: session, key: Self.key)
+        } _: { fleet in
+            #expect(try await fleet[0].startRequest("GET", tokens.url).status == 200)
+            try await eventually("a free lease") { try redis.cli("EXISTS", "lat:token:t:lease") == "0" }
+            tokens.expire()
+            #expect(try await fleet[0].startRequest("GET", tokens.url).status == 200)
+            #expect(tokens.renewals == 2 && fleet.counter("tokens.failed") == 0)
+            try await eventually("a warning") { !warnings.value.isEmpty }
+        }
+        #expect(warnings.value.count == 1 && warnings.value[0].contains("exportToken() or the encoding"))
+        #expect(warnings.value[0].contains("Unexportable") && !warnings.value[0].contains("secret"))
+    }
+
+    /// An authenticator whose renewals wait at a gate, and which notes a token that comes meanwhile.
+    private actor HeldSession: SharedTokenAuthenticator {
+        let isRenewing = Event()
+        let gate = Event()
+        nonisolated let refreshTimeout: Duration
+        private var renewals = 0
+        private(set) var adoptedMeanwhile: [String] = []
+
+        init(refreshTimeout: Duration = .seconds(60)) { self.refreshTimeout = refreshTimeout }
+
+        func apply(to request: inout HTTPRequest) {}
+
+        func refresh() async throws {
+            renewals += 1
+            isRenewing.happen()
+            await gate.wait()
+            renewals -= 1
+        }
+
+        func exportToken() -> String? { "mine" }
+
+        func adopt(_ token: String) { if renewals > 0 { adoptedMeanwhile.append(token) } }
+    }
+
+    @Test func noTokenIsAdoptedDuringARenewal() async throws {
+        let redis = try await RedisServer()
+        try await withFleet(redis.patient()) { fleet in
+            let session = HeldSession()
+            let authenticator = FleetAuthenticator(session, SharedToken(fleet, name: "t", key: Self.key))
+            try await eventually("a subscription") {
+                try redis.cli("PUBSUB", "NUMSUB", fleet.channel("token:t")).hasSuffix("1")
+            }
+            let first = Task { try await authenticator.refresh() }
+            await session.isRenewing.wait()
+            // Another manager with the same authenticator gives up its renewal.
+            let second = Task { try await authenticator.refresh() }
+            second.cancel()
+            _ = try? await second.value
+            // The lease of the first renewal is lost, and another process renews.
+            try redis.cli("DEL", "lat:token:t:lease")
+            let other = SharedToken(fleet, name: "t", key: Self.key)
+            guard case .lead = await other.begin(after: 0, lease: .seconds(60)) else {
+                Issue.record("no lease")
+                return
+            }
+            let generation = try await other.store("theirs", after: 0)
+            #expect(generation != nil)
+            // The message is heard while these are answered.
+            for _ in 0..<100 { _ = try await fleet.redis.get("k") }
+            session.gate.happen()
+            try await within { try await first.value }
+            #expect(await session.adoptedMeanwhile == [])
+        }
+    }
+
+    @Test func refreshTimeoutMayBeEndless() async throws {
+        let redis = try await RedisServer()
+        try await withFleet(redis.patient()) { fleet in
+            let session = HeldSession(refreshTimeout: .seconds(Int64.max))
+            session.gate.happen()
+            let authenticator = FleetAuthenticator(session, SharedToken(fleet, name: "t", key: Self.key))
+            try await authenticator.refresh()
+            #expect(try redis.cli("EXISTS", "lat:token:t") == "1")
+            var configuration = CentralRequestManager.Configuration()
+            configuration.authenticator = authenticator
+            let server = try MockServer()
+            server.enqueue(.status(401))
+            server.fallback { _ in .text("ok") }
+            let manager = try CentralRequestManager(configuration: configuration)
+            #expect(try await manager.startRequest("GET", server.url("/")).status == 200)
+            await manager.shutdown()
+        }
+    }
+
+    @Test func tokenMayBeNamedLikeALease() async throws {
+        let redis = try await RedisServer()
+        try await withFleet(redis.patient()) { fleet in
+            let tokens = ["x", "x:lease", "x:lease:lease"].map { SharedToken(fleet, name: $0, key: Self.key) }
+            for token in tokens {
+                guard case .lead = await token.begin(after: 0, lease: .seconds(60)) else {
+                    Issue.record("no lease of \(token.name)")
+                    continue
+                }
+            }
+            for token in tokens {
+                let generation = try await token.store(token.name, after: 0)
+                #expect(generation != nil)
+                let stored = await token.stored(after: 0)
+                #expect(stored.flatMap { token.open($0, as: String.self) } == token.name)
+            }
+            let keys = try redis.cli("KEYS", "lat:token*").split(separator: "\n").sorted()
+            #expect(keys == ["lat:token:x", "lat:tokens:x:lease:lease:value", "lat:tokens:x:lease:value"])
+            #expect(try await FleetContents.read(from: fleet).kinds == [.init(name: "token", count: 3)])
         }
     }
 }

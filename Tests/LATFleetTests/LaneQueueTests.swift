@@ -171,7 +171,10 @@ struct LaneQueueTests {
                 }
             }
         }
-        #expect(waiting.count == queue.waitingCount)
+        for id in waiting {
+            let isWaiting = queue.cancel(id)
+            #expect(isWaiting)
+        }
         #expect(waiting.count + running.count + ended.count == Int(ids))
     }
 }

@@ -7,7 +7,7 @@ import Testing
 /// Commands, pipelines and scripts against a real Redis.
 @Suite(.needsRedis, .timeLimit(.minutes(2)))
 struct RedisCommandTests {
-    @Test func valuesOfAllSizesComeBack() async throws {
+    @Test func valuesOfAllSizesRoundTrip() async throws {
         let server = try await RedisServer()
         // No shorter part of it is repeated at a power of two, so that a piece in the wrong place is seen.
         let pattern = Data((0..<1_000_003).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 8) })

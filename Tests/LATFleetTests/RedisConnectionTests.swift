@@ -49,7 +49,7 @@ struct RedisConnectionTests {
         #expect(try await connectError(server.configuration { $0.password = nil }).kind == .authentication)
     }
 
-    @Test(.enabled(if: TestCertificates.shared != nil, "needs openssl"))
+    @Test(.needsOpenSSL)
     func tlsChecksAuthorityAndName() async throws {
         let server = try await RedisServer(.tls("server"))
         try await withFleet(server.configuration()) { fleet in
@@ -66,7 +66,7 @@ struct RedisConnectionTests {
         #expect(name.kind == .tls(.wrongHost), "\(name)")
     }
 
-    @Test(.enabled(if: TestCertificates.shared != nil, "needs openssl"))
+    @Test(.needsOpenSSL)
     func tlsSendsTheClientCertificate() async throws {
         let certificates = try #require(TestCertificates.shared)
         let server = try await RedisServer(.tls("server"), ["--tls-auth-clients", "yes"])
@@ -82,8 +82,8 @@ struct RedisConnectionTests {
         #expect(anonymous.kind != .timeout, "\(anonymous)")
     }
 
-    @Test func plainConnectionToATLSPortFails() async throws {
-        guard TestCertificates.shared != nil else { return }
+    @Test(.needsOpenSSL)
+    func plainConnectionToATLSPortFails() async throws {
         let server = try await RedisServer(.tls("server"))
         let fleet = try Fleet(
             server.configuration {

@@ -279,7 +279,29 @@ struct RedisFailureTests {
         var configuration = try FleetConfiguration(url: "redis://127.0.0.1:\(server.port)")
         configuration.warningHandler = { _ in }
         let fleet = try Fleet(configuration)
-        try await eventually("the refusal") { fleet.status.lastError?.contains("nobody asked for") == true }
+        try await eventually("the refusal") { fleet.status.lastError?.contains("sent an unexpected reply") == true }
         await fleet.shutdown()
+    }
+
+    @Test func timeoutWhileConnectingKeepsTheReason() async throws {
+        let server = try FakeRedis { _, connection in
+            connection.number == 1 ? "-LOADING Redis is loading the dataset in memory\r\n" : ""
+        }
+        try await withFleet(server.configuration, isConnected: false) { fleet in
+            try await eventually("a second connection") { server.connectionCount == 2 }
+            let error = try await fleetError { try await fleet.connect(within: .milliseconds(50)) }
+            #expect(error.kind == .notReady, "\(error)")
+            #expect(fleet.status.lastError?.contains("is loading") == true, "\(fleet.status.lastError ?? "none")")
+        }
+    }
+
+    @Test func connectTriesAgainAfterALostConnection() async throws {
+        let server = try FakeRedis { words, connection in
+            words[0] == "PING" && connection.number == 1 ? nil : FakeRedis.usual(words)
+        }
+        try await withFleet(server.configuration, isConnected: false) { fleet in
+            try await fleet.connect(within: .seconds(20))
+            #expect(server.connectionCount == 2 && fleet.status.state == .ready)
+        }
     }
 }

@@ -85,6 +85,45 @@ struct RedisSubscriptionTests {
         }
     }
 
+    /// What is published after the end of the first subscription and before the second one is lost.
+    @Test func replyToAnEarlierSubscriptionDoesNotCount() async throws {
+        let isAsked = Event()
+        func reply(_ kind: String, _ last: String) -> String {
+            "*3\r\n$\(kind.utf8.count)\r\n\(kind)\r\n$7\r\nlat@0:c\r\n\(last)\r\n"
+        }
+        let replies =
+            reply("subscribe", ":1") + reply("message", "$5\r\nearly") + reply("unsubscribe", ":0")
+            + reply("subscribe", ":1") + reply("message", "$4\r\nlate")
+        let server = try RawServer { connection in
+            _ = connection.read()
+            connection.write(Array("*4\r\n$7\r\nversion\r\n$3\r\n7.0\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n".utf8))
+            var text = ""
+            var isAnswered = false
+            while case let bytes = connection.read(), !bytes.isEmpty {
+                text += String(decoding: bytes, as: UTF8.self)
+                let count = text.split(separator: "$9\r\nSUBSCRIBE\r\n", omittingEmptySubsequences: false).count - 1
+                if count > 0 { isAsked.happen() }
+                if count == 2, !isAnswered {
+                    connection.write(Array(replies.utf8))
+                    isAnswered = true
+                }
+            }
+        }
+        var configuration = try FleetConfiguration(url: "redis://127.0.0.1:\(server.port)")
+        configuration.heartbeat = .seconds(60)
+        let fleet = try Fleet(configuration)
+        #expect(fleet.channel("c") == "lat@0:c")
+        let heard = Box<[RedisMessage]>([])
+        let first = fleet.redis.subscribe(fleet.channel("c")) { _ in }
+        await isAsked.wait()
+        first.cancel()
+        let second = fleet.redis.subscribe(fleet.channel("c")) { message in heard.change { $0.append(message) } }
+        try await eventually("the last message") { heard.value.last == message("late") }
+        #expect(heard.value == [message("early"), .subscribed, message("late")])
+        second.cancel()
+        await fleet.shutdown()
+    }
+
     @Test func shutdownInterrupts() async throws {
         let server = try await RedisServer()
         let heard = Box<[RedisMessage]>([])

@@ -1,7 +1,7 @@
-/// XXH64, a checksum of 64 bits. It tells whether bytes in Redis are damaged, cut off or in the place of others.
+/// XXH64, a checksum of 64 bits. It detects bytes in Redis that are damaged, truncated or stored in another place.
 ///
-/// It takes a tenth of the time of SHA-256, and less where the processor has no instructions for that. Neither keeps out
-/// somebody who may write to the Redis; a key does (``FleetCacheOptions/encryptionKey``).
+/// It takes a tenth of the time of SHA-256, or less on a processor without SHA instructions. It does not protect against
+/// somebody who can write to the Redis; ``FleetCacheOptions/encryptionKey`` does.
 enum Checksum {
     static let byteCount = 8
 

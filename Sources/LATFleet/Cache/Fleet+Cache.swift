@@ -13,19 +13,19 @@ public struct FleetCacheOptions: Sendable {
     /// The largest body that is kept in Redis, in bytes. At most 1 GiB. A larger body stays in the local store.
     /// Default 8 MiB.
     public var bodyLimit: Int64 = 8 << 20
-    /// How long Redis keeps an answer at most. Default 7 days.
+    /// The longest time that Redis keeps a response. Default 7 days.
     public var maxLifetime = Duration.seconds(7 * 86_400)
-    /// How long a process may fetch for the others at most. The lease of a process that crashes ends after this time. Default
+    /// The longest time that one process may fetch for the others. The lease of a crashed process ends after this time. Default
     /// 10 s.
     public var maxLease = Duration.seconds(10)
-    /// How long a request waits for the answer that another process fetches, before it fetches it itself. A stale answer that
-    /// may be used (`stale-while-revalidate`) is returned at once. Default 2 s.
+    /// How long a request waits for the response that another process fetches, before it fetches it itself. A stale response
+    /// that may be used (`stale-while-revalidate`) is returned at once. Default 2 s.
     public var leaseWait = Duration.seconds(2)
-    /// How eagerly a fresh answer is fetched again before it expires, by one process at random (β of XFetch); 0 for never. Only
-    /// `CachePolicy.http` does so. Default 1.
+    /// How early one process, at random, fetches a fresh response again before it expires (β of XFetch); 0 for never. Applies
+    /// only to `CachePolicy.http`. Default 1.
     public var earlyRefresh = 1.0
-    /// A key of 32 bytes that seals everything (AES-256-GCM); the keys in Redis are then digests. Processes with different keys
-    /// share nothing. Default `nil`: not sealed.
+    /// A key of 32 bytes that encrypts everything (AES-256-GCM). The keys in Redis are then keyed digests. Processes with
+    /// different keys share nothing. Default `nil`: no encryption.
     public var encryptionKey: Data?
 
     /// Makes the default settings.
@@ -39,9 +39,9 @@ public struct FleetCacheOptions: Sendable {
         for (name, time) in [("maxLifetime", maxLifetime), ("maxLease", maxLease)] where time < .milliseconds(1) {
             throw .configuration("\(name) is \(time); give a time above zero")
         }
-        guard leaseWait >= .zero else { throw .configuration("leaseWait is \(leaseWait); give a time from zero") }
+        guard leaseWait >= .zero else { throw .configuration("leaseWait is \(leaseWait); give zero or more") }
         guard earlyRefresh >= 0, earlyRefresh.isFinite else {
-            throw .configuration("earlyRefresh is \(earlyRefresh); give a number from 0, usually 1")
+            throw .configuration("earlyRefresh is \(earlyRefresh); give 0 or more, usually 1")
         }
         if let count = encryptionKey?.count, count != 32 {
             throw .configuration("the cache's encryptionKey has \(count) bytes; give 32 random ones")
@@ -57,13 +57,13 @@ extension Fleet {
     /// configuration.cacheStore = try fleet.cache(above: MemoryStore())
     /// ```
     ///
-    /// Redis takes only answers that everybody may share. Those marked `private` stay in the local store, and so do those to
-    /// requests with credentials that are not marked `public` or `s-maxage`, unless they belong to a partition. Each process,
-    /// and each manager, needs a store of its own.
+    /// Redis gets only responses that a shared cache may store (RFC 9111 §3). Responses marked `private` stay in the local
+    /// store, and so do those to requests with credentials that are not marked `public` or `s-maxage`, unless they belong to a
+    /// partition. Each process, and each manager, needs its own store.
     ///
     /// - Parameters:
-    ///   - local: The tier of this process that look-ups try first: memory, disk, or a `TieredStore` of both. It must not be
-    ///     used elsewhere.
+    ///   - local: The tier of this process that look-ups try first: memory, disk, or a `TieredStore` of both. Nothing else may
+    ///     use it.
     ///   - options: The settings.
     /// - Throws: ``FleetError/Kind/configuration`` when a setting cannot work.
     public func cache(
@@ -85,7 +85,7 @@ extension Fleet {
         do {
             return FleetStore(self, options, try FleetCacheCoding(self, key: options.encryptionKey))
         } catch {
-            throw .configuration("the cache cannot be sealed: \(error)")
+            throw .configuration("the cache cannot be encrypted: \(error)")
         }
     }
 }

@@ -7,10 +7,11 @@ internal import ResponseCache
 ///
 /// ```
 /// PREFIX:c1:KEY:e:DIGEST              the entries of a primary key: a hash with h… (head), m… (record), b… (small body) and t…
-///                                     (last use) for each variant, and f, before which no fetch may have begun
+///                                     (last use) for each variant, and f (the earliest start of a fetch that is accepted)
 /// PREFIX:c1:KEY:e:DIGEST:ID:N         chunk N of a larger body
 /// PREFIX:c1:KEY:g:DIGEST              the generation of a tag, URL, server, domain or partition
-/// PREFIX:c1:KEY:r                     the generation of everything, the mark of the others, and the removals that none covers
+/// PREFIX:c1:KEY:r                     the rules: the epoch (the generation of everything), the mark (which changes with any
+///                                     other generation), and the removals that no generation covers
 /// PREFIX:c1:KEY:l:DIGEST              a lease
 /// ```
 ///
@@ -134,12 +135,12 @@ struct FleetCacheCoding: Sendable {
 
     /// The largest body that is kept with its entry.
     static let inlineLimit = 64 << 10
-    /// The bytes of a chunk before sealing.
+    /// The bytes of a chunk before encryption.
     static let chunkByteCount = 256 << 10
     /// The largest number of chunks that a look-up accepts.
     static let chunkLimit = 4_096
 
-    /// A chunk of a body, sealed, or followed by a checksum that covers its place.
+    /// A chunk of a body: encrypted, or followed by a checksum that covers its place.
     func seal(_ chunk: Data, number: Int, isLast: Bool, id: String) throws -> Data {
         if let cipher = try sealer.bodyCipher(salt: Array(id.utf8)) {
             return Data(try cipher.seal(chunk, number: UInt64(number), isLast: isLast))
@@ -203,7 +204,7 @@ struct FleetCacheCoding: Sendable {
         }
     }
 
-    /// A selection as it is kept among the removals.
+    /// A selection in the form in which it is stored among the removals.
     func rule(_ selection: CacheSelection) throws -> Data { Data(try sealer.sealChange(selection.encoded)) }
 
     func selection(_ bytes: [UInt8]) -> CacheSelection? {

@@ -3,9 +3,9 @@ internal import Platform
 internal import ResponseCache
 internal import Synchronization
 
-/// What a process learns from the others: changed entries, ended leases, and the removals by prefix and by time.
+/// What a process learns from the others: changed entries, ended leases, and removals by prefix or time.
 final class FleetCacheHub: Sendable {
-    /// The removals that no generation covers, of one generation of everything.
+    /// The removals that no generation covers, in one epoch.
     private struct Rules {
         var epoch = ""
         var rules: [Int: CacheSelection] = [:]
@@ -48,7 +48,7 @@ final class FleetCacheHub: Sendable {
 
     // MARK: Leases
 
-    /// Begins to wait for the end of a lease with a key. The caller does so before it asks for the lease, and so misses no end.
+    /// Begins to wait for the end of a lease. The caller does so before it asks for the lease, so that it cannot miss the end.
     ///
     /// - Returns: A waiter that ends with `true`.
     func beginWait(for key: String) -> Waiter<Bool> {

@@ -1,14 +1,21 @@
-/// The scripts of the cache tier. Redis runs each as one step.
+/// The scripts of the cache tier. Redis runs each atomically.
 ///
-/// The head of an entry is a list of words: format, version (two), begin and end of the fetch by Redis' clock, time of the
-/// origin in milliseconds, end in milliseconds, ID of the body, its chunks, its bytes, the generation of everything and the
-/// number of removals then, the mark of the generations then, and a digest and a generation for each tag, URL, server, domain
-/// and partition. An entry counts only while each of its generations still has the same value; a generation that was evicted
-/// gets another one. Which generations an entry has is known only from its head, so these keys are not in the `KEYS` of the
-/// look-up.
+/// The head of an entry is a list of words, separated by spaces:
 ///
-/// A removal of any generation removes the mark too, and the next commit makes a new one. So an entry with the current mark has
-/// all of its generations, and is found without a script.
+/// 1. the format
+/// 2. the version, in two words
+/// 3. start and end of the fetch, in microseconds of Redis' clock, with a hyphen between
+/// 4. the time of the origin, in milliseconds
+/// 5. the end of the entry's life, in milliseconds of Redis' clock
+/// 6. the ID of the body, the number of its chunks, and its size in bytes
+/// 7. the epoch, the number of removals and the mark at the time of the commit
+/// 8. for each tag, URL, server, domain and partition, the digest of its name and its generation
+///
+/// An entry is valid only while each of its generations has the same value. A generation that was evicted gets another value.
+/// Only the head names the generations of an entry, so their keys are not in the `KEYS` of the look-up.
+///
+/// A removal of any generation also removes the mark, and the next commit makes a new one. So an entry with the current mark
+/// has all of its generations, and is found without a script.
 enum FleetCacheScripts {
     private static let common = """
         local function words(head)
@@ -81,7 +88,7 @@ enum FleetCacheScripts {
         """
 
     /// Removes everything if the server was restarted since the last check, because it may have lost the newest changes.
-    /// KEYS: rules. ARGV: random, life of generations.
+    /// KEYS: rules. ARGV: random number, life of generations in ms. Returns 1 if it removed everything, else 0.
     static let check = RedisScript(
         "the cache's check for a restart",
         common + """
@@ -94,8 +101,8 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// KEYS: entry, rules. ARGV: prefix of generations. Returns the time, the number of removals
-    /// and, for each variant, its name and fields.
+    /// KEYS: entry, rules. ARGV: prefix of generations. Returns the time, the number of removals and, for each variant, its
+    /// name and fields.
     static let lookUp = RedisScript(
         "the cache's look-up",
         common + """
@@ -121,15 +128,15 @@ enum FleetCacheScripts {
 
     /// KEYS: entry, rules, lease, generations. ARGV: variant, second half of the version, lease, time of the origin, life, ID,
     /// chunks, bytes, record, whether a body is inline, body, what it may replace, channel, message, life of generations, their
-    /// prefix, when the fetch began at the earliest and ended at the latest, 0 if not known. Returns 1 when it was stored, the
-    /// version, and the number of variants; 0 when a newer one is there or the writer may not replace it; -1 when only its
+    /// prefix, the earliest start and the latest end of the fetch (0 if not known). Returns 1, the version and the number of
+    /// variants when it was stored; 0 when a newer one is there or the writer may not replace it; -1 when only the writing
     /// process may use it.
     ///
-    /// An answer is newer than another one if its fetch began after the other's had ended. Of two fetches that overlapped,
-    /// either may have the newer answer: the one that came first stays. An answer whose fetch began before a newer one was
-    /// lost, or before the restart of the server, may be older than what some process has seen: for ten minutes it is refused.
-    /// A process knows Redis' clock only as exactly as Redis was quick to tell it; the number of a lease is the exact time from
-    /// which the fetch could begin.
+    /// A response is newer than another one if its fetch began after the other's had ended. Of two overlapping fetches either
+    /// may have the newer response: the one that was stored first stays. A response whose fetch began before a newer one was
+    /// lost, or before the server was restarted, may be older than what some process has seen, so it is refused for ten
+    /// minutes. A process knows Redis' clock only to within a round trip; the number of a lease is the exact time from which
+    /// the fetch could begin.
     static let commit = RedisScript(
         "the cache's commit",
         common + """
@@ -159,7 +166,7 @@ enum FleetCacheScripts {
             end
             if beneath(began, field(key, 'f'), us) or began > 0 and beneath(began, restart, us) then return { -1 } end
             if f and ARGV[12] == '-' then return refused() end
-            -- One that has expired or was removed has been seen, too.
+            -- Some process may have seen the other one, even if it has expired or was removed.
             local known, other = pcall(words, f and '' or head or '')
             other = f or known and other or {}
             local version = tonumber(other[2]) or 0
@@ -272,7 +279,7 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// Adds a removal that no generation covers. At most 256 are kept; the next one removes everything instead.
+    /// Adds a removal that no generation covers. At most 256 are stored; the next one removes everything instead.
     /// KEYS: rules. ARGV: removal, channel, message.
     static let removeByRule = RedisScript(
         "the cache's removal by prefix",
@@ -291,8 +298,8 @@ enum FleetCacheScripts {
             """)
 
     /// Drops a variant that its process could not replace, and announces it if it was there. If it was, or if the newer one was
-    /// lost, answers whose fetches began before are refused from now on. KEYS: entry. ARGV: channel, message, variant, whether
-    /// it was lost.
+    /// lost, responses whose fetch began earlier are refused from now on. KEYS: entry. ARGV: channel, message, variant, whether
+    /// the newer one was lost.
     static let drop = RedisScript(
         "the cache's drop",
         common + """
@@ -302,14 +309,14 @@ enum FleetCacheScripts {
             if isDropped then tell(ARGV[1], ARGV[2]) end
             if not isDropped and ARGV[4] ~= '1' then return 1 end
             if kind ~= 'hash' and kind ~= 'none' then redis.call('UNLINK', key) end
-            -- A server without memory takes no other answer either.
+            -- A server without memory stores no other response either.
             redis.pcall('HSET', key, 'f', string.format('%.0f', us))
             if redis.call('PTTL', key) < 600000 then redis.call('PEXPIRE', key, 600000) end
             return 1
             """)
 
     /// KEYS: lease. ARGV: random token, milliseconds. Returns 1 and the number for the lease, 0 and the milliseconds it is
-    /// held, or 2 and a number when nobody needs to wait.
+    /// held, or 2 and a number when no process needs to wait.
     static let lease = RedisScript(
         "the cache's lease",
         common + """
@@ -329,7 +336,7 @@ enum FleetCacheScripts {
             return { 1, text }
             """)
 
-    /// KEYS: lease. ARGV: its value, milliseconds for which nobody needs to wait, channel, message.
+    /// KEYS: lease. ARGV: its value, milliseconds for which no process needs to wait, channel, message.
     static let release = RedisScript(
         "the end of the cache's lease",
         common + """

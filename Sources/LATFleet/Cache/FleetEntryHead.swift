@@ -4,17 +4,17 @@ internal import ResponseCache
 /// The head of an entry in Redis, without its generations, which the scripts check.
 struct FleetEntryHead: Sendable {
     let version: StoredVersion
-    /// When the fetch began at the earliest, in microseconds of Redis' clock; 0 if that is not known.
+    /// The earliest start of the fetch, in microseconds of Redis' clock; 0 if not known.
     let begin: Int64
     let id: String
     let chunkCount: Int
     let byteCount: Int64
-    /// The entry counts until this time, in milliseconds of Redis' clock.
+    /// The entry is valid until this time, in milliseconds of Redis' clock.
     let end: Int64
-    /// The generation of everything, and how many removals had been made then.
+    /// The epoch and the number of removals at the time of the commit.
     let epoch: String
     let ruleCount: Int
-    /// The mark of the generations then.
+    /// The mark at the time of the commit.
     let mark: String
 
     /// - Returns: `nil` unless the bytes are a head of this format.
@@ -27,7 +27,7 @@ struct FleetEntryHead: Sendable {
         var words = Words(bytes: bytes)
         guard words.number() == 1, let version = words.number(), let second = words.number() else { return nil }
         begin = words.number(endingAt: UInt8(ascii: "-")).map { Int64(clamping: $0) } ?? 0
-        // The end of the fetch and the time of the origin are for the scripts, as are the generations, which follow the mark.
+        // Only the scripts use the end of the fetch, the time of the origin, and the generations after the mark.
         _ = words.next()
         guard let end = words.number(), let id = words.text(), let chunkCount = words.number(),
             chunkCount <= FleetCacheCoding.chunkLimit,
@@ -48,7 +48,7 @@ struct FleetEntryHead: Sendable {
     static func text(_ version: StoredVersion) -> String { "\(version.number) \(version.second)" }
 }
 
-/// Reads the words of a head from its bytes. It makes no texts of numbers, because every look-up uses it.
+/// Reads the words of a head. It makes no strings of numbers, because every look-up uses it.
 private struct Words {
     let bytes: UnsafeRawBufferPointer
     private var place = 0

@@ -2,10 +2,11 @@ internal import FoundationEssentials
 internal import Platform
 internal import ResponseCache
 
-/// What a process must not use any more, because it has seen another answer that may be newer. A pure value.
+/// The responses that a process must no longer use, because it has seen one that may be newer. A pure value.
 ///
-/// Of two fetches that overlapped, either may have the newer answer. So a process that has seen both uses neither: the floor of
-/// their key rises to the end of the later fetch, and whatever the process uses from then on has been fetched after it.
+/// The floor of a key is a time: a response may be used only if its fetch did not begin before. Of two overlapping fetches
+/// either may have the newer response. So a process that has seen both uses neither: the floor of their key rises to the end
+/// of the later fetch.
 struct FleetFloors {
     /// The end of a fetch, by both clocks of the process.
     struct Time: Hashable {
@@ -19,7 +20,7 @@ struct FleetFloors {
         var hash = 0
         /// The newest version that was found in Redis.
         var version: UInt64 = 0
-        /// The times of the process' own answer.
+        /// The times of the process' own response.
         var requestTime = Date.distantPast, responseTime = Date.distantPast
     }
 
@@ -27,16 +28,16 @@ struct FleetFloors {
     private var floors: [String: [String: Time]] = [:]
     /// The floor of all keys.
     private(set) var lowest: Time?
-    /// By a part of the hash of the key. It matters only while the key is being fetched.
+    /// By a part of the hash of the key. An element matters only while its key is being fetched.
     private var seen = [Seen](repeating: Seen(), count: 4_096)
 
-    /// The number of primary keys with floors of their own.
+    /// The largest number of primary keys with floors of their own.
     private static let limit = 10_000
 
     /// The floors of the variants under a primary key. The others have the ``lowest``.
     func floors(under primaryKey: String) -> [String: Time] { floors.isEmpty ? [:] : floors[primaryKey] ?? [:] }
 
-    /// The time before which the fetch of an answer must not have begun; `nil` when any answer will do.
+    /// The floor of a key; `nil` when any response may be used.
     func floor(of key: CacheKey) -> Time? { floors(under: key.primary)[key.variant] ?? lowest }
 
     mutating func raise(_ key: CacheKey, to time: Time) {
@@ -52,7 +53,7 @@ struct FleetFloors {
         }
     }
 
-    /// Notes that Redis has an answer that was fetched after the floor.
+    /// Notes that Redis has a response that was fetched after the floor.
     mutating func lower(_ key: CacheKey) {
         guard var variants = floors.isEmpty ? nil : floors[key.primary] else { return }
         variants[key.variant] = nil
@@ -63,7 +64,7 @@ struct FleetFloors {
         changeSeen(key) { $0.version = max(version, $0.version) }
     }
 
-    /// Notes an answer of the process' own.
+    /// Notes a response that the process fetched itself.
     mutating func took(_ entry: CacheEntry) {
         changeSeen(entry.key) { ($0.requestTime, $0.responseTime) = (entry.requestTime, entry.responseTime) }
     }
@@ -75,7 +76,7 @@ struct FleetFloors {
         change(&seen[place])
     }
 
-    /// Whether an answer of the process' own was fetched after all that it has seen.
+    /// Whether a response that the process fetched itself is newer than all that it has seen.
     ///
     /// - Parameter begin: When its fetch began, in microseconds of Redis' clock.
     func admits(_ entry: CacheEntry, _ begin: Int64?) -> Bool {

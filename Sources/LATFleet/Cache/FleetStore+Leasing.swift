@@ -8,7 +8,7 @@ extension FleetStore {
 
     package var earlyRefreshFactor: Double { options.earlyRefresh }
 
-    /// How long no process waits for an answer that turned out not to be storable, in milliseconds.
+    /// How long no process waits for a response that turned out not to be storable, in milliseconds.
     private static let passLife: Int64 = 30_000
 
     package func lease(_ name: String, for duration: Duration) async throws -> CacheLease? {
@@ -41,8 +41,8 @@ extension FleetStore {
 
     /// Asks for a lease.
     ///
-    /// - Returns: The lease, or for how long another process holds it. If Redis fails, a lease of this process alone, whose
-    ///   number is 0.
+    /// - Returns: The lease, or for how long another process still holds it. If Redis fails, a lease of this process alone,
+    ///   with the number 0.
     private func ask(lease key: String, for duration: Duration) async -> (lease: CacheLease?, left: Duration) {
         let token = Hexadecimal.random(byteCount: 8)
         let life = min(duration, options.maxLease).roundedUpMilliseconds

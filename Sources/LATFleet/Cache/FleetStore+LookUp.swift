@@ -19,10 +19,10 @@ extension FleetStore {
     func lookUp(_ primaryKey: String, _ budget: RedisBudget) async -> (variants: [Variant], ruleCount: Int)? {
         let keys = [coding.entryKey(primaryKey), coding.rulesKey]
         let start = MonotonicTime.now
-        // The entry first: what it depends on is read later, and so is not older.
-        let question = [RedisCommand("HGETALL", [.text(keys[0])])] + rulesQuestion
+        // The entry is read before what it depends on, so that the latter is not older.
+        let commands = [RedisCommand("HGETALL", [.text(keys[0])])] + rulesCommands
         let replies = await asked(budget) { () throws(FleetError) in
-            let replies = try await fleet.redis.pipeline(question, budget)
+            let replies = try await fleet.redis.pipeline(commands, budget)
             // A key of another type counts as no entry.
             for reply in replies.dropFirst() { _ = try reply.checked(FleetCacheScripts.lookUp.name) }
             return replies
@@ -34,7 +34,7 @@ extension FleetStore {
         let variants = Self.variants(fields).filter { $0.head.epoch == epoch && $0.head.end > now / 1_000 }
         let mark = rules[2].text
         if variants.allSatisfy({ $0.head.mark == mark ?? "" }) { return (variants, Int(ruleCount)) }
-        // A generation was removed since one of them was stored. Which one, the script finds out.
+        // A generation was removed since one of them was stored. The script finds out which.
         let reply = await ask(FleetCacheScripts.lookUp, keys, [.text(coding.generationPrefix)], budget)
         guard let fields = reply?.array, fields.count >= 2, let count = fields[1].integer else { return nil }
         let living = stride(from: 2, to: fields.count - 4, by: 5).compactMap { at in

@@ -2,19 +2,20 @@ internal import FoundationEssentials
 internal import Platform
 package import ResponseCache
 
-// Keeps the process from using an older answer after a newer one.
+// Keeps the process from using an older response after a newer one.
 extension FleetStore {
     // MARK: Time
 
     /// Asks for Redis' clock unless it is known.
     ///
-    /// A process whose first look-up failed could not say when its fetch began, so that its answer might replace a newer one.
+    /// Without it, a process whose first look-up failed could not say when its fetch began, and its response might replace a
+    /// newer one.
     func learnClock() async throws {
         guard clock.withLock({ $0.now == nil }) else { return }
         let start = MonotonicTime.now
         let reply = try await fleet.redis.call(RedisCommand("TIME"), .write)
         guard readClock(reply, since: start) != nil else {
-            throw FleetError(.protocolViolation, "\(fleet.configuration) answered TIME with something else than a time")
+            throw FleetError(.protocolViolation, "\(fleet.configuration) did not answer TIME with a time")
         }
     }
 
@@ -34,7 +35,7 @@ extension FleetStore {
         let now = Date()
         let (begin, end) = (now.timeIntervalSince(entry.requestTime), now.timeIntervalSince(entry.responseTime))
         guard let before, let after = clock.withLock(\.now) else { return nil }
-        // A lease tells when the fetch began even if the clock of the process was set meanwhile.
+        // A lease gives the start of the fetch even if the clock of the process was set since.
         let leased = Int64(clamping: entry.lease?.number ?? 0)
         guard end >= 0, begin >= end, begin < 600 else {
             return leased > 0 ? min(leased, after.upperBound)...after.upperBound : nil
@@ -60,7 +61,7 @@ extension FleetStore {
 
     package func accepts(_ entry: CacheEntry) -> Bool { mayUse(entry, isInRedis: false) }
 
-    /// Whether the process may use an answer of its own. If not, it may not use what it has seen before either.
+    /// Whether the process may use a response that it fetched itself. If not, it may not use what it has seen before either.
     func mayUse(_ entry: CacheEntry, isInRedis: Bool) -> Bool {
         let begin = fetch(of: entry)?.lowerBound
         let end = Self.time(entry.responseTime)
@@ -75,7 +76,7 @@ extension FleetStore {
         }
     }
 
-    /// Keeps the process from using what Redis has, unless it was fetched after this answer.
+    /// Keeps the process from using what Redis has, unless it was fetched after this response.
     func raiseFloor(_ entry: CacheEntry) {
         let end = Self.time(entry.responseTime)
         floors.withLock { $0.raise(entry.key, to: end) }
@@ -88,17 +89,17 @@ extension FleetStore {
             date: date, monotonic: MonotonicTime(nanoseconds: MonotonicTime.now.nanoseconds - Int64(age * 1e9)))
     }
 
-    // MARK: Answers that Redis does not have
+    // MARK: Responses that Redis does not have
 
     private static let outdatedLimit = 10_000
 
     /// Removes the entry in Redis that this process could not replace. Until that succeeds, it is not looked up.
     ///
-    /// - Parameter isLost: Whether Redis failed to store the newer one, so that older ones may still come.
+    /// - Parameter isLost: Whether Redis failed to store the newer one, so that another process may still store an older one.
     func drop(_ key: CacheKey, isLost: Bool) async {
         let isNew = outdated.withLock { outdated in
             let known = outdated[key]
-            // Older ones may come until a removal with this note has succeeded.
+            // An older one may be stored until a removal with this flag has succeeded.
             outdated[key] = isLost || known == true
             return known == nil
         }

@@ -6,29 +6,29 @@ internal import Synchronization
 
 /// The tier of the response cache in the Redis of a fleet.
 ///
-/// It never returns an answer that was removed, and no older answer after a newer one: see ``FleetFloors``. Where Redis fails,
-/// look-ups end within the budget and find nothing, an answer stays in the tier above (``CacheEntry/version`` is then `nil`),
-/// and only updates and removals throw. Removals are then tried again.
-package final class FleetStore: CacheCoordinating, CacheInvalidating, PunctualStore {
+/// It never returns a response that was removed, and no older response after a newer one: see ``FleetFloors``. When Redis
+/// fails, look-ups end within the budget and find nothing, a response stays in the tier above (``CacheEntry/version`` is then
+/// `nil`), and only updates and removals throw. Removals are then tried again.
+package final class FleetStore: CacheCoordinating, CacheInvalidating, CacheLookUpLimiting {
     let fleet: Fleet
     let options: FleetCacheOptions
     let coding: FleetCacheCoding
     let hub: FleetCacheHub
     let counts: FleetCacheCounts
     private let subscription: FleetSubscription
-    /// The part of a look-up that is always the same.
-    let rulesQuestion: [RedisCommand]
+    /// The commands of a look-up that are the same for every key.
+    let rulesCommands: [RedisCommand]
     let clock = Mutex(RemoteClock())
     /// The entries in Redis that this process could not replace, and whether Redis lost what was to replace them.
     let outdated = Mutex<[CacheKey: Bool]>([:])
     /// What this process may no longer take from Redis.
     let floors = Mutex(FleetFloors())
-    /// The primary keys for which this process is storing an answer, with the number of answers.
+    /// The primary keys for which this process is storing responses, with their number.
     private let commits = Mutex<[String: Int]>([:])
     /// The number of the connection on which the server was asked whether it was restarted.
     private let checkedConnection = Atomic(-1)
-    /// The time before which nothing is asked, because Redis was just late; in nanoseconds.
-    private let restUntil = Atomic<Int64>(0)
+    /// Until this time nothing is looked up, because Redis was just late; in nanoseconds.
+    private let pausedUntil = Atomic<Int64>(0)
 
     init(_ fleet: Fleet, _ options: FleetCacheOptions, _ coding: FleetCacheCoding) {
         self.fleet = fleet
@@ -37,14 +37,14 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, PunctualSt
         let hub = FleetCacheHub(coding, fleet.counters)
         self.hub = hub
         counts = FleetCacheCounts(fleet.counters)
-        rulesQuestion = [RedisCommand("HMGET", [.text(coding.rulesKey), "e", "n", "g"]), RedisCommand("TIME")]
+        rulesCommands = [RedisCommand("HMGET", [.text(coding.rulesKey), "e", "n", "g"]), RedisCommand("TIME")]
         subscription = fleet.redis.subscribe(coding.channel) { hub.receive($0) }
     }
 
     // MARK: Asking
 
-    /// The longest pause after a late answer, so that a request with several look-ups waits for only one of them.
-    private static let longestRest = Duration.milliseconds(100)
+    /// The longest pause after a late reply, so that a request with several look-ups waits for only one of them.
+    private static let longestPause = Duration.milliseconds(100)
 
     /// Runs a script for a request; `nil` when Redis fails.
     func ask(
@@ -57,28 +57,28 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, PunctualSt
 
     /// Runs a command for a request; `nil` when Redis fails.
     ///
-    /// - Parameter budget: What is left for it. When that is almost nothing, Redis is not asked, because it would seem to fail.
+    /// - Parameter budget: The time that is left. When it is almost over, Redis is not asked, because it would seem to fail.
     func asked<Value>(
         _ budget: RedisBudget = .lookUp, _ body: () async throws(FleetError) -> Value
     ) async -> Value? {
         let now = MonotonicTime.now
-        guard restUntil.load(ordering: .relaxed) <= now.nanoseconds else { return nil }
+        guard pausedUntil.load(ordering: .relaxed) <= now.nanoseconds else { return nil }
         if case .until(let end) = budget, end < now + fleet.configuration.lookUpBudget / 10 { return nil }
         do throws(FleetError) {
             return try await body()
         } catch {
             if error.kind == .timeout {
-                let rest = min(fleet.configuration.lookUpBudget * 5, Self.longestRest)
-                restUntil.store((MonotonicTime.now + rest.roundedUpMilliseconds).nanoseconds, ordering: .relaxed)
+                let pause = min(fleet.configuration.lookUpBudget * 5, Self.longestPause)
+                pausedUntil.store((MonotonicTime.now + pause.roundedUpMilliseconds).nanoseconds, ordering: .relaxed)
             }
             if error.kind != .cancelled { counts.failed.add() }
             return nil
         }
     }
 
-    /// The number of the connection, after its server was asked whether it was restarted. Everything from before a restart is
-    /// removed. `nil` when Redis fails.
-    private func connectionThatIsChecked(_ budget: RedisBudget) async -> Int? {
+    /// The number of the connection, after a check whether its server was restarted. After a restart everything is removed.
+    /// `nil` when Redis fails.
+    private func connectionAfterCheck(_ budget: RedisBudget) async -> Int? {
         let connection = fleet.redis.connectionCount
         if checkedConnection.load(ordering: .relaxed) == connection { return connection }
         let arguments: [RedisArgument] = [.text("\(UInt64.random(in: 1 ... .max))"), .integer(generationLife)]
@@ -94,7 +94,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, PunctualSt
     package func entries(for primaryKey: String) async throws -> [CacheEntry] {
         let budget = RedisBudget.until(.now + fleet.configuration.lookUpBudget)
         // What Redis has is older than what this process is storing, which may be sent later, on another connection.
-        guard !isStoring(primaryKey), let connection = await connectionThatIsChecked(budget),
+        guard !isStoring(primaryKey), let connection = await connectionAfterCheck(budget),
             await dropOutdated(primaryKey, budget), let looked = await lookUp(primaryKey, budget),
             !isStoring(primaryKey),
             // A command may have waited for the next connection, whose server may have lost the newest changes.
@@ -117,7 +117,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, PunctualSt
         return found.sorted { $0.head.version.number > $1.head.version.number }.map(\.entry)
     }
 
-    /// The entry of a variant; `nil` when it is damaged, or sealed with another key.
+    /// The entry of a variant; `nil` when it is damaged, or encrypted with another key.
     private func entry(_ variant: Variant, _ primaryKey: String) -> (entry: CacheEntry, head: FleetEntryHead)? {
         let (field, head) = (variant.field, variant.head)
         guard let record = variant.record?.data,
@@ -163,7 +163,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, PunctualSt
         return left
     }
 
-    /// Chunks that are asked for together.
+    /// How many chunks are read together.
     private static let readAhead = 4
 
     package func body(of entry: CacheEntry) async throws -> ResponseBody? {
@@ -198,7 +198,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, PunctualSt
 
     private func isStoring(_ primaryKey: String) -> Bool { commits.withLock { $0[primaryKey] != nil } }
 
-    /// Runs the commit of an answer. Until its outcome is known, nothing is found under its key.
+    /// Runs the commit of a response. Until its outcome is known, look-ups find nothing under its key.
     func storing<Value: Sendable>(_ primaryKey: String, _ body: () async throws -> Value) async rethrows -> Value {
         commits.withLock { $0[primaryKey, default: 0] += 1 }
         defer {
@@ -275,16 +275,19 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, PunctualSt
         }
     }
 
-    /// How long Redis keeps an entry, in milliseconds; 0 or less for one that is of no use any more.
+    /// How long Redis keeps an entry, in milliseconds; 0 or less for one that is no longer of use.
     func life(of entry: CacheEntry) -> Int64 {
-        let longest = options.maxLifetime.roundedUpMilliseconds
+        let longest = maxLifetime
         guard let end = entry.retainUntil else { return longest }
         let seconds = end.timeIntervalSinceNow
         return seconds * 1_000 >= Double(longest) ? longest : Int64(max(-1, seconds * 1_000))
     }
 
+    /// `maxLifetime` in milliseconds, at most 34 years: Redis refuses a life that ends beyond the last time it can hold.
+    private var maxLifetime: Int64 { options.maxLifetime.roundedUpMilliseconds(atMost: 1 << 40) }
+
     /// Generations outlive the entries that depend on them.
-    var generationLife: Int64 { options.maxLifetime.roundedUpMilliseconds + 3_600_000 }
+    var generationLife: Int64 { maxLifetime + 3_600_000 }
 
     package func invalidations() -> CacheInvalidations { hub.feeds.begin() }
 }

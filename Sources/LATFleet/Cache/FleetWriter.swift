@@ -7,7 +7,7 @@ internal import Synchronization
 /// Writes an entry to Redis: first the chunks, which no look-up finds, then everything else in one step.
 final class FleetWriter: CacheWriter {
     private struct State {
-        /// What is not written yet.
+        /// The bytes that are not written yet.
         var rest = Data()
         var byteCount: Int64 = 0
         var chunkCount = 0
@@ -28,7 +28,7 @@ final class FleetWriter: CacheWriter {
     private let key: String
     private let state: Mutex<State>
 
-    /// How long a chunk is kept before the commit, in milliseconds.
+    /// How long Redis keeps a chunk before the commit, in milliseconds.
     private static let uncommittedLife: Int64 = 600_000
 
     init(_ store: FleetStore, _ entry: CacheEntry, _ replacing: CacheReplacement) {
@@ -42,7 +42,7 @@ final class FleetWriter: CacheWriter {
         self.state = Mutex(state)
     }
 
-    // Removes the chunks of an entry that was dropped.
+    // Removes the chunks of an entry that was neither committed nor discarded.
     deinit { end() }
 
     /// Whether the processes of a fleet may share an entry (RFC 9111 §3). A partition belongs to the same user in all of them.
@@ -107,7 +107,7 @@ final class FleetWriter: CacheWriter {
         let isInline = count == 0 && rest.count <= FleetCacheCoding.inlineLimit
         let chunkCount = isInline ? 0 : count + 1
         if !isInline { await write(rest, count, isLast: true) }
-        guard state.withLock({ !$0.isLocal }) else { return await kept(removing: chunkCount) }
+        guard state.withLock({ !$0.isLocal }) else { return await keepLocallyAndDrop(removing: chunkCount) }
         let reply: RedisValue
         do {
             try await store.learnClock()
@@ -115,7 +115,7 @@ final class FleetWriter: CacheWriter {
         } catch {
             store.counts.failed.add()
             state.withLock { $0.isLost = true }
-            return await kept(removing: chunkCount)
+            return await keepLocallyAndDrop(removing: chunkCount)
         }
         switch reply.array?.first?.integer {
         case 1:
@@ -130,13 +130,13 @@ final class FleetWriter: CacheWriter {
             stored.tier = .remote
             return .stored(stored, variantCount: Int(variants))
         case 0:
-            // `.nothing` stands for an answer that the app stores by hand, which no process has used yet.
+            // `.nothing` stands for a response that the app stores itself, which no process has used yet.
             if hasFetchTime, replacing != .nothing { store.raiseFloor(entry) }
             store.counts.superseded.add()
             return .superseded
         default: break
         }
-        return keptBeside(removing: chunkCount)
+        return keepLocally(removing: chunkCount)
     }
 
     /// Whether the entry was just fetched, so that its times can be compared with those of others.
@@ -176,14 +176,14 @@ final class FleetWriter: CacheWriter {
         return try await store.fleet.redis.run(FleetCacheScripts.commit, keys: keys, arguments, .write)
     }
 
-    /// The outcome for an entry that only the tier above keeps.
-    private func kept(removing chunkCount: Int) async -> CacheCommit {
+    /// The outcome for an entry that only the tier above keeps. Drops the one in Redis.
+    private func keepLocallyAndDrop(removing chunkCount: Int) async -> CacheCommit {
         await store.drop(entry.key, isLost: state.withLock(\.isLost))
-        return keptBeside(removing: chunkCount)
+        return keepLocally(removing: chunkCount)
     }
 
-    /// The same outcome; the entry in Redis stays.
-    private func keptBeside(removing chunkCount: Int) -> CacheCommit {
+    /// The same outcome, but the entry in Redis stays.
+    private func keepLocally(removing chunkCount: Int) -> CacheCommit {
         store.counts.skipped.add()
         remove(chunkCount)
         guard store.mayUse(entry, isInRedis: false) else { return .superseded }

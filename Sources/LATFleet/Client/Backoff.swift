@@ -1,7 +1,7 @@
 internal import Platform
 
 /// The pauses between attempts to connect: each is random between zero and a bound that doubles (full jitter), so that the
-/// processes of a fleet do not come back all at once.
+/// processes of a fleet do not reconnect all at once.
 struct Backoff {
     private let longest: Int64
     private var bound: Int64
@@ -18,7 +18,7 @@ struct Backoff {
     ///
     /// - Parameters:
     ///   - random: From 0 to 1.
-    ///   - isLasting: Whether another attempt is only of use once somebody has changed something.
+    ///   - isLasting: Whether another attempt can succeed only after a change of settings.
     mutating func next(random: Double, isLasting: Bool) -> Int64 {
         if isLasting { bound = longest }
         defer { bound = min(bound * 2, longest) }
@@ -28,7 +28,7 @@ struct Backoff {
     mutating func reset() { bound = min(Self.shortest, longest) }
 }
 
-/// Notices a server that is silent without having closed the connection. A pure state machine.
+/// Detects a server that is silent but has not closed the connection. A pure state machine.
 struct Heartbeat {
     enum Step: Equatable {
         case nothing

@@ -1,16 +1,16 @@
 internal import Platform
 
-/// Decides whether commands are sent to a server that fails: closed, open, half-open. A pure state machine.
+/// A circuit breaker: decides whether commands are sent to a server that fails. A pure state machine.
 ///
-/// Requests never probe the server: while the breaker is open nothing is sent, and when its pause is over, one
-/// `PING` of the client decides.
+/// Requests never probe the server. While the breaker is open nothing is sent; after its pause, one `PING` of the client
+/// decides.
 struct Breaker {
     enum State: Equatable {
         /// Commands are sent; `failures` of them have failed in a row.
         case closed(failures: Int)
         /// Nothing is sent until this time.
         case open(until: MonotonicTime)
-        /// One probe is on its way.
+        /// One probe was sent.
         case halfOpen
     }
 

@@ -2,36 +2,33 @@ internal import CurlTransport
 internal import Platform
 internal import Synchronization
 
-/// Sends commands on their callers' threads while the connection is idle, so that the engine's thread wakes up once for each,
-/// for the reply. While a reply is expected, commands are left to the engine's thread, which sends those that gather meanwhile
-/// together.
+/// Sends commands on their callers' threads while the connection is idle, so that the engine's thread wakes up only for the
+/// reply. While a reply is expected, the engine's thread sends the commands, all that have gathered together.
 final class DirectSender: Sendable {
     enum Outcome {
         /// The engine's thread must send it.
         case notSent
         case sent
-        /// It was sent, and the engine's thread must take its turn: for its deadline, or for bytes that the kernel did not
-        /// take.
-        case sentAndNeedsTurn
+        /// It was sent, and the engine's thread must be woken: for its deadline, or for bytes that the kernel did not take.
+        case sentAndNeedsWake
     }
 
     private struct State {
-        /// The way to the server; `nil` unless the connection is idle.
+        /// Sends bytes to the server; `nil` unless the connection is idle.
         var outlet: ByteOutlet?
         /// What was sent and not yet taken by the engine's thread.
         var exchange: RedisExchange?
-        /// When the engine's thread ends exchanges whose time is over; perhaps earlier.
+        /// The latest time at which the engine's thread next ends expired exchanges.
         var alarm = MonotonicTime.distantFuture
     }
 
     private let state = Mutex(State())
 
-    /// Sends an exchange if the connection is idle, which it then is no more.
+    /// Sends an exchange if the connection is idle. After that it is busy.
     func send(_ exchange: RedisExchange) -> Outcome {
         guard let outlet = state.withLock({ $0.outlet }) else { return .notSent }
         var isUrgent = false
-        // The state is not locked meanwhile, so that the engine's thread can take the reply while the system call still
-        // returns.
+        // The state is not locked during the system call, so that the engine's thread can take the reply before it returns.
         let isWhole = exchange.send(on: outlet) {
             state.withLock { state in
                 guard state.outlet === outlet else { return false }
@@ -43,7 +40,7 @@ final class DirectSender: Sendable {
             }
         }
         guard let isWhole else { return .notSent }
-        return isUrgent || !isWhole ? .sentAndNeedsTurn : .sent
+        return isUrgent || !isWhole ? .sentAndNeedsWake : .sent
     }
 
     // MARK: The engine's thread
@@ -60,7 +57,7 @@ final class DirectSender: Sendable {
         }
     }
 
-    /// Notes when the engine's thread next ends exchanges.
+    /// Notes when the engine's thread next ends expired exchanges.
     ///
     /// - Returns: When it must do so; earlier if something was sent meanwhile whose deadline is earlier.
     func setAlarm(_ time: MonotonicTime) -> MonotonicTime {

@@ -16,7 +16,7 @@ package enum RedisBudget: Hashable, Sendable {
     case until(MonotonicTime)
 }
 
-/// The Redis of a fleet, for its parts.
+/// The client that the parts of a fleet use to send commands to its Redis.
 ///
 /// ```swift
 /// let value = try await redis.call(RedisCommand("GET", [.text(fleet.key("cache", digest))]), .lookUp)
@@ -25,10 +25,10 @@ package enum RedisBudget: Hashable, Sendable {
 /// let subscription = redis.subscribe(fleet.channel("cache")) { message in … }
 /// ```
 ///
-/// All commands share one connection; one that finds it idle is sent by its caller (``DirectSender``). Each waits at most its
-/// budget, from the call to the answer, whatever state the server is in, and a cancelled task stops waiting at once. A command
-/// that was sent may have been carried out even if its call throws: only commands that may be repeated are worth repeating.
-/// While the server fails, calls throw at once without asking it.
+/// All commands share one connection. While it is idle, the caller sends its command itself (``DirectSender``). Each call waits
+/// at most its budget, whatever state the server is in, and a cancelled task stops waiting at once. A command that was sent may
+/// have been carried out even if its call throws, so only idempotent commands may be repeated. While the server fails, calls
+/// throw at once and send nothing.
 package final class RedisClient: EngineTenant, @unchecked Sendable {
     // Sendable: `commands` (without its `DirectSender`), `subscriptions` and `warned` belong to the engine's thread. The
     // rest is constant, atomic or locked.
@@ -42,10 +42,10 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
 
     private let configuration: FleetConfiguration
     private let inbox = Mutex(Inbox())
-    /// Why nothing is sent; read by callers before anything else.
+    /// Why nothing is sent; `nil` when commands are sent. Callers read it first.
     private let refusal = Mutex<FleetError?>(nil)
     private let known = Mutex(FleetStatus())
-    /// The smoothed latency in nanoseconds; 0 before the first answer.
+    /// The smoothed latency in nanoseconds; 0 before the first reply.
     private let latency = Atomic<Int64>(0)
     private let connections = Atomic(0)
     private let nextSubscription = Atomic(0)
@@ -69,14 +69,14 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
         timeouts = counters.counter("redis.timeouts")
         refusals = counters.counter("redis.unavailable")
         commands = RedisCommands(
-            configuration, RedisLine(configuration, endpoint, database: configuration.database))
+            configuration, RedisConnection(configuration, endpoint, database: configuration.database))
         // Messages ignore the number of the database.
-        subscriptions = RedisSubscriptions(RedisLine(configuration, endpoint, database: 0))
+        subscriptions = RedisSubscriptions(RedisConnection(configuration, endpoint, database: 0))
         commands.owner = self
         subscriptions.owner = self
     }
 
-    /// Begins the work on a transport's thread.
+    /// Starts the client on a transport's thread.
     func run(on transport: CurlTransport) {
         _ = waker.storeIfNil(Waker(transport.waker(of: self)))
         transport.host(self)
@@ -91,8 +91,8 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
         try await reply(to: exchange(command.name, command.bytes, 1, .request, budget)).checked(command.name)
     }
 
-    /// Sends commands together and returns their replies in the same order. A failure of one is a value, and does not keep the
-    /// others from being carried out.
+    /// Sends commands together and returns their replies in the same order. A failure of one is a value, and the others are
+    /// carried out all the same.
     package func pipeline(
         _ commands: [RedisCommand], _ budget: RedisBudget
     ) async throws(FleetError) -> [RedisValue] {
@@ -103,8 +103,8 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
         return try await replies(to: exchange(first.name, bytes, commands.count, .request, budget))
     }
 
-    /// Runs a script by its digest, or sends its source when the server does not know it. Both together wait at most the
-    /// budget.
+    /// Runs a script by its digest (`EVALSHA`), or sends its source (`EVAL`) when the server does not know it. Both together
+    /// wait at most the budget.
     package func run(
         _ script: RedisScript, keys: [String], _ arguments: [RedisArgument] = [], _ budget: RedisBudget
     ) async throws(FleetError) -> RedisValue {
@@ -117,10 +117,19 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
             .checked(script.name)
     }
 
-    /// Waits until the server answers, whatever has failed before.
+    /// Waits until the server replies, whatever the breaker says.
     func connect(within limit: Duration) async throws(FleetError) {
-        let ping = exchange("PING", RedisCommand("PING").bytes, 1, .patient, .time(limit))
-        _ = try await reply(to: ping).checked("PING")
+        let start = MonotonicTime.now
+        while true {
+            let ping = exchange("PING", RedisCommand("PING").bytes, 1, .patient, .time(limit), start)
+            do throws(FleetError) {
+                _ = try await reply(to: ping).checked("PING")
+                return
+            } catch {
+                // A lost connection is made again.
+                guard error.kind == .connectionLost, ping.deadline > .now else { throw error }
+            }
+        }
     }
 
     private func exchange(
@@ -151,7 +160,7 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
         sent.add()
         switch exchange.purpose == .request ? commands.direct.send(exchange) : .notSent {
         case .sent: break
-        case .sentAndNeedsTurn: _ = waker.load()?.wake()
+        case .sentAndNeedsWake: _ = waker.load()?.wake()
         case .notSent: if !post({ $0.exchanges.append(exchange) }) { throw .shutDown }
         }
         do {
@@ -243,13 +252,13 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
         refusal.withLock { $0 = .shutDown }
     }
 
-    /// Takes over state, breaker and server of the connection for commands.
+    /// Copies the state of the connection for commands to the status.
     func commandsHaveChanged() {
-        let line = commands.line
+        let connection = commands.connection
         refusal.withLock { $0 = commands.refusal }
-        connections.store(line.connectionCount, ordering: .releasing)
+        connections.store(connection.connectionCount, ordering: .releasing)
         known.withLock { status in
-            status.state = line.isReady ? .ready : line.isConnecting ? .connecting : .waiting
+            status.state = connection.isReady ? .ready : connection.isConnecting ? .connecting : .waiting
             status.breaker =
                 switch commands.breaker.state {
                 case .closed: .closed
@@ -257,28 +266,28 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
                 case .halfOpen: .halfOpen
                 }
             status.lastError = commands.lastError?.message
-            status.connectionCount = line.connectionCount
-            status.isReplica = line.server.isReplica
-            status.serverVersion = line.server.version ?? status.serverVersion
+            status.connectionCount = connection.connectionCount
+            status.isReplica = connection.server.isReplica
+            status.serverVersion = connection.server.version ?? status.serverVersion
         }
     }
 
-    /// An answer came after this time.
+    /// A reply came after this time.
     func measured(_ nanoseconds: Int64) {
         let before = latency.load(ordering: .relaxed)
         // As the smoothed round-trip time of TCP (RFC 6298 §2.3).
         latency.store(max(1, before == 0 ? nanoseconds : before + (nanoseconds - before) / 8), ordering: .relaxed)
     }
 
-    /// Reports a failure that only an operator can end.
+    /// Reports a failure that only an operator can remove.
     func mustWarn(_ error: FleetError) {
         guard warned.insert(error.kind).inserted else { return }
-        configuration.warn(error, prefix: "the fleet goes on without its Redis")
+        configuration.warn(error, prefix: "the fleet continues without its Redis")
     }
 
     /// The server accepted a log-in, so the next failure may be reported again.
     func mayWarnAgain() { warned = [] }
 
-    /// `count` commands were not answered in time.
+    /// Counts commands that were not answered in time.
     func timedOut(_ count: Int) { timeouts.add(count) }
 }

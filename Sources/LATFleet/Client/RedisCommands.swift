@@ -3,9 +3,9 @@ internal import Platform
 
 /// The connection for commands: many exchanges on one connection, answered in order, each with its deadline. Belongs to the
 /// engine's thread.
-final class RedisCommands: RedisLineUser {
-    let line: RedisLine
-    /// Sends for the callers while the line is idle.
+final class RedisCommands: RedisConnectionUser {
+    let connection: RedisConnection
+    /// Sends for the callers while the connection is idle.
     let direct = DirectSender()
     private let configuration: FleetConfiguration
     weak var owner: RedisClient?
@@ -14,21 +14,21 @@ final class RedisCommands: RedisLineUser {
     private var waiting = ExchangeQueue()
     /// Exchanges that are sent and not answered yet.
     private var inFlight = ExchangeQueue()
-    /// Nothing expires before this time.
+    /// No exchange expires before this time.
     private var nextDeadline = MonotonicTime.distantFuture
     private(set) var lastError: FleetError?
     private var nextRoleCheck = MonotonicTime(nanoseconds: 0)
 
-    /// While this many bytes wait in the connection, it gets no more. Exchanges that expire meanwhile are never sent.
-    private static let roomInConnection = 256 << 10
+    /// While this many bytes are unsent, no further exchange is sent. Exchanges that expire meanwhile are never sent.
+    private static let unsentLimit = 256 << 10
     /// The shortest time between two checks whether a replica has become a primary, in milliseconds.
     private static let roleCheckInterval: Int64 = 30_000
 
-    init(_ configuration: FleetConfiguration, _ line: RedisLine) {
+    init(_ configuration: FleetConfiguration, _ connection: RedisConnection) {
         self.configuration = configuration
-        self.line = line
+        self.connection = connection
         breaker = Breaker(threshold: configuration.breakerThreshold, pause: configuration.breakerPause)
-        line.user = self
+        connection.user = self
     }
 
     /// Why nothing is sent; `nil` when commands are sent, or wait for a connection that is being made.
@@ -37,7 +37,7 @@ final class RedisCommands: RedisLineUser {
         guard breaker.isClosed else {
             return FleetError(.unavailable, "\(configuration) failed too often and is not asked for now\(why)")
         }
-        guard line.isReady || line.isConnecting || mayReconnectAtOnce else {
+        guard connection.isReady || connection.isConnecting || mayReconnectAtOnce else {
             return FleetError(.unavailable, "\(configuration) is not connected\(why)")
         }
         return nil
@@ -46,9 +46,9 @@ final class RedisCommands: RedisLineUser {
     /// Whether a working connection was just lost, so that the next attempt is made at once.
     private var mayReconnectAtOnce = false
 
-    var due: MonotonicTime { min(line.due, nextDeadline, breaker.due) }
+    var due: MonotonicTime { min(connection.due, nextDeadline, breaker.due) }
 
-    func start(_ connections: ByteConnections, _ now: MonotonicTime) { line.start(connections, now) }
+    func start(_ connections: ByteConnections, _ now: MonotonicTime) { connection.start(connections, now) }
 
     func submit(_ exchange: RedisExchange, _ now: MonotonicTime) {
         if exchange.purpose == .request, let refusal {
@@ -62,7 +62,7 @@ final class RedisCommands: RedisLineUser {
 
     func turn(_ now: MonotonicTime) {
         takeBack(now)
-        line.turn(now)
+        connection.turn(now)
         if breaker.probes(now) { probe(now) }
         if nextDeadline <= now { expire(now) }
         pump(now)
@@ -71,17 +71,17 @@ final class RedisCommands: RedisLineUser {
 
     func stop() {
         takeSent()
-        line.stop()
+        connection.stop()
         for exchange in waiting.removeAll() + inFlight.removeAll() { exchange.fail(.shutDown) }
     }
 
     // MARK: Sending
 
-    /// Takes over what a caller has sent. From then on only this thread sends, until the line is idle.
+    /// Takes over what a caller has sent. From then on only this thread sends, until the connection is idle.
     private func takeBack(_ now: MonotonicTime) {
         takeSent()
-        line.outlet?.waitForSending()
-        if let first = inFlight.first, first.hasUnsentBytes { line.send(first.send(now)) }
+        connection.outlet?.waitForSending()
+        if let first = inFlight.first, first.hasUnsentBytes { connection.send(first.send(now)) }
     }
 
     /// Takes over what a caller has sent, or is still sending.
@@ -92,22 +92,22 @@ final class RedisCommands: RedisLineUser {
     }
 
     private func offerIfIdle() {
-        guard inFlight.isEmpty, waiting.isEmpty, line.isReady, let outlet = line.outlet else { return }
+        guard inFlight.isEmpty, waiting.isEmpty, connection.isReady, let outlet = connection.outlet else { return }
         direct.offer(outlet)
     }
 
     private func pump(_ now: MonotonicTime) {
-        guard line.isReady, !waiting.isEmpty else { return }
+        guard connection.isReady, !waiting.isEmpty else { return }
         takeBack(now)
-        while line.unsentByteCount < Self.roomInConnection, let exchange = waiting.first {
+        while connection.unsentByteCount < Self.unsentLimit, let exchange = waiting.first {
             waiting.removeFirst()
             if exchange.isOver { continue }
             inFlight.append(exchange)
-            line.send(exchange.send(now))
+            connection.send(exchange.send(now))
         }
     }
 
-    /// Ends the exchanges whose time is over. Their answers are dropped when they come.
+    /// Ends the expired exchanges. Their replies are dropped when they come.
     private func expire(_ now: MonotonicTime) {
         nextDeadline = .distantFuture
         var count = 0
@@ -118,12 +118,13 @@ final class RedisCommands: RedisLineUser {
             }
             let error = FleetError(
                 .timeout, "\(configuration): no answer to \(exchange.name) within \(exchange.budget)")
-            // The breaker counts the failure first, so that a caller that gets the error finds it up to date.
-            let answer = line.isReady ? error : lastError ?? error
-            note(error, now)
+            // Without a connection, the last failure says more than a timeout.
+            let answer = connection.isReady ? error : lastError ?? error
+            // The breaker counts the failure first, so that it is up to date when the caller gets the error.
+            note(answer, now)
             if exchange.fail(answer) { count += 1 }
         }
-        if count > 0 { refuseWhatWaits() }
+        if count > 0 { refusePending() }
         while let first = waiting.first, first.isOver { waiting.removeFirst() }
         nextDeadline = direct.setAlarm(nextDeadline)
         if count > 0 { owner?.timedOut(count) }
@@ -132,24 +133,24 @@ final class RedisCommands: RedisLineUser {
     private func probe(_ now: MonotonicTime) {
         owner?.commandsHaveChanged()
         // Without a connection, the attempts to connect are the probes.
-        guard line.isReady else { return failed(lastError ?? .shutDown, now) }
+        guard connection.isReady else { return failed(lastError ?? .shutDown, now) }
         ask(.probe, configuration.lookUpBudget, now)
     }
 
-    /// Sends a `PING` before everything that waits.
+    /// Sends a `PING` before all waiting exchanges.
     private func ask(_ purpose: RedisExchange.Purpose, _ budget: Duration, _ now: MonotonicTime) {
         takeBack(now)
         let ping = RedisExchange("PING", RedisCommand("PING").bytes, count: 1, purpose, budget: budget, from: now)
         nextDeadline = min(nextDeadline, ping.deadline)
         inFlight.append(ping)
-        line.send(ping.send(now))
+        connection.send(ping.send(now))
     }
 
     // MARK: The breaker
 
     private func failed(_ error: FleetError, _ now: MonotonicTime) {
         note(error, now)
-        refuseWhatWaits()
+        refusePending()
     }
 
     private func note(_ error: FleetError, _ now: MonotonicTime) {
@@ -159,8 +160,8 @@ final class RedisCommands: RedisLineUser {
         if breaker.state != before { owner?.commandsHaveChanged() }
     }
 
-    /// Ends the requests on their way once the breaker is open: most likely they would wait in vain.
-    private func refuseWhatWaits() {
+    /// Ends all pending requests once the breaker is open: most likely they would only time out.
+    private func refusePending() {
         guard !breaker.isClosed, let refusal else { return }
         for exchange in waiting.all + inFlight.all where exchange.purpose == .request { exchange.fail(refusal) }
     }
@@ -173,9 +174,9 @@ final class RedisCommands: RedisLineUser {
         owner?.commandsHaveChanged()
     }
 
-    // MARK: The line's events
+    // MARK: The connection's events
 
-    func lineIsReady(_ now: MonotonicTime) {
+    func connectionIsReady(_ now: MonotonicTime) {
         mayReconnectAtOnce = false
         breaker.reconnected(now)
         if breaker.isClosed { lastError = nil }
@@ -186,11 +187,11 @@ final class RedisCommands: RedisLineUser {
         offerIfIdle()
     }
 
-    func lineReceived(_ value: RedisValue, _ now: MonotonicTime) {
+    func connectionReceived(_ value: RedisValue, _ now: MonotonicTime) {
         if inFlight.isEmpty { takeSent() }
         guard let exchange = inFlight.first else {
-            let error = FleetError(.protocolViolation, "\(configuration) sent a reply that nobody asked for")
-            return line.fail(error, now)
+            let error = FleetError(.protocolViolation, "\(configuration) sent an unexpected reply")
+            return connection.fail(error, now)
         }
         let isComplete = exchange.take(value)
         if case .failure(let code, let text) = value {
@@ -198,12 +199,12 @@ final class RedisCommands: RedisLineUser {
             // The connection may have been closed for that.
             guard inFlight.first === exchange else { return }
         } else if isComplete, !exchange.isOver, exchange.purpose != .heartbeat {
-            // The answer to a heartbeat may be slow, so the breaker does not count it as a command's.
+            // The reply to a heartbeat may be slow, so the breaker does not count it.
             succeeded()
         }
         guard isComplete else { return }
         inFlight.removeFirst()
-        // Before the caller continues, whose next command then finds the line idle.
+        // Before the caller continues, so that its next command finds the connection idle.
         offerIfIdle()
         owner?.measured(now.nanoseconds - exchange.sentAt.nanoseconds)
         exchange.finish()
@@ -216,21 +217,21 @@ final class RedisCommands: RedisLineUser {
             succeeded()
         }
         if error.isForOperators { owner?.mustWarn(error) }
-        if error.kind == .readOnly, !line.server.isReplica || nextRoleCheck <= now {
+        if error.kind == .readOnly, !connection.server.isReplica || nextRoleCheck <= now {
             // Another server may have become the primary, under the same name.
             nextRoleCheck = now + Self.roleCheckInterval
             exchange.fail(error)
-            line.fail(error, now)
+            connection.fail(error, now)
         }
     }
 
-    func lineHasRoom(_ now: MonotonicTime) { pump(now) }
+    func connectionHasRoom(_ now: MonotonicTime) { pump(now) }
 
-    func lineIsSilent(_ now: MonotonicTime) {
-        ask(.heartbeat, configuration.heartbeat * 2, now)
+    func connectionIsSilent(_ now: MonotonicTime) {
+        ask(.heartbeat, configuration.longestSilence, now)
     }
 
-    func lineIsDown(_ error: FleetError, pause: Int64, _ now: MonotonicTime) {
+    func connectionIsDown(_ error: FleetError, pause: Int64, _ now: MonotonicTime) {
         mayReconnectAtOnce = pause == 0
         takeSent()
         let lost = inFlight.removeAll()
@@ -238,7 +239,7 @@ final class RedisCommands: RedisLineUser {
         let answer = FleetError(error.kind == .shutDown ? .shutDown : .connectionLost, "\(error)")
         for exchange in lost { exchange.fail(answer) }
         if pause > 0 {
-            // Only a patient exchange keeps waiting, unless trying again soon is of no use.
+            // Only a patient exchange keeps waiting, unless another attempt cannot succeed soon.
             for exchange in waiting.removeAll() {
                 if exchange.purpose == .patient, !error.isLasting {
                     waiting.append(exchange)

@@ -3,8 +3,8 @@ internal import Platform
 
 /// Commands that are sent together, and their replies.
 final class RedisExchange: @unchecked Sendable {
-    // Sendable: until the submission the caller has it, then the engine's thread. What orders that is the lock of the client's
-    // inbox, or of the `DirectSender`. While a caller sends the bytes, it holds the lock of the `ByteOutlet`.
+    // Sendable: the caller owns it until the submission, then the engine's thread. The lock of the client's inbox, or of the
+    // `DirectSender`, orders the two. While a caller sends the bytes, it holds the lock of the `ByteOutlet`.
 
     enum Purpose {
         case request
@@ -38,7 +38,7 @@ final class RedisExchange: @unchecked Sendable {
         deadline = now + budget
     }
 
-    /// Whether nobody waits any more.
+    /// Whether nobody waits for the replies any more.
     var isOver: Bool { waiter.result != nil }
 
     /// The bytes that are left to send.
@@ -48,7 +48,7 @@ final class RedisExchange: @unchecked Sendable {
         return bytes
     }
 
-    /// Sends the bytes from the caller's thread. Those that the kernel does not take are left to the engine's, which looks for
+    /// Sends the bytes from the caller's thread. The engine's thread sends those that the kernel does not take; it looks for
     /// them only after ``ByteOutlet/waitForSending()``.
     ///
     /// - Returns: As ``ByteOutlet/send(_:_:)``.
@@ -66,7 +66,7 @@ final class RedisExchange: @unchecked Sendable {
         return replies.count == count
     }
 
-    /// Hands the replies over.
+    /// Delivers the replies to the caller.
     func finish() { waiter.end(.success(replies)) }
 
     /// Returns `false` when nobody waits any more.

@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 
-/// The log-in on a new connection, and what the server reports about itself. A pure state machine.
+/// The handshake of a new connection (`HELLO`, `SELECT`), and what the server reports about itself. A pure state machine.
 struct RedisGreeting {
     private let database: Int
     private var hasGreeted = false

@@ -3,8 +3,7 @@ internal import Platform
 
 /// What a subscriber of a channel receives, in order.
 package enum RedisMessage: Hashable, Sendable {
-    /// Messages arrive from now on. Those published before may have been missed: at the first time, and after each
-    /// ``interrupted``.
+    /// Messages arrive from now on. Earlier ones may have been missed: before the first time, and after each ``interrupted``.
     case subscribed
     /// No messages arrive until the next ``subscribed``.
     case interrupted
@@ -19,30 +18,33 @@ enum SubscriptionChange: Sendable {
 }
 
 /// The connection that receives published messages. It is made for the first subscription. Belongs to the engine's thread.
-final class RedisSubscriptions: RedisLineUser {
+final class RedisSubscriptions: RedisConnectionUser {
     private struct Channel {
         var receivers: [Int: @Sendable (RedisMessage) -> Void] = [:]
         var isSubscribed = false
     }
 
-    private let line: RedisLine
+    private let connection: RedisConnection
     weak var owner: RedisClient?
     private var channels: [String: Channel] = [:]
+    /// How many `UNSUBSCRIBE` commands are not answered yet, by channel. A `subscribe` reply that comes before their replies
+    /// belongs to a subscription that they end.
+    private var endings: [String: Int] = [:]
     private var connections: ByteConnections?
 
-    init(_ line: RedisLine) {
-        self.line = line
-        line.user = self
+    init(_ connection: RedisConnection) {
+        self.connection = connection
+        connection.user = self
     }
 
-    var due: MonotonicTime { line.due }
+    var due: MonotonicTime { connection.due }
 
     func start(_ connections: ByteConnections) { self.connections = connections }
 
-    func turn(_ now: MonotonicTime) { line.turn(now) }
+    func turn(_ now: MonotonicTime) { connection.turn(now) }
 
     func stop() {
-        line.stop()
+        connection.stop()
         interrupt()
         channels = [:]
     }
@@ -53,13 +55,15 @@ final class RedisSubscriptions: RedisLineUser {
             let isNew = channels[name] == nil
             channels[name, default: Channel()].receivers[number] = receive
             if channels[name]?.isSubscribed == true { receive(.subscribed) }
-            if isNew { line.send(RedisCommand("SUBSCRIBE", [.text(name)]).bytes) }
-            if let connections { line.start(connections, now) }
+            if isNew { connection.send(RedisCommand("SUBSCRIBE", [.text(name)]).bytes) }
+            if let connections { connection.start(connections, now) }
         case .remove(let number, let name):
             channels[name]?.receivers[number] = nil
             guard channels[name]?.receivers.isEmpty == true else { return }
             channels[name] = nil
-            line.send(RedisCommand("UNSUBSCRIBE", [.text(name)]).bytes)
+            guard connection.isReady else { return }
+            endings[name, default: 0] += 1
+            connection.send(RedisCommand("UNSUBSCRIBE", [.text(name)]).bytes)
         }
     }
 
@@ -70,39 +74,42 @@ final class RedisSubscriptions: RedisLineUser {
         }
     }
 
-    // MARK: The line's events
+    // MARK: The connection's events
 
-    func lineIsReady(_ now: MonotonicTime) {
+    func connectionIsReady(_ now: MonotonicTime) {
+        endings = [:]
         guard !channels.isEmpty else { return }
-        line.send(RedisCommand("SUBSCRIBE", channels.keys.map { .text($0) }).bytes)
+        connection.send(RedisCommand("SUBSCRIBE", channels.keys.map { .text($0) }).bytes)
     }
 
-    func lineReceived(_ value: RedisValue, _ now: MonotonicTime) {
+    func connectionReceived(_ value: RedisValue, _ now: MonotonicTime) {
         if case .failure(let code, let text) = value {
-            // Without permission for a channel no messages arrive. The line connects again: at once if it worked for a while,
-            // else after a random pause.
+            // Without permission for a channel no messages arrive. The next connection is made at once if this one worked for a
+            // while, else after a random pause.
             let error = FleetError(code: code, text: text, command: "SUBSCRIBE")
-            return line.fail(error, now)
+            return connection.fail(error, now)
         }
         guard let parts = value.array, parts.count >= 2, let kind = parts[0].text, let name = parts[1].text else {
             return
         }
         switch kind {
         case "subscribe":
-            guard channels[name]?.isSubscribed == false else { return }
+            guard endings[name] == nil, channels[name]?.isSubscribed == false else { return }
             channels[name]?.isSubscribed = true
             for receive in (channels[name]?.receivers ?? [:]).values { receive(.subscribed) }
+        case "unsubscribe":
+            if let count = endings[name] { endings[name] = count > 1 ? count - 1 : nil }
         case "message" where parts.count == 3:
             for receive in (channels[name]?.receivers ?? [:]).values { receive(.message(parts[2])) }
         default: break
         }
     }
 
-    func lineHasRoom(_ now: MonotonicTime) {}
+    func connectionHasRoom(_ now: MonotonicTime) {}
 
-    func lineIsSilent(_ now: MonotonicTime) { line.send(RedisCommand("PING").bytes) }
+    func connectionIsSilent(_ now: MonotonicTime) { connection.send(RedisCommand("PING").bytes) }
 
-    func lineIsDown(_ error: FleetError, pause: Int64, _ now: MonotonicTime) {
+    func connectionIsDown(_ error: FleetError, pause: Int64, _ now: MonotonicTime) {
         interrupt()
         if error.isForOperators { owner?.mustWarn(error) }
     }

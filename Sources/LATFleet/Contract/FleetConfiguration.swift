@@ -10,7 +10,7 @@ public import HTTPCore
 /// let fleet = try Fleet(configuration)
 /// ```
 ///
-/// Its description shows no password.
+/// Its description shows neither user nor password.
 public struct FleetConfiguration: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     /// Where the Redis listens.
     public enum Address: Hashable, Sendable {
@@ -38,25 +38,26 @@ public struct FleetConfiguration: Sendable, CustomStringConvertible, CustomDebug
     public var proxy = ProxyPolicy.none
     /// The longest time that a request waits for a look-up. Default 10 ms.
     public var lookUpBudget = Duration.milliseconds(10)
-    /// The longest time that a write takes. Default 50 ms.
+    /// The longest time to wait for a write. Default 50 ms.
     public var writeBudget = Duration.milliseconds(50)
     /// The longest time to connect, with TLS and log-in. Default 2 s.
     public var connectTimeout = Duration.seconds(2)
     /// The longest pause between two attempts to connect. The pauses grow, and each is random up to its length (full jitter).
     /// Default 5 s.
     public var maxReconnectPause = Duration.seconds(5)
-    /// After how many failures in a row no commands are sent any more. Default 5.
+    /// The number of failures in a row after which no commands are sent. Default 5.
     public var breakerThreshold = 5
-    /// How long no commands are sent then, until one `PING` tests the server. It doubles while that fails, up to 30 s.
-    /// Default 1 s.
+    /// How long no commands are sent after that, until one `PING` tests the server. The time doubles while the `PING` fails, up
+    /// to 30 s. Default 1 s.
     public var breakerPause = Duration.seconds(1)
-    /// How long the server may be silent before it is sent a `PING`. After the same time again without an answer, the
-    /// connection counts as lost. Default 1 s.
+    /// How long the server may be silent before it is sent a `PING`. After the same time again without a reply, the connection
+    /// counts as lost. Default 1 s.
     public var heartbeat = Duration.seconds(1)
     /// The largest reply, in bytes. A larger one ends the connection. Default 128 MiB.
     public var maxReplySize = 128 << 20
-    /// Receives failures that only an operator can end: a wrong password, a certificate of another host, a Cluster. Each kind
-    /// comes once until the server accepts a new connection. Called on any thread. Default `nil`: a line on standard error.
+    /// Receives failures that only an operator can remove: a wrong password, a certificate of another host, a Cluster. Each
+    /// kind is reported once until the server accepts a new connection. Called on any thread. Default `nil`: a line on
+    /// standard error.
     public var warningHandler: (@Sendable (FleetError) -> Void)?
 
     /// Makes the settings of a Redis on this machine.
@@ -90,7 +91,7 @@ extension FleetConfiguration {
         }
     }
 
-    /// The settings of the engine that carries the connections.
+    /// The settings of the engine that makes the connections.
     var engine: EngineConfiguration {
         var engine = EngineConfiguration()
         engine.tls = tls
@@ -100,6 +101,9 @@ extension FleetConfiguration {
         engine.connectTimeout = connectTimeout
         return engine
     }
+
+    /// How long the server may be silent before the connection counts as lost.
+    var longestSilence: Duration { min(heartbeat, .milliseconds(Int32.max)) * 2 }
 
     /// Reports a problem to the operator. The caller reports each problem once.
     ///
@@ -118,7 +122,8 @@ extension FleetConfiguration {
                 throw .configuration("the address of the Redis has no host; write redis://HOST:PORT")
             }
             guard (1...65_535).contains(port) else {
-                throw .configuration("\(port) is not a port; give a number from 1 to 65535, Redis' own is 6379")
+                throw .configuration(
+                    "\(port) is not a port; give a number from 1 to 65535 (Redis uses 6379 by default)")
             }
         case .unixSocket(let path):
             guard path.hasPrefix("/") else {
@@ -129,7 +134,7 @@ extension FleetConfiguration {
                 throw .configuration("a Unix socket has no TLS; leave out isSecure, or give host and port")
             }
         }
-        guard database >= 0 else { throw .configuration("the database is \(database); give a number from 0") }
+        guard database >= 0 else { throw .configuration("the database is \(database); give 0 or more") }
         guard Self.isName(prefix) else {
             throw .configuration(
                 "the prefix \"\(prefix)\" must be printable ASCII without blanks, braces, brackets, *, ? and \\")

@@ -2,7 +2,7 @@ public import HTTPCore
 
 /// Why a fleet could not do something, with the next step for the reader.
 ///
-/// Requests never fail with it: they go on as if there were no fleet. It is thrown where a fleet is made, by
+/// Requests never fail with it: they go on without the fleet. It is thrown when a fleet is made and by
 /// ``Fleet/connect(within:)``, and reported by ``FleetStatus/lastError`` and ``FleetConfiguration/warningHandler``.
 public struct FleetError: Error, Sendable, CustomStringConvertible {
     /// A kind of failure.
@@ -21,9 +21,9 @@ public struct FleetError: Error, Sendable, CustomStringConvertible {
         case permission
         /// The server did not answer within the budget of the operation.
         case timeout
-        /// The server was not asked, because it could not answer lately.
+        /// The command was not sent, because the server failed lately.
         case unavailable
-        /// The connection was lost before the answer. Whether the command was carried out is unknown.
+        /// The connection was lost before the reply. It is unknown whether the command was carried out.
         case connectionLost
         /// The server is busy: it loads its data, runs a script, or waits for its primary.
         case notReady
@@ -33,7 +33,7 @@ public struct FleetError: Error, Sendable, CustomStringConvertible {
         case readOnly
         /// The server refused a command with this code.
         case refused(code: String)
-        /// What the server sent is not the protocol of Redis, or a reply is too large.
+        /// The server sent bytes that are not the Redis protocol, or a reply that is too large.
         case protocolViolation
         /// The task was cancelled.
         case cancelled
@@ -43,7 +43,7 @@ public struct FleetError: Error, Sendable, CustomStringConvertible {
 
     /// What failed.
     public let kind: Kind
-    /// One sentence: what was found, what was expected, the next step. Holds no password and no value.
+    /// One sentence: what was found, what was expected, the next step. It contains no password and no value.
     public let message: String
 
     package init(_ kind: Kind, _ message: String) {
@@ -69,11 +69,12 @@ extension FleetError {
 
     /// What the server refused.
     init(code: String, text: String, command: String) {
-        // Some refusals repeat arguments.
+        // Some messages of the server repeat arguments.
         let detail = URLText.visible(String(text.prefix(160)))
         switch code {
         case "NOAUTH":
-            self.init(.authentication, "Redis wants a password; write redis://:PASSWORD@… or redis://USER:PASSWORD@…")
+            self.init(
+                .authentication, "Redis requires a password; write redis://:PASSWORD@… or redis://USER:PASSWORD@…")
         case "WRONGPASS":
             self.init(
                 .authentication, "Redis refused the user or the password of the URL; compare them with `ACL LIST`")
@@ -110,7 +111,7 @@ extension FleetError {
         }
     }
 
-    /// Whether the server itself is in trouble, so that the next command would fail too.
+    /// Whether the server itself fails, so that the next command would fail too.
     var concernsServer: Bool {
         switch kind {
         case .timeout, .connectionLost, .notReady, .connect, .tls, .protocolViolation: true
@@ -126,7 +127,7 @@ extension FleetError {
         }
     }
 
-    /// Whether trying again soon is of no use.
+    /// Whether another attempt soon cannot succeed.
     var isLasting: Bool {
         switch kind {
         case .authentication, .permission, .unsupported, .tls, .configuration: true

@@ -20,7 +20,7 @@ public struct FleetStatus: Hashable, Sendable {
         case closed
         /// The server failed too often, so nothing is sent for a while.
         case open
-        /// One `PING` is on its way, and decides.
+        /// One `PING` was sent, and its reply decides.
         case halfOpen
     }
 
@@ -28,9 +28,9 @@ public struct FleetStatus: Hashable, Sendable {
     public var state = State.connecting
     /// Whether commands are sent.
     public var breaker = BreakerState.closed
-    /// The smoothed time from sending a command to its answer; `nil` before the first.
+    /// The smoothed time from sending a command to its reply; `nil` before the first reply.
     public var latency: Duration?
-    /// The last failure that concerns the server; `nil` while it answers.
+    /// The last failure that concerns the server; `nil` while it replies.
     public var lastError: String?
     /// The server's version, such as `7.0.15`; `nil` before it is known.
     public var serverVersion: String?
@@ -45,7 +45,7 @@ public struct FleetStatus: Hashable, Sendable {
     public init() {}
 }
 
-/// A count that a part of a fleet raises. It is kept as long as the fleet.
+/// A count that a part of a fleet increments. It lives as long as the fleet.
 package final class FleetCounter: Sendable {
     private let count = Atomic(0)
 
@@ -62,7 +62,7 @@ package final class FleetCounters: Sendable {
     private struct Observed {
         var next = 0
         var counts: [Int: @Sendable () -> [String: Int]] = [:]
-        /// The last counts of those that are gone.
+        /// The last counts of the observations that have ended.
         var past: [String: Int] = [:]
     }
 
@@ -75,8 +75,8 @@ package final class FleetCounters: Sendable {
         }
     }
 
-    /// Adds counts that somebody else keeps, until the result is released; the last ones are kept then. Counts of the same name
-    /// are added up.
+    /// Adds counts that the caller keeps, until the result is released; the last counts stay. Counts of the same name are added
+    /// up.
     package func observe(_ counts: @escaping @Sendable () -> [String: Int]) -> FleetSubscription {
         let number = observed.withLock { observed in
             observed.next += 1
@@ -84,9 +84,12 @@ package final class FleetCounters: Sendable {
             return observed.next
         }
         return FleetSubscription { [weak self] in
-            self?.observed.withLock { observed in
-                guard let counts = observed.counts.removeValue(forKey: number) else { return }
-                observed.past.merge(counts(), uniquingKeysWith: +)
+            // The caller's code runs without the lock: it may end another observation.
+            guard let self, let counts = observed.withLock({ $0.counts[number] }) else { return }
+            let last = counts()
+            observed.withLock { observed in
+                guard observed.counts.removeValue(forKey: number) != nil else { return }
+                observed.past.merge(last, uniquingKeysWith: +)
             }
         }
     }

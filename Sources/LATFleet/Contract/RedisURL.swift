@@ -1,7 +1,7 @@
 internal import HTTPCore
 
 extension FleetConfiguration {
-    /// Reads a URL in the forms of the usual clients:
+    /// Reads a URL in the usual forms:
     ///
     /// - `redis://[USER:PASSWORD@]HOST[:6379][/DATABASE]`, and `rediss://` for TLS. Without a user: `redis://:PASSWORD@HOST`.
     /// - `unix://[USER:PASSWORD@]/PATH[?db=DATABASE]` for a Unix socket; `redis+unix://` is the same.
@@ -9,7 +9,7 @@ extension FleetConfiguration {
     ///
     /// User and password are percent-encoded.
     ///
-    /// - Throws: ``FleetError/Kind/configuration`` for an invalid URL, ``FleetError/Kind/unsupported`` for one of a Cluster or
+    /// - Throws: ``FleetError/Kind/configuration`` for an invalid URL, ``FleetError/Kind/unsupported`` for that of a Cluster or
     ///   a Sentinel. The message shows neither user nor password.
     public init(url: String) throws(FleetError) {
         self.init()
@@ -81,7 +81,7 @@ extension FleetConfiguration {
         address = .host(try Self.decoded(host, "host"), port: number)
     }
 
-    /// Takes user and password away, and returns the rest.
+    /// Reads user and password, and returns the rest.
     private mutating func readUser(_ text: Substring) throws(FleetError) -> Substring {
         guard let at = text.lastIndex(of: "@") else { return text }
         let given = text[..<at]

@@ -10,6 +10,41 @@ final class FleetCircuits: Sendable {
     private struct State {
         var receive: (@Sendable (String, CircuitReport) -> Void)?
         var subscription: FleetSubscription?
+        /// How often reading the open circuits has begun.
+        var readings = 0
+        /// The circuits of the messages that came since the last reading began; `nil` when it has ended.
+        var named: Set<String>?
+    }
+
+    /// A change that this process announces.
+    private struct Change {
+        let script: RedisScript
+        let argument: RedisArgument
+        /// When it is given up.
+        let end: ContinuousClock.Instant
+    }
+
+    /// The changes that Redis has not taken yet. A later change of a circuit is not sent before an earlier one.
+    private final class Outbox: Sendable {
+        /// The changes of each circuit, in order. The first one is being sent.
+        private let changes = Mutex<[String: [Change]]>([:])
+
+        /// Returns whether the caller must send it: no earlier one is being sent.
+        func add(_ change: Change, of circuit: String) -> Bool {
+            changes.withLock { changes in
+                changes[circuit, default: []].append(change)
+                return changes[circuit]?.count == 1
+            }
+        }
+
+        /// Removes a circuit's first change, and returns the one to send next.
+        func next(of circuit: String) -> Change? {
+            changes.withLock { changes in
+                changes[circuit]?.removeFirst()
+                if changes[circuit]?.isEmpty == true { changes[circuit] = nil }
+                return changes[circuit]?.first
+            }
+        }
     }
 
     private let fleet: Fleet
@@ -17,13 +52,14 @@ final class FleetCircuits: Sendable {
     private let key: String
     private let channel: String
     private let state = Mutex(State())
+    private let outbox = Outbox()
     private let openedHere: FleetCounter
     private let heard: FleetCounter
     private let probes: FleetCounter
 
     /// How long a process waits before it checks again whether another one still probes.
     static let probePause = Duration.seconds(1)
-    /// How long another process waits for the end of a probe.
+    /// How long the other processes wait for the end of a probe.
     static let probeLease = Duration.seconds(30)
 
     init(_ fleet: Fleet, name: String, identity: String) {
@@ -37,11 +73,11 @@ final class FleetCircuits: Sendable {
     }
 
     func observe(_ receive: @escaping @Sendable (String, CircuitReport) -> Void) {
-        // Set before, because messages may arrive at once.
+        // Set before the subscription, because messages may arrive at once.
         state.withLock { $0.receive = receive }
         let subscription = fleet.redis.subscribe(channel) { [weak self] message in
             switch message {
-            case .subscribed: Task { [weak self] in await self?.readOpen() }
+            case .subscribed: self?.beginReading()
             case .interrupted: break
             case .message(let value): self?.take(value)
             }
@@ -49,9 +85,12 @@ final class FleetCircuits: Sendable {
         state.withLock { $0.subscription = subscription }
     }
 
+    /// The longest pause of the other processes.
+    static let longestPause = Duration.seconds(365 * 86_400)
+
     func opened(_ circuit: String, for pause: Duration) {
         openedHere.add()
-        publish(Self.openScript, circuit, .integer(max(1, pause.microseconds)))
+        publish(Self.openScript, circuit, .integer(max(1, min(pause, Self.longestPause).microseconds)))
     }
 
     func probeEnded(_ circuit: String, isClosed: Bool) {
@@ -63,32 +102,37 @@ final class FleetCircuits: Sendable {
             .text(circuit), .text(identity), .integer(Self.probeLease.microseconds / 1000),
         ]
         let value = try? await fleet.redis.run(Self.probeScript, keys: [key, probeKey(circuit)], arguments, .lookUp)
-        // Without an answer, the circuit is that of this process alone.
+        // Without a reply, this process decides alone.
         guard let pause = value?.integer else { return nil }
         if pause == 0 { probes.add() }
-        // The message comes later than the answer.
+        // The message would come later than this reply.
         if pause == -2 { report(circuit, .closed) }
         return pause == 0 ? nil : pause < 0 ? Self.probePause : .microseconds(pause)
     }
 
     private func probeKey(_ circuit: String) -> String { "\(key):probe:\(circuit)" }
 
-    /// Sends a change to Redis, which announces it. No call waits for that, so it is tried again for as long as the others
-    /// would wait for the end of a probe.
-    private func publish(_ script: RedisScript, _ circuit: String, _ change: RedisArgument) {
-        Task { [weak fleet, key, channel, identity, probeKey = probeKey(circuit)] in
-            var backoff = Backoff(longest: .seconds(2))
-            let end = ContinuousClock.now + Self.probeLease
-            var attempt = 1
-            while let redis = fleet?.redis {
-                let arguments: [RedisArgument] = [
-                    .text(circuit), .text(identity), .text(channel), change, .integer(Int64(attempt)),
-                ]
-                let answer = try? await redis.run(script, keys: [key, probeKey], arguments, .write)
-                guard answer == nil, ContinuousClock.now < end else { return }
-                attempt += 1
-                let pause = backoff.next(random: .random(in: 0...1), isLasting: false)
-                try? await Task.sleep(for: .milliseconds(Backoff.shortest + pause))
+    /// Sends a change to Redis, which announces it. No call waits for it, so it is repeated for as long as the other processes
+    /// wait for the end of a probe.
+    private func publish(_ script: RedisScript, _ circuit: String, _ argument: RedisArgument) {
+        let first = Change(script: script, argument: argument, end: .now + Self.probeLease)
+        guard outbox.add(first, of: circuit) else { return }
+        Task { [weak fleet, outbox, key, channel, identity, probeKey = probeKey(circuit)] in
+            var next: Change? = first
+            while let change = next {
+                var backoff = Backoff(longest: .seconds(2))
+                var attempt = 1
+                while let redis = fleet?.redis {
+                    let arguments: [RedisArgument] = [
+                        .text(circuit), .text(identity), .text(channel), change.argument, .integer(Int64(attempt)),
+                    ]
+                    let answer = try? await redis.run(change.script, keys: [key, probeKey], arguments, .write)
+                    guard answer == nil, ContinuousClock.now < change.end else { break }
+                    attempt += 1
+                    let pause = backoff.next(random: .random(in: 0...1), isLasting: false)
+                    try? await Task.sleep(for: .milliseconds(Backoff.shortest + pause))
+                }
+                next = outbox.next(of: circuit)
             }
         }
     }
@@ -100,18 +144,38 @@ final class FleetCircuits: Sendable {
         guard let parts = value.text?.split(separator: " ", maxSplits: 3), parts.count == 4, parts[0] != identity else {
             return
         }
+        let circuit = String(parts[3])
+        state.withLock { _ = $0.named?.insert(circuit) }
         switch parts[1] {
-        case "opened": report(String(parts[3]), .opened(.microseconds(Int64(parts[2]) ?? 0)))
-        case "closed": report(String(parts[3]), .closed)
+        case "opened": report(circuit, .opened(.microseconds(Int64(parts[2]) ?? 0)))
+        case "closed": report(circuit, .closed)
         default: break
         }
     }
 
-    private func readOpen() async {
-        guard let open = try? await fleet.redis.run(Self.readScript, keys: [key], [], .write).array else { return }
-        for index in stride(from: 0, to: open.count - 1, by: 2) {
-            guard let circuit = open[index].text, let pause = open[index + 1].integer else { continue }
-            report(circuit, .opened(.microseconds(pause)))
+    private func beginReading() {
+        let reading = state.withLock { state in
+            state.readings += 1
+            state.named = []
+            return state.readings
+        }
+        Task { [weak self] in await self?.readOpen(reading) }
+    }
+
+    private func readOpen(_ reading: Int) async {
+        let open = (try? await fleet.redis.run(Self.readScript, keys: [key], [], .write))?.array ?? []
+        // Reports with the lock held, so that no message comes in between.
+        state.withLock { state in
+            guard state.readings == reading else { return }
+            for index in stride(from: 0, to: open.count - 1, by: 2) {
+                // A message may be newer than what was read.
+                guard let circuit = open[index].text, let pause = open[index + 1].integer,
+                    state.named?.contains(circuit) != true
+                else { continue }
+                state.receive?(circuit, .opened(.microseconds(pause)))
+                heard.add()
+            }
+            state.named = nil
         }
     }
 
@@ -158,7 +222,7 @@ final class FleetCircuits: Sendable {
         return 1
         """)
 
-    /// 0: this process probes; above: the µs for which the circuit stays open; -1: another process probes; -2: the probe of
+    /// 0: this process probes; above 0: the µs for which the circuit stays open; -1: another process probes; -2: the probe of
     /// another process has closed it.
     private static let probeScript = RedisScript(
         "a probe",
@@ -167,7 +231,7 @@ final class FleetCircuits: Sendable {
         local clock = redis.call('TIME')
         local now = clock[1] * 1000000 + clock[2]
         local till, owner = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%d+) (.*)$')
-        -- Whoever opened it knows best when its pause is over.
+        -- The process that opened it decides when its pause is over.
         if till and owner ~= ARGV[2] and tonumber(till) > now then return tonumber(till) - now end
         if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return 0 end
         return -1

@@ -3,10 +3,12 @@ internal import HTTPCore
 internal import LATNetworking
 internal import Synchronization
 
-/// The limits and circuits that one manager keeps together with those of other processes.
+/// The limits and circuits that one manager shares with other processes.
 final class FleetLimits: SharedLimits {
     private struct State {
         var lanes: [String: LimitLane] = [:]
+        /// How many lanes were made.
+        var laneCount = 0
         var places: FleetSubscription?
     }
 
@@ -57,8 +59,9 @@ final class FleetLimits: SharedLimits {
                     for lane in self.state.withLock({ Array($0.lanes.values) }) { lane.wake(key) }
                 }
             }
-            // The name of the lane in Redis, which is only compared. It is short: the keys themselves are long.
-            let lane = LimitLane(terms, ask: ask(as: "\(identity) \(state.lanes.count) \(key.hashValue)"))
+            state.laneCount += 1
+            // A dropped lane may still report, so no later one gets its name.
+            let lane = LimitLane(terms, ask: ask(as: "\(identity) \(state.laneCount)"))
             state.lanes[key] = lane
             return lane
         }

@@ -1,11 +1,12 @@
 internal import HTTPCore
 
-/// The calls of one process that wait for the same limits of the fleet, and what the process has taken of them. A pure state
-/// machine: the caller passes the time and does the step that it returns.
+/// The calls of one process that wait for the same limits of the fleet, and the tokens and places that the process holds. A
+/// pure state machine: the caller passes the time and does the step that it returns.
 ///
-/// Each question states how many places are in use now, so the next one corrects what a lost answer left wrong.
+/// A token is the right to start a call under a rate limit. A place is one of the calls that may run at once. Each query states
+/// how many places are in use, so the next query corrects the error of a lost reply.
 struct LaneQueue: Sendable {
-    /// What the Redis is asked.
+    /// A query to the Redis.
     struct Demand: Hashable, Sendable {
         /// How many more calls want to start.
         var want: Int
@@ -15,24 +16,24 @@ struct LaneQueue: Sendable {
         var returned: Int
     }
 
-    /// What the Redis answers.
+    /// The reply of the Redis.
     struct Answer: Hashable, Sendable {
         /// When each of the granted calls may start, from now.
         var delays: [Duration]
         /// When it is worth asking for more, from now.
         var next: Duration
-        /// Whether all places were taken, so that another process' end may come before `next`.
+        /// Whether all places were taken, so that another process may give one back before `next`.
         var isFull: Bool
     }
 
     enum Step: Hashable {
         /// These calls may start.
         case start([UInt64])
-        /// Ask, and report with ``answered(_:at:)`` or ``failed(at:)``.
+        /// Ask the Redis, and report with ``answered(_:at:)`` or ``failed(at:)``.
         case ask(Demand)
         /// Ask for the next step at this time, or after the next change.
         case sleep(until: Duration)
-        /// Nothing is left to do until the next change.
+        /// Nothing to do until the next change.
         case rest
     }
 
@@ -41,10 +42,10 @@ struct LaneQueue: Sendable {
         var priority: RequestPriority
     }
 
-    /// The most calls that one question is about.
+    /// The largest number of calls in one query.
     static let batch = 64
 
-    /// Whether the limits have places, which must be given back, and whose leases must be renewed.
+    /// Whether the limits have places, which must be given back and whose leases must be renewed.
     var keepsPlaces: Bool
     private let renewal: Duration
     /// The waiting calls, in the order in which they start.
@@ -53,13 +54,13 @@ struct LaneQueue: Sendable {
     private var ready: [Duration] = []
     private var used = 0
     private var returned = 0
-    /// Whether places were given back since the Redis was asked last.
+    /// Whether places were given back since the last query.
     private var hasFreedPlaces = false
     private var isAsking = false
     private var askAt = Duration.zero
-    private var toldAt = Duration.zero
+    private var askedAt = Duration.zero
     private var isFull = false
-    /// Whether a place became free while a question was on its way.
+    /// Whether a place became free during the query.
     private var isWoken = false
 
     /// - Parameter renewal: The time after which the lease of the places is renewed.
@@ -68,10 +69,8 @@ struct LaneQueue: Sendable {
         self.renewal = renewal
     }
 
-    /// Whether nothing is lost when this value is dropped.
+    /// Whether this value may be dropped.
     var isIdle: Bool { waiting.isEmpty && used == 0 && returned == 0 && !isAsking }
-
-    var waitingCount: Int { waiting.count }
 
     // MARK: Events
 
@@ -109,7 +108,7 @@ struct LaneQueue: Sendable {
 
     mutating func answered(_ answer: Answer, at now: Duration) {
         isAsking = false
-        toldAt = now
+        askedAt = now
         isFull = answer.isFull
         askAt = isFull && isWoken ? now : now + answer.next
         isWoken = false
@@ -117,10 +116,10 @@ struct LaneQueue: Sendable {
         ready = (ready + answer.delays.map { now + $0 }).sorted()
     }
 
-    /// The Redis did not answer. Returns all waiting calls: the limits of the process alone hold for them.
+    /// The Redis did not reply. Returns all waiting calls: for them only the limits of this process hold.
     mutating func failed(at now: Duration) -> [UInt64] {
         isAsking = false
-        toldAt = now
+        askedAt = now
         askAt = now
         used += waiting.count - ready.count
         ready = []
@@ -132,7 +131,7 @@ struct LaneQueue: Sendable {
 
     mutating func step(at now: Duration) -> Step {
         while ready.count > waiting.count {
-            // A call that waited has ended.
+            // A waiting call has ended.
             ready.removeLast()
             leave(isUnused: true)
         }
@@ -143,11 +142,11 @@ struct LaneQueue: Sendable {
             waiting.removeFirst(startable)
             return .start(started)
         }
-        // The answer on its way is the next change.
+        // The next change is the reply to the query.
         guard !isAsking else { return ready.first.map { .sleep(until: $0) } ?? .rest }
         let wanting = waiting.count - ready.count
         let isDue = wanting > 0 && askAt <= now
-        let renewsAt = keepsPlaces && used > 0 ? toldAt + renewal : nil
+        let renewsAt = keepsPlaces && used > 0 ? askedAt + renewal : nil
         if isDue || returned > 0 || hasFreedPlaces && keepsPlaces || renewsAt.map({ $0 <= now }) == true {
             let demand = Demand(want: isDue ? min(wanting, Self.batch) : 0, used: used, returned: returned)
             isAsking = true
@@ -161,7 +160,7 @@ struct LaneQueue: Sendable {
 
     /// Inserts a call behind all of the same or a higher priority.
     private mutating func put(_ call: Waiting) {
-        // From the end, because a new call is usually the last one.
+        // Searches from the end, where most new calls belong.
         var index = waiting.count
         while index > 0, waiting[index - 1].priority < call.priority { index -= 1 }
         waiting.insert(call, at: index)

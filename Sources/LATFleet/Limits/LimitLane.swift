@@ -3,7 +3,7 @@ internal import LATNetworking
 internal import Platform
 internal import Synchronization
 
-/// A ``LaneQueue`` in which calls wait. One question at a time is under way, for all calls that wait.
+/// Lets calls wait in a ``LaneQueue``. One query at a time asks for all waiting calls.
 final class LimitLane: Sendable {
     private struct State {
         var queue: LaneQueue
@@ -20,7 +20,7 @@ final class LimitLane: Sendable {
     private let limits = TimeLimits()
     private let state: Mutex<State>
 
-    /// - Parameter ask: Asks the Redis; `nil` when it does not answer.
+    /// - Parameter ask: Asks the Redis; returns `nil` when it does not reply.
     init(_ terms: LimitTerms, ask: @escaping @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer?) {
         self.ask = ask
         let queue = LaneQueue(keepsPlaces: !terms.placeKeys.isEmpty, renewal: LimitScript.lease / 3)
@@ -62,7 +62,7 @@ final class LimitLane: Sendable {
         proceed()
     }
 
-    /// Called when a place of this key may be free.
+    /// Called when a place under this key may be free.
     func wake(_ key: String) {
         let isConcerned = state.withLock { state in
             guard state.terms.placeKeys.contains(key) else { return false }

@@ -7,7 +7,7 @@ struct LimitTerms: Hashable, Sendable {
     enum Rule: Hashable, Sendable {
         /// At most one start in each `period` (µs), and `burst` at once after a pause.
         case rate(period: Int64, burst: Int64)
-        /// At most this many at once.
+        /// At most this many calls at once.
         case places(Int64)
     }
 
@@ -29,7 +29,7 @@ struct LimitTerms: Hashable, Sendable {
         }
     }
 
-    /// The keys whose places a call takes.
+    /// The keys of the limits with places.
     var placeKeys: [String] {
         zip(keys, rules).compactMap { key, rule in if case .places = rule { key } else { nil } }
     }
@@ -42,16 +42,16 @@ struct LimitTerms: Hashable, Sendable {
     }
 }
 
-/// The one script of all limits: rates by the generic cell rate algorithm (GCRA) on the clock of Redis, and places by leases.
-/// Either all limits of a lane grant a start, or none of them loses anything.
+/// The script for all limits: rates by the generic cell rate algorithm (GCRA) on the clock of Redis, and places by leases. A
+/// start takes from all limits of a lane or from none.
 ///
-/// - A rate is one number: the time (µs) at which the tokens taken so far will have been refilled. Tokens of the near future
-///   are granted too, each with the delay until it may be used, so that processes are served in the order in which they asked.
-/// - Places are one hash: for each lane of each process how many it uses, until when that holds, and until when it waits for
-///   more. A lane states with every question how many it uses. A crashed process gives its places back when its lease ends. A
-///   process that gives a place back while another one waits gets none in return, so that nobody keeps the places for ever.
+/// - A rate is one number: the time (µs) at which the tokens taken so far will be refilled. Tokens of the near future are
+///   granted too, each with the delay until it may be used, so that processes are served in the order in which they asked.
+/// - Places are one hash: for each lane of each process how many it uses, until when its lease lasts, and until when it waits
+///   for more. A lane states with every query how many it uses. The places of a crashed process are free when its lease ends. A
+///   process that gives a place back while another one waits gets no new one, so that no process keeps all places.
 enum LimitScript {
-    /// How long a process that no longer asks keeps its places.
+    /// How long a process keeps its places without another query.
     static let lease = Duration.seconds(10)
     /// How long before its use a token may be granted.
     static let horizon = Duration.milliseconds(100)
@@ -148,7 +148,7 @@ enum LimitScript {
         return arguments
     }
 
-    /// Reads an answer: the time of the Redis in µs, and what it grants. `nil` for what the script never returns.
+    /// Reads a reply: the time of the Redis in µs, and what it grants. `nil` for what the script never returns.
     static func answer(_ value: RedisValue) -> (time: Int64, answer: LaneQueue.Answer)? {
         guard let parts = value.array?.map(\.integer), parts.count >= 3, let time = parts[0], let next = parts[1],
             let isFull = parts[2]

@@ -10,7 +10,7 @@ extension CentralRequestManager.Configuration {
     /// configuration.limits.rate = RequestLimits.RateLimit(perSecond: 50, burst: 10)    // of all processes together
     /// ```
     ///
-    /// With it the default of `cacheMode` is `shared`: `s-maxage` goes before `max-age`, and an answer that says `private` is
+    /// With a fleet, the default of `cacheMode` is `shared`: `s-maxage` overrides `max-age`, and a response marked `private` is
     /// stored only in a partition. A mode that the app sets stays.
     ///
     /// Setting it is short for ``join(_:sharing:as:)`` with all parts. ``Fleet/authenticator(_:sharing:key:)`` shares tokens.
@@ -28,7 +28,7 @@ extension CentralRequestManager.Configuration {
     ///   - fleet: the fleet.
     ///   - parts: what is shared. Default: all parts.
     ///   - name: managers with the same name share their limits and circuits. Default `default`. Give different names to
-    ///     managers that limit different things.
+    ///     managers with different limits.
     ///   - cache: the settings of the cache tier. Default `FleetCacheOptions()`.
     public mutating func join(
         _ fleet: Fleet, sharing parts: FleetParts = .all, as name: String = "default",
@@ -62,7 +62,7 @@ struct FleetMember: ManagerCompanion {
         return isInFleet(tiers.upper) || isInFleet(tiers.lower)
     }
 
-    /// Redis gives one user's answer to others, so the rules of a shared cache hold (RFC 9111 §3.5, §5.2.2.10).
+    /// Redis returns one user's response to others, so the rules of a shared cache hold (RFC 9111 §3.5, §5.2.2.10).
     var cacheMode: CacheMode? { parts.contains(.cache) ? .shared : nil }
 
     func sharedLimits() -> (any SharedLimits)? {

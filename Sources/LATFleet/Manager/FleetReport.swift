@@ -2,7 +2,7 @@ internal import FoundationEssentials
 public import LATNetworking
 internal import ResponseCache
 
-/// What the fleet has done for this process so far. Costs no round trip.
+/// What the fleet has done for this process so far. Needs no round trip.
 ///
 /// ```swift
 /// if let fleet = manager.fleet { print(fleet) }
@@ -26,7 +26,7 @@ public struct FleetReport: Hashable, Sendable, CustomStringConvertible {
     /// What the cache tiers answered.
     public let hits: Hits
 
-    /// How many fetches this process made for all.
+    /// How many fetches this process made for all processes.
     public var leasesWon: Int { status.counters["cache.leases.won"] ?? 0 }
     /// How often another process fetched what this process needed.
     public var leasesLost: Int { status.counters["cache.leases.lost"] ?? 0 }
@@ -34,17 +34,17 @@ public struct FleetReport: Hashable, Sendable, CustomStringConvertible {
     public var limitsGranted: Int { status.counters["limits.granted"] ?? 0 }
     /// How often a request had to wait for the shared limits.
     public var limitsWaited: Int { status.counters["limits.waited"] ?? 0 }
-    /// How many requests kept to the limits of this process alone, because the Redis did not answer.
+    /// How many requests only the limits of this process applied to, because the Redis did not reply.
     public var limitsAlone: Int { status.counters["limits.alone"] ?? 0 }
-    /// How many circuits this process opened for all.
+    /// How many circuits this process opened for all processes.
     public var circuitsOpened: Int { status.counters["circuits.opened"] ?? 0 }
-    /// How often this process took over what another one found about a host.
+    /// How often this process took over a circuit that another one opened or closed.
     public var circuitsHeard: Int { status.counters["circuits.heard"] ?? 0 }
-    /// How many tokens this process renewed for all.
+    /// How many tokens this process renewed for all processes.
     public var tokensRenewed: Int { status.counters["tokens.renewed"] ?? 0 }
     /// How many tokens of other processes this process adopted.
     public var tokensAdopted: Int { status.counters["tokens.adopted"] ?? 0 }
-    /// How many tokens this process renewed for itself, because the Redis did not answer.
+    /// How many tokens this process renewed for itself, because the Redis did not reply.
     public var tokensAlone: Int { status.counters["tokens.alone"] ?? 0 }
 
     init(_ status: FleetStatus, _ statistics: CacheStatistics) {
@@ -54,7 +54,7 @@ public struct FleetReport: Hashable, Sendable, CustomStringConvertible {
             redis: Int(statistics.remoteHits), misses: Int(statistics.misses))
     }
 
-    /// One line for each part, to read.
+    /// One line for each part.
     public var description: String {
         let latency = status.latency.map { "\($0.microseconds) µs" } ?? "unknown"
         var lines = ["Redis   \(status.state.rawValue), breaker \(status.breaker.rawValue), latency \(latency)"]

@@ -15,7 +15,7 @@ final class RedisReader {
 
     private let reader: UnsafeMutablePointer<redisReader>
     private let sizeLimit: Int
-    /// How many bytes of the reply that is not complete have been read.
+    /// How many bytes of an incomplete reply have been read.
     private var pending = 0
 
     /// - Parameter sizeLimit: The largest reply, in bytes.
@@ -28,7 +28,7 @@ final class RedisReader {
 
     deinit { lat_redis_reader_free(reader) }
 
-    /// Takes bytes and returns the replies that are complete with them.
+    /// Takes bytes and returns the replies that they complete.
     ///
     /// - Throws: ``FleetError/Kind/protocolViolation`` when they are no replies; the reader is then unusable.
     func read(_ bytes: UnsafeRawBufferPointer) throws(FleetError) -> [RedisValue] {
@@ -47,7 +47,7 @@ final class RedisReader {
         guard pending <= sizeLimit else {
             throw FleetError(
                 .protocolViolation,
-                "Redis sent a reply of more than \(sizeLimit) bytes; raise maxReplySize if such values are meant")
+                "Redis sent a reply of more than \(sizeLimit) bytes; raise maxReplySize if such values are intended")
         }
         return values
     }

@@ -1,11 +1,11 @@
 internal import Cryptography
 internal import FoundationEssentials
 
-/// A Lua script. It runs as one step: no other command comes in between.
+/// A Lua script, which Redis runs atomically.
 ///
-/// Every key it uses is one of its `KEYS`, so that it also works on servers that check that; only the scripts of the cache use
-/// keys that they read from an entry too (``FleetCacheScripts``). It returns numbers with a fraction as strings, because Redis
-/// cuts the fraction off.
+/// Every key it uses is one of its `KEYS`, so that it also works on servers that check this. Only the scripts of the cache also
+/// use keys that they read from an entry (``FleetCacheScripts``). It returns numbers with a fraction as strings, because Redis
+/// truncates the fraction.
 package struct RedisScript: Sendable {
     /// The name for errors.
     package let name: String
@@ -16,7 +16,7 @@ package struct RedisScript: Sendable {
     package init(_ name: String, _ source: String) {
         self.name = name
         self.source = source
-        // Without libcrypto's SHA-1, Redis does not know the name, and the script is sent whole.
+        // Without libcrypto's SHA-1 the digest is unknown to Redis, so the source is sent.
         digest = (try? MessageDigest.of(Data(source.utf8), .sha1)).map { MessageDigest.hexadecimal($0) } ?? "0"
     }
 

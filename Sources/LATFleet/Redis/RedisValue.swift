@@ -10,7 +10,7 @@ package enum RedisValue: Hashable, Sendable {
     /// Bytes of any kind.
     case data(Data)
     case array([RedisValue])
-    /// A refusal: its first word, such as `OOM`, and the whole text.
+    /// An error reply: its first word, such as `OOM`, and the whole text.
     case failure(code: String, text: String)
 
     /// The bytes of ``data(_:)`` or ``status(_:)``; `nil` for anything else.

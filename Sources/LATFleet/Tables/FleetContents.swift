@@ -26,7 +26,7 @@ package struct FleetContents: Sendable {
     private static let keysInStep: Int64 = 1_000
     private static let steps = 20
 
-    /// Asks for a few facts, and counts at most 20,000 keys in small steps, so that other clients hardly wait.
+    /// Asks for a few facts, and counts at most 20,000 keys in small steps, which hardly delay other clients.
     package static func read(from fleet: Fleet) async throws(FleetError) -> FleetContents {
         var contents = FleetContents()
         let redis = fleet.redis
@@ -55,13 +55,15 @@ package struct FleetContents: Sendable {
         return contents
     }
 
-    /// What a key is for; `nil` for a key of somebody else, and for the list of tables.
+    /// The kind of a key; `nil` for a key of another program, and for the list of tables.
     static func kind(of key: String, prefix: String) -> String? {
         // The prefix may contain colons.
         guard key.hasPrefix("\(prefix):") else { return nil }
         let rest = key.dropFirst(prefix.count + 1)
         let parts = rest.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
         guard parts[0] != "tables" else { return nil }
+        // A token whose name ends like the key of a lease.
+        guard parts[0] != "tokens" else { return "token" }
         if parts.last == "lease" { return "lease" }
         // The cache's keys begin with `c` and the number of their format.
         if parts[0].first == "c", parts[0].dropFirst().allSatisfy(\.isNumber), parts.count > 2 {

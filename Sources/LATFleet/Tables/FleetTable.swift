@@ -24,7 +24,7 @@ package struct FleetTable: Sendable {
         case unchanged
         case version(Version)
         /// Not a usable table; the text says why.
-        case garbage(String)
+        case unusable(String)
     }
 
     package enum PushResult: Sendable {
@@ -80,13 +80,13 @@ package struct FleetTable: Sendable {
     private func found(_ parts: [RedisValue]) -> Found {
         let format = parts.first?.integer ?? 1
         guard format <= Self.format else {
-            return .garbage("was written by a newer version (format \(format)); update this program")
+            return .unusable("was written by a newer version (format \(format)); update this program")
         }
         guard parts.count == 6, let revision = parts[1].integer, revision > 0 else {
-            return .garbage("has no revision; push a table with lat domains push")
+            return .unusable("has no revision; push a table with lat domains push")
         }
         guard let bytes = parts[2].data else {
-            return .garbage("has revision \(revision) but no text; push a table with lat domains push")
+            return .unusable("has revision \(revision) but no text; push a table with lat domains push")
         }
         let signature = parts[5].data.flatMap { $0.isEmpty ? nil : Array($0) }
         return .version(
@@ -133,8 +133,8 @@ package struct FleetTable: Sendable {
 
     // MARK: Texts
 
-    /// What a signature covers beside the bytes of the table: its name and its revision, so that an old table cannot be passed
-    /// off as a new one.
+    /// What a signature covers besides the bytes of the table: its name and its revision, so that an old table cannot be
+    /// replayed as a new one.
     package static func signedHead(name: String, revision: Int64) -> [UInt8] {
         Array("lat-table \(name) \(revision)\n".utf8)
     }

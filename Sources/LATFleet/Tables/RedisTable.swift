@@ -9,11 +9,11 @@ extension DomainTable.Source {
     /// configuration.domains = try await DomainTable(from: .redis(fleet, key: "domains"))
     /// ```
     ///
-    /// `lat domains push FILE --fleet URL` writes it. Revisions only grow: an older one, as after the loss of data, is reported
-    /// and not used. The signature covers the revision, too, so nobody can bring an old table back.
+    /// `lat domains push FILE --fleet URL` writes it. Revisions only grow: an older one, as after a loss of data, is reported
+    /// and not used. The signature covers the revision, so nobody can bring an old table back.
     ///
     /// - Parameters:
-    ///   - fleet: whose Redis it is.
+    ///   - fleet: the fleet whose Redis has the table.
     ///   - key: the name of the table, which follows the fleet's prefix. Default `domains`.
     ///   - every: the pause between two checks, with 20 % of jitter; a message of the Redis causes one at once. Default 30 s.
     ///   - publicKey: an Ed25519 key (RFC 8032) in PEM or as base64 of its 32 bytes; then only a signed table is used, as
@@ -78,7 +78,7 @@ struct RedisFeed: TableFeed {
             throw NetworkError(
                 .unknownName,
                 message: "there is no table \(name); push one with lat domains push FILE --fleet URL\(key)")
-        case .garbage(let problem): return .refused(.invalidRequest("the table \(name) \(problem)"))
+        case .unusable(let problem): return .refused(.invalidRequest("the table \(name) \(problem)"))
         case .version(let version):
             if let known, version.revision < known {
                 let advice = known < .max ? "push it again with --revision \(known + 1)" : "push it under another --key"

@@ -3,7 +3,7 @@ internal import Glibc
 
 /// A process that follows a table, as it has reported to the Redis.
 package struct TableFollowing: Sendable {
-    /// The host, the number of the process, and a few letters that distinguish its managers.
+    /// The host, the process ID, and a few letters that distinguish its managers.
     package var name: String
     package var revision: Int64
     /// Why the newest version is not used; `nil` when it is.
@@ -11,6 +11,9 @@ package struct TableFollowing: Sendable {
 }
 
 extension FleetTable {
+    /// The longest pause of a report, in seconds.
+    private static let longestPause: Int64 = 1 << 40
+
     /// Reports which revision a process uses. A report expires after three pauses of the process.
     ///
     /// - Parameter isFirst: whether expired reports of other processes are removed.
@@ -20,7 +23,8 @@ extension FleetTable {
         _ = try await redis.run(
             Self.reporting, keys: [followers],
             [
-                .text(following.name), .integer(following.revision), .integer(max(1, pause.components.seconds)),
+                .text(following.name), .integer(following.revision),
+                .integer(min(max(1, pause.components.seconds), Self.longestPause)),
                 .text(following.refusal ?? ""), .integer(isFirst ? 1 : 0),
             ], .time(.seconds(2)))
     }
@@ -47,7 +51,7 @@ extension FleetTable {
             guard let name = fields[index].text, let text = fields[index + 1].text else { return nil }
             let parts = text.split(separator: "|", maxSplits: 3, omittingEmptySubsequences: false)
             guard parts.count == 4, let revision = Int64(parts[0]), let seen = Int64(parts[1]),
-                let pause = Int64(parts[2]), (0...(1 << 40)).contains(pause), seen >= time - 3 * pause
+                let pause = Int64(parts[2]), (0...longestPause).contains(pause), seen >= time - 3 * pause
             else { return nil }
             let refusal = parts[3].isEmpty ? nil : String(parts[3])
             return TableFollowing(name: name, revision: revision, refusal: refusal)

@@ -13,7 +13,8 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         var number = 0
         /// The newest number that a server has rejected.
         var rejected = 0
-        var isRenewing = false
+        /// How many renewals run: several managers may share this authenticator.
+        var renewals = 0
         /// The task that reads the fleet's token, while it runs.
         var reading: Task<Void, Never>?
         var hasRead = false
@@ -42,11 +43,14 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         state.withLock { $0.subscription = subscription }
     }
 
-    /// The lease outlasts any renewal, so that no two processes present the same refresh token.
-    private var lease: Duration { inner.refreshTimeout + .seconds(5) }
+    /// The time limit of one renewal: that of the app, but no more than a lease can outlast.
+    private var renewalLimit: Duration { min(inner.refreshTimeout, .seconds(14 * 86_400)) }
 
-    /// Stage for another process' renewal, and for one of this process after it.
-    var refreshTimeout: Duration { lease + inner.refreshTimeout + .seconds(5) }
+    /// The lease outlasts any renewal, so that no two processes present the same refresh token.
+    private var lease: Duration { renewalLimit + .seconds(5) }
+
+    /// Time for another process' renewal, and then for one of this process.
+    var refreshTimeout: Duration { lease + renewalLimit + .seconds(5) }
 
     var refreshPause: Duration { inner.refreshPause }
 
@@ -74,7 +78,7 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
     /// Adopts the fleet's token if it is newer. Callers at the same time share one read.
     private func adoptNewest() async {
         let reading = state.withLock { state -> Task<Void, Never>? in
-            guard !state.isRenewing else { return nil }
+            guard state.renewals == 0 else { return nil }
             if let reading = state.reading { return reading }
             let generation = state.generation
             let reading = Task {
@@ -122,10 +126,10 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
 
     private func renew(_ refresh: @escaping @Sendable () async throws -> Void) async throws {
         let reading = state.withLock { state in
-            state.isRenewing = true
+            state.renewals += 1
             return state.reading
         }
-        defer { state.withLock { $0.isRenewing = false } }
+        defer { state.withLock { $0.renewals -= 1 } }
         await reading?.value
         let end = limits.clock.now() + lease
         while true {
@@ -134,7 +138,7 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
                 state.alarm = alarm
                 return (state.number <= state.rejected, state.generation, alarm)
             }
-            // A newer token came since the rejected request was sent.
+            // A newer token has arrived since the rejected request was sent.
             guard isCurrent else { return }
             switch await token.begin(after: generation, lease: lease) {
             case .newer(let stored): if await take(stored) { return }
@@ -171,11 +175,16 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
             state.number += 1
             return state.generation
         }
-        guard let exported = try await inner.exportToken(),
-            let stored = try await token.store(exported, after: generation)
-        else { return }
-        isStored = true
-        state.withLock { $0.generation = max($0.generation, stored) }
+        do {
+            guard let exported = try await inner.exportToken(),
+                let stored = try await token.store(exported, after: generation)
+            else { return }
+            isStored = true
+            state.withLock { $0.generation = max($0.generation, stored) }
+        } catch {
+            // This process has its token all the same.
+            token.warnOfExport(error)
+        }
     }
 
     /// Renews within the time limit of the authenticator.
@@ -189,7 +198,7 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
             }
         }
         defer { work.cancel() }
-        let limit = inner.refreshTimeout
+        let limit = renewalLimit
         let late = FleetError(.timeout, "it took longer than \(limit)")
         try await limits.value(of: waiter, within: limit, late: .failure(late))
     }

@@ -4,16 +4,16 @@ internal import HTTPCore
 internal import Platform
 internal import Synchronization
 
-/// A token in Redis: sealed, with a generation that only grows, and the lease of the process that renews it.
+/// A token in Redis: encrypted, with a generation that only grows, and the lease of the process that renews it.
 final class SharedToken: Sendable {
     enum Turn {
         /// There is a newer token.
         case newer(Stored)
-        /// This process renews.
+        /// This process renews the token.
         case lead
-        /// Another process renews; its lease lasts at most this long.
+        /// Another process renews the token; its lease lasts at most this long.
         case wait(Duration)
-        /// The Redis does not answer.
+        /// The Redis does not reply.
         case alone
     }
 
@@ -28,7 +28,8 @@ final class SharedToken: Sendable {
     private let owner: String
     private let keys: [String]
     private let channel: String
-    private let hasWarned = Atomic(false)
+    private let hasWarnedOfKey = Atomic(false)
+    private let hasWarnedOfExport = Atomic(false)
 
     /// How long a token is kept, in milliseconds. A process that finds none renews its own.
     private static let lifetime: Int64 = 86_400_000
@@ -38,7 +39,9 @@ final class SharedToken: Sendable {
         self.name = name
         self.key = key
         owner = Hexadecimal.random(byteCount: 12)
-        keys = [fleet.key("token", name), fleet.key("token", name, "lease")]
+        // The lease of the token `x` has the key `token:x:lease`, so a token named `x:lease` is kept elsewhere.
+        let own = name.hasSuffix(":lease") ? fleet.key("tokens", name, "value") : fleet.key("token", name)
+        keys = [own, fleet.key("token", name, "lease")]
         channel = fleet.channel("token:\(name)")
     }
 
@@ -51,7 +54,7 @@ final class SharedToken: Sendable {
         }
     }
 
-    /// The token, if it is newer than a generation; `nil` also when the Redis does not answer.
+    /// The token, if it is newer than a generation; `nil` also when the Redis does not reply.
     func stored(after generation: Int64) async -> Stored? {
         let reply = try? await fleet.redis.call(
             RedisCommand("HMGET", [.text(keys[0]), "generation", "token"]), .lookUp)
@@ -82,7 +85,7 @@ final class SharedToken: Sendable {
 
     /// Stores a renewed token and ends the lease.
     ///
-    /// - Returns: its generation; `nil` when it was not stored, because the lease had ended or the Redis does not answer.
+    /// - Returns: its generation; `nil` when it was not stored, because the lease had ended or the Redis does not reply.
     func store(_ token: some Encodable, after generation: Int64) async throws -> Int64? {
         let sealed = try seal(JSONEncoder().encode(token))
         let arguments: [RedisArgument] = [
@@ -100,7 +103,7 @@ final class SharedToken: Sendable {
         }
     }
 
-    // MARK: The seal
+    // MARK: Encryption
 
     private static let format: UInt8 = 1
 
@@ -112,7 +115,7 @@ final class SharedToken: Sendable {
         return [Self.format] + nonce + (try cipher.seal(plain, key: key, nonce: nonce, associated: associated))
     }
 
-    /// Opens a token; `nil`, with one warning, for one that was sealed with another key.
+    /// Decrypts a token; `nil`, with one warning, for one that was encrypted with another key.
     func open<Token: Decodable>(_ stored: Stored, as type: Token.Type) -> Token? {
         let bytes = [UInt8](stored.sealed)
         let nonceEnd = 1 + AuthenticatedCipher.nonceByteCount
@@ -123,13 +126,27 @@ final class SharedToken: Sendable {
         {
             return token
         }
-        if !hasWarned.exchange(true, ordering: .relaxed) {
-            fleet.configuration.warn(
-                .configuration(
-                    "the token \"\(name)\" in Redis was sealed with another key or is of another type; it counts as absent, and "
-                        + "this process renews its own: give all processes the same key"), prefix: "fleet")
-        }
+        warn(
+            once: hasWarnedOfKey,
+            "the token \"\(name)\" in Redis was encrypted with another key or is of another type; it is ignored, and "
+                + "this process renews its own: give all processes the same key")
         return nil
+    }
+
+    // MARK: Warnings
+
+    /// Reports, once, that a renewed token could not be exported or encoded.
+    func warnOfExport(_ error: any Error) {
+        // The text of the error may contain the token.
+        warn(
+            once: hasWarnedOfExport,
+            "the token \"\(name)\" was renewed, but it is not shared: exportToken() or the encoding of its value threw "
+                + "\(type(of: error)); the other processes renew their own")
+    }
+
+    private func warn(once hasWarned: borrowing Atomic<Bool>, _ message: String) {
+        guard !hasWarned.exchange(true, ordering: .relaxed) else { return }
+        fleet.configuration.warn(.configuration(message), prefix: "fleet")
     }
 
     // MARK: Scripts

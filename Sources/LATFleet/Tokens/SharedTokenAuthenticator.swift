@@ -2,7 +2,7 @@ internal import Cryptography
 public import FoundationEssentials
 public import LATNetworking
 
-/// An authenticator that can hand its token to other processes, and take theirs.
+/// An authenticator that can share its token with other processes.
 ///
 /// ```swift
 /// actor Session: SharedTokenAuthenticator {
@@ -24,7 +24,9 @@ public protocol SharedTokenAuthenticator: Authenticator {
     /// All that a process needs to send requests, and to renew the token later: usually the access token and the refresh token.
     associatedtype Token: Codable, Sendable
 
-    /// The token that was renewed last; `nil`: there is none to share.
+    /// The token that was renewed last; `nil` when there is none to share.
+    ///
+    /// - Throws: any error; the renewal succeeds all the same, and the token is not shared, with one warning.
     func exportToken() async throws -> Token?
 
     /// Takes the token that another process has renewed. Never called during a renewal of this process.
@@ -39,9 +41,9 @@ extension Fleet {
     /// The process whose request is rejected first takes a lease and renews. The others wait, and adopt the new token. A
     /// process whose request carried an older token adopts the newer one instead of renewing it, and a process that has just
     /// started begins with the fleet's token. A failed renewal affects only its own process: the next process tries again.
-    /// While the Redis is lost, each process renews its own token.
+    /// While the Redis cannot be reached, each process renews its own token.
     ///
-    /// The token lies in Redis for a day, sealed with AES-256-GCM. What was sealed with another key counts as absent, with one
+    /// Redis keeps the token for a day, encrypted with AES-256-GCM. A token encrypted with another key is ignored, with one
     /// warning (``FleetConfiguration/warningHandler``).
     ///
     /// - Parameters:

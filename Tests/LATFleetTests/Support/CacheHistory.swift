@@ -1,10 +1,10 @@
-/// What readers of a cache saw, and what they may have seen: a pure check of recorded versions.
+/// The versions that readers of a cache saw, and a check of which of them they may have seen.
 ///
 /// The origin counts the versions of all keys together: version `n` is current from `firstChange + (n - 1) · interval` on. All
 /// times are of one clock, in milliseconds.
 struct CacheHistory: Sendable {
     struct Read: Hashable, Sendable {
-        /// The process, or what else sees one version after the other.
+        /// The number of the process, or of another reader that reads one version after the other.
         var reader: Int
         var key: Int
         var version: Int

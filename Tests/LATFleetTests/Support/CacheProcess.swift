@@ -8,7 +8,7 @@ import Testing
 
 @testable import LATFleet
 
-/// What Redis sees as a process: a fleet of its own, with a manager and a cache.
+/// A process as Redis sees it: a fleet of its own, with a manager and a cache.
 final class CacheProcess: Sendable {
     let fleet: Fleet
     let manager: CentralRequestManager
@@ -50,7 +50,7 @@ final class CacheProcess: Sendable {
 }
 
 extension RedisServer {
-    /// Settings with which a busy machine makes no answer late.
+    /// Settings whose budgets a busy machine does not exceed.
     func patient(_ change: (inout FleetConfiguration) -> Void = { _ in }) -> FleetConfiguration {
         configuration {
             $0.lookUpBudget = .seconds(20)
@@ -87,7 +87,7 @@ extension CacheProcess {
     var channel: String { fleet.channel("\(FleetCacheCoding.format):0") }
 }
 
-/// An origin that counts what it is asked, and whose answers tell their number.
+/// An origin that counts its requests, and whose answers contain their number.
 final class Origin: Sendable {
     let server: MockServer
     private let counts = Box<[String: Int]>([:])

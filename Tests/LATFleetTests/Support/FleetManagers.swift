@@ -30,7 +30,7 @@ struct FleetManagers: Sendable {
 
 /// Runs a test with connected fleets and a manager for each, then shuts them down.
 ///
-/// - Parameter patience: The budget of each operation, so that a busy machine is no lost Redis.
+/// - Parameter patience: The budget of each operation, long enough that a busy machine does not look like a lost Redis.
 func withManagers(
     _ count: Int, _ server: RedisServer, patience: Duration = .seconds(20),
     settings: FleetConfiguration? = nil,

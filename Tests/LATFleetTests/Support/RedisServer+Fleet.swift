@@ -14,7 +14,7 @@ extension RedisServer {
             configuration.tls.caFile = TestCertificates.shared?.authority
         }
         configuration.password = Self.password
-        // A machine that is busy for seconds is no loss of the connection.
+        // A machine that is busy for seconds must not look like a lost connection.
         configuration.heartbeat = .seconds(60)
         configuration.connectTimeout = .seconds(20)
         configuration.warningHandler = { _ in }

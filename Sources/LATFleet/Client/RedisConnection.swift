@@ -3,23 +3,22 @@ internal import FoundationEssentials
 internal import HTTPCore
 internal import Platform
 
-/// Receives the events of a ``RedisLine``.
-protocol RedisLineUser: AnyObject {
+/// Receives the events of a ``RedisConnection``.
+protocol RedisConnectionUser: AnyObject {
     /// The server has accepted the log-in.
-    func lineIsReady(_ now: MonotonicTime)
+    func connectionIsReady(_ now: MonotonicTime)
     /// A reply came after the log-in.
-    func lineReceived(_ value: RedisValue, _ now: MonotonicTime)
-    /// Bytes that waited were sent.
-    func lineHasRoom(_ now: MonotonicTime)
+    func connectionReceived(_ value: RedisValue, _ now: MonotonicTime)
+    /// Queued bytes were sent.
+    func connectionHasRoom(_ now: MonotonicTime)
     /// The connection is lost or was not made. `pause` is the time to the next attempt in milliseconds.
-    func lineIsDown(_ error: FleetError, pause: Int64, _ now: MonotonicTime)
-    /// The server was silent; it must be sent a `PING`.
-    func lineIsSilent(_ now: MonotonicTime)
+    func connectionIsDown(_ error: FleetError, pause: Int64, _ now: MonotonicTime)
+    /// The server was silent; send it a `PING`.
+    func connectionIsSilent(_ now: MonotonicTime)
 }
 
-/// One connection to Redis: connects, logs in, reads replies, notices silence, and connects again. Belongs to the engine's
-/// thread.
-final class RedisLine: ByteConnectionUser {
+/// The connection to Redis: connects, logs in, reads replies, notices silence, and reconnects. Belongs to the engine's thread.
+final class RedisConnection: ByteConnectionUser {
     private enum State {
         case stopped
         /// The next attempt is made at this time.
@@ -32,7 +31,7 @@ final class RedisLine: ByteConnectionUser {
     private let configuration: FleetConfiguration
     private let endpoint: ByteEndpoint
     private let database: Int
-    weak var user: (any RedisLineUser)?
+    weak var user: (any RedisConnectionUser)?
     private var connections: ByteConnections?
 
     private var state = State.stopped
@@ -44,8 +43,8 @@ final class RedisLine: ByteConnectionUser {
     private var readySince = MonotonicTime(nanoseconds: 0)
     private(set) var connectionCount = 0
 
-    /// How long a connection must have worked so that the next attempt is made at once, in milliseconds.
-    private static let soundTime: Int64 = 1000
+    /// After a connection that worked for so long, the next attempt is made at once; in milliseconds.
+    private static let stableTime: Int64 = 1000
 
     init(_ configuration: FleetConfiguration, _ endpoint: ByteEndpoint, database: Int) {
         self.configuration = configuration
@@ -62,7 +61,7 @@ final class RedisLine: ByteConnectionUser {
 
     var server: ServerFacts { greeting.server }
 
-    /// The way to send from other threads; `nil` unless the line is ready and in clear text.
+    /// Sends bytes from other threads; `nil` unless the connection is ready and in clear text.
     var outlet: ByteOutlet? { isReady ? connection?.outlet : nil }
 
     var unsentByteCount: Int { connection?.unsentByteCount ?? 0 }
@@ -99,15 +98,15 @@ final class RedisLine: ByteConnectionUser {
         case .ready:
             switch heartbeat.step(now) {
             case .nothing: break
-            case .ask: user?.lineIsSilent(now)
+            case .ask: user?.connectionIsSilent(now)
             case .isDead:
-                let silence = configuration.heartbeat * 2
+                let silence = configuration.longestSilence
                 fail(FleetError(.connectionLost, "\(configuration): nothing was received for \(silence)"), now)
             }
         }
     }
 
-    /// Sends bytes. Ignored unless the line is ready.
+    /// Sends bytes. Ignored unless the connection is ready.
     func send(_ bytes: [UInt8]) {
         if isReady { connection?.send(bytes) }
     }
@@ -115,12 +114,12 @@ final class RedisLine: ByteConnectionUser {
     /// Closes the connection and makes a new one.
     func fail(_ error: FleetError, _ now: MonotonicTime) {
         if case .stopped = state { return }
-        let wasSound = isReady && readySince + Self.soundTime <= now
+        let wasStable = isReady && readySince + Self.stableTime <= now
         drop()
-        if wasSound { backoff.reset() }
-        let pause = wasSound ? 0 : backoff.next(random: .random(in: 0...1), isLasting: error.isLasting)
+        if wasStable { backoff.reset() }
+        let pause = wasStable ? 0 : backoff.next(random: .random(in: 0...1), isLasting: error.isLasting)
         state = .waiting(until: now + pause)
-        user?.lineIsDown(error, pause: pause, now)
+        user?.connectionIsDown(error, pause: pause, now)
     }
 
     private func drop() {
@@ -132,7 +131,7 @@ final class RedisLine: ByteConnectionUser {
     private func open(_ now: MonotonicTime) {
         guard let connections else { return }
         guard let reader = RedisReader(sizeLimit: configuration.maxReplySize) else {
-            return fail(FleetError(.connect, "no memory for hiredis is left"), now)
+            return fail(FleetError(.connect, "there is no memory left for hiredis"), now)
         }
         self.reader = reader
         greeting = RedisGreeting(database: database)
@@ -159,15 +158,15 @@ final class RedisLine: ByteConnectionUser {
         heartbeat.received(now)
         do throws(FleetError) {
             for value in try reader.read(bytes) {
-                // A reply may have made the user close the connection.
+                // The user may have closed the connection because of a reply.
                 guard connection === self.connection else { return }
                 if isReady {
-                    user?.lineReceived(value, now)
+                    user?.connectionReceived(value, now)
                 } else if try greeting.take(value) {
                     state = .ready
                     readySince = now
                     connectionCount += 1
-                    user?.lineIsReady(now)
+                    user?.connectionIsReady(now)
                 }
             }
         } catch {
@@ -179,7 +178,7 @@ final class RedisLine: ByteConnectionUser {
         guard connection === self.connection else { return }
         let now = MonotonicTime.now
         heartbeat.received(now)
-        if isReady { user?.lineHasRoom(now) }
+        if isReady { user?.connectionHasRoom(now) }
     }
 
     func connection(_ connection: ByteConnection, failed error: NetworkError) {

@@ -2,7 +2,7 @@ import Glibc
 import Synchronization
 
 /// The output of the demo.
-final class Stage: Sendable {
+final class DemoOutput: Sendable {
     private let counts = Mutex((steps: 0, good: 0))
     private let isColoured = isatty(STDOUT_FILENO) == 1 && getenv("NO_COLOR") == nil
     private let width = 78
@@ -14,7 +14,7 @@ final class Stage: Sendable {
     }
 
     func open(_ processes: [pid_t], _ server: String) {
-        print(bold("LATFleet: \(processes.count) processes, one Redis, and an origin that counts"))
+        print(bold("LATFleet: \(processes.count) processes, one Redis, and an origin server that counts requests"))
         print(dim("\(server) on a Unix socket; processes \(processes.map { "\($0)" }.joined(separator: ", "))"))
     }
 
@@ -28,7 +28,7 @@ final class Stage: Sendable {
     }
 
     /// - Parameters:
-    ///   - isGood: Whether the outcome is the promised one.
+    ///   - isGood: Whether the outcome is the expected one.
     ///   - figures: Numbers to show below it.
     func show(_ isGood: Bool, _ text: String, _ figures: [(String, Int)], _ whole: PhaseReport) {
         if isGood { counts.withLock { $0.good += 1 } }
@@ -42,10 +42,10 @@ final class Stage: Sendable {
         }
     }
 
-    /// - Returns: whether every step had the promised outcome.
+    /// - Returns: whether every step had the expected outcome.
     func close(after time: Duration) -> Bool {
         let (steps, good) = counts.withLock { $0 }
-        let text = "\(good) of \(steps) promises kept, in \(Self.seconds(time / .seconds(1)))"
+        let text = "\(good) of \(steps) steps succeeded, in \(Self.seconds(time / .seconds(1)))"
         print("\n" + (good == steps ? bold(text) : red(text)))
         return good == steps
     }

@@ -5,10 +5,10 @@ import LATFleet
 import LATNetworking
 import Synchronization
 
-/// Starts everything, runs the phases, and prints their results.
-final class Director: Sendable {
+/// Starts the processes, runs the phases, and prints their results.
+final class DemoRun: Sendable {
     private let origin: Origin
-    private let stage = Stage()
+    private let output = DemoOutput()
     private let folder: String
     private let redis = Mutex<Program?>(nil)
 
@@ -36,7 +36,7 @@ final class Director: Sendable {
             try Program(Program.own, ["worker", "\(number)", origin.url, socket, key])
         }
         defer { for worker in workers { worker.kill() } }
-        stage.open(workers.map(\.identifier), "Redis \(fleet.status.serverVersion ?? "")")
+        output.open(workers.map(\.identifier), "Redis \(fleet.status.serverVersion ?? "")")
 
         try await pages()
         try await token()
@@ -45,7 +45,7 @@ final class Director: Sendable {
         try await outage(fleet)
         origin.begin(.end)
         await fleet.shutdown()
-        return stage.close(after: ContinuousClock.now - begin)
+        return output.close(after: ContinuousClock.now - begin)
     }
 
     private func startRedis() throws {
@@ -72,17 +72,17 @@ final class Director: Sendable {
     }
 
     private func pages() async throws {
-        stage.step(
+        output.step(
             "One fetch for all",
-            "Each process asks \(Stage.grouped(Worker.requestsForPages)) times for \(Worker.pageCount) pages that may be cached, "
-                + "all at the same moment.")
+            "Each process asks \(DemoOutput.grouped(Worker.requestsForPages)) times for \(Worker.pageCount) pages that "
+                + "may be cached, all at the same moment.")
         origin.begin(.pages)
         let whole = try await done(.pages)
         let fetches = origin.fetches
         let most = fetches.max() ?? 0
-        stage.show(
+        output.show(
             whole.failures == 0 && fetches.count == Worker.pageCount && most == 1,
-            "\(Stage.grouped(whole.requests)) requests of \(FleetDemo.processCount) processes made "
+            "\(DemoOutput.grouped(whole.requests)) requests of \(FleetDemo.processCount) processes made "
                 + "\(fetches.reduce(0, +)) fetches: \(most == 1 ? "one for each URL" : "up to \(most) for a URL")",
             [
                 ("answered by memory", whole.counters["memory"] ?? 0), ("by Redis", whole.counters["redis"] ?? 0),
@@ -91,17 +91,18 @@ final class Director: Sendable {
     }
 
     private func token() async throws {
-        stage.step(
+        output.step(
             "One token for all",
-            "No process has a valid token. Each makes \(Worker.requestsForToken) requests that need one, all at the same moment."
+            "No process has a valid token. Each makes \(Worker.requestsForToken) requests that need one, "
+                + "all at the same moment."
         )
         origin.begin(.token)
         let whole = try await done(.token)
         let renewals = origin.renewals
-        stage.show(
+        output.show(
             whole.failures == 0 && renewals == 1,
-            "\(whole.requests) requests: the token was renewed \(renewals == 1 ? "once" : "\(renewals) times"), sealed in Redis, "
-                + "and adopted by the other processes",
+            "\(whole.requests) requests: the token was renewed \(renewals == 1 ? "once" : "\(renewals) times"), "
+                + "encrypted in Redis, and adopted by the other processes",
             [
                 ("renewed", whole.counters["tokens.renewed"] ?? 0), ("adopted", whole.counters["tokens.adopted"] ?? 0),
                 ("rejections seen", origin.rejections),
@@ -110,18 +111,19 @@ final class Director: Sendable {
 
     private func rate() async throws {
         let limit = DemoTables.ratePerSecond
-        stage.step(
+        output.step(
             "One limit for all",
-            "A row of the table allows \(limit) requests a second. Each process wants to send \(Worker.requestsForRate) at once."
+            "A row of the table allows \(limit) requests a second. Each process wants to send "
+                + "\(Worker.requestsForRate) at once."
         )
         origin.begin(.rate)
         let whole = try await done(.rate)
         let least = Double(whole.requests - DemoTables.burst) / Double(limit)
         // A process begins a few milliseconds after the first.
         let isKept = whole.seconds >= least - 0.1
-        stage.show(
+        output.show(
             whole.failures == 0 && isKept,
-            "\(whole.requests) requests took \(Stage.seconds(whole.seconds)): "
+            "\(whole.requests) requests took \(DemoOutput.seconds(whole.seconds)): "
                 + "\(Int(Double(whole.requests) / max(whole.seconds, 0.001))) a second for all processes together",
             [
                 ("granted by Redis", whole.counters["limits.granted"] ?? 0),
@@ -130,7 +132,7 @@ final class Director: Sendable {
     }
 
     private func table(_ fleet: Fleet) async throws {
-        stage.step(
+        output.step(
             "One table for all", "The processes call a row of the table while somebody pushes a new version of it.")
         origin.begin(.table)
         try await Task.sleep(for: .milliseconds(500))
@@ -138,15 +140,16 @@ final class Director: Sendable {
         try await DemoTables.push("two", origin.url, on: fleet)
         let whole = try await done(.table)
         let latency = max(0, whole.seenAt - pushed)
-        stage.show(
+        output.show(
             whole.failures == 0 && latency < 1,
-            "the edit reached all \(FleetDemo.processCount) processes within \(Stage.seconds(latency)); none was started again",
+            "the edit reached all \(FleetDemo.processCount) processes within \(DemoOutput.seconds(latency)); "
+                + "none was started again",
             [("requests", whole.requests)], whole)
     }
 
     private func outage(_ fleet: Fleet) async throws {
-        stage.step(
-            "Redis dies",
+        output.step(
+            "Redis is killed",
             "While all processes send requests with cache, token and limits, Redis is killed with SIGKILL. "
                 + "After two seconds it comes back, empty.")
         origin.begin(.outage)
@@ -161,9 +164,9 @@ final class Director: Sendable {
         origin.begin(.end)
         let whole = try await done(.outage)
         let areBack = whole.counters["connections"] ?? 0 >= 2 * FleetDemo.processCount
-        stage.show(
+        output.show(
             whole.failures == 0 && areBack,
-            "\(Stage.grouped(whole.requests)) requests, "
+            "\(DemoOutput.grouped(whole.requests)) requests, "
                 + (whole.failures == 0 ? "none failed; " : "\(whole.failures) failed; ")
                 + (areBack ? "all processes are connected again" : "not all processes are connected again"),
             [
