@@ -2,6 +2,7 @@ import Foundation
 import HTTPCore
 import LATStorage
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite struct ConditionTests {
@@ -10,14 +11,14 @@ import Testing
 
     init() throws {
         store = try ObjectStore.inMemory()
-        var dice = Dice(4)
+        var random = SeededGenerator(seed: 4)
         let names = ["Ada", "ada", "Bo", "Ö", "", "a%b", "a_b", "ab"]
         users = (0..<60).map { id in
             User(
-                id, names.randomElement(using: &dice) ?? "", age: .random(in: 30...50, using: &dice),
-                nick: Bool.random(using: &dice) ? nil : names.randomElement(using: &dice),
-                city: ["Turku", "Oulu", "a\"b.c"].randomElement(using: &dice) ?? "",
-                tags: ["x", "y"].shuffled(using: &dice))
+                id, names.randomElement(using: &random) ?? "", age: .random(in: 30...50, using: &random),
+                nick: Bool.random(using: &random) ? nil : names.randomElement(using: &random),
+                city: ["Turku", "Oulu", "a\"b.c"].randomElement(using: &random) ?? "",
+                tags: ["x", "y"].shuffled(using: &random))
         }
         try store.insert(contentsOf: users)
     }
@@ -71,14 +72,29 @@ import Testing
             try check(.in(\.value, [limit])) { [limit].contains($0.value) }
             try check(\.maybe >= Float(limit)) { $0.maybe.map { $0 >= Float(limit) } ?? false }
             try check(\.maybe != Float(limit)) { $0.maybe != Float(limit) }
+            try check(\.inner.value > limit) { $0.inner.value > limit }
+            try check(\.inner.value >= limit) { $0.inner.value >= limit }
+            try check(\.inner.value < limit) { $0.inner.value < limit }
+            try check(\.inner.value <= limit) { $0.inner.value <= limit }
+            try check(\.inner.value == limit) { $0.inner.value == limit }
+            try check(\.inner.value != limit) { $0.inner.value != limit }
+            try check(!(\.inner.value < limit)) { !($0.inner.value < limit) }
+            try check(.in(\.inner.value, [limit])) { [limit].contains($0.inner.value) }
         }
-        try check(\.inner.value > 5) { $0.inner.value > 5 }
+        // With a whole number.
+        try check(Field("value") > 5) { $0.value > 5 }
+        try check(Field("inner", "value") > 5) { $0.inner.value > 5 }
+        try check(Field("inner", "value") <= 7) { $0.inner.value <= 7 }
         try check(\.maybe == nil) { $0.maybe == nil }
         #expect(try store.maximum(of: \Sample.value, where: \.value < .infinity) == 7)
         #expect(try store.maximum(of: \Sample.value) == .infinity)
         #expect(try store.maximum(of: \Sample.value, where: \.id == 0) == nil)
         #expect(try store.average(of: \Sample.value, where: .in(\.id, [0, 1, 2])) == 4)
         #expect(try store.sum(of: \Sample.value, where: .in(\.id, [0, 1, 2])) == 8)
+        #expect(try store.maximum(of: \Sample.inner.value) == .infinity)
+        #expect(try store.minimum(of: \Sample.inner.value) == -.infinity)
+        #expect(try store.maximum(of: \Sample.inner.value, where: \.id == 0) == nil)
+        #expect(try store.average(of: \Sample.inner.value, where: .in(\.id, [0, 1, 2])) == 4)
     }
 
     @Test func comparisonsMatchSwift() throws {
@@ -130,11 +146,11 @@ import Testing
     /// Random combinations of conditions select the same values as the same combinations of closures.
     @Test func randomCombinationsMatchSwift() throws {
         typealias Pair = (condition: Condition<User>, model: (User) -> Bool)
-        var dice = Dice(11)
+        var random = SeededGenerator(seed: 11)
         func leaf() -> Pair {
-            let age = Int.random(in: 29...51, using: &dice)
-            let text = ["Ada", "ab", "a%b", "zz", "'", "x\"); --"].randomElement(using: &dice) ?? ""
-            switch Int.random(in: 0..<9, using: &dice) {
+            let age = Int.random(in: 29...51, using: &random)
+            let text = ["Ada", "ab", "a%b", "zz", "'", "x\"); --"].randomElement(using: &random) ?? ""
+            switch Int.random(in: 0..<9, using: &random) {
             case 0: return (\.age < age, { $0.age < age })
             case 1: return (\.age >= age, { $0.age >= age })
             case 2: return (\.name == text, { $0.name == text })
@@ -155,9 +171,9 @@ import Testing
             }
         }
         func tree(_ depth: Int) -> Pair {
-            if depth == 0 || Int.random(in: 0..<4, using: &dice) == 0 { return leaf() }
+            if depth == 0 || Int.random(in: 0..<4, using: &random) == 0 { return leaf() }
             let (left, right) = (tree(depth - 1), tree(depth - 1))
-            switch Int.random(in: 0..<3, using: &dice) {
+            switch Int.random(in: 0..<3, using: &random) {
             case 0: return (left.condition && right.condition, { left.model($0) && right.model($0) })
             case 1: return (left.condition || right.condition, { left.model($0) || right.model($0) })
             default: return (!left.condition, { !left.model($0) })

@@ -325,6 +325,44 @@ import Testing
         finds(\.sum, in: all)
     }
 
+    /// A part of a whole, or NaN.
+    struct Share: Codable, Sendable, Hashable {
+        var value: Double
+        init(_ value: Double) { self.value = value }
+        init(from decoder: any Decoder) throws {
+            value = try decoder.singleValueContainer().decode(Double.self)
+            struct NoShare: Error {}
+            if !value.isNaN, !(0...1).contains(value) { throw NoShare() }
+        }
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            try container.encode(value)
+        }
+    }
+    struct Sharing: Codable, Identifiable, Sendable {
+        struct Part: Codable, Sendable, Hashable {
+            enum CodingKeys: String, CodingKey { case label = "l", share = "s" }
+            var label: String, share: Share
+        }
+        var id: Int, part: Part
+    }
+    struct Shares: Codable, Identifiable, Sendable { var id: Int, first: Share, second: Share }
+
+    @Test func fieldsBesideNaNAreFound() {
+        finds(
+            \.part.label,
+            in: [
+                Sharing(id: 1, part: .init(label: "a", share: Share(.nan))),
+                Sharing(id: 2, part: .init(label: "b", share: Share(0.5))),
+            ])
+        let all = [
+            Shares(id: 1, first: Share(.nan), second: Share(.nan)),
+            Shares(id: 2, first: Share(0.5), second: Share(.nan)),
+        ]
+        finds(\.first, in: all)
+        finds(\.second, in: all)
+    }
+
     struct Tree: Codable, Identifiable, Sendable, Equatable { var id: Int, name: String, children: [Tree] }
     struct Box<Content: Codable & Sendable & Equatable>: Codable, Identifiable, Sendable {
         var id: String

@@ -2,6 +2,7 @@ import Foundation
 import HTTPCore
 import LATStorage
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite struct HostileNameTests {
@@ -60,15 +61,15 @@ import Testing
 
     /// A store behaves like a dictionary, whatever the order of calls.
     @Test(arguments: [1, 2, 3] as [UInt64]) func storeBehavesLikeADictionary(seed: UInt64) throws {
-        var dice = Dice(seed)
+        var random = SeededGenerator(seed: seed)
         let directory = try TemporaryDirectory()
         var store = try ObjectStore(path: directory.path(of: "s"))
         var model: [String: Bag] = [:]
         for step in 0..<400 {
-            let id = hostileTexts.randomElement(using: &dice) ?? ""
+            let id = hostileTexts.randomElement(using: &random) ?? ""
             let bag = Bag(
-                id: id, fields: ["f": "\(step)", hostileTexts.randomElement(using: &dice) ?? "": "v'\(step)"])
-            switch Int.random(in: 0..<7, using: &dice) {
+                id: id, fields: ["f": "\(step)", hostileTexts.randomElement(using: &random) ?? "": "v'\(step)"])
+            switch Int.random(in: 0..<7, using: &random) {
             case 0:
                 if model[id] == nil {
                     model[id] = bag; try store.insert(bag)

@@ -81,6 +81,61 @@ import Testing
         #expect(try store.fetch(Everything.self, id: value.id)?.double.isNaN == true)
     }
 
+    @Test func numbersThatJSONLacksRoundTripInsideJSON() throws {
+        struct Part: Codable, Sendable { var double: Double, float: Float, date: Date, list: [Double] }
+        struct Outer: Codable, Identifiable, Sendable { var id: Int, part: Part }
+        for (id, number) in [Double.nan, .infinity, -.infinity].enumerated() {
+            let part = Part(
+                double: number, float: Float(number), date: Date(timeIntervalSinceReferenceDate: number),
+                list: [1, number])
+            try store.insert(Outer(id: id, part: part))
+            let found = try #require(try store.fetch(Outer.self, id: id)?.part)
+            let numbers = [found.double, Double(found.float), found.date.timeIntervalSinceReferenceDate, found.list[1]]
+            #expect(numbers.allSatisfy { number.isNaN ? $0.isNaN : $0 == number }, "\(numbers)")
+        }
+    }
+
+    @Test func decimalThatIsNaNIsRefused() throws {
+        struct Part: Codable, Sendable, Hashable { var amounts: [Decimal], text: String }
+        struct Price: Codable, Identifiable, Sendable, Hashable { var id: Int, price: Decimal, part: Part? }
+        for (name, value) in [
+            ("price", Price(id: 1, price: .nan, part: nil)),
+            ("part", Price(id: 1, price: 1, part: Part(amounts: [1, .nan], text: ""))),
+        ] {
+            let error = #expect(throws: NetworkError.self) { try store.insert(value) }
+            #expect(error?.storageFailure?.reason == .value, "\(name)")
+            #expect(error?.message.contains("field \"\(name)\"") == true && error?.message.contains("NaN") == true)
+        }
+        let value = Price(id: 1, price: 1, part: Part(amounts: [1], text: ":NaN"))
+        try store.insert(value)
+        #expect(try store.fetch(Price.self) == [value])
+    }
+
+    /// Read back, they would be texts.
+    @Test func numbersThatJSONLacksAreRefusedInJSON() throws {
+        struct Part: Codable, Sendable, Hashable { var list: [JSONValue] }
+        struct Note: Codable, Identifiable, Sendable, Hashable { var id: Int, any: JSONValue = nil, part: Part? = nil }
+        let (nan, infinite) = (JSONValue.double(.nan), JSONValue.double(.infinity))
+        let values: [JSONValue] = [nan, [1, nan], ["a": ["b": nan]], ["a": infinite]]
+        for value in values.map({ Note(id: 1, any: $0) }) + [Note(id: 1, part: Part(list: [nan]))] {
+            let error = #expect(throws: NetworkError.self) { try store.insert(value) }
+            #expect(error?.storageFailure?.reason == .value, "\(value)")
+            let field = value.part == nil ? "any" : "part"
+            #expect(error?.message.contains("field \"\(field)\"") == true && error?.message.contains("JSON") == true)
+        }
+        try store.insert(Note(id: 1, any: infinite))
+        #expect(try store.fetch(Note.self).map(\.any) == [infinite])
+    }
+
+    @Test func anyJSONRoundTrips() throws {
+        struct Note: Codable, Identifiable, Sendable, Hashable { var id: Int, any: JSONValue }
+        let values: [JSONValue] = [["a": 1, "b": [nil, "x", 1.5]], ["x"], [:], "{\"a\":1}", "NaN", 7, true, nil]
+        for (id, value) in values.enumerated() {
+            try store.insert(Note(id: id, any: value))
+            #expect(try store.fetch(Note.self, id: id)?.any == value)
+        }
+    }
+
     @Test func hugeAndEmptyValuesRoundTrip() throws {
         var value = Everything()
         value.data = Data(repeating: 7, count: 20_000_000)

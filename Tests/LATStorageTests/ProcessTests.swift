@@ -2,6 +2,7 @@ import Foundation
 import HTTPCore
 import LATStorage
 import LATTesting
+import TestSupport
 import Testing
 
 extension PreferenceKey<Int> {
@@ -42,14 +43,14 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
             // Runs until it is killed. The sum of all accounts is the same after every transaction.
             let store = try ObjectStore(path: arguments[0], busyTimeout: .seconds(60))
             ChildProcess.say("ready")
-            var dice = Dice(UInt64(arguments[1]) ?? 0)
+            var random = SeededGenerator(seed: UInt64(arguments[1]) ?? 0)
             while true {
                 try store.transaction { transaction in
                     for _ in 0..<20 {
-                        let amount = Int.random(in: 1...9, using: &dice)
+                        let amount = Int.random(in: 1...9, using: &random)
                         for (id, change) in [
-                            (Int.random(in: 0..<50, using: &dice), -amount),
-                            (Int.random(in: 0..<50, using: &dice), amount),
+                            (Int.random(in: 0..<50, using: &random), -amount),
+                            (Int.random(in: 0..<50, using: &random), amount),
                         ] {
                             guard var account = try transaction.fetch(Account.self, id: id) else { continue }
                             account.balance += change
@@ -100,10 +101,10 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
 
     @Test func killedProcessLeavesWholeTransactions() throws {
         try ObjectStore(path: path).insert(contentsOf: (0..<50).map { Account(id: $0, balance: 100) })
-        var dice = Dice(7)
+        var random = SeededGenerator(seed: 7)
         for round in 0..<6 {
             let child = try ChildProcess("transfer", [path, "\(round)"])
-            for _ in 0..<Int.random(in: 1...12, using: &dice) { #expect(!child.read().isEmpty) }
+            for _ in 0..<Int.random(in: 1...12, using: &random) { #expect(!child.read().isEmpty) }
             child.kill()
             let store = try ObjectStore(path: path)
             try store.verify()
@@ -162,11 +163,11 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
 
     @Test func killedProcessLeavesWholePreferences() throws {
         let path = directory.path(of: "preferences.json")
-        var dice = Dice(5)
+        var random = SeededGenerator(seed: 5)
         var last = 0
         for _ in 0..<6 {
             let child = try ChildProcess("prefer forever", [path])
-            for _ in 0..<Int.random(in: 1...12, using: &dice) { #expect(!child.read().isEmpty) }
+            for _ in 0..<Int.random(in: 1...12, using: &random) { #expect(!child.read().isEmpty) }
             child.kill()
             let preferences = Preferences(path: path) { Issue.record("\($0)") }
             #expect(preferences[.counter] == preferences[.own(1)])

@@ -4,6 +4,7 @@ import HTTPCore
 import LATStorage
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite struct StoreFaultTests {
@@ -45,19 +46,19 @@ import Testing
     }
 
     @Test(arguments: 0..<24) func damagedFileNeverCrashes(seed: Int) throws {
-        var dice = Dice(UInt64(seed))
+        var random = SeededGenerator(seed: UInt64(seed))
         do {
             let store = try ObjectStore(path: path)
             try store.insert(contentsOf: (0..<400).map { User($0, tags: ["a", "b"]) })
             store.close()
         }
         var bytes = try #require(directory.read("objects.sqlite"))
-        if seed % 3 == 0 { bytes = bytes.prefix(.random(in: 1..<bytes.count, using: &dice)) }
+        if seed % 3 == 0 { bytes = bytes.prefix(.random(in: 1..<bytes.count, using: &random)) }
         for _ in 0..<(seed % 3 == 1 ? 300 : 1) {
-            bytes[.random(in: 0..<bytes.count, using: &dice)] = .random(in: 0...255, using: &dice)
+            bytes[.random(in: 0..<bytes.count, using: &random)] = .random(in: 0...255, using: &random)
         }
         if seed % 3 == 2 {
-            let start = Int.random(in: 0..<bytes.count, using: &dice)
+            let start = Int.random(in: 0..<bytes.count, using: &random)
             let end = min(bytes.count, start + 4_096)
             bytes.replaceSubrange(start..<end, with: Data(repeating: 0xFF, count: end - start))
         }

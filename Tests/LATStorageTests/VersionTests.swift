@@ -3,6 +3,7 @@ import HTTPCore
 import LATStorage
 import LATTesting
 import Synchronization
+import TestSupport
 import Testing
 
 /// One type in two versions of a program.
@@ -104,19 +105,19 @@ enum New {
 
     /// In any order of turns, each version changes only its own fields.
     @Test(arguments: [1, 2, 3, 4] as [UInt64]) func versionsInRandomOrderLoseNoField(seed: UInt64) throws {
-        var dice = Dice(seed)
+        var random = SeededGenerator(seed: seed)
         var (old, new) = (try ObjectStore(path: path), try ObjectStore(path: path))
         var model: [Int: New.Note] = [:]
         for step in 0..<300 {
-            let id = Int.random(in: 0..<8, using: &dice)
+            let id = Int.random(in: 0..<8, using: &random)
             let text = "\(step)"
             var note = New.Note(id: id, text: text)
             // The fields are first set at different steps, so that their columns are added one after the other.
-            if step > 60, Bool.random(using: &dice) { note.stars = step }
-            if step > 120, Bool.random(using: &dice) { note.home = .init(city: text) }
+            if step > 60, Bool.random(using: &random) { note.stars = step }
+            if step > 120, Bool.random(using: &random) { note.home = .init(city: text) }
             var edited = model[id] ?? New.Note(id: id, text: "")
             edited.text = text
-            switch Int.random(in: 0..<8, using: &dice) {
+            switch Int.random(in: 0..<8, using: &random) {
             case 0 where model[id] == nil:
                 try old.insert(Old.Note(id: id, text: text))
                 model[id] = edited
@@ -134,11 +135,11 @@ enum New {
                 model[id] = note
             case 6:
                 _ =
-                    try Bool.random(using: &dice)
+                    try Bool.random(using: &random)
                     ? old.delete(Old.Note.self, id: id) : new.delete(New.Note.self, id: id)
                 model[id] = nil
             default:
-                if Bool.random(using: &dice) {
+                if Bool.random(using: &random) {
                     new = try ObjectStore(path: path)
                 } else {
                     old = try ObjectStore(path: path)

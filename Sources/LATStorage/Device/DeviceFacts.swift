@@ -73,7 +73,7 @@ extension DeviceInfo {
         /// The build; `nil` when the program gives none.
         public var build: String?
 
-        /// Makes a description of the program.
+        /// Makes a description of the program, by default an empty one.
         public init(name: String? = nil, version: String? = nil, build: String? = nil) {
             self.name = name
             self.version = version
@@ -91,7 +91,7 @@ extension DeviceInfo {
         public var hostName: String?
         /// See ``DeviceInfo/architecture``.
         public var architecture: String?
-        /// See ``DeviceInfo/uptime``.
+        /// ``DeviceInfo/uptime`` in seconds.
         public var uptimeSeconds: Double?
         /// See ``DeviceInfo/processor``.
         public var processor: Processor

@@ -25,8 +25,8 @@ public struct DeviceInfo: Sendable {
     /// Makes device information from a system's files.
     ///
     /// - Parameters:
-    ///   - root: the folder of the system's files. For any folder but `/`, only files are read, and the running kernel
-    ///     is not asked.
+    ///   - root: the folder of the system's files. Default `/`. For any other folder, only files are read, and the
+    ///     running kernel is not asked.
     ///   - application: the description of the program. It is given here because Linux keeps no versions of programs.
     ///     Default: only the executable's name.
     public init(root: String = "/", application: Application = Application()) {
@@ -112,7 +112,7 @@ public struct DeviceInfo: Sendable {
     public var snapshot: Snapshot {
         Snapshot(
             operatingSystem: operatingSystem, model: model, hostName: hostName, architecture: architecture,
-            uptimeSeconds: uptime.map { Double($0.components.seconds) + Double($0.components.attoseconds) / 1e18 },
+            uptimeSeconds: uptime?.inSeconds,
             processor: processor, memory: memory, disk: disk(), interfaces: interfaces, application: application)
     }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import HTTPCore
 import Platform
 
 /// The processor, from `/proc/cpuinfo`, whose form differs by architecture, and from the control groups.
@@ -16,8 +17,8 @@ struct ProcessorFacts {
                 if !(blocks.last?.isEmpty ?? true) { blocks.append([:]) }
                 continue
             }
-            let name = Self.trimmed(line[..<colon])
-            let value = Self.trimmed(line[line.index(after: colon)...])
+            let name = String(line[..<colon]).trimmingFieldWhitespace
+            let value = String(line[line.index(after: colon)...]).trimmingFieldWhitespace
             if !value.isEmpty { blocks[blocks.count - 1][name] = value }
         }
         self.blocks = blocks.filter { !$0.isEmpty }
@@ -77,7 +78,7 @@ struct ProcessorFacts {
         }.min()
     }
 
-    /// `0-3,5` → 5.
+    /// The number of processors in a list: 5 for `0-3,5`.
     private static func count(_ list: String) -> Int? {
         var count = 0
         for part in list.split(separator: ",") {
@@ -91,12 +92,6 @@ struct ProcessorFacts {
     }
 
     private static func hexadecimal(_ text: String) -> Int? { Int(text.drop { $0 == "0" || $0 == "x" }, radix: 16) }
-
-    private static func trimmed(_ text: Substring) -> String {
-        var text = text.drop { $0 == " " || $0 == "\t" }
-        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
-        return String(text)
-    }
 
     /// Implementers of ARM processors (ARM DDI 0487, MIDR_EL1).
     private static let makers = [
@@ -159,7 +154,7 @@ struct MemoryFacts {
                 return nil
             }
             let used = number("memory.current", "memory.usage_in_bytes")
-            // The kernel gives up the pages of files that were not used lately before it refuses memory.
+            // The kernel frees cached pages of files that were not used lately before it refuses memory.
             let statistics = files.text(group + "memory.stat")?.split(whereSeparator: \.isWhitespace) ?? []
             let place =
                 statistics.firstIndex { $0 == "total_inactive_file" } ?? statistics.firstIndex(of: "inactive_file")

@@ -38,7 +38,7 @@ public struct Migration: Sendable {
 /// Changes tables during a ``Migration``.
 ///
 /// Every function throws `NetworkError` of kind `NetworkError.Kind.storage`. A type or field that the file does not
-/// have is no error, since migrations also run on a new file.
+/// have is not an error, since migrations also run on a new file.
 public final class Migrator {
     private let transaction: Transaction
     private var connection: SQLiteConnection { transaction.connection }

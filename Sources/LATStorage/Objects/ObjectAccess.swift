@@ -96,7 +96,7 @@ extension ObjectAccess {
     ///   - type: the type of the values.
     ///   - condition: the condition. Default: all values.
     ///   - order: the sort order, most significant first. Default: unspecified.
-    ///   - limit: the most values to return. Default `nil`: no limit.
+    ///   - limit: the maximum number of values to return. Default `nil`: no limit.
     ///   - offset: how many values to skip first. Default 0.
     public func fetch<Object: Storable>(
         _ type: Object.Type, where condition: Condition<Object> = .all, sortedBy order: [Sorting<Object>] = [],

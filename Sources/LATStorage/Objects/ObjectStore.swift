@@ -34,14 +34,14 @@ public final class ObjectStore: ObjectAccess, Sendable {
     public enum Corruption: Hashable, Sendable {
         /// Opening throws ``StorageFailure/Reason/corrupt``; the file stays as it is.
         case fail
-        /// The file and its companions are renamed to `<path>.corrupt-<time>`, and an empty store is opened.
+        /// The file and its `-wal` and `-shm` are renamed to `<path>.corrupt-<time>`, and an empty store is opened.
         /// ``ObjectStore/asidePath`` is the new path of the damaged file.
         case setAside
     }
 
     /// The path of the file; `:memory:` for a store without one.
     public let path: String
-    /// The path to which a damaged file was renamed when this store was opened, `nil` when the file was sound.
+    /// The path to which a damaged file was renamed when this store was opened, `nil` when the file was not damaged.
     public let asidePath: String?
     let core: StoreCore
 

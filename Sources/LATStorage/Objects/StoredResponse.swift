@@ -19,7 +19,7 @@ public struct StoredResponse: Hashable, Sendable {
     public let time: Date
     /// The status code; `nil` when only bytes were stored.
     public let status: Int?
-    /// The URL that answered; `nil` when only bytes were stored.
+    /// The URL that responded; `nil` when only bytes were stored.
     public let url: String?
     /// The header fields in the order received, with repeated ones.
     public let headers: [Header]

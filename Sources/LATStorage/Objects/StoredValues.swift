@@ -85,7 +85,7 @@ final class ChangeHub: Sendable {
 
     /// After a change of the log, `PRAGMA data_version` is read at once, and then again after each of these waits, in
     /// milliseconds: a durable commit becomes visible only when the disk has written its log.
-    private static let looks: [Int32] = [2, 10, 50, 200, 500, 1_000, 2_000, 4_000]
+    private static let rereadDelays: [Int32] = [2, 10, 50, 200, 500, 1_000, 2_000, 4_000]
 
     init(path: String) { self.path = path }
 
@@ -148,7 +148,7 @@ final class ChangeHub: Sendable {
             }
             if isForeign { self.report(nil) }
             let number = Int(count.value.wrappingAdd(1, ordering: .relaxed).oldValue)
-            return number < Self.looks.count ? Self.looks[number] : nil
+            return number < Self.rereadDelays.count ? Self.rereadDelays[number] : nil
         }
         let surplus = state.withLock { state -> FolderWatch? in
             if state.isClosed || state.watch != nil { return watch }

@@ -90,8 +90,7 @@ extension Transaction {
         _ body: (StoredValue) throws -> Void
     ) throws where Object.ID: Codable & Sendable {
         try run(for: Object.self) { entry, writer in
-            var expression = try writer.expression(place)
-            if areNumbers { expression = "nullif(\(expression), 'NaN')" }
+            let expression = try areNumbers ? writer.number(place) : writer.expression(place)
             let clause = try writer.clause(condition)
             return "SELECT \(function)(\(expression)) FROM \(Identifier.quoted(entry.layout.table))\(clause)"
         } row: { _, row in

@@ -41,6 +41,7 @@ public final class Transaction: ObjectAccess {
         }
     }
 
+    /// Throws when the transaction is read-only, or was rolled back by an earlier error.
     func refuseWhenFailed() throws {
         guard isWriting else {
             throw NetworkError.storage(

@@ -76,8 +76,8 @@ final class PreferenceHub: Sendable {
         for number in numbers { call(number) }
     }
 
-    /// Calls an observer, which reads the value itself. Calls do not overlap, so that the last one has the newest value: during
-    /// one, another thread leaves its own to the thread that makes it.
+    /// Calls an observer, which reads the value itself. Calls do not overlap, so that the last one has the newest value: a call
+    /// that comes during another one is made after it, by the same thread.
     func call(_ number: Int) {
         while true {
             let body = state.withLock { state -> (@Sendable () -> Void)? in

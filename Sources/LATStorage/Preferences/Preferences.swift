@@ -38,7 +38,8 @@ public final class Preferences: Sendable {
         var isLoaded = false
         /// Decoded values, until the file changes.
         var decoded: [String: any Sendable] = [:]
-        /// The faults that are reported and not mended: by the name of the value, and those of the file under `nil`.
+        /// The problems that were reported and still exist: by the name of the value, and those of the file under
+        /// `nil`.
         var reported: [String?: Set<String>] = [:]
     }
 
@@ -46,8 +47,8 @@ public final class Preferences: Sendable {
     ///
     /// - Parameters:
     ///   - path: the path of the file. The first write makes it and the folders above it.
-    ///   - onProblem: called when the file or a value in it cannot be used, once for each fault until it is mended, on the
-    ///     thread that found it. Default: none.
+    ///   - onProblem: called when the file or a value in it cannot be used, once for each problem until it is solved, on
+    ///     the thread that found it. Default: none.
     public init(path: String, onProblem: (@Sendable (NetworkError) -> Void)? = nil) {
         self.path = path
         self.onProblem = onProblem
@@ -205,7 +206,7 @@ public final class Preferences: Sendable {
         hub.report { state.withLock { $0.values } }
     }
 
-    /// - Parameter name: the name of the value; `nil` for a fault of the file.
+    /// - Parameter name: the name of the value; `nil` for a problem of the file.
     private func report(_ problem: NetworkError, of name: String? = nil) {
         let isNew = state.withLock { $0.reported[name, default: []].insert(problem.message).inserted }
         if isNew { onProblem?(problem) }

@@ -38,6 +38,23 @@ struct ConditionWriter {
     /// The SQL of a field, or of a place inside it.
     mutating func expression(_ place: Place) throws -> String { try expression(resolve(place)) }
 
+    /// The SQL of a number, which is `NULL` for NaN. NaN is stored as a text, and in JSON the infinite numbers are too.
+    mutating func number(_ place: Place) throws -> String { try number(resolve(place)) }
+
+    private mutating func number(_ place: Field) throws -> String {
+        let sql = try expression(place)
+        return place.path.isEmpty
+            ? "nullif(\(sql), 'NaN')"
+            : "CASE \(sql) WHEN 'NaN' THEN NULL WHEN 'Infinity' THEN 9e999 WHEN '-Infinity' THEN -9e999 ELSE \(sql) END"
+    }
+
+    private func mayBeNaN(_ name: String) -> Bool {
+        switch layout.column(name)?.kind {
+        case .real?, .date?, .any?, nil: true
+        default: false
+        }
+    }
+
     private mutating func expression(_ place: Field) throws -> String {
         var (expression, kind) = column(place.name)
         if place.path.isEmpty { return expression }
@@ -102,14 +119,20 @@ struct ConditionWriter {
         case .always: return "1"
         case .compare(let place, let comparison, let operand):
             let place = try resolve(place)
-            let compared = try place.path.isEmpty ? stored(operand, at: place) : encoding { try operand.stored() }
-            let number = compared.number
-            if number?.isNaN == true { return comparison == .unequal ? "1" : "0" }
+            let compared = try stored(operand, at: place)
+            guard let number = compared.number else {
+                return "\(try expression(place)) \(comparison.rawValue) \(try self.operand(operand, at: place))"
+            }
+            if number.isNaN { return comparison == .unequal ? "1" : "0" }
+            guard place.path.isEmpty else {
+                let right = try number.isFinite ? self.operand(operand, at: place) : parameter(compared)
+                return "\(try self.number(place)) \(comparison.rawValue) \(right)"
+            }
             let left = try expression(place)
-            let test = "\(left) \(comparison.rawValue) \(try self.operand(operand, at: place))"
-            // NaN is stored as a text, in JSON the infinite numbers too, and SQLite sorts texts above all numbers.
-            guard number != nil, comparison == .greater || comparison == .atLeast else { return test }
-            return "(\(test) AND \(left) NOT IN ('NaN', '-Infinity'))"
+            let test = "\(left) \(comparison.rawValue) \(parameter(compared))"
+            // SQLite sorts the text of NaN above all numbers.
+            guard comparison == .greater || comparison == .atLeast, mayBeNaN(place.name) else { return test }
+            return "(\(test) AND \(left) <> 'NaN')"
         case .like(let place, let pattern):
             return "\(try expression(place)) LIKE \(parameter(.text(pattern))) ESCAPE '\\'"
         case .isNil(let place): return "\(try expression(place)) IS NULL"
@@ -132,7 +155,7 @@ struct ConditionWriter {
     private func stored(_ operand: Operand, at place: Field) throws -> StoredValue {
         let stored = try encoding { try operand.stored() }
         // A JSON column may hold a single value too. It is compared as JSON.
-        let isJSON = layout.column(place.name)?.kind == .json && stored != .null
+        let isJSON = place.path.isEmpty && layout.column(place.name)?.kind == .json && stored != .null
         return isJSON ? .text(try encoding { try operand.json() }) : stored
     }
 
@@ -170,6 +193,11 @@ struct ConditionWriter {
 }
 
 extension StoredValue {
-    /// A number that may have a fraction.
-    fileprivate var number: Double? { if case .real(let value) = self { value } else { nil } }
+    fileprivate var number: Double? {
+        switch self {
+        case .real(let value): value
+        case .integer(let value): Double(value)
+        case .null, .text, .blob: nil
+        }
+    }
 }

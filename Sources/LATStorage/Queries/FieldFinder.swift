@@ -44,6 +44,8 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
             return fields
         }
 
+        private func column(_ name: String) -> StoredValue { columns[name] ?? .null }
+
         func inside(_ field: Field) -> JSONValue {
             var node = json[field.name]
             for case .name(let name) in field.path { node = node?[name] }
@@ -52,12 +54,12 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
 
         /// Whether the field has the property's value.
         func hold(_ stored: StoredValue, _ json: JSONValue?, in field: Field) -> Bool {
-            field.path.isEmpty ? (columns[field.name] ?? .null) == stored : inside(field) == json
+            field.path.isEmpty ? column(field.name).isSame(as: stored) : inside(field) == json
         }
 
         func isSame(_ field: Field, as other: Sample) -> Bool {
             field.path.isEmpty
-                ? columns[field.name] == other.columns[field.name] : inside(field) == other.inside(field)
+                ? column(field.name).isSame(as: other.column(field.name)) : inside(field) == other.inside(field)
         }
     }
 
@@ -127,6 +129,13 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
             start += size
         }
         return nil
+    }
+}
+
+extension StoredValue {
+    /// Whether both values are equal, or both are NaN.
+    fileprivate func isSame(as other: StoredValue) -> Bool {
+        self == other || real?.isNaN == true && other.real?.isNaN == true
     }
 }
 

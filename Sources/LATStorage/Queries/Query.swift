@@ -11,7 +11,7 @@ public struct Query<Object: Storable>: Sendable where Object.ID: Codable & Senda
     public var condition: Condition<Object>
     /// The sort order. Default: unspecified.
     public var order: [Sorting<Object>]
-    /// The most values to return. Default `nil`: no limit.
+    /// The maximum number of values to return. Default `nil`: no limit.
     public var limit: Int?
     /// How many values to skip first. Default 0.
     public var offset: Int
@@ -34,7 +34,7 @@ public struct Query<Object: Storable>: Sendable where Object.ID: Codable & Senda
         return query
     }
 
-    /// Returns the same query with at most `limit` values, beginning at `offset`.
+    /// Returns the same query with at most `limit` values, beginning at `offset`. Default: the first.
     public func limited(to limit: Int, offset: Int = 0) -> Query {
         var query = self
         query.limit = limit

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import HTTPCore
 
 /// Converts single values to and from columns. The row encoder and decoder convert frequent types themselves. All other
 /// values, and ids and the values of conditions, are converted here.
@@ -9,6 +10,7 @@ enum ColumnCoding {
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.nonConformingFloatEncodingStrategy = .convertToString(
             positiveInfinity: "Infinity", negativeInfinity: "-Infinity", nan: "NaN")
+        if let key = CodingUserInfoKey.numbersAsTexts { encoder.userInfo[key] = true }
         return encoder
     }()
 
@@ -45,7 +47,28 @@ enum ColumnCoding {
     }
 
     static func json(_ value: some Encodable) throws -> String {
-        String(decoding: try encoder.encode(value), as: UTF8.self)
+        let data = try encoder.encode(value)
+        // The encoder writes a decimal that is NaN as a bare word, which is not JSON.
+        if mayHoldBareNaN(data), (try? JSONValue(parsing: data)) == nil {
+            throw EncodingError.invalidValue(
+                value,
+                .init(codingPath: [], debugDescription: "a Decimal in it is NaN, which JSON does not have; use nil"))
+        }
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    /// Whether JSON has the word NaN at its start or after one of `:[,`, where it may also be part of a text.
+    private static func mayHoldBareNaN(_ json: Data) -> Bool {
+        let word = Array("NaN".utf8)
+        let before = Array(":[,".utf8)
+        return json.withUnsafeBytes { bytes in
+            bytes.indices.dropLast(2).contains { index in
+                guard bytes[index] == word[0], bytes[index + 1] == word[1], bytes[index + 2] == word[2] else {
+                    return false
+                }
+                return index == 0 || before.contains(bytes[index - 1])
+            }
+        }
     }
 
     /// Foundation's values and the standard library's scalars.
@@ -64,7 +87,7 @@ enum ColumnCoding {
         case let value as [UInt8] where T.self == [UInt8].self: (.blob, .blob(Data(value)))
         case let value as UUID: (.uuid, .text(value.uuidString))
         case let value as URL: (.url, .text(value.absoluteString))
-        case let value as Decimal: (.decimal, .text(value.description))
+        case let value as Decimal where !value.isNaN: (.decimal, .text(value.description))
         default: nil
         }
     }
@@ -80,7 +103,10 @@ enum ColumnCoding {
     /// Reads a value of a type from a stored value.
     static func value<T: Decodable>(_ type: T.Type, from stored: StoredValue, at path: [any CodingKey]) throws -> T {
         if let direct = direct(type, from: stored) { return direct }
-        if let text = stored.text, FieldKind.isNested(type) { return try nested(type, from: text, at: path) }
+        // Collections are always JSON, so reading one as a single value need not be tried.
+        if let text = stored.text, type is any JSONEncodedCollection.Type {
+            return try nested(type, from: text, at: path)
+        }
         do {
             return try T(from: SingleValueDecoder(stored: stored, codingPath: path))
         } catch is SingleValueDecoder.Nested {
@@ -89,7 +115,7 @@ enum ColumnCoding {
         }
     }
 
-    private static func nested<T: Decodable>(_ type: T.Type, from text: String, at path: [any CodingKey]) throws -> T {
+    static func nested<T: Decodable>(_ type: T.Type, from text: String, at path: [any CodingKey]) throws -> T {
         do {
             return try decoder.decode(type, from: Data(text.utf8))
         } catch let error as DecodingError {
@@ -97,7 +123,7 @@ enum ColumnCoding {
         }
     }
 
-    /// `nil` when the type has no short cut or the value does not fit it.
+    /// `nil` when the type is not converted directly or the value does not fit it.
     static func direct<T>(_ type: T.Type, from stored: StoredValue) -> T? {
         if type == Date.self { return stored.real.map { Date(timeIntervalSinceReferenceDate: $0) } as? T }
         if type == Data.self { return stored.blob as? T }
@@ -125,13 +151,6 @@ enum ColumnCoding {
         let context = DecodingError.Context(
             codingPath: path, debugDescription: "\(type) cannot be read from \(stored.shape)")
         return stored == .null ? .valueNotFound(type, context) : .typeMismatch(type, context)
-    }
-}
-
-extension FieldKind {
-    /// Whether a type is always stored as JSON, so that reading it as a single value need not be tried.
-    fileprivate static func isNested(_ type: Any.Type) -> Bool {
-        type is any JSONEncodedCollection.Type
     }
 }
 

@@ -58,6 +58,9 @@ final class RowDecoder: Decoder {
         return entry.prototype.values[name] ?? (column < 0 ? nil : .null)
     }
 
+    /// Whether a column holds JSON.
+    func isNested(_ column: Int32) -> Bool { column >= 0 && layout.columns[Int(column)].kind == .json }
+
     func isNull(_ name: String) -> Bool {
         let column = column(name)
         return column < 0
@@ -81,6 +84,10 @@ private struct RowKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainer
         }
         if let direct = ColumnCoding.direct(type, from: stored) { return direct }
         if ColumnCoding.kind(of: type) != .any { throw ColumnCoding.mismatch(type, stored, [key]) }
+        // A type that first tries to be a text would take the JSON for one.
+        if case .text(let text) = stored, row.isNested(column), row.statement.type(column) == SQLITE_TEXT {
+            return try ColumnCoding.nested(type, from: text, at: [key])
+        }
         return try ColumnCoding.value(type, from: stored, at: [key])
     }
 

@@ -56,7 +56,7 @@ final class RowEncoder: Encoder {
         next = index + 1
         let column = layout.columns[index]
         if !column.isOwn { return 0 }
-        if column.kind != kind, !column.kind.takes(kind) { throw RetypedField(column: column, found: kind) }
+        if column.kind != kind, !column.kind.accepts(kind) { throw RetypedField(column: column, found: kind) }
         return Int32(truncatingIfNeeded: index + 1)
     }
 

@@ -168,8 +168,15 @@ final class SampleSource {
         if path.count == 1 { return try? ColumnCoding.value(type, from: stored, at: []) }
         var node = stored.json
         for name in path.dropFirst() { node = node?[name] }
-        return try? node?.decode(type, coding: Coding(dates: .secondsSince2001))
+        return try? node?.decode(type, coding: Self.coding)
     }
+
+    /// How ``ColumnCoding`` writes JSON.
+    private static let coding: Coding = {
+        var coding = Coding(dates: .secondsSince2001)
+        coding.nonConformingNumbers = .texts(infinity: "Infinity", negativeInfinity: "-Infinity", nan: "NaN")
+        return coding
+    }()
 }
 
 /// The known values of a type by field name. They are read when they are first needed, as a row may be large.

@@ -1,10 +1,13 @@
+import HTTPCore
+
 /// Encodes a value that is a single value, such as an enum with raw values, and detects whether it is one.
 final class SingleValueEncoder: Encoder, SingleValueEncodingContainer {
     private(set) var result: (kind: FieldKind, value: StoredValue)?
     /// Whether the value asked for a container, so that it must be stored as JSON.
     private(set) var isNested = false
     var codingPath: [any CodingKey] { [] }
-    var userInfo: [CodingUserInfoKey: Any] { [:] }
+    /// SQLite has infinite numbers, but NaN is stored as a text.
+    var userInfo: [CodingUserInfoKey: Any] { CodingUserInfoKey.numbersAsTexts.map { [$0: false] } ?? [:] }
 
     /// Thrown to stop a value whose encoding is not needed.
     fileprivate struct Nested: Error {}
@@ -13,12 +16,12 @@ final class SingleValueEncoder: Encoder, SingleValueEncodingContainer {
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
         isNested = true
-        return KeyedEncodingContainer(NowhereKeyed<Key>(encoder: self))
+        return KeyedEncodingContainer(DiscardingKeyedContainer<Key>(encoder: self))
     }
 
     func unkeyedContainer() -> any UnkeyedEncodingContainer {
         isNested = true
-        return NowhereUnkeyed(encoder: self)
+        return DiscardingUnkeyedContainer(encoder: self)
     }
 
     func encodeNil() { result = (.any, .null) }
@@ -29,7 +32,7 @@ final class SingleValueEncoder: Encoder, SingleValueEncodingContainer {
     }
 }
 
-private struct NowhereKeyed<Key: CodingKey>: KeyedEncodingContainerProtocol {
+private struct DiscardingKeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     let encoder: SingleValueEncoder
     var codingPath: [any CodingKey] { [] }
 
@@ -45,7 +48,7 @@ private struct NowhereKeyed<Key: CodingKey>: KeyedEncodingContainerProtocol {
     func superEncoder(forKey key: Key) -> any Encoder { encoder }
 }
 
-private struct NowhereUnkeyed: UnkeyedEncodingContainer {
+private struct DiscardingUnkeyedContainer: UnkeyedEncodingContainer {
     let encoder: SingleValueEncoder
     var codingPath: [any CodingKey] { [] }
     var count: Int { 0 }

@@ -13,9 +13,9 @@ import HTTPCore
 public protocol StoredType {
     /// The name of the table. Default: the type's name without its enclosing types, `Item`.
     static var storedName: String { get }
-    /// A value whose fields stand in for missing ones. For a field that is not optional, this applies to every row
-    /// without a value; for an optional field, only while the table has no column for it. Default `nil`: a missing
-    /// optional field is `nil`, and any other missing field is an error.
+    /// A value whose fields replace missing ones. For a field that is not optional, this applies to every row without a
+    /// value; for an optional field, only while the table has no column for it. Default `nil`: a missing optional field
+    /// is `nil`, and any other missing field is an error.
     static var storedPrototype: Self? { get }
 }
 

@@ -40,7 +40,7 @@ enum FieldKind: String, Sendable {
     var declaration: String { self == .decimal ? rawValue + " COLLATE " + DecimalOrder.name : rawValue }
 
     /// Whether a value of that kind can be written to this column and read back from it.
-    func takes(_ kind: FieldKind) -> Bool {
+    func accepts(_ kind: FieldKind) -> Bool {
         if self == kind || self == .any || kind == .any { return true }
         switch (self, kind) {
         // A wider type reads what a narrower one wrote.
