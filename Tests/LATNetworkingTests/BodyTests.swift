@@ -195,7 +195,7 @@ import Testing
         for request in server.requests { #expect(MockPattern.firstMismatch(in: request.body, at: 0) == nil) }
     }
 
-    @Test(.enabled(if: Servers.httpbin != nil, "LAT_TEST_HTTPBIN is not set"))
+    @Test(.needsHTTPBin)
     func httpbinReadsAMultipartUpload() async throws {
         let base = try #require(Servers.httpbin)
         let manager = try CentralRequestManager.make { $0.baseURL = base }
@@ -206,7 +206,7 @@ import Testing
         #expect(try response.json()["files"]["doc"].string == "inside")
     }
 
-    @Test(.enabled(if: Servers.httpbin != nil, "LAT_TEST_HTTPBIN is not set"))
+    @Test(.needsHTTPBin)
     func httpbinAcceptsCredentials() async throws {
         let base = try #require(Servers.httpbin)
         let manager = try CentralRequestManager.make { $0.baseURL = base }

@@ -82,7 +82,7 @@ import Testing
             ])
     }
 
-    @Test func managersCodingHoldsForBothFaces() async throws {
+    @Test func managersCodingAppliesToEveryCall() async throws {
         let server = try echo()
         let manager = try manager(server, Coding(dates: .unixMilliseconds, keys: .snakeCase))
         let response = try await manager.startRequest("POST", "/json", body: .json(event))
@@ -94,7 +94,7 @@ import Testing
         #expect(bodies(server) == Array(repeating: #"{"start_date":1740821400000}"#, count: 3))
     }
 
-    @Test func callOverEntityOverRowOverManager() async throws {
+    @Test func narrowestCodingWins() async throws {
         let server = try echo()
         let manager = try manager(
             server, row: #", dates: "unixSeconds""#, domain: #", dates: "iso8601", keys: "snakeCase""#,

@@ -70,16 +70,13 @@ import Testing
         #expect(throws: NetworkError.self) { try rule.next(after: response, to: request) }
     }
 
-    private static let nginx = ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTPS"]
-    private static let authority = ProcessInfo.processInfo.environment["LAT_TEST_CA"]
-
-    @Test(.enabled(if: nginx != nil && authority != nil))
+    @Test(.needsNginx)
     func redirectToAPreloadedHostUsesTLS() async throws {
-        let port = try #require(Self.nginx?.split(separator: ":").last)
+        let port = try #require(Servers.nginxTLS?.split(separator: ":").last)
         server.route("GET", "/go") { _ in .redirect(to: "http://localhost:\(port)/1k.bin") }
         let manager = try CentralRequestManager.make {
             $0.hstsPreload = ["localhost"]
-            $0.tls.caFile = Self.authority
+            $0.tls.caFile = Servers.authority
         }
         let answer = try await manager.startRequest("GET", server.url("/go"))
         #expect(answer.url == "https://localhost:\(port)/1k.bin")

@@ -278,7 +278,7 @@ private struct Signing: Interceptor {
 /// The call sites that need TLS, against nginx.
 @Suite(
     .timeLimit(.minutes(1)),
-    .enabled(if: Servers.nginxTLS != nil && Servers.authority != nil, "nginx is not running"))
+    .needsNginx)
 struct TLSContractTests {
     @Test func configuredAuthorityIsTrusted() async throws {
         let base = try #require(Servers.nginxTLS)

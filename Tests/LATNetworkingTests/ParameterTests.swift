@@ -148,7 +148,7 @@ import Testing
         #expect(request.target == "/x?filter%5Bkind%5D=book&filter%5Byear%5D=2025")
     }
 
-    @Test(.enabled(if: Servers.httpbin != nil, "LAT_TEST_HTTPBIN is not set"))
+    @Test(.needsHTTPBin)
     func httpbinDecodesTheParameters() async throws {
         let base = try #require(Servers.httpbin)
         let manager = try CentralRequestManager.make { $0.baseURL = base }

@@ -6,7 +6,7 @@ import Testing
 @testable import LATNetworking
 
 @Suite(.timeLimit(.minutes(1))) struct RedirectTests {
-    /// A request that takes no part in the jar, or that goes without the netrc file, does so at each of its hops.
+    /// A request that opts out of the cookie jar or the netrc file does so at each of its hops.
     @Test func removedFieldsStayRemovedAtAnotherOrigin() throws {
         let request = HTTPRequest(
             "GET", "http://a.example/", headers: ["Cookie": nil, "Authorization": nil, "X-API-Key": "k", "X": "1"])

@@ -136,6 +136,19 @@ import Testing
         #expect(attempts.count == 41)
         #expect(error?.attempts == 41)
         // Without `longestWait`, doubling 40 times would reach years.
-        #expect(waits.elements.allSatisfy { $0 <= .milliseconds(4) })
+        #expect(!waits.elements.isEmpty && waits.elements.allSatisfy { $0 <= .milliseconds(4) })
+    }
+
+    @Test func waitsMayBeEndless() async throws {
+        let waits = Log<Duration>()
+        let stage = RetryStage(
+            policy: RetryPolicy(retries: 40, firstWait: .seconds(Int64.max), longestWait: .seconds(Int64.max)),
+            clock: CallClock(now: { .zero }, sleep: { waits.append($0) }))
+        let error = await failure {
+            try await stage.intercept(HTTPRequest("GET", "http://h/")) { _ in
+                throw NetworkError(.connect, message: "refused")
+            }
+        }
+        #expect(error?.attempts == 41 && waits.count <= 40)
     }
 }

@@ -45,6 +45,16 @@ import Testing
         #expect(URLReference.resolve(reference, against: "http://a/b") == nil)
     }
 
+    @Test(arguments: [
+        ("HTTP://H/x?q", "http://h:80"), ("https://u:p@h:8443/", "https://h:8443"),
+        ("http://[FE80::1%25Eth0]:8080/x", "http://[fe80::1%25Eth0]:8080"),
+        ("https://[fe80::1%2]/", "https://[fe80::1%252]:443"),
+    ])
+    func originKeepsTheZoneOfAnAddress(_ url: String, _ origin: String) {
+        #expect(URLReference.origin(of: url) == origin)
+        #expect(URLReference.origin(of: origin) == origin)
+    }
+
     @Test func fragmentOfTheReferenceWinsOverTheBases() {
         // RFC 9110 §10.2.2.
         #expect(URLReference.resolve("/x", against: "http://a/b#f") == "http://a/x#f")

@@ -2,7 +2,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// The source of tokens: the app's ``Authenticator``, and the manager that it is given.
+/// The app's authenticator, and the manager that it is given, as closures: this folder does not know the manager.
 struct TokenSource: Sendable {
     /// Returns a request with the current token.
     let apply: @Sendable (HTTPRequest) async throws -> HTTPRequest
@@ -29,9 +29,7 @@ final class AuthenticationStage: Stage {
     private let limits: TimeLimits
     private let state: Mutex<State>
 
-    init(
-        _ tokens: TokenSource, scope: CredentialScope? = nil, limits: TimeLimits = TimeLimits()
-    ) {
+    init(_ tokens: TokenSource, scope: CredentialScope? = nil, limits: TimeLimits = TimeLimits()) {
         self.tokens = tokens
         self.scope = scope
         self.limits = limits
@@ -57,37 +55,27 @@ final class AuthenticationStage: Stage {
                 return response
             }
             let credentials = authorized.authentication == request.authentication ? nil : authorized.authentication
-            // A refused token is renewed also where the request must not be sent twice.
             let sent = call.sent
-            guard sent.carriedToken(token, credentials),
-                try await isReplayed(
-                    request, response, epoch, isReplay, call,
-                    canReplay: call.isReplayable
-                        && sent.allows(.token(token, credentials), after: .success(response)))
-            else { return response }
+            guard sent.carriedToken(token, credentials) else { return response }
+            // The token is renewed even if the request must not be sent twice.
+            let canReplay = call.isReplayable && sent.allows(.token(token, credentials), after: .success(response))
+            guard try await isReplayed(request, response, epoch, isReplay, canReplay, call) else { return response }
             call.watch?.record(.replaying)
             isReplay = true
         }
-    }
-
-    /// The fields that the authenticator has set.
-    private static func fields(of headers: HTTPHeaders, besides own: HTTPHeaders) -> HTTPHeaders {
-        HTTPHeaders(headers.filter { !own[values: $0.name].contains($0.value) }.map { ($0.name, $0.value) })
     }
 
     /// Waits for a running renewal. Returns the current epoch.
     private func epoch(for call: Call) async throws -> Int {
         while true {
             let (waiter, epoch) = state.withLock { state -> (Waiter<Void>?, Int) in
-                guard case .wait = state.tokens.start() else { return (nil, state.tokens.epoch) }
+                guard state.tokens.isRefreshing else { return (nil, state.tokens.epoch) }
                 let waiter = Waiter<Void>()
                 state.waiters.append(waiter)
                 return (waiter, 0)
             }
             guard let waiter else { return epoch }
-            call.watch?.record(.waiting(.token))
             try await wait(waiter, call, nil)
-            call.watch?.record(.waited(.token))
         }
     }
 
@@ -95,16 +83,16 @@ final class AuthenticationStage: Stage {
     private func authorized(_ request: HTTPRequest, _ call: Call) async throws -> (HTTPRequest, token: HTTPHeaders) {
         do {
             var authorized = try await limits.run(for: call) { [tokens] in try await tokens.apply(request) }
-            let token = Self.fields(of: authorized.headers, besides: request.headers)
+            let own = request.headers
+            let token = HTTPHeaders(
+                authorized.headers.filter { !own[values: $0.name].contains($0.value) }.map { ($0.name, $0.value) })
             for (name, _) in token
             where scope?.secrets.contains(header: name) != true && !authorized.rowSecrets.contains(header: name) {
                 authorized.rowSecrets.insert(header: name)
             }
             return (authorized, token)
-        } catch let error as CancellationError where Task.isCancelled {
-            throw error
         } catch {
-            guard !call.isCancelled else { throw error }
+            if call.isCancelled || error is CancellationError && Task.isCancelled { throw error }
             throw NetworkError(
                 .provider, message: "the authenticator threw: \(error); nothing was sent", request: request,
                 underlying: error)
@@ -113,8 +101,8 @@ final class AuthenticationStage: Stage {
 
     /// Decides after a rejection: `true` sends the request once more, `false` delivers the response.
     private func isReplayed(
-        _ request: HTTPRequest, _ response: HTTPResponse, _ epoch: Int, _ isReplay: Bool, _ call: Call,
-        canReplay: Bool
+        _ request: HTTPRequest, _ response: HTTPResponse, _ epoch: Int, _ isReplay: Bool, _ canReplay: Bool,
+        _ call: Call
     ) async throws -> Bool {
         let waiter = Waiter<Void>()
         let (decision, failure) = state.withLock { state in
@@ -122,23 +110,22 @@ final class AuthenticationStage: Stage {
             if canReplay, decision == .refresh || decision == .wait { state.waiters.append(waiter) }
             return (decision, state.failure)
         }
-        if decision == .refresh { renew() }
         switch decision {
         case .deliver: return false
         case .fail: throw Self.failure(failure, request, response)
         case .replay: return canReplay
-        case .refresh, .wait:
-            guard canReplay else { return false }
-            call.watch?.record(.waiting(.token))
-            try await wait(waiter, call, response)
-            call.watch?.record(.waited(.token))
-            return true
+        case .refresh: renew()
+        case .wait: break
         }
+        if canReplay { try await wait(waiter, call, response) }
+        return canReplay
     }
 
     private func wait(_ waiter: Waiter<Void>, _ call: Call, _ response: HTTPResponse?) async throws {
+        call.watch?.record(.waiting(.token))
         do {
             try await waiter.value(for: call)
+            call.watch?.record(.waited(.token))
         } catch let error as NetworkError where error.kind == .authentication {
             throw Self.failure(error, call.request, response)
         }
@@ -147,8 +134,7 @@ final class AuthenticationStage: Stage {
     /// Renews the token in a task of its own, so that no caller's cancellation ends it.
     private func renew() {
         let scope = CallScope.renewing.union([ObjectIdentifier(self)])
-        let limit = tokens.refreshTimeout
-        Task { [limits] in
+        Task { [limits, limit = tokens.refreshTimeout] in
             var failure: NetworkError?
             do {
                 try await CallScope.$renewing.withValue(scope) {
@@ -165,8 +151,8 @@ final class AuthenticationStage: Stage {
         }
     }
 
-    /// Has the authenticator renew the token, one renewal at a time. One that has missed its limit may still run: if it
-    /// succeeds, its token is the new one.
+    /// Has the authenticator renew the token. An earlier renewal that has missed its limit may still run: this one waits for
+    /// its end, and does nothing more if it succeeds.
     private func refresh() async throws {
         let earlier = state.withLock { state -> Waiter<Bool>? in
             state.next = state.isRenewing ? Waiter() : nil
@@ -175,18 +161,16 @@ final class AuthenticationStage: Stage {
         }
         if let earlier, try await earlier.value() { return }
         var isRenewed = false
-        defer { endRefresh(isRenewed) }
+        defer {
+            state.withLock { state in
+                // If this one failed, the waiting one begins, unless its own limit has ended its wait.
+                let isNextWaiting = state.next?.end(.success(isRenewed)) ?? false
+                state.next = nil
+                state.isRenewing = isNextWaiting && !isRenewed
+            }
+        }
         try await tokens.refresh()
         isRenewed = true
-    }
-
-    /// Hands on to the renewal that waits, if there is one that has not been cancelled.
-    private func endRefresh(_ isRenewed: Bool) {
-        state.withLock { state in
-            let isTaken = state.next?.end(.success(isRenewed)) ?? false
-            state.next = nil
-            state.isRenewing = isTaken && !isRenewed
-        }
     }
 
     private func finish(_ failure: NetworkError?) {
@@ -233,7 +217,7 @@ struct NamedAuthenticationStage: Stage {
 }
 
 extension NetworkError {
-    /// The error for a name that the app has not configured: of an `authenticator` among `configuration.authenticators`.
+    /// The error for an authenticator or a sealer that the request names and the app has not configured.
     static func missing(
         _ what: String, _ name: String, in named: [String: some Any], _ request: HTTPRequest
     ) -> NetworkError {
@@ -253,18 +237,6 @@ extension NetworkError {
 /// An *epoch* ends with each renewal, whether it succeeded or not. A request notes the epoch in which it was sent. If
 /// it is rejected in a later epoch, it carried an old token, which is no reason to renew the current one.
 struct RefreshState: Sendable {
-    private enum Phase: Hashable {
-        case idle
-        case refreshing
-    }
-
-    enum Start: Hashable {
-        /// Send the request in this epoch.
-        case send(epoch: Int)
-        /// The token is being renewed: wait for the result.
-        case wait
-    }
-
     enum Rejection: Hashable {
         /// Renew the token: this caller starts the renewal, and waits like the others.
         case refresh
@@ -280,7 +252,8 @@ struct RefreshState: Sendable {
 
     /// The pause after a renewal that did not help. No other renewal starts during it.
     let pause: Duration
-    private var phase = Phase.idle
+    /// Whether the token is being renewed, so that requests wait for the result.
+    private(set) var isRefreshing = false
     private(set) var epoch = 0
     private var isRenewed = true
     /// Whether a request of this epoch was accepted, so that its token has worked.
@@ -289,13 +262,8 @@ struct RefreshState: Sendable {
 
     init(pause: Duration) { self.pause = pause }
 
-    /// Decides about a request that is to be sent.
-    mutating func start() -> Start { phase == .refreshing ? .wait : .send(epoch: epoch) }
-
     /// Notes that a request was accepted.
-    mutating func accepted(epoch: Int) {
-        if epoch == self.epoch { isProven = true }
-    }
+    mutating func accepted(epoch: Int) { if epoch == self.epoch { isProven = true } }
 
     /// Decides about a request that was rejected.
     ///
@@ -303,16 +271,16 @@ struct RefreshState: Sendable {
     mutating func rejected(epoch: Int, isReplay: Bool, at now: Duration) -> Rejection {
         // A request that was rejected with the new token too is not sent a third time.
         if isReplay { return .deliver }
-        if phase == .refreshing { return .wait }
+        if isRefreshing { return .wait }
         if epoch < self.epoch { return isRenewed ? .replay : .fail }
         if !isProven, now - endedAt < pause { return isRenewed ? .deliver : .fail }
-        phase = .refreshing
+        isRefreshing = true
         return .refresh
     }
 
     /// Notes the end of a renewal.
     mutating func finished(isRenewed: Bool, at now: Duration) {
-        phase = .idle
+        isRefreshing = false
         epoch += 1
         self.isRenewed = isRenewed
         isProven = false

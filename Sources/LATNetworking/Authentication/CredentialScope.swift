@@ -63,11 +63,10 @@ final class CredentialScope: Sendable {
     /// Scheme and authority as they are written: the part before the path.
     private static func authority(of url: String) -> Substring {
         let bytes = url.utf8
-        guard var index = bytes.firstIndex(of: UInt8(ascii: "/")) else { return url[...] }
-        index = bytes.index(after: index)
-        guard index < bytes.endIndex, bytes[index] == UInt8(ascii: "/") else { return url[...] }
-        let start = bytes.index(after: index)
-        let end = bytes[start...].firstIndex { [0x2F, 0x3F, 0x23, 0x5C].contains($0) } ?? bytes.endIndex
+        guard let slash = bytes.firstIndex(of: UInt8(ascii: "/")), bytes[slash...].starts(with: "//".utf8)
+        else { return url[...] }
+        let start = bytes.index(slash, offsetBy: 2)
+        let end = bytes[start...].firstIndex { "/?#\\".utf8.contains($0) } ?? bytes.endIndex
         return url[..<end]
     }
 }

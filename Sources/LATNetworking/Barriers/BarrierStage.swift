@@ -7,7 +7,6 @@ final class BarrierStage: Stage {
     private struct State {
         var gate = BarrierState<UInt64>()
         var waiters: [UInt64: Waiter<Void>] = [:]
-        var ids: UInt64 = 0
     }
 
     private let state = Mutex(State())
@@ -21,35 +20,32 @@ final class BarrierStage: Stage {
         guard !CallScope.closing.contains(ObjectIdentifier(self)), CallScope.renewing.isEmpty else {
             return try await chain.proceed(request)
         }
-        let isBarrier = request.isBarrier
-        let id = try await enter(chain.call, isBarrier)
-        guard isBarrier else { return try await chain.proceed(request) }
-        defer { leave(id) }
+        try await enter(chain.call, isBarrier: request.isBarrier)
+        guard request.isBarrier else { return try await chain.proceed(request) }
+        defer { leave(chain.call.id) }
         return try await CallScope.$closing.withValue(CallScope.closing.union([ObjectIdentifier(self)])) {
             try await chain.proceed(request)
         }
     }
 
-    private func enter(_ call: Call, _ isBarrier: Bool) async throws -> UInt64 {
+    private func enter(_ call: Call, isBarrier: Bool) async throws {
         let waiter = Waiter<Void>()
-        let (id, mayGo) = state.withLock { state in
-            state.ids += 1
-            let mayGo = state.gate.enter(state.ids, isBarrier: isBarrier)
-            if !mayGo { state.waiters[state.ids] = waiter }
+        let mayGo = state.withLock { state in
+            let mayGo = state.gate.enter(call.id, isBarrier: isBarrier)
+            if !mayGo { state.waiters[call.id] = waiter }
             isClosed.store(state.gate.isClosed, ordering: .releasing)
-            return (state.ids, mayGo)
+            return mayGo
         }
-        guard !mayGo else { return id }
+        guard !mayGo else { return }
         call.watch?.record(.waiting(.barrier))
         do {
             try await waiter.value(for: call)
             call.watch?.record(.waited(.barrier))
         } catch {
             // Passes the turn on if it came before the cancellation.
-            leave(id)
+            leave(call.id)
             throw error
         }
-        return id
     }
 
     private func leave(_ id: UInt64) {
@@ -72,9 +68,6 @@ struct BarrierState<ID: Hashable & Sendable>: Sendable {
     /// Whether new requests have to wait.
     var isClosed: Bool { active != nil }
 
-    /// The number of waiting requests.
-    var waitingCount: Int { waiting.count }
-
     /// Adds a request. Returns whether it may proceed; if not, a later ``leave(_:)`` returns it.
     mutating func enter(_ id: ID, isBarrier: Bool) -> Bool {
         guard active == nil else {
@@ -91,18 +84,10 @@ struct BarrierState<ID: Hashable & Sendable>: Sendable {
             waiting.removeAll { $0.id == id }
             return []
         }
-        active = nil
-        var started: [ID] = []
-        var taken = 0
-        for next in waiting {
-            taken += 1
-            started.append(next.id)
-            if next.isBarrier {
-                active = next.id
-                break
-            }
-        }
-        waiting.removeFirst(taken)
-        return started
+        let nextBarrier = waiting.firstIndex { $0.isBarrier }
+        active = nextBarrier.map { waiting[$0].id }
+        let count = nextBarrier.map { $0 + 1 } ?? waiting.count
+        defer { waiting.removeFirst(count) }
+        return waiting.prefix(count).map(\.id)
     }
 }

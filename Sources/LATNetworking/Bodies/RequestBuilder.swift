@@ -3,21 +3,23 @@ import HTTPCore
 
 /// Composes requests from address, parameters, files and body.
 enum RequestBuilder {
-    /// Puts parameters, files and body into a request.
+    /// Puts parameters, files and body into a request. Parameters go into the query if the method asks for that, or if the
+    /// call has a body of its own that cannot hold them.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for content that cannot be combined.
     static func put(_ content: RequestContent, into request: inout HTTPRequest) throws(NetworkError) {
         request.body = content.body
-        if !content.files.isEmpty {
-            try setParts(content.files, content.members ?? EncodedMembers(), on: &request)
-        } else if let body = content.body {
-            try setBody(body, content.members, on: &request)
-        } else if let members = content.members {
-            if request.method.encodesParametersInQuery {
-                appendQuery(members, to: &request)
-            } else {
-                request.body = try self.body(members, content.encoding)
-            }
+        let members = content.members ?? EncodedMembers()
+        guard content.files.isEmpty else { return try setParts(content.files, members, on: &request) }
+        switch content.body?.content {
+        case .multipart:
+            try setParts([], members, on: &request)
+        case .parameters(let encoding):
+            request.body = try body(members, encoding)
+        case nil where !request.method.encodesParametersInQuery:
+            if content.members != nil { request.body = try body(members, content.encoding) }
+        case nil, .encoded, .data, .file, .stream:
+            request.url = ParameterEncoder.appending(query: members.queryText, to: request.url)
         }
     }
 
@@ -25,49 +27,40 @@ enum RequestBuilder {
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the parameter that cannot be encoded.
     static func encoded(_ parameters: Parameters, by rules: CodingRules?) throws(NetworkError) -> EncodedMembers {
-        do {
-            return try EncodedMembers(parameters: parameters, by: JSONValueEncoder(rules: rules))
-        } catch {
-            throw doesNotEncode(error)
-        }
+        try encoding { try EncodedMembers(parameters: parameters, by: JSONValueEncoder(rules: rules)) }
     }
 
-    /// The same for parameters whose coding is not known yet.
+    /// The same as ``encoded(_:by:)`` for parameters whose coding is not known yet.
     static func deferred(_ parameters: Parameters) throws(NetworkError) -> EncodedMembers {
-        do {
-            return try EncodedMembers(deferring: parameters)
-        } catch {
-            throw doesNotEncode(error)
-        }
+        try encoding { try EncodedMembers(deferring: parameters) }
     }
 
-    /// Completes members whose coding was not known, except for their names.
+    /// Applies the coding to members that were made without it, except to their names.
     static func coded(_ members: EncodedMembers, by rules: CodingRules?) throws(NetworkError) -> EncodedMembers {
-        do {
-            return try members.coded(by: rules)
-        } catch {
-            throw doesNotEncode(error)
-        }
+        try encoding { try members.coded(by: rules) }
     }
 
     /// Returns the properties of an entity as the members of a JSON object; their coding is not known yet.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` when they cannot be encoded, or do not encode to an object.
     static func properties(of entity: any Encodable, _ advice: String) throws(NetworkError) -> EncodedMembers {
-        let text: String
-        do {
-            if let members = try EncodedMembers(deferring: entity) { return members }
-            text = try JSONValueEncoder().encode(entity).description
-        } catch {
-            throw doesNotEncode(error)
-        }
+        if let members = try encoding({ try EncodedMembers(deferring: entity) }) { return members }
+        let text = try encoding { try JSONValueEncoder().encode(entity).description }
         throw .invalidRequest("\(type(of: entity)) encodes to \(text.prefix(40)), not to an object; \(advice)")
     }
 
-    static func doesNotEncode(_ error: any Error) -> NetworkError {
-        let reason =
-            if case EncodingError.invalidValue(_, let context) = error { context.debugDescription } else { "\(error)" }
-        return NetworkError(.invalidRequest, message: "the parameters cannot be encoded: \(reason)", underlying: error)
+    /// Returns what an encoder makes. Its error becomes ``NetworkError/Kind/invalidRequest``.
+    private static func encoding<Value>(_ encode: () throws -> Value) throws(NetworkError) -> Value {
+        do {
+            return try encode()
+        } catch {
+            let reason =
+                if case EncodingError.invalidValue(_, let context) = error { context.debugDescription } else {
+                    "\(error)"
+                }
+            throw NetworkError(
+                .invalidRequest, message: "the parameters cannot be encoded: \(reason)", underlying: error)
+        }
     }
 
     // MARK: Addresses
@@ -98,20 +91,11 @@ enum RequestBuilder {
 
     /// Whether a URL starts with a scheme and `://`.
     static func isAbsolute(_ url: String) -> Bool {
-        guard let end = url.firstRange(of: "://") else { return false }
-        let scheme = url[..<end.lowerBound]
-        return !scheme.isEmpty
-            && scheme.utf8.allSatisfy { byte in
-                (0x61...0x7A).contains(byte | 0x20) || (0x30...0x39).contains(byte) || byte == 0x2B || byte == 0x2D
-                    || byte == 0x2E
-            }
+        let scheme = url.utf8.prefix { (0x61...0x7A).contains($0 | 0x20) || "0123456789+-.".utf8.contains($0) }
+        return !scheme.isEmpty && url.utf8[scheme.endIndex...].starts(with: "://".utf8)
     }
 
     // MARK: Bodies
-
-    private static func appendQuery(_ members: EncodedMembers, to request: inout HTTPRequest) {
-        request.url = ParameterEncoder.appending(query: members.queryText, to: request.url)
-    }
 
     private static func body(
         _ members: EncodedMembers, _ encoding: ParameterEncoding
@@ -119,25 +103,7 @@ enum RequestBuilder {
         switch encoding {
         case .form: return .data(Data(members.queryText.utf8), contentType: encoding.contentType)
         case .json:
-            do {
-                return .data(try members.jsonData(), contentType: encoding.contentType)
-            } catch {
-                throw doesNotEncode(error)
-            }
-        }
-    }
-
-    private static func setBody(
-        _ body: HTTPBody, _ members: EncodedMembers?, on request: inout HTTPRequest
-    ) throws(NetworkError) {
-        switch body.content {
-        case .parameters(let encoding):
-            request.body = try self.body(members ?? EncodedMembers(), encoding)
-        case .multipart:
-            try setParts([], members ?? EncodedMembers(), on: &request)
-        case .encoded, .data, .file, .stream:
-            // The call has a body of its own, so the parameters go into the query.
-            if let members { appendQuery(members, to: &request) }
+            return .data(try self.encoding { try members.jsonData() }, contentType: encoding.contentType)
         }
     }
 

@@ -37,7 +37,6 @@ final class BodyPart: AbandonableBodySource {
     private struct State {
         var toSkip: Int64
         var left: Int64
-        var isOver = false
     }
 
     private let body: ResponseBody
@@ -64,13 +63,8 @@ final class BodyPart: AbandonableBodySource {
             }
             if !taken.isEmpty { return taken }
         }
-        guard readsOn,
-            !state.withLock({ state in
-                defer { state.isOver = true }; return state.isOver
-            })
-        else { return nil }
         // The part is complete, so an error in the rest is ignored.
-        while let _ = try? await iterator.next() {}
+        while readsOn, let _ = try? await iterator.next() {}
         return nil
     }
 
@@ -98,25 +92,20 @@ private final class JoinedBody: AbandonableBodySource {
         while let body = state.withLock({ $0.rest.first }) {
             var iterator = body.makeAsyncIterator()
             let chunk = try await iterator.next()
-            // The iterator of a collected body always returns the whole body.
-            if chunk == nil || !body.isStream { state.withLock { _ = $0.rest.removeFirst() } }
-            guard let chunk else { continue }
-            try take(Int64(chunk.count))
-            return chunk
+            let left = state.withLock { state in
+                // The iterator of a collected body always returns the whole body.
+                if chunk == nil || !body.isStream { state.rest.removeFirst() }
+                state.left -= Int64(chunk?.count ?? 0)
+                return state.left
+            }
+            guard left >= 0 else { throw mismatch }
+            if let chunk { return chunk }
         }
         guard state.withLock({ $0.left }) == 0 else { throw mismatch }
         return nil
     }
 
     func abandon() { for body in bodies { body.abandon() } }
-
-    private func take(_ count: Int64) throws {
-        let left = state.withLock { state in
-            state.left -= count
-            return state.left
-        }
-        guard left >= 0 else { throw mismatch }
-    }
 }
 
 /// A streamed body that is stored while it is read. It is kept only if it is read to its end.
@@ -135,7 +124,6 @@ final class StoringBody: AbandonableBodySource {
 
     func next() async throws -> Data? {
         do {
-            // A stream's iterator has no state of its own.
             var iterator = body.makeAsyncIterator()
             guard let chunk = try await iterator.next() else {
                 let isWhole = announced == nil || announced == byteCount.load(ordering: .relaxed)

@@ -1,11 +1,20 @@
 import CurlTransport
 import FoundationEssentials
 import HTTPCore
+import Platform
 import ResponseCache
 
 /// The operations that both cache stages share: keys, look-ups, responses, storing.
 struct CacheOperations: Sendable {
+    /// A response, and whether a look-up already finds it.
+    typealias Fetched = (response: HTTPResponse, isStored: Bool)
+
     let storage: CacheStorage
+    /// The policy of a request that sets none.
+    let standard: CachePolicy
+    /// The total timeout of a request that sets none.
+    let timeout: Duration?
+    let limits: TimeLimits
     /// Names of parameters that are not part of cache keys, in addition to those of the request's rows.
     let volatileParameters: Set<String>
     /// The app's version of its stored content.
@@ -39,7 +48,6 @@ struct CacheOperations: Sendable {
         let identity: RequestIdentity
         /// The lease under which the response is fetched.
         var lease: CacheLease?
-
         /// The rules for its response.
         let mode: CacheMode
 
@@ -50,7 +58,9 @@ struct CacheOperations: Sendable {
     /// The rules for a call's response. What belongs to a partition is one user's, so its cache is a private one.
     func mode(of call: Call) -> CacheMode { call.details.partition == nil ? mode : .private }
 
-    /// The ticket of a request.
+    func policy(of request: HTTPRequest) -> CachePolicy { request.cachePolicy ?? standard }
+
+    /// The ticket of an ``authenticated(_:)`` request.
     ///
     /// - Parameter method: The method whose response is looked up; `nil` for the request's own.
     /// - Returns: `nil` if the response is never stored: for a method that is not cached, or a body whose bytes are not
@@ -64,7 +74,7 @@ struct CacheOperations: Sendable {
         }
     }
 
-    /// The ticket of a request. Throws the reason if the response is never stored.
+    /// The same as ``ticket(for:_:method:)``, but throws the reason if the response is never stored.
     func place(
         of request: HTTPRequest, _ call: Call, method: HTTPMethod? = nil
     ) async throws(CacheRefusal) -> Ticket {
@@ -80,10 +90,9 @@ struct CacheOperations: Sendable {
         guard let url = CanonicalURL(request.url), let primary = primary(counted, url, request, call, body)
         else { throw .noKey }
         let identity = RequestIdentity(
-            of: authenticated(request), partition: call.details.partition, secrets: secrets,
+            of: request, partition: call.details.partition, secrets: secrets,
             cookies: cookieText(for: request), manager: managerCredentials, key: { storage.identityKey.bytes })
-        return Ticket(
-            url: url, primary: primary, identity: identity, mode: mode(of: call))
+        return Ticket(url: url, primary: primary, identity: identity, mode: mode(of: call))
     }
 
     /// A request with the credentials of the netrc file, which the engine would add too.
@@ -131,15 +140,15 @@ struct CacheOperations: Sendable {
 
     // MARK: Reading
 
-    func entries(_ ticket: Ticket, _ urgency: WriteBehind.Urgency = .alternative) async -> [CacheEntry] {
+    func entries(_ ticket: Ticket, _ urgency: WriteBehind.Urgency = .optional) async -> [CacheEntry] {
         let found = await storage.behind?.entries(for: ticket.primary, urgency) ?? []
-        let areCredible = found.indices.allSatisfy { found[$0].isCredible(for: ticket.primary) }
-        guard !areCredible else { return found }
-        storage.report(Self.lie("an entry with another key, or a body of the wrong length"), "check its entries")
+        if found.indices.allSatisfy({ found[$0].isCredible(for: ticket.primary) }) { return found }
+        storage.report(Self.fault("an entry with another key, or a body of the wrong length"), "check its entries")
         return found.filter { $0.isCredible(for: ticket.primary) }
     }
 
-    private static func lie(_ what: String) -> NetworkError {
+    /// The error for a store of the app that breaks its contract.
+    private static func fault(_ what: String) -> NetworkError {
         NetworkError(
             .cache,
             message: "the response cache's store returned \(what), which is ignored; test the store with "
@@ -150,7 +159,7 @@ struct CacheOperations: Sendable {
     ///
     /// - Throws: ``NetworkError/Kind/bodyTooLarge`` if it exceeds the limit that applies to a body from the network.
     func body(of entry: CacheEntry, for request: HTTPRequest, part: Range<Int64>? = nil) async throws -> ResponseBody? {
-        let limit = request.maxBodySize ?? (request.streamsBody ? Int64.max : maxBodySize)
+        let limit = limit(for: request)
         guard Int64(part?.count ?? Int(clamping: entry.bodyByteCount)) <= limit else {
             throw NetworkError.bodyTooLarge(limit: limit)
         }
@@ -173,15 +182,16 @@ struct CacheOperations: Sendable {
         }
     }
 
+    /// The maximum number of bytes of a body that a request reads.
+    func limit(for request: HTTPRequest) -> Int64 { request.maxBodySize ?? (request.streamsBody ? .max : maxBodySize) }
+
     /// Checks the length of a stored body, because a store of the app may truncate it. If it is wrong, a stream throws,
     /// and a collected body gives `nil`.
     private func measured(_ body: ResponseBody, of entry: CacheEntry) -> ResponseBody? {
-        let mismatch = Self.lie("a body with another number of bytes than the \(entry.bodyByteCount) stored")
-        if let measured = ResponseBody.joining([body], byteCount: entry.bodyByteCount, else: mismatch) {
-            return measured
-        }
-        storage.report(mismatch, "read")
-        return nil
+        let mismatch = Self.fault("a body with another number of bytes than the \(entry.bodyByteCount) stored")
+        let measured = ResponseBody.joining([body], byteCount: entry.bodyByteCount, else: mismatch)
+        if measured == nil { storage.report(mismatch, "read") }
+        return measured
     }
 
     /// The response of a stored success; `nil` when its body is gone.
@@ -194,7 +204,7 @@ struct CacheOperations: Sendable {
         var response = StoredResponseCoding.response(entry, to: request)
         response.body = body
         response.source = isStale ? .stale : source(of: entry)
-        touch(entry, timeToLive)
+        storage.behind?.touch(entry, interval: TimeToLiveRule.touchInterval(timeToLive))
         return response
     }
 
@@ -206,33 +216,21 @@ struct CacheOperations: Sendable {
         }
     }
 
-    /// Records a use.
-    func touch(_ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive? = nil) {
-        storage.behind?.touch(entry, interval: TimeToLiveRule.touchInterval(timeToLive))
-    }
-
     /// Records only occasional uses, for policies that ignore the time of the last use, such as ``CachePolicy/http``.
     func touchRarely(_ entry: CacheEntry) {
-        guard abs(storage.now().timeIntervalSince(entry.lastUse)) >= TimeToLiveRule.touchInterval(nil) else { return }
-        touch(entry)
+        let interval = TimeToLiveRule.touchInterval(nil)
+        guard abs(storage.now().timeIntervalSince(entry.lastUse)) >= interval else { return }
+        storage.behind?.touch(entry, interval: interval)
     }
 
     // MARK: Writing
-
-    func update(_ entry: CacheEntry) async {
-        await storage.behind?.update(entry)
-    }
 
     /// Marks an entry as expired, so that it stays expired when the clock is set back.
     func markExpired(_ entry: CacheEntry) async {
         guard !entry.isExpired else { return }
         var expired = entry
         expired.isExpired = true
-        await update(expired)
-    }
-
-    func remove(_ selection: CacheSelection) async {
-        await storage.behind?.remove(selection)
+        await storage.behind?.update(expired)
     }
 
     /// Stores a response without waiting for the store. A stream is stored while it is read.
@@ -240,17 +238,19 @@ struct CacheOperations: Sendable {
     /// - Parameters:
     ///   - policy: The cache policy of the request.
     ///   - candidate: The entry that was revalidated. If another response has replaced it since, that one stays.
-    /// - Returns: The response to return, and whether a look-up already finds it.
     func store(
         _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, _ ticket: Ticket, under policy: CachePolicy,
-        replacing candidate: CacheEntry? = nil, varyFields: [String], requestTime: Date, responseTime: Date
-    ) async -> (response: HTTPResponse, isStored: Bool) {
+        replacing candidate: CacheEntry? = nil, requestTime: Date, responseTime: Date
+    ) async -> Fetched {
         guard response.source == .network else { return (response, false) }
         if let refusal = verdict(on: response, call) {
             refuse(ticket, refusal, call)
             return (response, false)
         }
-        guard
+        let varyFields =
+            policy == .http
+            ? VaryRule.fields(of: response.headers) : TimeToLiveRule.varyFields(of: response.headers)
+        guard let behind = storage.behind,
             var entry = StoredResponseCoding.entry(
                 response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
                 varyFields: varyFields, requestTime: requestTime, responseTime: responseTime, ticket.mode)
@@ -261,7 +261,6 @@ struct CacheOperations: Sendable {
         entry.retainUntil = RetentionRule.end(
             of: entry, under: policy, servesStale: servesStaleWhenDisconnected, ticket.mode)
         let replacing = candidate.map { CacheReplacement(of: $0, by: entry) } ?? .anything
-        guard let behind = storage.behind else { return (response, false) }
         if ticket.identity.credentials != nil { behind.needPreparation() }
         if let data = response.body.data {
             guard StorageRule.isComplete(response, byteCount: Int64(data.count), method: request.method) else {
@@ -279,37 +278,43 @@ struct CacheOperations: Sendable {
 
     /// The refusal if the call's envelope or judge rejects the response. A stream cannot be judged and is refused.
     private func verdict(on response: HTTPResponse, _ call: Call) -> CacheRefusal? {
+        guard response.isSuccess else { return nil }
         // A response that the call rejects would be rejected again each time it is found.
-        guard Verdict.isSuccess(response, to: call.request) || !response.isSuccess else { return .businessFailure }
-        guard let verdict = call.details.verdict ?? verdict, response.isSuccess else { return nil }
+        guard Verdict.isSuccess(response, to: call.request) else { return .businessFailure }
+        guard let verdict = call.details.verdict ?? verdict else { return nil }
         if response.body.isStream { return .unjudgedStream }
         return verdict.accepts(response) ? nil : .businessFailure
     }
 
+    /// Whether the call's envelope or judge rejects a stored response, which a call without them may have stored. Those of
+    /// the same row were judged when they were stored.
+    func rejects(_ response: HTTPResponse, of entry: CacheEntry, _ call: Call) -> Bool {
+        guard let verdict = call.details.verdict, response.isSuccess, !response.body.isStream else { return false }
+        if let row = call.details.row, row.domain != nil, entry.domain == row.domain, entry.server == row.server {
+            return false
+        }
+        return !verdict.accepts(response)
+    }
+
     /// Removes the entries that a response invalidates (RFC 9111 §4.4).
     func invalidate(after response: HTTPResponse, to request: HTTPRequest, _ call: Call) async {
-        guard InvalidationRule.invalidates(response, to: request) else { return }
-        var urls = [request.url]
+        guard InvalidationRule.invalidates(response, to: request), let behind = storage.behind else { return }
         let origin = URLReference.origin(of: request.url)
-        for reference in InvalidationRule.references(in: response) {
-            guard let url = URLReference.resolve(reference, against: response.url),
-                URLReference.origin(of: url) == origin
-            else { continue }
-            urls.append(url)
-        }
-        for url in Set(urls.compactMap { CanonicalURL($0) }) {
-            var selections = [CacheSelection.url(url.text)]
+        let references = InvalidationRule.references(in: response)
+            .compactMap { URLReference.resolve($0, against: response.url) }
+            .filter { URLReference.origin(of: $0) == origin }
+        for url in Set(([request.url] + references).compactMap { CanonicalURL($0) }) {
+            await behind.remove(.url(url.text))
             // Also by key, because the same parameters in another order have the same entry.
-            selections += [HTTPMethod.get, .head].compactMap { primary($0, url, request, call, nil) }.map {
-                .primaryKey($0)
+            for method in [HTTPMethod.get, .head] {
+                if let key = primary(method, url, request, call, nil) { await behind.remove(.primaryKey(key)) }
             }
-            for selection in selections { await remove(selection) }
         }
     }
 
     // MARK: Failures
 
-    /// The failure that a stored response stands in for when the server answered with an error. An error's stream is given up.
+    /// The failure that a stored response replaces when the server answered with an error, whose stream is abandoned.
     static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
         var response = response
         if response.body.isStream {
@@ -326,13 +331,5 @@ struct CacheOperations: Sendable {
         case .dns, .connect, .tls, .timeout, .connectionLost, .protocolViolation, .proxy, .circuitOpen, .other: true
         default: false
         }
-    }
-}
-
-enum CacheFailure {
-    static func nothingStored(_ request: HTTPRequest) -> NetworkError {
-        NetworkError(
-            .cache, message: "nothing is stored for this request and the policy .cacheOnly forbids the network",
-            request: request)
     }
 }

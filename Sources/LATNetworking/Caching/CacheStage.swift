@@ -9,19 +9,14 @@ import Synchronization
 /// It is outside the redirects: it stores the response to the call, whichever redirects led to it, so that a call
 /// answered from the cache makes no request at all. Of the server's fields it obeys only `Vary`.
 struct CacheStage: Stage {
-    let standard: CachePolicy
     let operations: CacheOperations
-    /// The total timeout of a request that sets none.
-    let timeout: Duration?
-
-    let limits: TimeLimits
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let request = operations.authenticated(request)
         let call = chain.call
-        let policy = request.cachePolicy ?? standard
+        let policy = operations.policy(of: request)
         guard let ticket = await operations.ticket(for: request, call) else {
-            if policy == .cacheOnly { throw CacheFailure.nothingStored(request) }
+            if policy == .cacheOnly { throw Self.nothingStored(request) }
             return try await chain.proceed(request)
         }
         switch policy {
@@ -32,9 +27,9 @@ struct CacheStage: Stage {
             return try await fetch(request, ticket, chain).response
         case .cacheOnly:
             return try await operations.counted {
-                guard let stored = try await stored(request, ticket, .only, isStale: false) else {
+                guard let stored = try await stored(request, ticket, call, .required, isStale: false) else {
                     call.watch?.record(.cache(.fails(.nothingStored)))
-                    throw CacheFailure.nothingStored(request)
+                    throw Self.nothingStored(request)
                 }
                 call.watch?.record(.cache(.answers))
                 return (stored, true)
@@ -43,7 +38,7 @@ struct CacheStage: Stage {
             return try await cacheElseNetwork(request, ticket, timeToLive, chain)
         case .cacheThenNetwork:
             if let deliver = call.details.deliversCached {
-                let stored = try await stored(request, ticket, isStale: false)
+                let stored = try await stored(request, ticket, call, isStale: false)
                 call.watch?.record(.cache(stored == nil ? .fetches(.nothingStored) : .answersFirst))
                 operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
                 if var stored {
@@ -57,35 +52,27 @@ struct CacheStage: Stage {
         }
     }
 
+    private static func nothingStored(_ request: HTTPRequest) -> NetworkError {
+        NetworkError(
+            .cache, message: "nothing is stored for this request and the policy .cacheOnly forbids the network",
+            request: request)
+    }
+
     // MARK: Policies
 
     private func cacheElseNetwork(
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ timeToLive: CachePolicy.TimeToLive, _ chain: Chain
     ) async throws -> HTTPResponse {
-        var mayWait = !request.streamsBody
-        var mayLookAgain = true
+        var options = FlightTable.Options(mayWait: !request.streamsBody)
         while true {
-            let ended = mayLookAgain ? operations.flights.endedCount : nil
+            let ended = operations.flights.endedCount
             if let response = try await usable(request, ticket, timeToLive, chain.call) { return response }
-            guard mayWait else {
-                return try await operations.counted { try await fetch(request, ticket, chain) }.response
+            let fetched = try await operations.fetchOnce(request, ticket, chain.call, &options, since: ended) {
+                try await usable(request, ticket, timeToLive, chain.call)
+            } fetch: {
+                try await fetch(request, $0, chain)
             }
-            switch operations.flights.join(ticket.flight, since: ended) {
-            case .lookAgain: mayLookAgain = false
-            case .lead(let flight):
-                operations.flights.starts(ticket.flight, flight, with: chain.call)
-                return try await operations.lead(ticket, flight, within: request.timeout ?? timeout) {
-                    try await usable(request, ticket, timeToLive, chain.call)
-                } fetch: {
-                    try await fetch(request, $0, chain)
-                }
-            case .alone:
-                return try await operations.flights.lead(ticket.flight, nil) {
-                    try await operations.counted { try await fetch(request, ticket, chain) }
-                }
-            case .follow(let flight):
-                mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
-            }
+            if let fetched { return fetched }
         }
     }
 
@@ -100,6 +87,10 @@ struct CacheStage: Stage {
         {
         case .usable(let entry):
             let response = try await operations.response(entry, to: request, isStale: false, timeToLive: timeToLive)
+            if let response, operations.rejects(response, of: entry, call) {
+                call.watch?.record(.cache(.fetches(.refused(.businessFailure))))
+                return nil
+            }
             if let response { operations.storage.ledger.counters.countLookup(response.source) }
             call.watch?.record(.cache(response == nil ? .fetches(.bodyLost) : .answers))
             return response
@@ -116,14 +107,14 @@ struct CacheStage: Stage {
         chain.call.watch?.record(.cache(.fetches(.policy)))
         do {
             let response = try await fetch(request, ticket, chain).response
-            guard CacheStrategy.isError(status: response.status) else { return response }
-            guard var answer = try await standIn(request, ticket, chain.call) else { return response }
+            guard CacheStrategy.isError(status: response.status),
+                var answer = try await standIn(request, ticket, chain.call)
+            else { return response }
             answer.standsInFor = CacheOperations.failure(response, to: request)
             return answer
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
-            guard let stored = try await standIn(request, ticket, chain.call) else { throw error }
+            guard var answer = try await standIn(request, ticket, chain.call) else { throw error }
             // Other addresses or attempts may still succeed. If all fail, this response is used.
-            var answer = stored
             answer.standsInFor = error
             return answer
         }
@@ -135,15 +126,15 @@ struct CacheStage: Stage {
     private func standIn(
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ call: Call
     ) async throws -> HTTPResponse? {
-        let stored = try await stored(request, ticket, .only, isStale: true)
+        let stored = try await stored(request, ticket, call, .required, isStale: true)
         if stored != nil { call.watch?.record(.cache(.answersStale(isRefreshed: false))) }
         operations.storage.ledger.counters.countLookup(stored?.source ?? .network)
         return stored
     }
 
     private func stored(
-        _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ urgency: WriteBehind.Urgency = .alternative,
-        isStale: Bool
+        _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ call: Call,
+        _ urgency: WriteBehind.Urgency = .optional, isStale: Bool
     ) async throws -> HTTPResponse? {
         // Another response may be stored between the look-up and the reading of the body.
         for _ in 0..<2 {
@@ -152,14 +143,16 @@ struct CacheStage: Stage {
                 case .usable(let entry) = TimeToLiveRule.find(
                     request, ticket.identity, among: entries, within: .forever, at: operations.storage.now())
             else { return nil }
-            if let response = try await operations.response(entry, to: request, isStale: isStale) { return response }
+            if let response = try await operations.response(entry, to: request, isStale: isStale) {
+                return operations.rejects(response, of: entry, call) ? nil : response
+            }
         }
         return nil
     }
 
     private func fetch(
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
-    ) async throws -> (response: HTTPResponse, isStored: Bool) {
+    ) async throws -> CacheOperations.Fetched {
         let requestTime = operations.storage.now()
         let response = try await chain.proceed(request)
         if let refusal = TimeToLiveRule.refusal(status: response.status) {
@@ -167,9 +160,8 @@ struct CacheStage: Stage {
             return (response, false)
         }
         return await operations.store(
-            response, to: request, chain.call, ticket, under: request.cachePolicy ?? standard,
-            varyFields: TimeToLiveRule.varyFields(of: response.headers), requestTime: requestTime,
-            responseTime: operations.storage.now())
+            response, to: request, chain.call, ticket, under: operations.policy(of: request),
+            requestTime: requestTime, responseTime: operations.storage.now())
     }
 }
 
@@ -178,11 +170,34 @@ extension CacheOperations {
     /// include those of other processes if the store grants leases.
     ///
     /// - Parameters:
-    ///   - flight: The flight that requests of this process wait for; `nil` for none.
+    ///   - options: What the request may do; changed by what it does.
+    ///   - ended: ``FlightTable/endedCount`` before the look-up.
     ///   - look: Repeats the look-up after another lease holder has fetched the response.
-    func lead(
-        _ ticket: Ticket, _ flight: Flight?, within timeout: Duration?, look: () async throws -> HTTPResponse?,
-        fetch: (Ticket) async throws -> (response: HTTPResponse, isStored: Bool)
+    /// - Returns: `nil` to look up again: another request with the same key has ended.
+    func fetchOnce(
+        _ request: HTTPRequest, _ ticket: Ticket, _ call: Call, _ options: inout FlightTable.Options,
+        since ended: UInt64,
+        look: () async throws -> HTTPResponse?, fetch: (Ticket) async throws -> Fetched
+    ) async throws -> HTTPResponse? {
+        guard options.mayWait else { return try await counted { try await fetch(ticket) }.response }
+        switch flights.join(ticket.flight, since: options.mayLookAgain ? ended : nil) {
+        case .lookAgain:
+            options.mayLookAgain = false
+            return nil
+        case .lead(let flight):
+            flights.starts(flight, with: call)
+            return try await lead(ticket, flight, within: request.timeout ?? timeout, look: look, fetch: fetch)
+        case .alone:
+            return try await flights.lead(ticket.flight, nil) { try await counted { try await fetch(ticket) } }
+        case .follow(let flight):
+            options.mayWait = try await FlightTable.follow(flight, request, call, timeout, limits)
+            return nil
+        }
+    }
+
+    private func lead(
+        _ ticket: Ticket, _ flight: Flight, within timeout: Duration?, look: () async throws -> HTTPResponse?,
+        fetch: (Ticket) async throws -> Fetched
     ) async throws -> HTTPResponse {
         try await flights.lead(ticket.flight, flight) {
             var ticket = ticket
@@ -207,9 +222,7 @@ extension CacheOperations {
     }
 
     /// Fetches the response after a look-up and counts the outcome.
-    func counted(
-        _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
-    ) async throws -> (response: HTTPResponse, isStored: Bool) {
+    func counted(_ fetch: () async throws -> Fetched) async throws -> Fetched {
         do {
             let fetched = try await fetch()
             storage.ledger.counters.countLookup(fetched.response.source)
@@ -260,6 +273,14 @@ extension FlightTable {
 
 /// Requests in flight whose responses others wait for, at most one for each key.
 final class FlightTable: Sendable {
+    /// What a request may do instead of fetching its response.
+    struct Options {
+        /// Wait for another request with the same key.
+        var mayWait: Bool
+        /// Look up again if a flight has ended since the look-up.
+        var mayLookAgain = true
+    }
+
     /// How a flight ended for its followers.
     enum Ending: Sendable {
         /// The response is stored: look it up again.
@@ -302,7 +323,7 @@ final class FlightTable: Sendable {
             if let flight = state.flights[key] { return .follow(flight) }
             if state.unshared.contains(key) { return .alone }
             if let endedCount, endedCount != ended.load(ordering: .relaxed) { return .lookAgain }
-            let flight = Flight()
+            let flight = Flight(key: key)
             state.flights[key] = flight
             return .lead(flight)
         }
@@ -312,7 +333,7 @@ final class FlightTable: Sendable {
     ///
     /// - Parameter flight: `nil` when no other request waits.
     func lead(
-        _ key: String, _ flight: Flight?, _ fetch: () async throws -> (response: HTTPResponse, isStored: Bool)
+        _ key: String, _ flight: Flight?, _ fetch: () async throws -> CacheOperations.Fetched
     ) async throws -> HTTPResponse {
         do {
             let (response, isStored) = try await fetch()
@@ -323,10 +344,10 @@ final class FlightTable: Sendable {
                     state.unshared.insert(key)
                 }
             }
-            if let flight { end(key, flight, isStored ? .stored : .notStored) }
+            if let flight { end(flight, isStored ? .stored : .notStored) }
             return response
         } catch {
-            if let flight { end(key, flight, Self.ending(of: error)) }
+            if let flight { end(flight, Self.ending(of: error)) }
             throw error
         }
     }
@@ -336,22 +357,23 @@ final class FlightTable: Sendable {
         response.source == .network && !CacheStrategy.isError(status: response.status)
     }
 
-    /// Has a flight start with the next transfer of the call that leads it. A leader that is paused before is not waited for.
-    func starts(_ key: String, _ flight: Flight, with leader: Call) {
+    /// Has a flight start with the next transfer of the call that leads it. If that call is paused before, the flight ends,
+    /// so that nobody waits for it.
+    func starts(_ flight: Flight, with leader: Call) {
         let watch = CallWait(leader) { [weak self] state in
             guard state.isSuspended, flight.start.result == nil else { return }
-            self?.end(key, flight, .abandoned)
+            self?.end(flight, .abandoned)
         }
-        flight.keep(watch)
+        flight.watch.withLock { $0 = watch }
         leader.atNextStart { flight.starts() }
         watch.stateDidChange()
     }
 
     /// Ends a flight and wakes its followers.
-    func end(_ key: String, _ flight: Flight, _ ending: Ending) {
+    func end(_ flight: Flight, _ ending: Ending) {
         state.withLock { state in
             ended.wrappingAdd(1, ordering: .releasing)
-            if state.flights[key] === flight { state.flights[key] = nil }
+            if state.flights[flight.key] === flight { state.flights[flight.key] = nil }
         }
         flight.starts()
         flight.ending.settle(.success(ending))
@@ -360,14 +382,15 @@ final class FlightTable: Sendable {
 
 /// A request in flight, and its followers.
 final class Flight: Sendable {
+    fileprivate let key: String
     /// The start of its transfer, or its end without one.
     fileprivate let start = Outcome<Void>()
     fileprivate let ending = Outcome<FlightTable.Ending>()
 
     /// Watches the leader until the start.
-    private let watch = Mutex<CallWait?>(nil)
+    fileprivate let watch = Mutex<CallWait?>(nil)
 
-    fileprivate func keep(_ watch: CallWait) { self.watch.withLock { $0 = watch } }
+    fileprivate init(key: String) { self.key = key }
 
     fileprivate func starts() {
         start.settle(.success(()))

@@ -9,7 +9,6 @@ final class CacheStorage: Sendable {
         var isMissing = false
         var reported: Set<String> = []
         var partition: String?
-        var memoryValues: MemoryStore?
         /// Shows the counts to those who share the store, for as long as it lives.
         var observation: (any Sendable)?
     }
@@ -19,15 +18,16 @@ final class CacheStorage: Sendable {
     /// The secret that separates the entries of different senders.
     let identityKey: IdentityKey
     private let isPartitioned: Atomic<Bool>
-    /// Whether an earlier process has left entries, or others may have stored some.
-    private let isThere: @Sendable () -> Bool
-
+    private let directory: String?
+    /// Whether others may store entries.
+    private let isShared: Bool
     private let makeStore: @Sendable () throws -> any CacheStore
     private let settings: WriteBehind.Settings
     private let observer: CacheObserver?
     private let state: Mutex<State>
     /// Set once, so that requests read it without a lock.
     private let made = AtomicLazyReference<WriteBehind>()
+    private let madeMemoryValues = AtomicLazyReference<MemoryStore>()
     /// The wall-clock time.
     let now: @Sendable () -> Date
 
@@ -44,7 +44,8 @@ final class CacheStorage: Sendable {
         state = Mutex(State(partition: partition))
         isPartitioned = Atomic(partition != nil)
         identityKey = IdentityKey(directory: directory)
-        isThere = { isShared || directory.map(DiskStore.hasEntries) ?? false }
+        self.directory = directory
+        self.isShared = isShared
     }
 
     /// The cache partition that new calls use; `nil` for the common one.
@@ -58,8 +59,8 @@ final class CacheStorage: Sendable {
         }
     }
 
-    /// Whether there can be entries that a request might invalidate.
-    var mayHoldEntries: Bool { made.load() != nil || isThere() }
+    /// Whether there can be entries that a request might invalidate. An earlier process may have left some on the disk.
+    var mayHoldEntries: Bool { made.load() != nil || isShared || directory.map(DiskStore.hasEntries) ?? false }
 
     /// Returns the store after all pending writes.
     ///
@@ -75,11 +76,7 @@ final class CacheStorage: Sendable {
 
     /// The store for values that are never written to disk.
     var memoryValues: MemoryStore {
-        state.withLock { state in
-            let store = state.memoryValues ?? MemoryStore(byteLimit: 16 << 20)
-            state.memoryValues = store
-            return store
-        }
+        madeMemoryValues.load() ?? madeMemoryValues.storeIfNil(MemoryStore(byteLimit: 16 << 20))
     }
 
     /// The counters so far. Does not make the store.
@@ -116,10 +113,9 @@ final class CacheStorage: Sendable {
 
     /// Reports a failure of the store, once for each operation.
     func report(_ error: any Error, _ operation: String) {
-        // An entry that is too large for the store is not a failure.
-        if (error as? NetworkError)?.underlying is CacheEntryTooLarge { return }
-        // The store itself has reported it.
-        if (error as? NetworkError)?.underlying is CacheServerUnavailable { return }
+        // An entry that is too large is not a failure, and an unavailable server was reported by the store itself.
+        let cause = (error as? NetworkError)?.underlying
+        if cause is CacheEntryTooLarge || cause is CacheServerUnavailable { return }
         guard !(error is CancellationError), state.withLock({ $0.reported.insert(operation).inserted }) else { return }
         let fault =
             error as? NetworkError

@@ -15,21 +15,20 @@ extension HTTPCacheStage {
     func take(
         part response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
         _ ticket: CacheOperations.Ticket, _ chain: Chain, _ requestTime: Date, _ responseTime: Date
-    ) async throws -> (response: HTTPResponse, isStored: Bool)? {
+    ) async throws -> CacheOperations.Fetched? {
         let refusal = StorageRule.refusal(ofPart: response, to: request, ticket.mode)
         if let refusal { operations.refuse(ticket, refusal, chain.call) }
         let isStorable = refusal == nil
-        func keep(_ joined: JoinedParts, _ body: ResponseBody) async -> (response: HTTPResponse, isStored: Bool) {
+        func keep(_ joined: JoinedParts, _ body: ResponseBody) async -> CacheOperations.Fetched {
             var stored = joined.response
             stored.body = body
             guard isStorable else { return (stored, false) }
             return await operations.store(
                 stored, to: request, chain.call, ticket, under: .http, replacing: forward.candidate,
-                varyFields: VaryRule.fields(of: stored.headers),
                 requestTime: requestTime, responseTime: responseTime)
         }
         if let completion = forward.completion {
-            let limit = request.maxBodySize ?? (request.streamsBody ? .max : operations.maxBodySize)
+            let limit = operations.limit(for: request)
             guard completion.wanted.count <= limit else { throw NetworkError.bodyTooLarge(limit: limit) }
             guard let joined = completion.joined(response, at: responseTime),
                 let body = try await body(joined, completion.entry, request),
@@ -71,8 +70,7 @@ extension HTTPCacheStage {
         // The reader's limit was checked before; the other bytes are for the store.
         reading.maxBodySize = .max
         var bodies: [ResponseBody] = []
-        for place in [joined.before, joined.after] {
-            guard !place.isEmpty else { continue }
+        for place in [joined.before, joined.after] where !place.isEmpty {
             guard let body = try await operations.body(of: entry, for: reading, part: place) else { return nil }
             bodies.append(body)
         }
@@ -80,10 +78,9 @@ extension HTTPCacheStage {
         bodies.insert(joined.response.body, at: joined.before.isEmpty ? 0 : 1)
         return ResponseBody.joining(bodies, byteCount: joined.parts.ranges.count)
     }
-}
 
-// Refreshing.
-extension HTTPCacheStage {
+    // MARK: Refreshing
+
     /// Whether a fresh response is refreshed before it expires (``EarlyRefresh``), where a store asks for it.
     func isRefreshedEarly(_ answer: CacheStrategy.Answer, _ request: HTTPRequest) -> Bool {
         guard let factor = operations.storage.behind?.earlyRefreshFactor, factor > 0, answer.remaining > 0,
@@ -109,46 +106,45 @@ extension HTTPCacheStage {
         }
         // A body that a judge checks has to be collected.
         request.streamsBody = chain.call.details.verdict == nil
-        request.timeout = request.timeout ?? timeout
-        let refreshing = request
+        request.timeout = request.timeout ?? operations.timeout
         // The caller's call ends with the stale response, so the refresh is a call of its own without observers.
-        let chain = chain.on(Call(refreshing, details: chain.call.details))
-        operations.flights.starts(ticket.flight, flight, with: chain.call)
-        Task {
-            var ending = FlightTable.Ending.notStored
-            var ticket = ticket
-            switch await operations.storage.behind?.lead(
-                ticket.flight, for: refreshing.timeout, waitingSince: nil)
-            {
-            case .own(let lease)?, .late(let lease)?: ticket.lease = lease
-            // Requests that have joined since share another fetch.
-            case .ended?, .others?, nil: return operations.flights.end(ticket.flight, flight, .abandoned)
-            }
-            // Another lease holder may have refreshed it between the look-up and the lease.
-            if ticket.lease != nil,
-                case .answer(let answer) = CacheStrategy(
-                    refreshing, ticket.identity, entries: await operations.entries(ticket),
-                    at: operations.storage.now(), ticket.mode), !answer.refreshes,
-                answer.entry.version != entry.version || answer.entry.responseTime != entry.responseTime
-            {
-                return operations.flights.end(ticket.flight, flight, .stored)
-            }
-            if case .forward(let forward) = CacheStrategy(
-                refreshing, ticket.identity, entries: [entry], at: operations.storage.now(), ticket.mode,
+        let chain = chain.on(Call(request, details: chain.call.details))
+        operations.flights.starts(flight, with: chain.call)
+        Task { operations.flights.end(flight, await refresh(entry, ticket, chain)) }
+    }
+
+    /// Refreshes an entry with the request of the chain's call.
+    private func refresh(
+        _ entry: CacheEntry, _ ticket: CacheOperations.Ticket, _ chain: Chain
+    ) async -> FlightTable.Ending {
+        let request = chain.call.request
+        var ticket = ticket
+        switch await operations.storage.behind?.lead(ticket.flight, for: request.timeout, waitingSince: nil) {
+        case .own(let lease)?, .late(let lease)?: ticket.lease = lease
+        // Requests that have joined since share another fetch.
+        case .ended?, .others?, nil: return .abandoned
+        }
+        // Another lease holder may have refreshed it between the look-up and the lease.
+        if ticket.lease != nil,
+            case .answer(let answer) = strategy(for: request, ticket, await operations.entries(ticket)),
+            !answer.refreshes,
+            answer.entry.version != entry.version || answer.entry.responseTime != entry.responseTime
+        {
+            return .stored
+        }
+        guard
+            case .forward(let forward) = CacheStrategy(
+                request, ticket.identity, entries: [entry], at: operations.storage.now(), ticket.mode,
                 isRevalidating: true),
-                let (response, isStored) = try? await exchange(forward, refreshing, ticket, chain)
-            {
-                if isStored {
-                    ending = .stored
-                } else {
-                    // Reading the stream stores it.
-                    do {
-                        for try await _ in response.body {}
-                        ending = .stored
-                    } catch {}
-                }
-            }
-            operations.flights.end(ticket.flight, flight, ending)
+            let (response, isStored) = try? await exchange(forward, request, ticket, chain)
+        else { return .notStored }
+        if isStored { return .stored }
+        do {
+            // Reading the stream stores it.
+            for try await _ in response.body {}
+            return .stored
+        } catch {
+            return .notStored
         }
     }
 }

@@ -1,7 +1,6 @@
 import CurlTransport
 import FoundationEssentials
 import HTTPCore
-import Platform
 import ResponseCache
 
 /// The cache stage for the policy ``CachePolicy/http``, which follows RFC 9111 and RFC 5861.
@@ -12,15 +11,11 @@ import ResponseCache
 ///
 /// Under other policies only unsafe requests pass through it, because they invalidate entries (RFC 9111 §4.4).
 struct HTTPCacheStage: Stage {
-    let standard: CachePolicy
     let operations: CacheOperations
-    /// The total timeout of a request that sets none.
-    let timeout: Duration?
-    let limits: TimeLimits
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let request = operations.authenticated(request)
-        guard request.cachePolicy ?? standard == .http else {
+        guard operations.policy(of: request) == .http else {
             let response = try await chain.proceed(request)
             await operations.invalidate(after: response, to: request, chain.call)
             return response
@@ -40,22 +35,17 @@ struct HTTPCacheStage: Stage {
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse {
         // Streams are not waited for, because their reader decides when they end.
-        var mayWait =
-            request.method == .get && !request.streamsBody && !request.headers.contains("Range")
-            && !ValidationRule.hasConditions(request)
-        var mayLookAgain = true
+        var options = FlightTable.Options(
+            mayWait: request.method == .get && !request.streamsBody && !request.headers.contains("Range")
+                && !ValidationRule.hasConditions(request))
         var hasLostBody = false
         while true {
-            let ended = mayLookAgain ? operations.flights.endedCount : nil
-            let entries = await operations.entries(ticket)
+            let ended = operations.flights.endedCount
             let forward: CacheStrategy.Forward
-            switch CacheStrategy(
-                request, ticket.identity, entries: entries, at: operations.storage.now(), ticket.mode)
-            {
+            switch strategy(for: request, ticket, await operations.entries(ticket)) {
             case .gatewayTimeout(let miss):
                 note(.fails(miss), chain)
-                operations.storage.ledger.counters.add(.misses)
-                return Self.gatewayTimeout(request)
+                return gatewayTimeout(request)
             case .answer(let answer):
                 if let response = try await response(answer, to: request, ticket, chain) { return response }
                 // The body is gone. Another response may have been stored in its place, so look up once more. If it is
@@ -64,34 +54,24 @@ struct HTTPCacheStage: Stage {
                     hasLostBody = true
                     continue
                 }
-                guard !CacheControl(request: request.headers).onlyIfCached else {
-                    operations.storage.ledger.counters.add(.misses)
-                    return Self.gatewayTimeout(request)
-                }
+                guard !CacheControl(request: request.headers).onlyIfCached else { return gatewayTimeout(request) }
                 forward = CacheStrategy.Forward(request: request, .bodyLost)
             case .forward(let decided):
                 forward = decided
             }
-            guard mayWait else {
-                return try await operations.counted { try await exchange(forward, request, ticket, chain) }.response
+            let fetched = try await operations.fetchOnce(request, ticket, chain.call, &options, since: ended) {
+                try await answer(to: request, ticket, chain)
+            } fetch: {
+                try await exchange(forward, request, $0, chain)
             }
-            switch operations.flights.join(ticket.flight, since: ended) {
-            case .lookAgain: mayLookAgain = false
-            case .lead(let flight):
-                operations.flights.starts(ticket.flight, flight, with: chain.call)
-                return try await operations.lead(ticket, flight, within: request.timeout ?? timeout) {
-                    try await answer(to: request, ticket, chain)
-                } fetch: {
-                    try await exchange(forward, request, $0, chain)
-                }
-            case .alone:
-                return try await operations.flights.lead(ticket.flight, nil) {
-                    try await operations.counted { try await exchange(forward, request, ticket, chain) }
-                }
-            case .follow(let flight):
-                mayWait = try await FlightTable.follow(flight, request, chain.call, timeout, limits)
-            }
+            if let fetched { return fetched }
         }
+    }
+
+    func strategy(
+        for request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ entries: [CacheEntry]
+    ) -> CacheStrategy {
+        CacheStrategy(request, ticket.identity, entries: entries, at: operations.storage.now(), ticket.mode)
     }
 
     /// Sends a request that is never answered from the cache, and invalidates what it may have changed.
@@ -105,8 +85,7 @@ struct HTTPCacheStage: Stage {
             let ticket = await operations.ticket(for: request, chain.call, method: .get)
         else { return response }
         return await operations.store(
-            response, to: request, chain.call, ticket, under: .http,
-            varyFields: VaryRule.fields(of: response.headers), requestTime: requestTime,
+            response, to: request, chain.call, ticket, under: .http, requestTime: requestTime,
             responseTime: operations.storage.now()
         ).response
     }
@@ -117,11 +96,9 @@ struct HTTPCacheStage: Stage {
     private func answer(
         to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse? {
-        let entries = await operations.entries(ticket)
-        guard
-            case .answer(let answer) = CacheStrategy(
-                request, ticket.identity, entries: entries, at: operations.storage.now(), ticket.mode)
-        else { return nil }
+        guard case .answer(let answer) = strategy(for: request, ticket, await operations.entries(ticket)) else {
+            return nil
+        }
         return try await response(answer, to: request, ticket, chain)
     }
 
@@ -129,7 +106,7 @@ struct HTTPCacheStage: Stage {
     private func response(
         _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse? {
-        guard let response = try await response(answer, to: request, ticket.mode) else { return nil }
+        guard let response = try await response(answer, to: request, ticket.mode, chain.call) else { return nil }
         operations.storage.ledger.counters.countLookup(response.source)
         note(answer.isStale ? .answersStale(isRefreshed: answer.refreshes) : .answers, chain)
         if answer.refreshes || isRefreshedEarly(answer, request) { refresh(answer.entry, request, ticket, chain) }
@@ -137,7 +114,7 @@ struct HTTPCacheStage: Stage {
     }
 
     private func response(
-        _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ mode: CacheMode
+        _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ mode: CacheMode, _ call: Call
     ) async throws -> HTTPResponse? {
         var response = StoredResponseCoding.response(answer, to: request, mode)
         response.source = answer.isStale ? .stale : operations.source(of: answer.entry)
@@ -146,6 +123,7 @@ struct HTTPCacheStage: Stage {
         case .whole:
             guard let body = try await operations.body(of: answer.entry, for: request) else { return nil }
             response.body = body
+            if operations.rejects(response, of: answer.entry, call) { return nil }
         case .part(_, _, let place):
             guard let body = try await operations.body(of: answer.entry, for: request, part: place) else { return nil }
             response.body = body
@@ -165,13 +143,18 @@ struct HTTPCacheStage: Stage {
                 entry, for: request, at: now,
                 atAnyAge: isDisconnected && operations.servesStaleWhenDisconnected, mode)
         else { return nil }
-        guard let response = try await response(.stale(entry, at: now), to: request, mode) else { return nil }
+        let control = CacheControl(entry.headers)
+        let age = Freshness(of: entry, control: control, at: now).age
+        var answer = CacheStrategy.Answer(entry: entry, control, age: age)
+        answer.isStale = true
+        guard let response = try await response(answer, to: request, mode, chain.call) else { return nil }
         note(.answersStale(isRefreshed: false), chain)
         return response
     }
 
-    private static func gatewayTimeout(_ request: HTTPRequest) -> HTTPResponse {
-        HTTPResponse(status: 504, reason: "Gateway Timeout", url: request.url, source: .memoryCache)
+    private func gatewayTimeout(_ request: HTTPRequest) -> HTTPResponse {
+        operations.storage.ledger.counters.add(.misses)
+        return HTTPResponse(status: 504, reason: "Gateway Timeout", url: request.url, source: .memoryCache)
     }
 
     // MARK: The network
@@ -179,20 +162,19 @@ struct HTTPCacheStage: Stage {
     /// Sends a request, conditionally if there is a candidate, and stores the response or updates the entry.
     func exchange(
         _ forward: CacheStrategy.Forward, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
-    ) async throws -> (response: HTTPResponse, isStored: Bool) {
+    ) async throws -> CacheOperations.Fetched {
         let requestTime = operations.storage.now()
         note(forward.isConditional ? .revalidates(forward.miss) : .fetches(forward.miss), chain)
         let response: HTTPResponse
         do {
             response = try await chain.proceed(forward.request)
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
-            guard let stale = try await standIn(forward, request, ticket.mode, chain, isDisconnected: true) else {
+            guard var stale = try await standIn(forward, request, ticket.mode, chain, isDisconnected: true) else {
                 throw error
             }
             // Other addresses or attempts may still succeed. If all fail, this response is used.
-            var answer = stale
-            answer.standsInFor = error
-            return (answer, false)
+            stale.standsInFor = error
+            return (stale, false)
         }
         let responseTime = operations.storage.now()
         await operations.invalidate(after: response, to: request, chain.call)
@@ -233,13 +215,13 @@ struct HTTPCacheStage: Stage {
             if let entry = forward.candidate, [200, 203, 204, 404, 410].contains(response.status),
                 !request.headers.contains("Range")
             {
-                await operations.remove(.key(entry.key))
+                await operations.storage.behind?.remove(.key(entry.key))
             }
             return (response, false)
         }
         return await operations.store(
             response, to: request, chain.call, ticket, under: .http, replacing: forward.candidate,
-            varyFields: VaryRule.fields(of: response.headers), requestTime: requestTime, responseTime: responseTime)
+            requestTime: requestTime, responseTime: responseTime)
     }
 
     /// The stored response after a 304; `nil` if its body is gone or the 304 confirms another one. If the conditions
@@ -249,20 +231,16 @@ struct HTTPCacheStage: Stage {
         _ mode: CacheMode, _ requestTime: Date, _ responseTime: Date
     ) async throws -> HTTPResponse? {
         let isConfirmed = ValidationRule.confirms(response.headers, entry)
-        let isMeant =
-            isConfirmed
-            && (forward.isConditional || ValidationRule.verdict(on: request, by: entry) == .notModified)
         var body: ResponseBody?
         if forward.isConditional {
-            guard isConfirmed else { return nil }
-            body = try await operations.body(of: entry, for: request)
-            if body == nil { return nil }
+            guard isConfirmed, let stored = try await operations.body(of: entry, for: request) else { return nil }
+            body = stored
         }
         var entry = entry
-        if isMeant {
+        if isConfirmed, forward.isConditional || ValidationRule.verdict(on: request, by: entry) == .notModified {
             entry = ValidationRule.freshened(
                 entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, mode)
-            await operations.update(entry)
+            await operations.storage.behind?.update(entry)
         }
         guard let body else { return response }
         var confirmed = StoredResponseCoding.response(entry, to: request)
@@ -285,22 +263,11 @@ struct HTTPCacheStage: Stage {
             let entry = TimeToLiveRule.candidate(request, ticket.identity, among: await operations.entries(ticket))
         else { return }
         if ValidationRule.matches(head: response, entry) {
-            await operations.update(
+            await operations.storage.behind?.update(
                 ValidationRule.freshened(
                     entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, ticket.mode))
         } else if !(300...399).contains(response.status) {
             await operations.markExpired(entry)
         }
-    }
-}
-
-extension CacheStrategy.Answer {
-    /// A stale response that replaces an error.
-    fileprivate static func stale(_ entry: CacheEntry, at now: Date) -> CacheStrategy.Answer {
-        let control = CacheControl(entry.headers)
-        var answer = CacheStrategy.Answer(
-            entry: entry, control, age: Freshness(of: entry, control: control, at: now).age)
-        answer.isStale = true
-        return answer
     }
 }

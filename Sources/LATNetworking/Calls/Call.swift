@@ -16,14 +16,14 @@ final class Call: @unchecked Sendable, TransferOwner {
     /// Details of the call that are not part of the request.
     let details: CallDetails
     /// Receives the progress; `nil` while nobody observes it.
-    var progressHandler: (@Sendable (TransferProgress) -> Void)? {
-        guard givenHandler != nil || word.load(ordering: .acquiring) & Flag.measured != 0 else { return nil }
+    var progressHandler: ProgressHandler? {
+        guard givenHandler != nil || has(Flag.measured) else { return nil }
         return { [self] progress in
             givenHandler?(progress)
-            if word.load(ordering: .acquiring) & Flag.measured != 0 { state.withLock(\.progress)?.note(progress) }
+            if has(Flag.measured) { state.withLock(\.progress)?.note(progress) }
         }
     }
-    private let givenHandler: (@Sendable (TransferProgress) -> Void)?
+    private let givenHandler: ProgressHandler?
     var bodyHandler: BodyHandler? { details.bodyHandler }
     var isObserved: Bool { watch != nil }
     /// The time by which the call must end, on the pipeline's clock; `nil` for no deadline.
@@ -47,7 +47,6 @@ final class Call: @unchecked Sendable, TransferOwner {
         var sent = SentRequests()
         /// What to do when the next transfer starts.
         var startActions: [@Sendable () -> Void] = []
-        var hasDeliveredCachedReply = false
         /// The progress, once somebody has asked for it.
         var progress: CallProgress?
         /// The result, for those who wait for it beside the call's closures.
@@ -66,18 +65,19 @@ final class Call: @unchecked Sendable, TransferOwner {
         static let measured: UInt32 = 16
         /// The start of a transfer has been awaited.
         static let awaited: UInt32 = 32
-        static let priorityShift: UInt32 = 6
+        /// A cached reply was delivered.
+        static let replied: UInt32 = 64
+        static let priorityShift: UInt32 = 7
     }
 
     private static let count = Atomic<UInt64>(0)
 
     /// - Parameters:
-    ///   - watchers: the manager's observers; `nil` for none.
-    ///   - watch: the watch to use instead of a new one, when this call is made on behalf of another.
+    ///   - watchers: the observers to report to; `nil` for none.
+    ///   - watch: reports to the observers of the call that this one is made for, in place of `watchers`.
     init(
         _ request: HTTPRequest, details: CallDetails = CallDetails(), deadline: Duration? = nil,
-        watchers: CallReporters? = nil, watch: CallReporter? = nil,
-        progress: (@Sendable (TransferProgress) -> Void)? = nil
+        watchers: CallReporters? = nil, watch: CallReporter? = nil, progress: ProgressHandler? = nil
     ) {
         let id = Self.count.add(1, ordering: .relaxed).newValue
         self.id = id
@@ -110,8 +110,8 @@ final class Call: @unchecked Sendable, TransferOwner {
             priority: RequestPriority(rawValue: Int(word >> Flag.priorityShift)) ?? .high)
     }
 
-    var isCancelled: Bool { word.load(ordering: .acquiring) & Flag.cancelled != 0 }
-    var isFinished: Bool { word.load(ordering: .acquiring) & Flag.finished != 0 }
+    var isCancelled: Bool { has(Flag.cancelled) }
+    var isFinished: Bool { has(Flag.finished) }
     var priority: RequestPriority { transferState.priority }
 
     /// Ends the call, and what it waits for, with ``NetworkError/Kind/cancelled``. Has no effect the second time.
@@ -151,6 +151,8 @@ final class Call: @unchecked Sendable, TransferOwner {
         return before & Flag.cancelled != 0
     }
 
+    private func has(_ flag: UInt32) -> Bool { word.load(ordering: .acquiring) & flag != 0 }
+
     /// Changes `word`. Returns whether its value changed.
     private func change(_ change: (UInt32) -> UInt32) -> Bool {
         var old = word.load(ordering: .acquiring)
@@ -165,13 +167,23 @@ final class Call: @unchecked Sendable, TransferOwner {
     }
 
     /// The error of a call that was cancelled or missed its deadline.
-    var cancellation: NetworkError {
-        guard word.load(ordering: .acquiring) & Flag.late != 0 else {
-            return NetworkError(.cancelled, message: "the request was cancelled", request: request)
+    var cancellation: NetworkError { cancellation(after: nil) }
+
+    private func cancellation(after response: HTTPResponse?) -> NetworkError {
+        guard has(Flag.late) else {
+            return NetworkError(.cancelled, message: "the request was cancelled", request: request, response: response)
         }
         return NetworkError(
             .timeout(.deadline),
-            message: "not finished by the deadline, including retries and waits; raise the deadline", request: request)
+            message: "not finished by the deadline, including retries and waits; raise the deadline",
+            request: request, response: response)
+    }
+
+    /// The error for the caller: typed, with the call's own request, and naming the deadline if it ended the call.
+    func failure(_ error: any Error) -> NetworkError {
+        let failure = NetworkError(ending: error, request)
+        return failure.kind == .cancelled && isCancelled
+            ? cancellation(after: failure.response) : failure.of(request)
     }
 
     // MARK: Start
@@ -183,7 +195,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     }
 
     func transferDidStart() {
-        guard word.load(ordering: .acquiring) & Flag.awaited != 0 else { return }
+        guard has(Flag.awaited) else { return }
         let actions = state.withLock { state in
             defer { state.startActions = [] }
             return state.startActions
@@ -242,17 +254,24 @@ final class Call: @unchecked Sendable, TransferOwner {
         outcome.settle(result) { state.withLock(\.progress)?.finish(result, request.body) }
     }
 
-    /// The progress from now on. Asking for it makes the engine report it.
+    /// The progress from now on. The engine reports it once somebody has asked for it.
     var progress: ProgressUpdates {
-        let (progress, isNew) = state.withLock { state in
-            if let progress = state.progress { return (progress, false) }
-            let progress = CallProgress(request.body == nil ? .download : .upload)
+        let progress = state.withLock { state in
+            let progress = state.progress ?? CallProgress(request.body == nil ? .download : .upload)
             state.progress = progress
-            return (progress, true)
+            return progress
         }
-        if isNew, change({ $0 | Flag.measured }) { notifyWaits() }
+        if change({ $0 | Flag.measured }) { notifyWaits() }
         if let result = outcome.result { progress.finish(result, request.body) }
         return progress.updates
+    }
+
+    /// Whether a cached reply was delivered before the terminal event.
+    var hasDeliveredCachedReply: Bool { has(Flag.replied) }
+
+    /// Records that a cached reply is about to be delivered. Returns `false` if one was, or if the call has ended.
+    func noteCachedReply() -> Bool {
+        change { $0 & (Flag.cancelled | Flag.finished) != 0 ? $0 : $0 | Flag.replied }
     }
 
     // MARK: Sent requests
@@ -262,27 +281,20 @@ final class Call: @unchecked Sendable, TransferOwner {
 
     func note(_ change: (inout SentRequests) -> Void) { state.withLock { change(&$0.sent) } }
 
-    // MARK: Delivery
-
-    /// Whether a cached reply was delivered before the terminal event.
-    var hasDeliveredCachedReply: Bool { state.withLock(\.hasDeliveredCachedReply) }
-
-    /// Records that a cached reply is about to be delivered. Returns `false` if one was, or if the call has ended.
-    func noteCachedReply() -> Bool {
-        guard !isFinished, !isCancelled else { return false }
-        return state.withLock { state in
-            defer { state.hasDeliveredCachedReply = true }
-            return !state.hasDeliveredCachedReply
-        }
+    /// Whether everything that is sent can be sent again.
+    var isReplayable: Bool {
+        request.body?.isReplayable ?? true && details.content?.body?.isReplayable ?? true
+            && details.content?.files.allSatisfy(\.isReplayable) ?? true
     }
-}
 
-extension Call {
-    /// The error for the caller: typed, with the call's own request, and naming the deadline if it ended the call.
-    func failure(_ error: any Error) -> NetworkError {
-        let failure = NetworkError(ending: error, request)
-        if failure.kind == .cancelled, isCancelled { return cancellation.with(response: failure.response) }
-        return failure.of(request)
+    /// One of the addresses in ``CallDetails/addresses``, with the call's own parameters.
+    func url(atAddress index: Int) throws(NetworkError) -> String {
+        guard index > 0 else { return request.url }
+        guard let content = details.content else { return details.addresses[index] }
+        var elsewhere = request
+        elsewhere.url = details.addresses[index]
+        try RequestBuilder.put(content, into: &elsewhere)
+        return elsewhere.url
     }
 }
 
@@ -301,27 +313,5 @@ extension NetworkError {
                 .provider, message: "an interceptor or transport of the app threw: \(error)", request: request,
                 underlying: error)
         }
-    }
-
-    fileprivate func with(response: HTTPResponse?) -> NetworkError {
-        NetworkError(kind, message: message, request: request, response: response)
-    }
-}
-
-extension Call {
-    /// Whether everything that is sent can be sent again.
-    var isReplayable: Bool {
-        request.body?.isReplayable ?? true && details.content?.body?.isReplayable ?? true
-            && details.content?.files.allSatisfy(\.isReplayable) ?? true
-    }
-
-    /// The call's address at one of the bases or mirrors, with the call's own parameters.
-    func url(atAddress index: Int) throws(NetworkError) -> String {
-        guard index > 0 else { return request.url }
-        guard let content = details.content else { return details.addresses[index] }
-        var elsewhere = request
-        elsewhere.url = details.addresses[index]
-        try RequestBuilder.put(content, into: &elsewhere)
-        return elsewhere.url
     }
 }

@@ -28,8 +28,11 @@ struct CallDetails: Sendable {
     /// Receives the cached response before the network is asked.
     var deliversCached: CachedReplyHandler?
 
-    /// What decides whether a response with status 2xx is a success; `nil` when every one is.
-    var verdict: ReplyDecoder? { row?.verdict ?? judge.map { ReplyDecoder(judge: $0) } }
+    /// Decides whether a response with status 2xx is a success, and may be stored; `nil` when every one is.
+    var verdict: ReplyDecoder? {
+        guard let decoder = row?.decoder else { return judge.map { ReplyDecoder(judge: $0) } }
+        return decoder.envelope != nil || decoder.judge != nil ? decoder : nil
+    }
 }
 
 /// A closure that receives a call's cached response. The end of the call releases it, because the call may live on.
@@ -47,10 +50,12 @@ final class CachedReplyHandler: Sendable {
 
 /// What a route determines for its calls, apart from the request and its settings.
 final class CallRow: Sendable {
-    let domain: String?
-    let server: String?
+    /// What observers see: the names of the rows and the path.
+    let observed: ObservedCall.Row
+    var domain: String? { observed.domain }
+    var server: String? { observed.server }
     /// The path with its parameter names in braces.
-    let path: String
+    var path: String { observed.path }
     /// The key of the mirrors' state: domain and base URLs, so that the state is reset when the row changes.
     let mirrorKey: String
     /// Parameters that are not part of the cache key.
@@ -61,8 +66,6 @@ final class CallRow: Sendable {
     let events: DomainTable.EventSettings
     /// Decides whether a response is a success, and decodes it.
     let decoder: ReplyDecoder
-    /// What observers see.
-    let observed: ObservedCall.Row
 
     init(
         domain: String? = nil, server: String? = nil, path: String, mirrorKey: String = "",
@@ -70,20 +73,13 @@ final class CallRow: Sendable {
         events: DomainTable.EventSettings = DomainTable.EventSettings(),
         headerOrigins: [String: DomainTable.SettingOrigin] = [:], _ decoder: ReplyDecoder
     ) {
-        self.domain = domain
-        self.server = server
-        self.path = path
+        observed = ObservedCall.Row(domain: domain, server: server, path: path, headerOrigins: headerOrigins)
         self.mirrorKey = mirrorKey
         self.volatileParameters = volatileParameters
         self.limits = limits
         self.events = events
         self.decoder = decoder
-        observed = ObservedCall.Row(
-            domain: domain, server: server, path: path, headerOrigins: headerOrigins)
     }
-
-    /// Decides whether a response may be stored; `nil` when every response with status 2xx may.
-    var verdict: ReplyDecoder? { decoder.envelope != nil || decoder.judge != nil ? decoder : nil }
 }
 
 /// The limits and the circuits that the rows of a call set.

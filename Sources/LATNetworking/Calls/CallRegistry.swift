@@ -33,8 +33,7 @@ final class CallRegistry: Sendable {
 
     /// The number of calls that a selection matches.
     func count(_ kind: RequestSelection.Kind) -> Int {
-        if kind == .all { return state.withLock(\.count) }
-        return matches(kind).count
+        kind == .all ? state.withLock(\.count) : matches(kind).count
     }
 
     /// Cancels the running calls that a selection matches. Returns their number.
@@ -46,16 +45,7 @@ final class CallRegistry: Sendable {
 
     /// Copies the list under the lock and filters the copy outside it.
     private func matches(_ kind: RequestSelection.Kind) -> [Call] {
-        let all = state.withLock { state in
-            var calls: [Call] = []
-            calls.reserveCapacity(state.count)
-            var next = state.first
-            while let call = next {
-                calls.append(call)
-                next = call.next
-            }
-            return calls
-        }
+        let all = state.withLock { state in state.first.map { Array(sequence(first: $0, next: \.next)) } ?? [] }
         return all.filter { $0.matches(kind) && !$0.isCancelled }
     }
 }
@@ -69,15 +59,13 @@ extension Call {
         // The addresses lack the call's own parameters.
         case .url(let url): ([request.url] + details.addresses).contains { Self.isSame($0, as: url) }
         case .entityType(let type): details.entity?.type == type
-        case .entity(let entity): details.entity?.type == entity.type && details.entity?.identity == entity
+        case .entity(let entity): details.entity == entity
         }
     }
 
     private static func isSame(_ address: String, as wanted: String) -> Bool {
-        if address == wanted { return true }
-        return !wanted.utf8.contains(UInt8(ascii: "?")) && address.utf8.count > wanted.utf8.count
-            && address.utf8.starts(with: wanted.utf8)
-            && address.utf8.dropFirst(wanted.utf8.count).first == UInt8(ascii: "?")
+        address == wanted
+            || !wanted.utf8.contains(UInt8(ascii: "?")) && address.utf8.starts(with: "\(wanted)?".utf8)
     }
 }
 
@@ -98,7 +86,7 @@ public struct RequestSelection: Sendable {
         case tag(String)
         case url(String)
         case entityType(ObjectIdentifier)
-        case entity(EntityIdentity)
+        case entity(EntityReference)
     }
 
     let kind: Kind
@@ -117,22 +105,13 @@ public struct RequestSelection: Sendable {
     /// The calls with this tag.
     public static func tag(_ tag: String) -> RequestSelection { RequestSelection(.tag(tag)) }
 
-    /// The calls to this address, either a path below the base URL or an absolute URL. An address without a query also
-    /// matches the same address with a query. The comparison is case-sensitive.
+    /// The calls to this address: a path below the base URL, or an absolute URL. Without a query it also matches the same
+    /// address with any query. The comparison is case-sensitive.
     public static func url(_ url: String) -> RequestSelection { RequestSelection(.url(url)) }
 }
 
-/// The entity that a call belongs to, kept in a form that is cheap to make. Its `identity` is made when it is compared.
-struct EntityReference: Sendable {
-    let type: ObjectIdentifier
-    let parameters: EncodedMembers
-    let properties: EncodedMembers
-
-    var identity: EntityIdentity { EntityIdentity(type: type, parameters: parameters, properties: properties) }
-}
-
-/// The identity of an entity in selections: its type, parameters and properties.
-struct EntityIdentity: Hashable, Sendable {
+/// Identifies the entity that a call belongs to, for selections.
+struct EntityReference: Hashable, Sendable {
     let type: ObjectIdentifier
     let parameters: EncodedMembers
     let properties: EncodedMembers

@@ -1,13 +1,13 @@
-import Synchronization
-import FoundationEssentials
 import CurlTransport
+import FoundationEssentials
 import HTTPCore
 import Platform
+import Synchronization
 
-/// The position of a call in the pipeline, and the stages that are left.
+/// The position of a call in the pipeline: the stages that are left.
 ///
-/// A stage gets the request and the chain. It may change the request, respond by itself, read the response, or proceed
-/// more than once. Through `call` it sees what has been sent.
+/// A stage may change the request, respond itself, read the response, or proceed more than once. Through `call` it sees
+/// what has been sent.
 struct Chain: Sendable {
     let call: Call
     /// The number of redirects followed so far.
@@ -41,17 +41,20 @@ struct Chain: Sendable {
     func on(_ call: Call) -> Chain { Chain(call, table, stages) }
 }
 
-/// A built-in interceptor: one step of the pipeline.
+/// One step of the pipeline: an interceptor of the SDK.
 protocol Stage: Sendable {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse
 }
 
 /// The stages of a manager, and the sender at their end.
 final class StageTable: Sendable {
-    /// Sends the requests: the engine, or a transport of the app, which does not know calls.
+    /// What sends the requests.
     enum Sender: Sendable {
         case engine(CurlTransport)
         case custom(any Transport)
+
+        /// The engine; `nil` with a transport of the app.
+        var curlTransport: CurlTransport? { if case .engine(let engine) = self { engine } else { nil } }
     }
 
     private let stages: [any Stage]
@@ -59,7 +62,7 @@ final class StageTable: Sendable {
     private let secrets: Secrets?
     let limits: TimeLimits
 
-    /// - Parameter secrets: the manager's; a transport of the app's, such as a cassette, gets them with each request.
+    /// - Parameter secrets: the manager's. A transport of the app, such as a cassette, gets them with each request.
     init(
         _ stages: [Place: any Stage], _ sender: Sender, _ limits: TimeLimits = TimeLimits(),
         secrets: Secrets = .standard
@@ -72,7 +75,7 @@ final class StageTable: Sendable {
 
     fileprivate subscript(place: Place) -> any Stage { stages[Int(place.rawValue)] }
 
-    /// Sends the request at the end of a chain and records it in the call.
+    /// Sends the request at the end of a chain, and records it in the call.
     fileprivate func transmit(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let call = chain.call
         call.note { $0.begins(request, hop: chain.hop) }
@@ -100,7 +103,7 @@ final class StageTable: Sendable {
         }
     }
 
-    /// Fills the place of a stage that the manager does not have.
+    /// Takes the place of a stage that the manager does not have.
     private struct PassingStage: Stage {
         func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
             try await chain.proceed(request)
@@ -108,7 +111,7 @@ final class StageTable: Sendable {
     }
 }
 
-/// The stages of the pipeline in their order. The order defines the behaviour, so this is the only place that states it.
+/// The places of the stages in the pipeline, in their order. The order defines the behaviour, and only this type states it.
 enum Place: UInt32, CaseIterable {
     /// Rejects a call while an equal one is running.
     case rejection
@@ -154,7 +157,7 @@ enum Place: UInt32, CaseIterable {
     case networkInterceptors
 }
 
-/// A set of stages.
+/// The stages that a request passes, by their places.
 struct StageSet: OptionSet, Sendable {
     var rawValue: UInt32
 
@@ -220,13 +223,7 @@ final class CallBody: ResponseBody.Source {
         }
     }
 
-    private func reportEnd(_ failure: NetworkError?) {
-        let end = end.withLock { end in
-            defer { end = nil }
-            return end
-        }
-        end?(failure)
-    }
+    private func reportEnd(_ failure: NetworkError?) { end.withLock { $0.take() }?(failure) }
 
     deinit {
         reportEnd(NetworkError(.cancelled, message: "the body was released before its end", request: call.request))

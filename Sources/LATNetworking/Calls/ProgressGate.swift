@@ -7,7 +7,7 @@ public typealias ProgressHandler = @Sendable (_ progress: TransferProgress) -> V
 
 /// Forwards progress until its call has ended.
 final class ProgressGate: Sendable {
-    /// `nil` once the gate is shut: the call may live on, but must not retain what the app's closure does.
+    /// `nil` once the gate is shut: the call may live on, but must not retain what the app's closure retains.
     private let receiver: Mutex<ProgressHandler?>
     private let callbacks: CallbackExecutor
     private let meter = Mutex(ProgressMeter())
@@ -66,7 +66,7 @@ final class CallProgress: Sendable {
 }
 
 /// The progress from now on: the current value, then changes, at most twenty a second, and at last the final value. Each
-/// iterator is a reader of its own, and misses intermediate values but never the last.
+/// iterator is a reader of its own. A slow one misses values, but never the last.
 struct ProgressUpdates: AsyncSequence, Sendable {
     typealias Element = TransferProgress
     typealias Failure = Never
@@ -89,14 +89,9 @@ struct ProgressUpdates: AsyncSequence, Sendable {
     }
 
     struct Iterator: AsyncIteratorProtocol {
-        private var values: AsyncStream<TransferProgress>.Iterator
-        private let refresh: @Sendable () -> Void
-        private var last: (progress: TransferProgress, time: ContinuousClock.Instant)?
-
-        init(values: AsyncStream<TransferProgress>.Iterator, refresh: @escaping @Sendable () -> Void) {
-            self.values = values
-            self.refresh = refresh
-        }
+        fileprivate var values: AsyncStream<TransferProgress>.Iterator
+        fileprivate let refresh: @Sendable () -> Void
+        fileprivate var last: (progress: TransferProgress, time: ContinuousClock.Instant)?
 
         mutating func next() async -> TransferProgress? { await next(isolation: nil) }
 
@@ -115,21 +110,21 @@ struct ProgressUpdates: AsyncSequence, Sendable {
     }
 }
 
-/// Adds the rate to the engine's numbers. They never decrease in either direction, although a redirect or a retry starts
-/// again at 0. The directions may alternate: a response that causes a retry comes between two uploads.
+/// Adds the rate to the engine's numbers, and drops those that would decrease: a redirect or a retry starts again at 0.
+/// Each direction counts for itself, because they may alternate: a response that causes a retry comes between two uploads.
 private struct ProgressMeter {
     private var last: [TransferProgress.Direction: TransferProgress] = [:]
     private var direction: TransferProgress.Direction?
     private var rate = RateMeter()
     private let start = ContinuousClock.now
 
-    /// Returns the progress to report; `nil` if the event tells nothing new of its direction.
+    /// Returns the progress to report; `nil` if the event is no progress in its direction.
     mutating func note(_ event: TransferProgress) -> TransferProgress? {
         let before = last[event.direction]
-        if let before {
-            guard
-                event.completed > before.completed || event.completed == before.completed && event.total != before.total
-            else { return nil }
+        if let before,
+            event.completed < before.completed || event.completed == before.completed && event.total == before.total
+        {
+            return nil
         }
         if direction != event.direction {
             direction = event.direction
@@ -144,7 +139,7 @@ private struct ProgressMeter {
 }
 
 extension TransferProgress {
-    /// Sets the rate, and the time that the rest takes at that rate.
+    /// Sets the rate, and the time that the remaining bytes take at that rate.
     mutating func set(_ rate: RateMeter) {
         bytesPerSecond = rate.bytesPerSecond
         estimatedTimeRemaining = total.flatMap { rate.time(for: max(0, $0 - completed)) }

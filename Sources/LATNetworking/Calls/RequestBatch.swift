@@ -16,13 +16,10 @@ import Synchronization
 public struct RequestBatch<Value: Sendable>: Sendable {
     /// One step of the batch.
     public struct Step: Sendable {
-        let work: @Sendable (@escaping @Sendable (TransferProgress) -> Void) async throws -> Value
+        let work: @Sendable (@escaping ProgressHandler) async throws -> Value
 
         /// A step that reports its progress.
-        public init(
-            _ work:
-                @escaping @Sendable (_ progress: @escaping @Sendable (TransferProgress) -> Void) async throws -> Value
-        ) {
+        public init(_ work: @escaping @Sendable (_ progress: @escaping ProgressHandler) async throws -> Value) {
             self.work = work
         }
 
@@ -45,25 +42,24 @@ public struct RequestBatch<Value: Sendable>: Sendable {
     /// Appends a step.
     public mutating func add(_ work: @escaping @Sendable () async throws -> Value) { steps.append(Step(work)) }
 
-    /// Returns the batch with a handler for its progress. The handler is called for every change, on any thread but
-    /// never concurrently. Unless ``values()`` fails, the last call comes when all steps have ended.
+    /// Returns the batch with a handler for its progress. It is called for every change, on any thread but never
+    /// concurrently. Unless ``values()`` fails, the last call comes when all steps have ended.
     public func progress(_ handler: @escaping @Sendable (BatchProgress) -> Void) -> RequestBatch {
         var copy = self
         copy.progressHandler = handler
         return copy
     }
 
-    /// Runs all steps and returns their values in order. The first failure cancels the running steps, prevents further
-    /// ones from starting, and is thrown when the running ones have ended.
+    /// Runs all steps and returns their values in order. After the first failure no step starts, and the running ones are
+    /// cancelled. It is thrown when they have ended.
     public func values() async throws -> [Value] {
-        let results = try await run(isFailFast: true)
-        return try results.map { try $0.get() }
+        try await run(isFailFast: true).map { try $0.get() }
     }
 
     /// Runs all steps to their ends and returns their results in order.
     ///
-    /// If the values are ``CacheReporting``, as ``HTTPResponse`` and ``Reply`` are, `areAllFromCache`
-    /// of the results says whether all of them came from the cache.
+    /// For ``CacheReporting`` values, such as ``HTTPResponse`` and ``Reply``, `areAllFromCache` of the results says whether
+    /// all of them came from the cache.
     ///
     /// - Throws: `CancellationError` if the task is cancelled, and nothing else.
     public func results() async throws -> [Result<Value, any Error>] { try await run(isFailFast: false) }
@@ -72,20 +68,16 @@ public struct RequestBatch<Value: Sendable>: Sendable {
         let meter = BatchMeter(stepCount: steps.count, progressHandler)
         let results = try await withThrowingTaskGroup(of: (Int, Result<Value, any Error>).self) { group in
             var results = [Result<Value, any Error>?](repeating: nil, count: steps.count)
-            var next = 0
+            var waiting = steps.enumerated().makeIterator()
             func startNext() {
-                guard next < steps.count else { return }
-                let (index, step) = (next, steps[next])
-                next += 1
+                guard let (index, step) = waiting.next() else { return }
                 group.addTask {
-                    let result: Result<Value, any Error>
                     do {
                         try Task.checkCancellation()
-                        result = .success(try await step.work { meter.report($0, of: index) })
+                        return (index, .success(try await step.work { meter.report($0, of: index) }))
                     } catch {
-                        result = .failure(error)
+                        return (index, .failure(error))
                     }
-                    return (index, result)
                 }
             }
             for _ in 0..<min(steps.count, max(1, maxConcurrentSteps ?? .max)) { startNext() }

@@ -7,10 +7,9 @@
 /// let avatar = try await chain.value()
 /// ```
 ///
-/// The results can decide the steps: ``thenChain(_:)`` continues with a chain made from the last result, and
-/// ``whileSome(_:)`` repeats a step until it returns `nil`. A chain is a value: each ``value()`` runs it from the
-/// beginning. The first failure ends the chain and is thrown. Cancelling the task cancels the running step and starts
-/// no other.
+/// The results can decide the steps: ``thenChain(_:)`` continues with a chain made from the last result, and ``whileSome(_:)``
+/// repeats a step until it returns `nil`. A chain is a value: each ``value()`` runs it from the beginning. The first failure
+/// ends the chain and is thrown. Cancelling the task cancels the running step and starts no other.
 public struct RequestChain<Value: Sendable>: Sendable {
     private let run: @Sendable () async throws -> Value
 
@@ -36,14 +35,14 @@ public struct RequestChain<Value: Sendable>: Sendable {
         }
     }
 
-    /// Continues with a chain made from the result. That chain may have any number of steps, or none.
+    /// Continues with a chain made from the result.
     public func thenChain<Next: Sendable>(
         _ chain: @escaping @Sendable (_ value: Value) async throws -> RequestChain<Next>
     ) -> RequestChain<Next> {
         then { value in try await chain(value).value() }
     }
 
-    /// Continues with a batch made from the result. The first step that fails ends the chain with its error.
+    /// Continues with a batch made from the result. Its first failure ends the chain.
     public func thenBatch<Next: Sendable>(
         _ batch: @escaping @Sendable (_ value: Value) async throws -> RequestBatch<Next>
     ) -> RequestChain<[Next]> {

@@ -1,7 +1,7 @@
 public import Dispatch
 public import HTTPCore
 
-/// The handle of a running call in closure form: pauses, resumes and cancels it, and has its state, progress and result.
+/// The handle of a call in closure form: pauses, resumes and cancels it, and has its state, progress and result.
 ///
 /// ```swift
 /// let task = manager.startRequest("GET", url, success: { _, response in }, failure: { _, error in })
@@ -45,8 +45,8 @@ public final class RequestTask: Sendable, Hashable {
     /// Ends the call with ``NetworkError/Kind/cancelled``, whatever it waits for. No effect once ``isFinished``.
     public func cancel() { call.cancel() }
 
-    /// Pauses the transfer. A running one keeps its connection; a waiting one does not start. The total timeout keeps
-    /// running, the idle timeout does not.
+    /// Pauses the transfer. A running one keeps its connection; a waiting one does not start. The total timeout keeps running,
+    /// the idle timeout does not.
     public func pause() { call.setSuspended(true) }
 
     /// The same as ``pause()``, under the name that `URLSessionTask` has for it.
@@ -58,13 +58,11 @@ public final class RequestTask: Sendable, Hashable {
     /// The state now.
     public var state: State { State(call.outcome.result, isPaused: call.transferState.isSuspended) }
 
-    /// The progress from now on: the current value, then changes, and at last the final value. The sequence ends with the
-    /// call. Any number of tasks may read it.
+    /// The progress from now on, for any number of readers: the current value, then changes, and at the end the final value.
     public var progress: some AsyncSequence<TransferProgress, Never> & Sendable { call.progress }
 
     /// The response, also that of an entity's call. Any number of tasks may wait for it; cancelling one of them ends only
-    /// its waiting. It is set just before the call's closure is called, so the callback executor must be running.
-    /// The task holds the response until it is released.
+    /// its waiting. It is set on the callback executor, just before the call's closure is called. The handle keeps it.
     ///
     /// - Throws: the ``NetworkError`` that the failure closure gets; `CancellationError` if the current task is cancelled.
     public var value: HTTPResponse {
@@ -77,8 +75,8 @@ public final class RequestTask: Sendable, Hashable {
     /// Whether the terminal event has been delivered or is being delivered.
     public var isFinished: Bool { call.isFinished }
 
-    /// Whether a cached response was delivered before the terminal event, as ``CachePolicy/cacheThenNetwork`` does.
-    /// After a failure it shows whether there is a response to use.
+    /// Whether a cached response was delivered before the terminal event, as by ``CachePolicy/cacheThenNetwork``. After a
+    /// failure it says whether there is a response to use.
     public var hasDeliveredCachedReply: Bool { call.hasDeliveredCachedReply }
 
     /// Whether both are handles of the same call.
@@ -88,9 +86,8 @@ public final class RequestTask: Sendable, Hashable {
     public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(call)) }
 }
 
-/// Where the closures of calls run.
-///
-/// They never run on the caller's stack, nor on the engine's thread: a closure may block or start further calls.
+/// Where the closures of calls run: never on the caller's stack or the engine's thread, so that a closure may block or start
+/// further calls.
 public struct CallbackExecutor: Sendable {
     private let enqueue: @Sendable (@escaping @Sendable () -> Void) -> Void
 
@@ -104,11 +101,8 @@ public struct CallbackExecutor: Sendable {
         CallbackExecutor { closure in queue.async(execute: closure) }
     }
 
-    /// Runs closures on the main queue. Most Linux programs do not process that queue, so the closures never run there.
+    /// Runs closures on the main queue. Most Linux programs do not process that queue, so closures never run there.
     public static var main: CallbackExecutor { .queue(.main) }
-
-    /// A serial queue of the manager.
-    static func serial() -> CallbackExecutor { .queue(DispatchQueue(label: "LATNetworking.callbacks")) }
 
     /// Runs closures at once, on the thread where the call ended.
     static let immediate = CallbackExecutor { closure in closure() }

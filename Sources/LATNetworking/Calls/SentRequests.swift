@@ -1,15 +1,16 @@
 import HTTPCore
 
-/// The record of what was sent for a call and what came back. Everything that repeats requests (mirrors, waiting for
-/// the network, a renewed token, retries) decides by this record alone whether a request may be sent again.
+/// The record of what was sent for a call and what came back. The pipeline records each request when it is sent and when
+/// it ends.
 ///
-/// The pipeline records each request when it is sent and when it ends.
+/// All stages that repeat requests (mirrors, waiting for the network, a renewed token, retries) decide by this record alone
+/// whether a request may be sent again.
 struct SentRequests: Sendable {
     /// The last request, as it was sent; `nil` when none was.
     private(set) var last: HTTPRequest?
     /// The number of redirects followed since the first request of this attempt.
     private(set) var hop = 0
-    /// Whether a request that must not be processed twice was sent and not refused, so that it may have had its effect.
+    /// Whether a request that must not be processed twice may have been processed.
     private(set) var mayHaveHadEffects = false
     /// The number of requests sent, hops included.
     private(set) var count = 0
@@ -23,7 +24,8 @@ struct SentRequests: Sendable {
 
     /// Records the end of a request.
     mutating func ended(_ request: HTTPRequest, _ answer: Result<HTTPResponse, any Error>) {
-        guard !Self.isRepeatable(request) else { return }
+        // Sending such a request twice is safe (RFC 9110 §9.2.2).
+        guard !request.method.isIdempotent, request.idempotencyKey == nil else { return }
         switch answer {
         case .success(let response):
             if !Self.refusedUnprocessed.contains(response.status) { mayHaveHadEffects = true }
@@ -70,13 +72,13 @@ struct SentRequests: Sendable {
     }
 
     /// Whether the last request carried this token: a server cannot have rejected one that it never got. Also `true` if
-    /// nothing was sent, since a cache or a simulation responded.
+    /// nothing was sent, because a cache or a simulation responded.
     func carriedToken(_ fields: HTTPHeaders, _ credentials: Authentication?) -> Bool {
         guard let request = last else { return true }
-        // A token outside of fields and credentials, such as one in the URL, is known to be in the first hop only.
+        // A token elsewhere, such as in the URL, is only certain to be in the first hop.
         if fields.isEmpty, credentials == nil { return hop == 0 }
-        return credentials == nil || request.authentication == credentials
-            ? fields.allSatisfy { request.headers[values: $0.name].contains($0.value) } : false
+        return (credentials == nil || request.authentication == credentials)
+            && fields.allSatisfy { request.headers[values: $0.name].contains($0.value) }
     }
 
     /// Whether no connection could be made.
@@ -87,16 +89,11 @@ struct SentRequests: Sendable {
         }
     }
 
-    /// Whether sending the request twice is safe (RFC 9110 §9.2.2), by its method or its idempotency key.
-    static func isRepeatable(_ request: HTTPRequest) -> Bool {
-        request.method.isIdempotent || request.idempotencyKey != nil
-    }
-
-    /// The statuses of a request that was not processed: it must bring credentials, go elsewhere or come later
+    /// The statuses of a request that was not processed, because it lacks credentials, or is to be sent elsewhere or later
     /// (RFC 9110 §15.4.8, §15.4.9, §15.5.2, §15.5.8, §15.5.20; RFC 8470 §5.2).
     private static let refusedUnprocessed: Set<Int> = [307, 308, 401, 407, 421, 425]
 
-    /// Whether the error shows that no part of the request can have reached its server.
+    /// Whether the error shows that nothing of the request can have reached its server.
     static func wasNotSent(_ error: any Error) -> Bool {
         guard let error = error as? NetworkError else { return false }
         return switch error.kind {

@@ -8,28 +8,22 @@ extension Waiter {
     ///
     /// - Parameters:
     ///   - call: the call whose cancellation also ends the waiting; `nil` for none.
-    ///   - changed: receives the call's state at the beginning of the wait and after each change but a cancellation.
-    /// - Throws: the error of the result; `CancellationError` if the task is cancelled, ``Call/cancellation`` if the
-    ///   call is.
+    ///   - changed: receives the call's state at the beginning of the wait, and after each change except a cancellation.
+    /// - Throws: the error of the result; `CancellationError` if the task is cancelled, ``Call/cancellation`` if the call is.
     func value(for call: Call?, changed: (@Sendable (TransferState) -> Void)? = nil) async throws -> Value {
         if let result { return try result.get() }
-        let wait = call.map { call in
-            CallWait(call) { state in
-                if state.isCancelled {
-                    self.end(.failure(call.cancellation))
-                } else {
-                    changed?(state)
-                }
-            }
+        guard let call else { return try await value() }
+        let wait = CallWait(call) { state in
+            if state.isCancelled { self.end(.failure(call.cancellation)) } else { changed?(state) }
         }
+        defer { wait.end() }
         // A change before the registration is not notified.
-        if let call { changed?(call.transferState) }
-        defer { wait?.end() }
+        changed?(call.transferState)
         return try await value()
     }
 }
 
-/// The registration of a call's wait, from its creation to ``end()``.
+/// Observes the state of a call, from its creation to ``end()``.
 final class CallWait: TransferListener {
     private let call: Call
     private let changed: @Sendable (TransferState) -> Void
@@ -79,6 +73,51 @@ final class Outcome<Value: Sendable>: Sendable {
         }
         if let result { return try result.get() }
         defer { state.withLock { $0.waiters[ObjectIdentifier(waiter)] = nil } }
+        return try await waiter.value(for: call)
+    }
+}
+
+extension CallClock {
+    /// Waits on behalf of a call.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled, ``Call/cancellation`` when the call is.
+    func wait(_ duration: Duration, for call: Call) async throws {
+        guard duration > .zero else { return try Task.checkCancellation() }
+        try await TimeLimits(self).run(for: call) { [sleep] in try await sleep(duration) }
+    }
+}
+
+extension TimeLimits {
+    /// Runs an operation that may take too long, such as the app's code, and returns its value. When the time is over or the
+    /// call is cancelled, it cancels the operation and stops waiting, even if the operation ignores the cancellation.
+    ///
+    /// The operation begins on the caller's stack. If it never suspends, there is no wait.
+    ///
+    /// - Parameters:
+    ///   - limit: the maximum time; `nil` for no limit.
+    ///   - call: the call that the operation belongs to; `nil` for none.
+    ///   - late: makes the error that is thrown when the time is over.
+    /// - Throws: what the operation throws, or `late`; `CancellationError` if the task is cancelled,
+    ///   ``Call/cancellation`` if the call is.
+    func run<Value: Sendable>(
+        within limit: Duration? = nil, for call: Call?,
+        late: @escaping @Sendable () -> any Error = { CancellationError() },
+        _ operation: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        let waiter = Waiter<Value>()
+        let work = Task.immediate {
+            do {
+                waiter.end(.success(try await operation()))
+            } catch {
+                waiter.end(.failure(error))
+            }
+        }
+        if let result = waiter.result { return try result.get() }
+        let ticket = limit.map { limit in schedule(at: clock.now() + limit) { waiter.end(.failure(late())) } }
+        defer {
+            ticket.map(cancel)
+            work.cancel()
+        }
         return try await waiter.value(for: call)
     }
 }

@@ -12,18 +12,17 @@ public import HTTPCore
 /// configuration.authenticator = Session()
 /// ```
 ///
-/// However many requests are rejected at once, the token is renewed once. Each of them is then sent again, once, with
-/// the new token and with fresh headers and parameters from the providers. Requests that start during the renewal wait
-/// for it. If the renewal throws, or takes longer than ``refreshTimeout``, the waiting requests fail with
-/// ``NetworkError/Kind/authentication``. Cancelling one of them does not cancel the renewal. If the server rejects the
-/// new token too, the request ends with that response.
+/// However many requests are rejected at once, the token is renewed once. Each of them is then sent again, once, with the new
+/// token and with fresh headers and parameters from the providers. Requests that start during the renewal wait for it. If it
+/// throws, or takes longer than ``refreshTimeout``, the waiting requests fail with ``NetworkError/Kind/authentication``.
+/// Cancelling one of them does not cancel the renewal. A request whose new token is rejected too ends with that response.
 ///
-/// The token is sent to the manager's own origins only, see ``CentralRequestManager/Configuration/credentialOrigins``,
-/// and only a response from an origin that received the token triggers a renewal. A request that may already have taken
-/// effect, such as a redirected `POST`, is not sent again.
+/// The token is sent to the manager's own origins only, see ``CentralRequestManager/Configuration/credentialOrigins``, and
+/// only a response from an origin that received the token triggers a renewal. A request that may already have taken effect,
+/// such as a redirected `POST`, is not sent again.
 ///
-/// ``refresh()`` may send requests through the same manager: they bypass the authenticator and all barriers. The SDK
-/// recognizes them by their Swift task, so a renewal that hands its work to a detached task or a queue must set
+/// ``refresh()`` may send requests through the same manager: they bypass the authenticator and all barriers. They are
+/// recognized by their Swift task, so a renewal that hands its work to a detached task or a queue must set
 /// ``HTTPRequest/authenticator`` to ``AuthenticatorPolicy/off`` on its requests.
 public protocol Authenticator: Sendable {
     /// Puts the current token on a request, before each attempt.
@@ -37,15 +36,15 @@ public protocol Authenticator: Sendable {
     /// Renews the token. Never called concurrently. Implement this, or ``refresh(using:)``.
     func refresh() async throws
 
-    /// Renews the token through the manager whose request was rejected, so that an authenticator can be created before
-    /// its manager. Never called concurrently. Default: ``refresh()``.
+    /// Renews the token through the manager whose request was rejected, so that an authenticator can be created before its
+    /// manager. Never called concurrently. Default: ``refresh()``.
     func refresh(using manager: CentralRequestManager) async throws
 
     /// The time limit of a renewal. Default 30 s.
     var refreshTimeout: Duration { get }
 
-    /// The pause after a renewal that failed, or whose token was rejected at once. A request that is rejected during
-    /// the pause ends at once, with the response or with the renewal's failure. Default 1 s.
+    /// The pause after a renewal that failed, or whose token was rejected at once. A request that is rejected during the pause
+    /// ends at once, with its response or with the renewal's failure. Default 1 s.
     var refreshPause: Duration { get }
 }
 

@@ -25,48 +25,44 @@ extension CentralRequestManager {
         cached: (@Sendable (HTTPResponse, Call) -> Void)? = nil
     ) throws(NetworkError) -> Call {
         do throws(NetworkError) {
-            return try uncheckedCall(request, parts, progress, cached)
+            var request = located(request)
+            if let timeout = parts.timeout { request.timeout = timeout }
+            if let cache = parts.cache { request.cachePolicy = cache }
+            if let tag = parts.tag { request.tag = tag }
+            if request.streamsBody != parts.streams { request.streamsBody = parts.streams }
+            var details = CallDetails(
+                judge: parts.streams ? nil : configuration.successJudge, bodyHandler: parts.bodyHandler)
+            if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
+                details.deliversCached = cached.map(CachedReplyHandler.init)
+            }
+            let hasProvider = configuration.parameterProvider != nil
+            if parts.parameters != nil || parts.body != nil || !parts.files.isEmpty || hasProvider {
+                var content = RequestContent(
+                    files: parts.files, body: parts.body ?? request.body, encoding: configuration.parameterEncoding)
+                if let parameters = parts.parameters {
+                    content.members = try RequestBuilder.encoded(parameters, by: codingRules(of: request))
+                }
+                if hasProvider {
+                    // The provider's parameters are fresh for each attempt; see `CompositionStage`.
+                    details.addresses = [simulatedAddress(of: request.url) ?? request.url]
+                    details.content = content
+                }
+                try RequestBuilder.put(content, into: &request)
+            }
+            return makeCall(request, details, progress: progress)
         } catch {
             throw error.attaching(request)
         }
     }
 
-    private func uncheckedCall(
-        _ request: HTTPRequest, _ parts: CallArguments, _ progress: ProgressHandler?,
-        _ cached: (@Sendable (HTTPResponse, Call) -> Void)?
-    ) throws(NetworkError) -> Call {
-        var request = located(request)
-        if let timeout = parts.timeout { request.timeout = timeout }
-        if let cache = parts.cache { request.cachePolicy = cache }
-        if let tag = parts.tag { request.tag = tag }
-        if request.streamsBody != parts.streams { request.streamsBody = parts.streams }
-        var details = CallDetails(
-            judge: parts.streams ? nil : configuration.successJudge, bodyHandler: parts.bodyHandler)
-        if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
-            details.deliversCached = cached.map(CachedReplyHandler.init)
-        }
-        if parts.parameters != nil || parts.body != nil || !parts.files.isEmpty
-            || configuration.parameterProvider != nil
-        {
-            var content = RequestContent(
-                files: parts.files, body: parts.body ?? request.body, encoding: configuration.parameterEncoding)
-            if let parameters = parts.parameters {
-                content.members = try RequestBuilder.encoded(
-                    parameters, by: request.coding.map { CodingRules.of($0) } ?? coding)
-            }
-            if configuration.parameterProvider != nil {
-                // The provider's parameters are fresh for each attempt; see `CompositionStage`.
-                details.addresses = [simulatedAddress(of: request.url) ?? request.url]
-                details.content = content
-            }
-            try RequestBuilder.put(content, into: &request)
-        }
-        return makeCall(request, details, progress: progress)
+    /// The coding of a request without a route.
+    private func codingRules(of request: HTTPRequest) -> CodingRules? {
+        request.hasNoSettings ? coding : request.coding.map { CodingRules.of($0) } ?? coding
     }
 
     /// Makes the call of a request. Its deadline counts from now; the current accessories and subscribers observe it.
     ///
-    /// - Parameter watch: reports to the observers of the call that this one is a part of; `nil` for none.
+    /// - Parameter watch: reports to the observers of the call that this one is a part of; `nil` if it is none.
     func makeCall(
         _ request: HTTPRequest, _ details: CallDetails = CallDetails(), progress: ProgressHandler? = nil,
         partOf watch: CallReporter? = nil
@@ -77,9 +73,7 @@ extension CentralRequestManager {
             details.simulation = simulation
             if let address = simulatedAddress(of: request.url) { request.url = address }
         }
-        if details.row == nil {
-            details.coding = request.hasNoSettings ? coding : request.coding.map { CodingRules.of($0) } ?? coding
-        }
+        if details.row == nil { details.coding = codingRules(of: request) }
         if let coding = details.coding {
             if let body = request.body { request.body = body.coded(by: coding) }
             if let body = details.content?.body { details.content?.body = body.coded(by: coding) }
@@ -94,14 +88,12 @@ extension CentralRequestManager {
             watch: watch, progress: progress)
     }
 
-    /// Decides about the response to a call without a route.
+    /// Returns the response to a call without a route, if it is a success.
     ///
     /// - Throws: ``NetworkError`` of kind `httpStatus`, or `business` when the manager's judge rejects the response.
     func checked(_ response: HTTPResponse, of call: Call) throws -> HTTPResponse {
         _ = try Verdict.check(response, to: call.request)
-        if let judge = call.details.judge {
-            try ReplyDecoder.ask(judge, about: response, to: call.request)
-        }
+        if let judge = call.details.judge { try ReplyDecoder.ask(judge, about: response, to: call.request) }
         return response
     }
 
@@ -119,7 +111,7 @@ extension CentralRequestManager {
         do throws(NetworkError) {
             return try make()
         } catch {
-            await notifyOutcomeObservers(error, error.request ?? HTTPRequest("GET", ""))
+            await notifyOutcomeObservers(.failure(error), error.request ?? HTTPRequest("GET", ""))
             throw error
         }
     }

@@ -1,7 +1,7 @@
 public import FoundationEssentials
 public import HTTPCore
 
-// The forms of a call that take a whole request: its settings are those of the call.
+// The forms of a call that take a whole request, with its settings.
 extension CentralRequestManager {
     /// Sends a request and collects its response, which has to be a success.
     ///
@@ -11,8 +11,8 @@ extension CentralRequestManager {
     /// let response = try await manager.startRequest(request)
     /// ```
     ///
-    /// ``send(_:)`` returns the response whatever its status, and asks neither judge nor resolver. The body is collected,
-    /// whatever ``HTTPRequest/streamsBody`` says; ``stream(_:)`` does not collect it.
+    /// The body is collected, whatever ``HTTPRequest/streamsBody`` says; ``stream(_:)`` does not collect it. ``send(_:)``
+    /// returns the response whatever its status, and asks neither judge nor resolver.
     ///
     /// - Parameters:
     ///   - request: the request. Its URL may be a path, which is joined to the base URL.
@@ -24,9 +24,7 @@ extension CentralRequestManager {
         try await response(to: request, CallArguments(), progress)
     }
 
-    /// Sends a request and reports its end to exactly one of `success` and `failure`, once, never synchronously.
-    ///
-    /// The closures are called as in the form with method and URL. The body is collected.
+    /// Sends a request, collects its response, and calls one of the closures once, as the form with method and URL.
     @discardableResult
     public func startRequest(
         _ request: HTTPRequest, progress: ProgressHandler? = nil,
@@ -60,16 +58,11 @@ extension CentralRequestManager {
         return start(gate) { () throws(NetworkError) in
             try call(
                 request, parts, progress: gate?.handler,
-                cached: { [self] response, call in
-                    deliver(cached: call) { success(RequestTask(call), response) }
-                })
+                cached: { [self] response, call in deliver(cached: call) { success(RequestTask(call), response) } })
         } conclude: { [self] response, call in
             try checked(response, of: call)
         } deliver: { task, result in
-            switch result {
-            case .success(let response): success(task, response)
-            case .failure(let error): failure(task, error)
-            }
+            result.deliver(to: success, failure, of: task)
         }
     }
 

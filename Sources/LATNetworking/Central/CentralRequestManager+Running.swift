@@ -3,9 +3,9 @@ import FoundationEssentials
 import HTTPCore
 import Platform
 
-// Runs calls: every form of a call takes this one path.
+// Runs calls, in whatever form they were started.
 extension CentralRequestManager {
-    /// Runs a call to its end: registers it, notifies its observers, and sends it again when the resolver says so.
+    /// Runs a call to its end: registers it, notifies its observers, and sends it again if the resolver wants it.
     ///
     /// - Parameters:
     ///   - gate: reports the call's progress; closed before this returns.
@@ -33,8 +33,8 @@ extension CentralRequestManager {
     /// Runs a call that ends with its body: it stays in the registry until the body was read or released.
     ///
     /// - Parameters:
-    ///   - observed: as in ``run(_:_:observed:_:)``, and whether the status has to be a success. Observers get the
-    ///     outcome when the head has arrived; the error for another status has the beginning of the body.
+    ///   - observed: as in ``run(_:_:observed:_:)``, and whether the status has to be a success. Observers get the outcome
+    ///     when the head has arrived. The error for another status has the beginning of the body.
     func runStream(_ call: Call, observed: Bool) async throws -> HTTPResponse {
         let timer = enter(call)
         let end = { @Sendable [self] (result: Result<HTTPResponse, NetworkError>) in
@@ -66,7 +66,7 @@ extension CentralRequestManager {
     /// - Parameters:
     ///   - gate: reports the call's progress; shut before the terminal event.
     ///   - executor: where the terminal event is delivered; `nil` for the manager's callback executor.
-    ///   - make: makes the call; what it throws is delivered.
+    ///   - make: makes the call; an error is delivered as the terminal event.
     ///   - conclude: as in ``run(_:_:observed:_:)``.
     func start<Value: Sendable>(
         _ gate: ProgressGate? = nil, on executor: CallbackExecutor? = nil, _ make: () throws(NetworkError) -> Call,
@@ -74,43 +74,30 @@ extension CentralRequestManager {
         deliver: @escaping @Sendable (RequestTask, Result<Value, NetworkError>) -> Void
     ) -> RequestTask {
         let executor = executor ?? callbacks
+        let call: Call
+        let refusal: NetworkError?
         do throws(NetworkError) {
-            let call = try make()
-            start(call, gate, executor, conclude: conclude) { deliver(RequestTask(call), $0) }
-            return RequestTask(call)
+            call = try make()
+            refusal = nil
         } catch {
-            let request = error.request ?? HTTPRequest("GET", "")
             // No observers, because nothing is sent.
-            let call = Call(request)
-            calls.enter(call)
-            call.run { [self] in
-                await notifyOutcomeObservers(error, request)
-                executor.run { [self] in
-                    let ending = call.finish() ? call.cancellation : error
-                    calls.leave(call)
-                    call.settle(.failure(ending))
-                    deliver(RequestTask(call), .failure(ending))
-                }
-            }
-            return RequestTask(call)
+            call = Call(error.request ?? HTTPRequest("GET", ""))
+            refusal = error
         }
-    }
-
-    /// Runs a call in a task of its own and delivers its terminal event on the executor.
-    private func start<Value: Sendable>(
-        _ call: Call, _ gate: ProgressGate?, _ executor: CallbackExecutor,
-        conclude: @escaping @Sendable (HTTPResponse, Call) throws -> Value,
-        deliver: @escaping @Sendable (Result<Value, NetworkError>) -> Void
-    ) {
         // Registered before it starts, so that a cancellation right after this finds it.
         let timer = enter(call)
         call.run { [self] in
             let result: Result<(Value, HTTPResponse), NetworkError>
-            do {
-                try Task.checkCancellation()
-                result = .success(try await outcome(of: call, true, conclude))
-            } catch {
-                result = .failure(call.failure(error))
+            if let refusal {
+                await notifyOutcomeObservers(.failure(refusal), call.request)
+                result = .failure(refusal)
+            } else {
+                do {
+                    try Task.checkCancellation()
+                    result = .success(try await outcome(of: call, true, conclude))
+                } catch {
+                    result = .failure(call.failure(error))
+                }
             }
             timer.map(pipeline.limits.cancel)
             executor.run { [self] in
@@ -120,23 +107,23 @@ extension CentralRequestManager {
                 calls.leave(call)
                 call.settle(ending.map(\.1))
                 call.watch?.willFinish(ending.map(\.1))
-                deliver(ending.map(\.0))
+                deliver(RequestTask(call), ending.map(\.0))
                 call.watch?.didFinish(ending.map(\.1))
             }
         }
+        return RequestTask(call)
     }
 
     /// Sends one of several requests that belong to one call, such as a segment of a download, and returns its response
     /// as a stream. Cancelling the call cancels it.
     ///
     /// - Parameters:
-    ///   - check: throws when the response is not what the call asked for. The outcome observers are then notified, and
-    ///     the resolver is asked. Default `nil`: neither is.
+    ///   - check: throws when the response is not what the call asked for. With a check, the outcome observers are notified,
+    ///     and the resolver is asked about failures. Default `nil`: neither happens.
     func sendPart(
         _ request: HTTPRequest, of whole: Call, check: ((HTTPResponse) throws -> Void)? = nil
     ) async throws -> HTTPResponse {
-        // A refreshed link has another URL, perhaps of another origin, so the route's mirrors do not apply.
-        // The same URL keeps the details of the call, which may have made it the address of a simulation.
+        // A refreshed link is another address, to which the details of the route, such as its mirrors, do not apply.
         let isSame = request.isLive || request.url == whole.request.url
         var request = located(request)
         if !isSame {
@@ -205,46 +192,35 @@ extension CentralRequestManager {
                 }
                 return (value, response)
             } catch {
-                if error is CancellationError, !call.isCancelled {
-                    if isObserved { await notifyOutcomeObservers(call.failure(error), call.request) }
-                    throw error
-                }
                 var failure = call.failure(error)
-                guard isObserved else { throw failure }
-                do throws(NetworkError) {
-                    if try await isReplayed(failure, call, replays) {
-                        replays += 1
-                        continue
+                var isTaskCancellation = error is CancellationError && !call.isCancelled
+                if isObserved {
+                    do throws(NetworkError) {
+                        if try await isReplayed(failure, call, replays) {
+                            replays += 1
+                            continue
+                        }
+                    } catch {
+                        failure = call.failure(error)
+                        isTaskCancellation = failure.underlying is CancellationError && !call.isCancelled
                     }
-                } catch {
-                    failure = call.failure(error)
-                    if failure.underlying is CancellationError, !call.isCancelled {
-                        await notifyOutcomeObservers(failure, call.request)
-                        throw CancellationError()
-                    }
+                    await notifyOutcomeObservers(.failure(failure), call.request)
                 }
-                await notifyOutcomeObservers(failure, call.request)
+                // The cancellation of the current task is thrown as such.
+                if isTaskCancellation { throw CancellationError() }
                 throw failure
             }
         }
     }
 
-    /// Notifies the outcome observers.
     func notifyOutcomeObservers(_ result: Result<HTTPResponse, NetworkError>, _ request: HTTPRequest) async {
         guard !configuration.outcomeObservers.isEmpty else { return }
         let outcome = CallOutcome(result)
         for observer in configuration.outcomeObservers { await observer(outcome, request) }
     }
 
-    /// Notifies the outcome observers of a failure.
-    func notifyOutcomeObservers(_ error: NetworkError, _ request: HTTPRequest) async {
-        await notifyOutcomeObservers(.failure(error), request)
-    }
-
     /// Whether the resolver has a call sent again after a failure.
-    func isReplayed(
-        _ error: NetworkError, _ call: Call, _ replays: Int
-    ) async throws(NetworkError) -> Bool {
+    func isReplayed(_ error: NetworkError, _ call: Call, _ replays: Int) async throws(NetworkError) -> Bool {
         guard let resolver = configuration.resolver, replays < configuration.maxReplays, error.kind != .cancelled,
             call.isReplayable
         else { return false }
@@ -266,8 +242,18 @@ extension CentralRequestManager {
 
     /// Delivers a cached response on the callback executor, before the terminal event.
     func deliver(cached call: Call, _ event: @escaping @Sendable () -> Void) {
-        callbacks.run {
-            if call.noteCachedReply() { event() }
+        callbacks.run { if call.noteCachedReply() { event() } }
+    }
+}
+
+extension Result where Failure == NetworkError {
+    /// Calls the closure that receives this result of a call in closure form.
+    func deliver(
+        to success: (RequestTask, Success) -> Void, _ failure: (RequestTask, NetworkError) -> Void, of task: RequestTask
+    ) {
+        switch self {
+        case .success(let value): success(task, value)
+        case .failure(let error): failure(task, error)
         }
     }
 }

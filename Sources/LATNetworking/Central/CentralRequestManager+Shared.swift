@@ -10,9 +10,8 @@ extension CentralRequestManager {
 
     private static let sharedState = Mutex(Shared())
 
-    /// The manager of the process, created on first use.
-    ///
-    /// When the system cannot start an engine, every call of the shared manager fails with the reason.
+    /// The manager of the process, created on first use. If the system cannot start its engine, all its calls fail with the
+    /// reason.
     public static var shared: CentralRequestManager {
         let known = sharedState.withLock { state in
             state.isUsed = true
@@ -20,7 +19,12 @@ extension CentralRequestManager {
         }
         if let known { return known }
         // Made without the lock, since it may call the app's warning handler.
-        let made = make(Configuration())
+        let made: CentralRequestManager
+        do {
+            made = try CentralRequestManager()
+        } catch {
+            made = CentralRequestManager(Configuration(), .custom(FailingTransport(error: error)))
+        }
         return sharedState.withLock { state in
             let manager = state.manager ?? made
             state.manager = manager
@@ -38,18 +42,9 @@ extension CentralRequestManager {
         guard !sharedState.withLock(\.isUsed) else { throw inUse }
         // Made without the lock, since it may call the app's handlers and observers.
         let manager = try CentralRequestManager(configuration: configuration)
-        let isLate = sharedState.withLock { state in
-            if !state.isUsed { state.manager = manager }
-            return state.isUsed
-        }
-        guard !isLate else { throw inUse }
-    }
-
-    private static func make(_ configuration: Configuration) -> CentralRequestManager {
-        do {
-            return try CentralRequestManager(configuration: configuration)
-        } catch {
-            return CentralRequestManager(configuration, .custom(FailingTransport(error: error)))
+        try sharedState.withLock { state in
+            guard !state.isUsed else { throw inUse }
+            state.manager = manager
         }
     }
 }
@@ -62,20 +57,18 @@ private struct FailingTransport: Transport {
 }
 
 extension CentralRequestManager {
-    /// Cancels the selected calls that are running now, in whatever form they were started: with closures or `await`,
-    /// as streams, entities, uploads or downloads.
+    /// Cancels the selected calls that are running now, in whatever form they were started.
     ///
     /// ```swift
     /// manager.cancelRequests(.tag("feed"))
     /// ```
     ///
-    /// A call ends at once, whatever it waits for: a connection, the transfer, its retry, the network, a token, a
-    /// provider, a barrier, a limit, the response to an equal request, or the callback executor. Calls in closure form
-    /// get a failure of kind ``NetworkError/Kind/cancelled``. Asynchronous calls throw it; they throw
-    /// `CancellationError` only when their Swift task was cancelled. A streamed body ends with the call. A download
-    /// keeps what it has received. A call inside one of the app's interceptors ends when the interceptor returns, or
-    /// at once when the call has a deadline. A call inside a sealer, signer or outcome observer ends when it
-    /// returns. Calls that start later are not affected. Returns at once.
+    /// A call ends at once, whatever it waits for: a connection, the transfer, its retry, the network, a token, a provider, a
+    /// barrier, a limit, the response to an equal request, or the callback executor. Its failure, which asynchronous calls
+    /// throw, is of kind ``NetworkError/Kind/cancelled``; `CancellationError` is thrown only when the Swift task was
+    /// cancelled. A streamed body ends with the call. A download keeps what it has received. Inside an interceptor of the app
+    /// a call ends when that returns, or at once if the call has a deadline; inside a sealer, signer or outcome observer when
+    /// that returns. Returns at once.
     ///
     /// - Returns: the number of calls that were cancelled.
     @discardableResult
@@ -92,8 +85,8 @@ extension CentralRequestManager {
     /// }
     /// ```
     ///
-    /// Each access returns a stream of its own, which collects events until it or the manager is released. A slow reader
-    /// loses the oldest events, but never delays a call.
+    /// Each access returns a stream of its own, which collects events until it or the manager is released. A slow reader loses
+    /// the oldest events, but never delays a call.
     public var events: AsyncStream<CallEvent> { hub.events() }
 
     private func kind(of selection: RequestSelection) -> RequestSelection.Kind {
@@ -103,21 +96,19 @@ extension CentralRequestManager {
 }
 
 extension CentralRequestManager {
-    /// The manager's cookies, to read, set and clear; `nil` when ``Configuration`` turns cookies off, which is the
-    /// default, and with a custom transport.
+    /// The manager's cookies, to read, set and clear; `nil` when ``Configuration`` turns cookies off, which is the default,
+    /// and with a custom transport.
     public var cookies: CookieJar? { engine?.cookies }
-}
 
-extension CentralRequestManager {
     /// Opens connections to a domain, through name look-up and TLS, and keeps them for later calls.
     ///
     /// ```swift
     /// try await manager.prewarm("shop", connections: 2)
     /// ```
     ///
-    /// No request is sent, except that libcurl 8 sends one `HEAD` for `/` on each connection in clear text. An idle
-    /// connection counts as the first. One is enough where the server speaks HTTP/2. TLS settings, proxy and the number of
-    /// connections per host come from the domain's row. Mirrors are not connected to.
+    /// No request is sent, except that libcurl 8 sends one `HEAD` for `/` on each connection in clear text. An idle connection
+    /// counts as the first. One is enough for a server with HTTP/2. TLS settings, proxy and the number of connections per host
+    /// come from the domain's row. Mirrors are not connected to.
     ///
     /// - Parameters:
     ///   - domain: the name of a domain of the table, or an absolute URL.

@@ -1,4 +1,5 @@
 import CurlTransport
+import Dispatch
 import FoundationEssentials
 public import HTTPCore
 import Platform
@@ -12,13 +13,13 @@ import Synchronization
 /// print(response.status, try response.json()["args"]["q"].string)
 /// ```
 ///
-/// A process may have any number of managers, each with its own engine, connections and settings. A manager never has
-/// to be shut down: its engine ends when the manager is released and its last call has ended. Every method may be
-/// called from any thread.
+/// A process may have any number of managers, each with its own engine, connections and settings. A manager never has to be
+/// shut down: its engine ends when the manager is released and its last call has ended. All methods may be called on any
+/// thread.
 public final class CentralRequestManager: Sendable {
     /// The settings that the manager was created with.
     public let configuration: Configuration
-    /// Whether servers can be reached, determined by connecting to them; see ``Reachability``.
+    /// Whether servers can be reached, which is determined by connecting to them.
     public let reachability: Reachability
 
     let pipeline: Pipeline
@@ -54,11 +55,11 @@ public final class CentralRequestManager: Sendable {
 
     init(_ configuration: Configuration, _ sender: StageTable.Sender) {
         self.configuration = configuration
-        if case .engine(let engine) = sender { self.engine = engine } else { engine = nil }
+        engine = sender.curlTransport
         storage = CacheStorage(configuration)
         hub = CallEventHub(limit: CallEventHub.bufferSize)
         reporters = CallReporters(secrets: configuration.secrets, configuration.accessories, hub: hub)
-        callbacks = configuration.callbackExecutor ?? .serial()
+        callbacks = configuration.callbackExecutor ?? .queue(DispatchQueue(label: "LATNetworking.callbacks"))
         let address = MutableBaseURL(configuration.baseURL)
         let tables = TableSource(configuration.domains, observer: configuration.domainsObserver)
         self.address = address
@@ -89,16 +90,16 @@ public final class CentralRequestManager: Sendable {
         set { address.url = newValue }
     }
 
-    /// Cancels all transfers, closes every connection, completes the cache's writes within five seconds, and returns
-    /// when the engine's thread has ended. Never required. Later calls fail with ``NetworkError/Kind/shutDown``.
+    /// Cancels all transfers, closes every connection, completes the cache's writes within five seconds, and returns when the
+    /// engine's thread has ended. Never required. Later calls fail with ``NetworkError/Kind/shutDown``.
     public func shutdown() async {
         await reachability.shutdown()
         await engine?.shutdown()
         await storage.shutdown()
     }
 
-    /// An executor that runs tasks on the engine's own thread, so that their calls need no thread switch and no
-    /// wake-up: the fastest way to make many small calls. `nil` with a custom transport.
+    /// An executor that runs tasks on the engine's thread, so that their calls need no thread switch and no wake-up. It is the
+    /// fastest way to make many small calls. `nil` with a custom transport.
     ///
     /// ```swift
     /// var total = 0
@@ -107,9 +108,8 @@ public final class CentralRequestManager: Sendable {
     /// }
     /// ```
     ///
-    /// All of the manager's transfers share that thread, so **never block it**. Decoding runs on it too. Code that
-    /// blocks there on a call of the same manager waits forever. After the engine has ended, tasks run on the global
-    /// executor.
+    /// All transfers of the manager share that thread, and decoding runs on it too, so **never block it**. Code that blocks it
+    /// until a call of the same manager ends waits forever. After the engine has ended, tasks run on the global executor.
     public var executor: (any TaskExecutor)? { engine?.executor }
 
     /// The numbers of live objects in the engine; `nil` with a custom transport.
@@ -182,8 +182,8 @@ public final class CentralRequestManager: Sendable {
     /// ``HTTPResponse/source`` says so, while ``RequestTask/isFinished`` is still `false`. If the network then fails,
     /// ``RequestTask/hasDeliveredCachedReply`` is `true`.
     ///
-    /// The closures run on ``Configuration/callbackExecutor``. The parameters are those of the asynchronous form. The
-    /// call continues when the returned task, or the manager, is released.
+    /// The closures run on ``Configuration/callbackExecutor``. The parameters are those of the asynchronous form. The call
+    /// continues when the returned task, or the manager, is released.
     @discardableResult
     public func startRequest(
         _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
@@ -213,10 +213,9 @@ public final class CentralRequestManager: Sendable {
     /// for try await line in try await manager.stream("GET", url).body.lines { print(line) }
     /// ```
     ///
-    /// The cache stores the body while it is read, and keeps it only if it is read to its end.
-    ///
-    /// There is no total timeout unless one is given; the idle timeout applies. Releasing the response and its body
-    /// cancels the transfer. Outcome observers and the resolver get the response when its head has arrived.
+    /// The cache stores the body while it is read, and keeps it only if it is read to its end. There is no total timeout unless
+    /// one is given; the idle timeout applies. Releasing the response and its body cancels the transfer. Outcome observers and
+    /// the resolver get the response when its head has arrived.
     ///
     /// - Throws: the same errors as ``startRequest(_:progress:)``; an error keeps up to 1 MiB of the response's body.
     public func stream(
@@ -227,5 +226,31 @@ public final class CentralRequestManager: Sendable {
         let parts = CallArguments(
             parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag, streams: true)
         return try await stream(HTTPRequest(method, url, headers: headers), parts)
+    }
+}
+
+/// The base URL of a manager, which may change at any time.
+final class MutableBaseURL: Sendable {
+    private let value: Mutex<String?>
+
+    init(_ url: String?) { value = Mutex(url) }
+
+    var url: String? {
+        get { value.withLock { $0 } }
+        set { value.withLock { $0 = newValue } }
+    }
+}
+
+/// A weak reference to the manager, for its own stages.
+final class ManagerReference: Sendable {
+    private struct Weak {
+        weak var manager: CentralRequestManager?
+    }
+
+    private let reference = Mutex(Weak())
+
+    var value: CentralRequestManager? {
+        get { reference.withLock { $0.manager } }
+        set { reference.withLock { $0.manager = newValue } }
     }
 }

@@ -21,26 +21,26 @@ extension CentralRequestManager {
         /// The settings of the engine. Default `EngineConfiguration()`.
         public var engine = EngineConfiguration()
 
-        /// The URL that paths are joined to, with exactly one slash between; its own path and query are kept. Default
-        /// `nil`: calls use absolute URLs. ``CentralRequestManager/baseURL`` changes it later.
+        /// The URL that paths are joined to, with exactly one slash between; its own path and query are kept. Default `nil`:
+        /// calls use absolute URLs. ``CentralRequestManager/baseURL`` changes it later.
         public var baseURL: String?
-        /// The table in which entities look up their domains and servers. Default `nil`. A table that was read from a file
-        /// or a source follows it: a change applies from the next request on.
+        /// The table in which entities look up their domains and servers. Default `nil`. A table from a file or a source
+        /// follows it: a change applies from the next request on.
         public var domains: DomainTable?
-        /// Called when a change of the table's file or source was adopted, or rejected. Default `nil`: a rejected
-        /// change is reported on standard error.
+        /// Called when a change of the table's file or source was adopted or rejected. Default `nil`: rejected changes are
+        /// reported on standard error.
         public var domainsObserver: (@Sendable (DomainTable.FileEvent) -> Void)?
-        /// Headers of every request. Default none. Later ones win in this order: these, the domain's, the server row's,
-        /// the provider's, the entity's, the call's.
+        /// Headers of every request. Default none. Later ones win in this order: these, the domain's, the server row's, the
+        /// provider's, the entity's, the call's.
         public var headers = HTTPHeaders()
         /// Provides headers before each attempt; a request fails when this exceeds its timeout. Default `nil`.
         public var headerProvider: HeaderProvider?
         /// Provides headers before each attempt and before ``headerProvider``; costs no task. Default `nil`.
         public var immediateHeaderProvider: ImmediateHeaderProvider?
-        /// Origins besides the manager's own that may receive credentials, such as `https://api.example.org`. The
-        /// fields of ``secrets`` that a header provider sets, and those of the ``authenticator``, are sent only
-        /// to the base URL, the domains of the table with their mirrors, and these. Default none. A manager that has
-        /// none of the three sends them to every origin.
+        /// Origins besides the manager's own that may receive credentials, such as `https://api.example.org`. Default none. The
+        /// fields of ``secrets`` that a header provider sets, and those of the ``authenticator``, are sent only to the base
+        /// URL, the domains of the table with their mirrors, and these. A manager without any of the three sends them
+        /// everywhere.
         public var credentialOrigins: [String] = []
         /// Provides parameters that all requests have in common, before each attempt; the request's own parameters win.
         /// Does not apply to ``CentralRequestManager/send(_:)``. Default `nil`.
@@ -67,26 +67,25 @@ extension CentralRequestManager {
         public var signer: (any RequestSigner)?
         /// The app's interceptors around each call, the first outermost. Default none.
         ///
-        /// They see one request and its final response, whatever retries and redirects happen in between. The request
-        /// has the headers of the manager, the table's rows and the call, and the body. It lacks what the providers
-        /// add, because those are called anew each time an interceptor calls `next`.
+        /// They see one request and its final response, whatever retries and redirects happen in between. The request has the
+        /// body and the headers of the manager, the table's rows and the call. It lacks what the providers add, because those
+        /// are called anew each time an interceptor calls `next`.
         public var interceptors: [any Interceptor] = []
         /// The app's interceptors next to the network, the first outermost. Default none.
         ///
-        /// They see every attempt and every hop of a redirect as it is sent, including the providers' headers and
-        /// parameters. This is the place to sign requests. The body of a redirect that is followed is a stream when it
-        /// is larger than 64 KiB or takes longer than 250 ms to arrive; do not read it.
+        /// They see every attempt and every hop of a redirect as it is sent, with the providers' headers and parameters, so
+        /// they can sign requests. The body of a redirect that is followed is a stream when it is larger than 64 KiB or takes
+        /// longer than 250 ms to arrive; do not read it.
         public var networkInterceptors: [any Interceptor] = []
-        /// How long an address of a domain is skipped after connecting to it failed; the domain's other addresses are
-        /// used instead. Then one request tries it again. Default 30 s.
+        /// How long an address of a domain is skipped, in favour of the domain's others, after a connection to it failed. Then
+        /// one request tries it again. Default 30 s.
         public var mirrorMemory = Duration.seconds(30)
-        /// The names of fields and parameters that hold secrets. Such fields never follow a redirect to another origin.
-        /// Logs show neither them nor the parameters. Rows of the table add fields (`secretHeaders`). Default
-        /// ``Secrets/standard``.
+        /// The names of fields and parameters that hold secrets, which logs do not show. Such fields never follow a redirect to
+        /// another origin. Rows of the table add fields (`secretHeaders`). Default ``Secrets/standard``.
         public var secrets = Secrets.standard
-        /// How values become parameters and bodies, and responses become values: dates, names, bytes. Default `Coding()`,
-        /// with dates in ISO 8601. The table's rows override dates and names (`dates`, `keys`); an entity or a request
-        /// may have a coding of its own.
+        /// How values become parameters and bodies, and responses become values: dates, names, bytes. Default `Coding()`, with
+        /// dates in ISO 8601. The table's rows override dates and names (`dates`, `keys`); an entity or a request may have a
+        /// coding of its own.
         public var coding = Coding()
         /// How parameters that do not go into the query are encoded as a body. Default ``ParameterEncoding/json``.
         public var parameterEncoding = ParameterEncoding.json
@@ -96,8 +95,8 @@ extension CentralRequestManager {
         public var redirectHandler: RedirectHandler?
         /// Whether redirects from https to http are followed. Default `false`: ``NetworkError/Kind/redirect``.
         public var followsInsecureRedirects = false
-        /// How often an idempotent request is retried after a network failure: short for the number of ``retryPolicy``.
-        /// Default 0. A dead connection from the pool is replaced once regardless of this, when that is safe.
+        /// How often an idempotent request is retried after a network failure: the number of ``retryPolicy``. Default 0. A dead
+        /// connection from the pool is replaced once in any case, when that is safe.
         public var retries: Int {
             get { retryPolicy.retries }
             set { retryPolicy.retries = newValue }
@@ -125,8 +124,7 @@ extension CentralRequestManager {
         public var accessories: [any RequestAccessory] = []
         /// How the cache is used. Default ``CachePolicy/networkOnly``.
         public var cachePolicy = CachePolicy.networkOnly
-        /// Whether the cache is private or shared, for ``CachePolicy/http``. Default `private`, or `shared` in a
-        /// fleet that shares the cache.
+        /// Whether the cache is private or shared, for ``CachePolicy/http``. Default `private`; `shared` if a fleet shares it.
         public var cacheMode: CacheMode {
             get { chosenCacheMode ?? companion?.cacheMode ?? .private }
             set { chosenCacheMode = newValue }
@@ -140,29 +138,27 @@ extension CentralRequestManager {
         /// The disk store's directory. Default `nil`: `$XDG_CACHE_HOME/<program>`, or `~/.cache/<program>`. It is
         /// created at the first write.
         public var cacheDirectory: String?
-        /// How long a request waits for a look-up in the store, so that a slow disk, or another process that locks the
-        /// index, does not delay it further. The request then continues as if nothing were stored. A request that may
-        /// use nothing but the cache waits one second. Default 20 ms.
+        /// How long a request waits for a look-up in the store, which a slow disk or another process's lock may delay. It then
+        /// continues as if nothing were stored. A request that may use nothing but the cache waits one second. Default 20 ms.
         public var cacheLookUpTimeout: Duration = .milliseconds(20)
-        /// The user whose responses are stored, so that no other user gets them. Default `nil`: the response to a
-        /// request with credentials is used for the same credentials only, all others for everybody. Change it later
-        /// with ``CentralRequestManager/Cache/partition``, or for one request with ``HTTPRequest/cachePartition``.
+        /// The user whose responses are stored, so that no other user gets them. Default `nil`: the response to a request with
+        /// credentials is used for the same credentials only, all others for everybody. It is changed later with
+        /// ``CentralRequestManager/Cache/partition``, and for one request with ``HTTPRequest/cachePartition``.
         public var cachePartition: String?
         /// The app's version of the stored data; entries of other versions are not found. Default 1.
         public var cacheVersion = 1
-        /// Names of parameters that do not distinguish requests, such as timestamps, nonces and signatures, in addition
-        /// to those of the table's rows. Default none.
+        /// Names of parameters that do not distinguish requests, such as timestamps, nonces and signatures, besides those of
+        /// the table's rows. Default none.
         public var volatileParameters: [String] = []
-        /// Whether responses to methods other than GET and HEAD are stored too, under a key that includes the request's
-        /// body; never those to `PUT`, `PATCH` and `DELETE`. Default `false`: only for requests that ask for it, see
+        /// Whether responses to methods other than GET and HEAD are stored too, under a key that includes the request's body;
+        /// never those to `PUT`, `PATCH` and `DELETE`. Default `false`: only for requests with
         /// ``HTTPRequest/cachesUnsafeMethods``.
         public var cachesUnsafeMethods = false
-        /// Whether ``CachePolicy/http`` uses a stale response whenever the network fails, not only for as long as the
-        /// server's `stale-if-error` allows; never against `must-revalidate` or `no-cache` (RFC 9111 §4.2.4). Default
-        /// `false`.
+        /// Whether ``CachePolicy/http`` uses a stale response whenever the network fails, and not only as long as the server's
+        /// `stale-if-error` allows; never against `must-revalidate` or `no-cache` (RFC 9111 §4.2.4). Default `false`.
         public var servesStaleWhenDisconnected = false
-        /// Called when the cache's store fails, once for each kind of operation; requests continue without it. Default
-        /// `nil`: a line on standard error.
+        /// Called when the cache's store fails, once for each kind of operation; requests continue without it. Default `nil`: a
+        /// line on standard error.
         public var cacheObserver: CacheObserver?
         /// The wall clock of the cache, for tests. Default: the system's.
         public var cacheClock: @Sendable () -> Date = { Date() }

@@ -1,11 +1,10 @@
 public import HTTPCore
 public import ResponseCache
 
-/// Thrown where the chain would enter the cache; carries the request as it is there.
+/// Thrown in place of the cache's stages, with the request that has reached them.
 struct CacheProbe: Error {
     let request: HTTPRequest
 
-    /// Takes the place of the cache's stages.
     private struct End: Stage {
         func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
             throw CacheProbe(request: request)
@@ -33,7 +32,8 @@ extension CacheOperations {
         let ticket: Ticket
         do throws(CacheRefusal) {
             ticket = try await place(
-                of: request, call, method: policy == .http ? HTTPCacheStage.method(of: request) : nil)
+                of: authenticated(request), call,
+                method: policy == .http ? HTTPCacheStage.method(of: request) : nil)
         } catch {
             return CacheExplanation(question(.everybody), bypasses: policy == .networkOnly ? .policy : error, at: now)
         }
@@ -53,8 +53,8 @@ extension CentralRequestManager.Cache {
     /// print(try await manager.cache.explain("/cities"))
     /// ```
     ///
-    /// The request is composed as if it were sent: the app's providers, authenticator and interceptors are called.
-    /// Nothing is sent, and nothing stored changes.
+    /// The request is composed as if it were sent: the app's providers, authenticator and interceptors are called. Nothing is
+    /// sent, and nothing stored changes.
     ///
     /// - Parameters:
     ///   - url: an absolute URL, or a path below the base URL.

@@ -3,16 +3,31 @@ public import HTTPCore
 import ResponseCache
 
 extension CacheOperations {
-    /// Stores a response that did not come from the network.
+    /// Stores a response that did not come from the network, and returns whether it was stored: with `onlyIfAbsent` an
+    /// existing entry stays.
     ///
-    /// - Returns: whether it was stored; `false` when `onlyIfAbsent` is set and an entry exists.
     /// - Throws: ``NetworkError/Kind/cache`` for a response that no policy would use, and when the store fails.
     func seed(
         _ response: HTTPResponse, _ body: Data, to request: HTTPRequest, _ call: Call, onlyIfAbsent: Bool
     ) async throws -> Bool {
-        let (ticket, entry): (Ticket, CacheEntry)
+        let ticket: Ticket
+        let entry: CacheEntry
         do throws(CacheRefusal) {
-            (ticket, entry) = try await seed(response, to: request, call, byteCount: Int64(body.count))
+            ticket = try await place(of: authenticated(request), call)
+            if let refusal = StorageRule.refusal(
+                ofAppResponse: response, to: request, byteCount: Int64(body.count), storesUnsafe: storesUnsafe(request),
+                ticket.mode)
+            {
+                throw refusal
+            }
+            let now = storage.now()
+            guard
+                let made = StoredResponseCoding.entry(
+                    response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
+                    varyFields: TimeToLiveRule.varyFields(of: response.headers), requestTime: now, responseTime: now,
+                    ticket.mode)
+            else { throw CacheRefusal.noKey }
+            entry = made
         } catch {
             throw NetworkError(.cache, message: "the response is not stored: \(error)", request: request)
         }
@@ -23,25 +38,6 @@ extension CacheOperations {
         if case .superseded = try await writer.commit() { return false }
         storage.ledger.counters.countStored(body.count)
         return true
-    }
-
-    private func seed(
-        _ response: HTTPResponse, to request: HTTPRequest, _ call: Call, byteCount: Int64
-    ) async throws(CacheRefusal) -> (Ticket, CacheEntry) {
-        let ticket = try await place(of: request, call)
-        if let refusal = StorageRule.refusal(
-            ofSeed: response, to: request, byteCount: byteCount, storesUnsafe: storesUnsafe(request), ticket.mode)
-        {
-            throw refusal
-        }
-        let now = storage.now()
-        guard
-            let entry = StoredResponseCoding.entry(
-                response, to: request, ticket.identity, url: ticket.url, primary: ticket.primary,
-                varyFields: TimeToLiveRule.varyFields(of: response.headers), requestTime: now, responseTime: now,
-                ticket.mode)
-        else { throw .noKey }
-        return (ticket, entry)
     }
 }
 
@@ -55,10 +51,9 @@ extension CentralRequestManager.Cache {
     /// ```
     ///
     /// The entry is the same as if the server had sent the response now. The app's own policies use it like any other;
-    /// ``CachePolicy/http`` uses it for as long as its fields say (`Cache-Control: max-age=…`), or revalidates it by
-    /// its `ETag`. The request is composed as if it were sent (``explain(_:cache:)``). Its key therefore includes the
-    /// credentials of manager and providers (unless the response is `public`), the partition, and the fields that
-    /// `Vary` names.
+    /// ``CachePolicy/http`` uses it for as long as its fields say (`Cache-Control: max-age=…`), or revalidates it by its
+    /// `ETag`. The request is composed as if it were sent (``explain(_:cache:)``), so its key includes the credentials of
+    /// manager and providers (unless the response is `public`), the partition, and the fields that `Vary` names.
     ///
     /// - Parameters:
     ///   - body: the body without a content coding.

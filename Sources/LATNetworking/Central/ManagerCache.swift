@@ -57,38 +57,30 @@ extension CentralRequestManager {
             try await storage.store().inspected().entries(canonical(.urlPrefix(prefix)))
         }
 
-        /// Protects the entries of a URL from eviction, until they are unpinned or removed.
-        ///
-        /// - Returns: the number of entries.
+        /// Protects the entries of a URL from eviction until they are unpinned or removed, and returns their number.
         @discardableResult
         public func pin(_ url: String) async throws -> Int { try await setPinned(true, url) }
 
-        /// Lets the entries of a URL be evicted again.
-        ///
-        /// - Returns: the number of entries.
+        /// Lets the entries of a URL be evicted again, and returns their number.
         @discardableResult
         public func unpin(_ url: String) async throws -> Int { try await setPinned(false, url) }
 
-        /// Marks the entries of a URL as used now: sliding lifetimes start anew, and other entries are evicted first.
-        ///
-        /// - Returns: the number of entries.
+        /// Marks the entries of a URL as used now, and returns their number. Sliding lifetimes start anew, and other entries
+        /// are evicted first.
         @discardableResult
         public func touch(_ url: String) async throws -> Int {
-            let store = try await storage.store()
-            let entries = try await store.inspected().entries(canonical(.url(url)))
-            for entry in entries { try await store.touch(entry.key, at: storage.now()) }
-            return entries.count
+            try await change(url) { store, entry in try await store.touch(entry.key, at: storage.now()) }
         }
 
         /// Removes the selected responses, including pinned ones, and returns their number and size. Values stay.
         @discardableResult
         public func remove(_ selection: CacheSelection) async throws -> CacheUsage {
             let store = try await storage.store()
-            guard case .storedBefore = selection, let inspecting = store.inspecting,
-                try await inspecting.entries(selection).contains(where: \.isValue)
+            guard case .storedBefore = selection, let entries = try await store.inspecting?.entries(selection),
+                entries.contains(where: \.isValue)
             else { return try await store.remove(canonical(selection)) }
             var removed = CacheUsage()
-            for entry in try await inspecting.entries(selection) where !entry.isValue {
+            for entry in entries where !entry.isValue {
                 removed += try await store.remove(.key(entry.key))
             }
             return removed
@@ -101,7 +93,7 @@ extension CentralRequestManager {
         /// Removes the responses that were stored longer ago than an age, and returns their number and size.
         @discardableResult
         public func removeAll(olderThan age: Duration) async throws -> CacheUsage {
-            return try await remove(.storedBefore(storage.now().addingTimeInterval(-age.inSeconds)))
+            try await remove(.storedBefore(storage.now().addingTimeInterval(-age.inSeconds)))
         }
 
         /// Evicts entries down to the limits, deletes unreferenced data, and returns how much that was.
@@ -113,12 +105,21 @@ extension CentralRequestManager {
         public func flush() async throws { try await storage.store().flush() }
 
         private func setPinned(_ isPinned: Bool, _ url: String) async throws -> Int {
-            let store = try await storage.store()
-            let entries = try await store.inspected().entries(canonical(.url(url)))
-            for var entry in entries where entry.isPinned != isPinned {
+            try await change(url) { store, entry in
+                guard entry.isPinned != isPinned else { return }
+                var entry = entry
                 entry.isPinned = isPinned
                 try await store.update(entry)
             }
+        }
+
+        /// Changes the entries of a URL, and returns their number.
+        private func change(
+            _ url: String, _ change: (any CacheStore, CacheEntry) async throws -> Void
+        ) async throws -> Int {
+            let store = try await storage.store()
+            let entries = try await store.inspected().entries(canonical(.url(url)))
+            for entry in entries { try await change(store, entry) }
             return entries.count
         }
 
@@ -132,16 +133,14 @@ extension CentralRequestManager {
         }
 
         private func absolute(_ url: String) -> String { RequestBuilder.absoluteURL(url, base: manager()?.baseURL) }
-    }
-}
 
-extension CentralRequestManager.Cache {
-    /// Where a manager keeps responses.
-    public enum Storage: String, Hashable, Sendable {
-        /// In the memory of the process.
-        case memory
-        /// In memory and on disk, where responses outlive the process.
-        case memoryAndDisk
+        /// Where a manager keeps responses.
+        public enum Storage: String, Hashable, Sendable {
+            /// In the memory of the process.
+            case memory
+            /// In memory and on disk, where responses outlive the process.
+            case memoryAndDisk
+        }
     }
 }
 
@@ -149,7 +148,7 @@ extension CacheStorage {
     /// The storage that a manager's configuration describes.
     convenience init(_ configuration: CentralRequestManager.Configuration) {
         let isOnDisk = configuration.cacheStore == nil && configuration.cacheStorage == .memoryAndDisk
-        let own = isOnDisk ? configuration.cacheDirectory ?? Self.standardDirectory() : nil
+        let own = isOnDisk ? configuration.cacheDirectory ?? Self.standardDirectory : nil
         let given = configuration.cacheStore.flatMap(Self.directory)
         var settings = WriteBehind.Settings()
         settings.lookUpTimeout = configuration.cacheLookUpTimeout
@@ -177,10 +176,8 @@ extension CacheStorage {
     }
 
     /// `$XDG_CACHE_HOME/<program>`, else `~/.cache/<program>`; `nil` for a process without a home.
-    static func standardDirectory(
-        environment: [String: String] = ProcessInfo.processInfo.environment,
-        program: String = ProcessInfo.processInfo.processName
-    ) -> String? {
-        UserFolder.cache.path(environment: environment, program: program)
+    private static var standardDirectory: String? {
+        let process = ProcessInfo.processInfo
+        return UserFolder.cache.path(environment: process.environment, program: process.processName)
     }
 }

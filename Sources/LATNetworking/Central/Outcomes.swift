@@ -14,22 +14,18 @@ public enum CallOutcome<Value: Sendable>: Sendable {
     init(_ result: Result<Value, NetworkError>) {
         switch result {
         case .success(let value): self = .success(value)
-        case .failure(let error): self.init(error)
-        }
-    }
-
-    private init(_ error: NetworkError) {
-        if let failure = error.businessFailure, case .business = error.kind {
+        case .failure(let error):
+            guard let failure = error.businessFailure, case .business = error.kind else {
+                self = .networkError(error)
+                return
+            }
             self = .failure(failure, error)
-        } else {
-            self = .networkError(error)
         }
     }
 }
 
 /// Receives the outcome of each call before its caller does, for example to notice an expired token or an untrusted
-/// certificate. A call that fails before its request is made, for example because of a name that is not in the table,
-/// has a request without a URL.
+/// certificate. The request has no URL if none could be made, for example because a name is not in the table.
 public typealias OutcomeObserver =
     @Sendable (_ outcome: CallOutcome<HTTPResponse>, _ request: HTTPRequest) async -> Void
 

@@ -2,7 +2,7 @@ import CurlTransport
 import HTTPCore
 import Platform
 
-/// The chain that every request passes: the stages in the order of ``Place``, then the transport, and back.
+/// The stages that a manager's requests pass, in the order of ``Place``, with the transport at their end.
 ///
 /// Which stages a call passes is known before it starts: those of the manager, and those that the request's own settings
 /// ask for. A request that needs none but redirects goes straight to the transport.
@@ -12,57 +12,106 @@ final class Pipeline: Sendable {
     private let tableToCache: StageTable
     /// The operations that the cache's stages share.
     let cacheOperations: CacheOperations
-    /// The stages of a request without settings of its own.
-    private let standardStages: StageSet
-    private let defaults: RequestDefaults
-    /// Whether the cache may hold entries that an unsafe request invalidates.
-    private let mayHoldEntries: @Sendable () -> Bool
     private let sharing: SharingStage
-    private let barrier: BarrierStage
+    private let barrier = BarrierStage()
     let redirect: RedirectStage
     let limit: LimitStage
 
-    /// The manager's settings, for requests that have none of their own.
-    struct RequestDefaults: Sendable {
-        var retries = 0
-        var waitsForConnectivity = false
-        var seals = false
-        var cachesSealed = false
-        var cachePolicy = CachePolicy.networkOnly
-        var composes = false
-        var hasParameterProvider = false
-    }
+    /// The stages of a request without settings of its own.
+    private let standardStages: StageSet
+    /// Whether requests are sealed that do not set it themselves.
+    private let sealsByDefault: Bool
+    private let cachesSealed: Bool
+    private let hasParameterProvider: Bool
 
-    /// - Parameter always: the stages that every request passes.
+    /// Creates the pipeline that a manager's configuration describes.
     init(
-        _ table: StageTable, toCache tableToCache: StageTable, _ cacheOperations: CacheOperations, always: StageSet,
-        defaults: RequestDefaults,
-        mayHoldEntries: @escaping @Sendable () -> Bool = { false }, sharing: SharingStage, barrier: BarrierStage,
-        redirect: RedirectStage, limit: LimitStage = LimitStage()
+        _ configuration: CentralRequestManager.Configuration, storage: CacheStorage, reachability: Reachability,
+        sender: StageTable.Sender, scope: CredentialScope, manager: @escaping @Sendable () -> CentralRequestManager?
     ) {
-        self.table = table
-        self.tableToCache = tableToCache
-        self.cacheOperations = cacheOperations
-        self.defaults = defaults
-        self.mayHoldEntries = mayHoldEntries
-        self.sharing = sharing
-        self.barrier = barrier
-        self.redirect = redirect
-        self.limit = limit
-        var standardStages = always
-        standardStages.insert(.redirect)
-        standardStages.set(.retry, defaults.retries > 0)
-        standardStages.set(.connectivity, defaults.waitsForConnectivity)
-        standardStages.set(.composition, defaults.composes)
-        standardStages.set(.seal, defaults.seals)
-        standardStages.formUnion(
-            Self.caches(defaults.cachePolicy, isSealed: defaults.seals, defaults.cachesSealed))
-        self.standardStages = standardStages
+        let timeout = configuration.engine.timeout
+        let limits = TimeLimits()
+        let clock = limits.clock
+        let engine = sender.curlTransport
+        let volatileParameters = Set(configuration.volatileParameters)
+        sealsByDefault = configuration.sealer != nil
+        cachesSealed = configuration.cachesSealed
+        hasParameterProvider = configuration.parameterProvider != nil
+
+        sharing = SharingStage(
+            configuration.duplicates, secrets: configuration.secrets, volatileParameters: volatileParameters)
+        let composition = CompositionStage(
+            defaults: configuration.headers, immediateHeaderProvider: configuration.immediateHeaderProvider,
+            headerProvider: configuration.headerProvider, parameterProvider: configuration.parameterProvider,
+            isShownBefore: !configuration.interceptors.isEmpty, timeout: timeout, limits: limits, scope: scope)
+        redirect = RedirectStage(
+            policy: configuration.redirects,
+            rule: RedirectRule(
+                secrets: configuration.secrets, allowsInsecure: configuration.followsInsecureRedirects,
+                effectiveURL: { url in engine?.effectiveURL(of: url) ?? url }),
+            handler: configuration.redirectHandler, timeout: timeout, limits: limits)
+        let certificate = configuration.engine.tls.clientCertificate.map { "certificate \($0)" }
+        let signer = configuration.signer.map { "signer \($0.identity)" }
+        cacheOperations = CacheOperations(
+            storage: storage, standard: configuration.cachePolicy, timeout: timeout, limits: limits,
+            volatileParameters: volatileParameters, version: configuration.cacheVersion,
+            cachesUnsafeMethods: configuration.cachesUnsafeMethods,
+            secrets: configuration.secrets, cookies: engine?.cookies, fileCredentials: engine?.fileCredentials,
+            verdict: configuration.successJudge.map { ReplyDecoder(judge: $0) },
+            managerCredentials: [certificate, signer].compactMap(\.self),
+            unixSocketPath: configuration.engine.unixSocketPath, maxBodySize: configuration.engine.maxBodySize,
+            servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected, mode: configuration.cacheMode)
+        let cache = CacheStage(operations: cacheOperations)
+        let httpCache = HTTPCacheStage(operations: cacheOperations)
+        limit = LimitStage(
+            configuration.limits, configuration.circuitBreaker, shared: configuration.companion?.sharedLimits(),
+            clock: clock)
+        func authentication(_ authenticator: any Authenticator) -> AuthenticationStage {
+            AuthenticationStage(TokenSource(authenticator, manager), scope: scope, limits: limits)
+        }
+
+        var stages: [Place: any Stage] = [
+            .rejection: RejectionStage(sharing), .barrier: barrier,
+            .interceptors: InterceptorStage(
+                interceptors: configuration.interceptors, limits: limits, shown: composition.shown),
+            .retry: RetryStage(policy: configuration.retryPolicy, budget: configuration.retryBudget, clock: clock),
+            .connectivity: ConnectivityStage(
+                limit: configuration.reachability.connectivityTimeout, limits: limits,
+                waitUntilReachable: { await reachability.waitUntilConnectable($0, within: $1) }),
+            .authentication: NamedAuthenticationStage(
+                standard: configuration.authenticator.map(authentication),
+                named: configuration.authenticators.mapValues(authentication)),
+            .mirrors: MirrorStage(memory: configuration.mirrorMemory), .composition: composition, .sharing: sharing,
+            .simulation: SimulationStage(clock: clock), .cache: cache, .httpCacheOfOpened: httpCache,
+            .seal: SealStage(standard: configuration.sealer, named: configuration.sealers), .cacheOfSealed: cache,
+            .redirect: redirect, .httpCache: httpCache, .limits: limit, .attempt: AttemptStage(),
+            .networkInterceptors: InterceptorStage(
+                interceptors: configuration.networkInterceptors, limits: limits, shown: { $0 }),
+        ]
+        if let signer = configuration.signer { stages[.sign] = SignStage(signer: signer) }
+        var standard = StageSet(.redirect)
+        standard.formUnion(Self.caches(configuration.cachePolicy, isSealed: sealsByDefault, cachesSealed))
+        standard.set(.retry, configuration.retries > 0)
+        standard.set(.connectivity, configuration.reachability.waitsForConnectivity)
+        standard.set(.authentication, configuration.authenticator != nil)
+        standard.set(
+            .composition,
+            !configuration.headers.hasNoFields || configuration.immediateHeaderProvider != nil
+                || configuration.headerProvider != nil || configuration.parameterProvider != nil)
+        standard.set(.seal, sealsByDefault)
+        standard.set(.sign, configuration.signer != nil)
+        standard.set(.limits, !configuration.limits.isUnlimited || configuration.circuitBreaker != nil)
+        standard.set(.interceptors, !configuration.interceptors.isEmpty)
+        standard.set(.networkInterceptors, !configuration.networkInterceptors.isEmpty)
+        standardStages = standard
+        table = StageTable(stages, sender, limits, secrets: configuration.secrets)
+        tableToCache = StageTable(
+            stages.merging(CacheProbe.stages) { $1 }, sender, limits, secrets: configuration.secrets)
     }
 
     var limits: TimeLimits { table.limits }
 
-    /// Sends a call's request along the chain.
+    /// Sends a call's request through its stages.
     func send(_ call: Call) async throws -> HTTPResponse {
         let request = call.request
         let stages = stages(for: call, request)
@@ -78,15 +127,15 @@ final class Pipeline: Sendable {
         return try await redirect.follow(response, to: request, Chain(call, table, rest))
     }
 
-    /// Returns a call's request as it reaches the cache. The app's interceptors, authenticator and providers are
-    /// called, but nothing is sent.
+    /// Returns a call's request as it reaches the cache. The app's interceptors, authenticator and providers are called, but
+    /// nothing is sent.
     ///
-    /// - Throws: what they throw; ``NetworkError/Kind/cache`` where an interceptor answers the request itself, and
-    ///   where the cache holds sealed messages.
+    /// - Throws: what they throw; ``NetworkError/Kind/cache`` when an interceptor answers the request itself, and when the
+    ///   cache holds sealed messages.
     func requestAtCache(_ call: Call) async throws -> HTTPRequest {
         let caches = StageSet(.cache, .cacheOfSealed, .httpCache, .httpCacheOfOpened)
         let all = stages(for: call, call.request)
-        guard !all.contains(.seal) || !defaults.cachesSealed else {
+        guard !all.contains(.seal) || !cachesSealed else {
             throw NetworkError(
                 .cache,
                 message: "the cache finds this entry by its sealed request (cachesSealed), which exists only once "
@@ -117,17 +166,22 @@ final class Pipeline: Sendable {
         case .coalesce: stages.formUnion(StageSet(.rejection, .sharing))
         }
         if call.watch != nil || TraceParent.current != nil { stages.insert(.attempt) }
-        if request.replacesGlobalHeaders, !defaults.hasParameterProvider { stages.remove(.composition) }
+        if request.replacesGlobalHeaders, !hasParameterProvider { stages.remove(.composition) }
         if call.details.addresses.count > 1 { stages.insert(.mirrors) }
         if call.details.simulation != nil { stages.insert(.simulation) }
         if !request.rowHeaders.hasNoFields { stages.insert(.composition) }
         if let row = call.details.row, limit.concerns(row) { stages.insert(.limits) }
         if !request.hasNoSettings { apply(request, to: &stages) }
-        if !stages.contains(.httpCacheOfOpened), isInvalidating(request) { stages.insert(.httpCache) }
+        // An unsafe request may invalidate stored responses, whatever its policy (RFC 9111 §4.4).
+        if request.method != .get, !request.method.isSafe, !stages.contains(.httpCacheOfOpened),
+            cacheOperations.storage.mayHoldEntries
+        {
+            stages.insert(.httpCache)
+        }
         return stages
     }
 
-    /// Changes the stages as the request's own settings ask.
+    /// Changes the stages as the request's own settings demand.
     private func apply(_ request: HTTPRequest, to stages: inout StageSet) {
         if let retries = request.retries { stages.set(.retry, retries > 0) }
         if let waits = request.waitsForConnectivity { stages.set(.connectivity, waits) }
@@ -138,24 +192,16 @@ final class Pipeline: Sendable {
             let isSealed = seals(request)
             stages.set(.seal, isSealed)
             stages.subtract(StageSet(.cache, .httpCache, .cacheOfSealed, .httpCacheOfOpened))
-            stages.formUnion(
-                Self.caches(
-                    request.cachePolicy ?? defaults.cachePolicy, isSealed: isSealed, defaults.cachesSealed))
+            stages.formUnion(Self.caches(cacheOperations.policy(of: request), isSealed: isSealed, cachesSealed))
         }
     }
 
-    /// Whether a request is sealed.
     func seals(_ request: HTTPRequest) -> Bool {
         switch request.sealing {
-        case .automatic: defaults.seals
+        case .automatic: sealsByDefault
         case .unsealed: false
         case .sealed: true
         }
-    }
-
-    /// Whether a request may invalidate stored responses, whatever its policy (RFC 9111 §4.4).
-    private func isInvalidating(_ request: HTTPRequest) -> Bool {
-        request.method != .get && !request.method.isSafe && mayHoldEntries()
     }
 
     private static func caches(_ policy: CachePolicy, isSealed: Bool, _ cachesSealed: Bool) -> StageSet {
@@ -221,5 +267,21 @@ struct AttemptStage: Stage {
             watch.endAttempt(attempt, request, NetworkError(ending: error, request))
             throw error
         }
+    }
+}
+
+extension TokenSource {
+    init(_ authenticator: any Authenticator, _ manager: @escaping @Sendable () -> CentralRequestManager? = { nil }) {
+        self.init(
+            apply: { request in
+                var request = request
+                try await authenticator.apply(to: &request)
+                return request
+            },
+            isRejected: { await authenticator.isRejected($0, to: $1) },
+            refresh: {
+                guard let manager = manager() else { return try await authenticator.refresh() }
+                try await authenticator.refresh(using: manager)
+            }, refreshTimeout: authenticator.refreshTimeout, refreshPause: authenticator.refreshPause)
     }
 }

@@ -5,58 +5,40 @@ import Synchronization
 
 /// A manager's table: fixed, or following its file or source.
 final class TableSource: Sendable {
-    private enum Storage: Sendable {
-        /// The state, and the follower that changes it until it is released.
-        case followed(WatchState, by: any Sendable)
-        case kept
-    }
-
-    private let storage: Storage
-    private let kept: Mutex<DomainTable?>
+    /// The table's state and what changes it, until it is released; `nil` for a fixed table.
+    private let followed: (state: WatchState, follower: any Sendable)?
+    private let fixed: Mutex<DomainTable?>
     /// Held while a changed table is made, so that no update is lost; readers do not wait for it.
     private let changes = Mutex<Void>(())
 
     /// Follows the file of a table, or its source. If that fails, the table stays fixed, and the observer gets the error.
     init(_ table: DomainTable?, observer: (@Sendable (DomainTable.FileEvent) -> Void)?) {
         let report = observer ?? Self.reportRejected
-        kept = Mutex(table)
-        guard let table else {
-            storage = .kept
-            return
-        }
+        fixed = Mutex(table)
         do {
-            if let path = table.path {
+            if let table, let path = table.path {
                 let watcher = try DomainTableWatcher(following: table, at: path, onEvent: report)
-                storage = .followed(watcher.state, by: watcher)
-            } else if let follower = TableFollower(following: table, onEvent: report) {
-                storage = .followed(follower.state, by: follower)
+                followed = (watcher.state, watcher)
+            } else if let table, let follower = TableFollower(following: table, onEvent: report) {
+                followed = (follower.state, follower)
             } else {
-                storage = .kept
+                followed = nil
             }
         } catch {
-            storage = .kept
+            followed = nil
             report(.rejected(error))
         }
     }
 
-    var current: DomainTable? {
-        switch storage {
-        case .followed(let state, _): state.current
-        case .kept: kept.withLock { $0 }
-        }
-    }
+    var current: DomainTable? { if let followed { followed.state.current } else { fixed.withLock { $0 } } }
 
     func update(_ change: (inout DomainTable) throws -> Void) throws {
-        switch storage {
-        case .followed(let state, _):
-            try state.update(change)
-        case .kept:
-            try changes.withLock { _ in
-                var copy = current ?? DomainTable()
-                try change(&copy)
-                let changed = copy
-                kept.withLock { $0 = changed }
-            }
+        if let followed { return try followed.state.update(change) }
+        try changes.withLock { _ in
+            var copy = current ?? DomainTable()
+            try change(&copy)
+            let changed = copy
+            fixed.withLock { $0 = changed }
         }
     }
 

@@ -1,16 +1,16 @@
 public import HTTPCore
 import Platform
 
-/// Composes a request for one attempt: headers by precedence, and common parameters.
+/// Composes a request for one attempt: merges headers by precedence, and adds common parameters.
 ///
-/// Headers, where later ones win and `nil` removes: the manager's < the domain's < the server row's < the provider's <
-/// the request's (an entity's, then its call's). Parameters: the provider's < the request's.
+/// Headers, where later ones win and `nil` removes: the manager's < the domain's < the server row's < the provider's < the
+/// request's (an entity's, then its call's). Parameters: the provider's < the request's.
 struct CompositionStage: Stage {
     let defaults: HTTPHeaders
     let immediateHeaderProvider: ImmediateHeaderProvider?
     let headerProvider: HeaderProvider?
     let parameterProvider: ParameterProvider?
-    /// Whether the request already has the headers of manager and rows, because the app's interceptors are shown them.
+    /// Whether the request already has the headers of manager and rows, because interceptors of the app have seen it.
     let isShownBefore: Bool
     /// The total timeout of a request that sets none; it also limits each provider.
     let timeout: Duration?
@@ -21,7 +21,7 @@ struct CompositionStage: Stage {
         let call = chain.call
         var composed = request
         if let parameterProvider, let content = call.details.content {
-            let provided = try await ask("parameter", for: composed, call) { try await parameterProvider($0) }
+            let provided = try await ask("parameter", for: composed, call, parameterProvider)
             let common = try RequestBuilder.encoded(provided, by: call.details.coding)
             if !common.isEmpty { try add(common, to: content, of: call, in: &composed) }
         }
@@ -34,55 +34,55 @@ struct CompositionStage: Stage {
                 throw Self.failure(error, "header", request)
             }
         }
-        if let headerProvider {
-            provided.merge(try await ask("header", for: composed, call) { try await headerProvider($0) })
-        }
+        if let headerProvider { provided.merge(try await ask("header", for: composed, call, headerProvider)) }
         let isSecret = { scope.secrets.contains(header: $0) || request.rowSecrets.contains(header: $0) }
         if provided.fields.contains(where: { isSecret($0.name) }), !scope.includes(request.url, of: call) {
             provided.removeAll(where: isSecret)
         }
-        let base = Self.base(defaults, of: request)
+        let base = base(of: request)
         composed.headers =
             isShownBefore
             ? Self.merge(provided, in: request.headers, base: base, own: call.request.headers)
             : base.merging(provided).merging(request.headers)
-        if let watch = call.watch, watch.call != nil {
-            watch.record(
-                .composed(
-                    Self.sources(
-                        defaults, request, provided: provided, own: call.request.headers,
-                        entity: call.details.entityHeaders)))
-        }
+        if let watch = call.watch, watch.call != nil { watch.record(.composed(sources(of: request, provided, call))) }
         return try await chain.proceed(composed)
     }
 
-    /// The headers that the provider's and the request's own override.
-    static func base(_ defaults: HTTPHeaders, of request: HTTPRequest) -> HTTPHeaders {
+    /// Returns the request as the app's interceptors see it, before the providers are asked.
+    func shown(_ request: HTTPRequest) -> HTTPRequest {
+        var shown = request
+        shown.headers = base(of: request).merging(request.headers)
+        return shown
+    }
+
+    /// The headers of manager and rows, which the provider's and the request's own override.
+    private func base(of request: HTTPRequest) -> HTTPHeaders {
         request.replacesGlobalHeaders ? HTTPHeaders() : defaults.merging(request.rowHeaders)
     }
 
     /// Where the values of the fields come from, by the names in lower case.
-    static func sources(
-        _ defaults: HTTPHeaders, _ request: HTTPRequest, provided: HTTPHeaders, own: HTTPHeaders, entity: HTTPHeaders
+    private func sources(
+        of request: HTTPRequest, _ provided: HTTPHeaders, _ call: Call
     ) -> [String: CallEvent.FieldSource] {
         var sources: [String: CallEvent.FieldSource] = [:]
         let layers: [(HTTPHeaders, CallEvent.FieldSource)] = [
             (defaults, .manager), (request.rowHeaders, .row), (provided, .provider), (request.headers, .authenticator),
-            (own, .call),
+            (call.request.headers, .call),
         ]
+        let entityHeaders = call.details.entityHeaders
         for (headers, source) in layers {
             for field in headers.fields {
-                let (name, value) = (field.name, field.value)
+                let (name, value, key) = (field.name, field.value, field.name.lowercased())
                 // What the authenticator replaced is not the request's own any more.
                 if source == .call, value != nil, request.headers[name] != value { continue }
-                // Interceptors are shown the base, which the request then carries.
-                if source == .authenticator, sources[name.lowercased()] != nil,
+                // With interceptors the request already has the headers of manager and rows.
+                if source == .authenticator, sources[key] != nil,
                     defaults[name] == value || request.rowHeaders[name] == value
                 {
                     continue
                 }
-                let isOfEntity = source == .call && value.map(entity[values: name].contains) ?? false
-                sources[name.lowercased()] = value == nil ? nil : isOfEntity ? .entity : source
+                let isOfEntity = source == .call && value.map(entityHeaders[values: name].contains) ?? false
+                sources[key] = value == nil ? nil : isOfEntity ? .entity : source
             }
         }
         return sources
@@ -121,7 +121,7 @@ struct CompositionStage: Stage {
             request.url = call.details.addresses[index]
             return try RequestBuilder.put(all, into: &request)
         }
-        // An interceptor has replaced the call's request: only parameters that go into a query are added.
+        // An interceptor has replaced the call's request, so the parameters can only go into the query.
         var missing = common
         for (name, _) in content.members?.object ?? [:] { missing.remove(name) }
         guard !missing.isEmpty, request.method.encodesParametersInQuery || request.body != nil else { return }
@@ -140,10 +140,8 @@ struct CompositionStage: Stage {
             throw NetworkError(
                 .timeout(.total), message: "the \(name) provider took longer than the timeout; nothing was sent",
                 request: request)
-        } catch let error as CancellationError {
-            throw error
         } catch {
-            guard !call.isCancelled else { throw error }
+            if error is CancellationError || call.isCancelled { throw error }
             throw Self.failure(error, name, request)
         }
     }
@@ -157,17 +155,8 @@ struct CompositionStage: Stage {
     private struct Late: Error {}
 }
 
-/// Shows the app's interceptors what is known of a request before the providers are called.
-extension CompositionStage {
-    func shown(_ request: HTTPRequest) -> HTTPRequest {
-        var shown = request
-        shown.headers = Self.base(defaults, of: request).merging(request.headers)
-        return shown
-    }
-}
-
-/// Returns headers for a request. Called once for each attempt, so that a token or timestamp is fresh. If it throws,
-/// the call fails with ``NetworkError/Kind/provider``, and nothing is sent.
+/// Returns headers for a request. Called once for each attempt, so that a token or timestamp is fresh. If it throws, the call
+/// fails with ``NetworkError/Kind/provider``, and nothing is sent.
 public typealias HeaderProvider = @Sendable (HTTPRequest) async throws -> HTTPHeaders
 
 /// Returns headers for a request synchronously. Errors as for ``HeaderProvider``.

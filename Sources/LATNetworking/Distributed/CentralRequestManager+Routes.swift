@@ -1,7 +1,7 @@
 public import HTTPCore
 
-// The forms of a call that go to a row of the table or to a path of a domain, without an entity type. `EntityCall` has
-// the same forms with every setting.
+// The forms of a call that go to a row of the table or to a path of a domain, without an entity type. An `EntityCall` of
+// a route has every setting.
 extension CentralRequestManager {
     /// Sends a call of a route: a row of the server table, or a path of a domain.
     ///
@@ -32,9 +32,9 @@ extension CentralRequestManager {
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil,
         as model: Model.Type = JSONValue.self, progress: ProgressHandler? = nil
     ) async throws -> Reply<Model> {
-        let options = RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache, tag: tag)
-        let call = EntityCall(route, parameters: parameters, files: files, options, as: model)
-        return try await reply(to: try call.plan(), as: model, progress: progress)
+        let options = RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache)
+        let call = EntityCall(route, parameters: parameters, files: files, options, tag: tag, as: model)
+        return try await reply(to: call.plan(), as: model, progress: progress)
     }
 
     /// Sends a call of a route and reports its end to exactly one of `success` and `failure`, once, never synchronously.
@@ -48,14 +48,11 @@ extension CentralRequestManager {
         success: @escaping @Sendable (_ task: RequestTask, _ reply: Reply<Model>) -> Void,
         failure: @escaping @Sendable (_ task: RequestTask, _ error: NetworkError) -> Void
     ) -> RequestTask {
-        let options = RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache, tag: tag)
-        let call = EntityCall(route, parameters: parameters, files: files, options, as: model)
+        let options = RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache)
+        let call = EntityCall(route, parameters: parameters, files: files, options, tag: tag, as: model)
         let plan = Result { () throws(NetworkError) in try call.plan() }
         return start(plan, as: model, progress: progress) { task, result in
-            switch result {
-            case .success(let reply): success(task, reply)
-            case .failure(let error): failure(task, error)
-            }
+            result.deliver(to: success, failure, of: task)
         }
     }
 
@@ -81,25 +78,19 @@ extension CentralRequestManager {
         _ route: Route, parameters: Parameters? = nil, files: [UploadFile] = [], cache: CachePolicy? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil
     ) async throws -> HTTPResponse {
-        let options = RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache, tag: tag)
-        return try await EntityCall(route, parameters: parameters, files: files, options, as: JSONValue.self)
+        let options = RequestOptions(timeout: timeout, headers: headers, cachePolicy: cache)
+        return try await EntityCall(route, parameters: parameters, files: files, options, tag: tag, as: JSONValue.self)
             .stream(on: self)
     }
 }
 
 extension EntityCall {
     init(
-        _ route: Route, parameters: Parameters?, files: [UploadFile], _ options: RequestOptions,
+        _ route: Route, parameters: Parameters?, files: [UploadFile], _ options: RequestOptions, tag: String? = nil,
         as model: Model.Type
     ) {
         self.init(route, parameters: parameters, files: files, as: model)
         self.options = options
-    }
-}
-
-extension RequestOptions {
-    fileprivate init(timeout: Duration?, headers: HTTPHeaders, cachePolicy: CachePolicy?, tag: String?) {
-        self.init(timeout: timeout, headers: headers, cachePolicy: cachePolicy)
-        self.tag = tag
+        self.options.tag = tag
     }
 }

@@ -14,7 +14,7 @@ import Synchronization
 /// The entity is read when the call is created; later changes of the entity do not affect the call.
 public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
     /// The entity's request, or why it could not be read; that error is thrown when the call is started.
-    private var content: Result<EntityContent, NetworkError>
+    private let content: Result<EntityContent, NetworkError>
     var options: RequestOptions
     /// The header fields of the entity itself.
     private let entityHeaders: HTTPHeaders
@@ -54,12 +54,6 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
     /// This call itself.
     public var call: EntityCall { self }
 
-    func with(_ change: (inout Self) -> Void) -> Self {
-        var copy = self
-        change(&copy)
-        return copy
-    }
-
     func plan() throws(NetworkError) -> EntityPlan {
         var content = try content.get()
         if !extraParameters.isEmpty {
@@ -73,11 +67,11 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
 
 /// An entity's description of its request, read once.
 struct EntityContent: Sendable {
-    var route: Route
-    var parameters: EncodedMembers
+    let route: Route
+    var parameters = EncodedMembers()
     /// The encoded properties, kept beside explicit parameters because they may fill the path.
     var properties = EncodedMembers()
-    var files: [UploadFile]
+    let files: [UploadFile]
     /// The name of a type whose properties are not read because it is not `Encodable`; otherwise `nil`.
     var unreadType: String?
     /// Identifies the entity, to cancel its calls; `nil` for a call without an entity.
@@ -86,32 +80,40 @@ struct EntityContent: Sendable {
     init<Entity: RequestEntity>(_ entity: Entity) throws(NetworkError) {
         route = Entity.route
         files = entity.files
+        let encodable = entity as? any Encodable
         if let explicit = entity.parameters {
             parameters = try RequestBuilder.deferred(explicit)
-            if let encodable = entity as? any Encodable {
-                properties = (try? RequestBuilder.properties(of: encodable, "")) ?? EncodedMembers()
-            }
-        } else if let encodable = entity as? any Encodable {
+            if let encodable { properties = (try? RequestBuilder.properties(of: encodable, "")) ?? EncodedMembers() }
+        } else if let encodable {
             parameters = try RequestBuilder.properties(of: encodable, "give it `parameters`")
         } else {
-            parameters = EncodedMembers()
             unreadType = UnreadProperties.type(of: entity)
         }
         reference = EntityReference(type: ObjectIdentifier(Entity.self), parameters: parameters, properties: properties)
     }
+
+    /// The content of a request without an entity.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter that cannot be encoded.
+    init(route: Route, parameters: Parameters?, files: [UploadFile]) throws(NetworkError) {
+        self.route = route
+        self.files = files
+        if let parameters { self.parameters = try RequestBuilder.deferred(parameters) }
+    }
 }
 
-/// Warns about entities with stored properties that are not sent, because the type is not `Encodable`.
+/// Warns about entities whose stored properties are not sent, because the type is not `Encodable`.
 private enum UnreadProperties {
-    private static let noted = Mutex<[ObjectIdentifier: Bool]>([:])
+    /// Whether a type has stored properties.
+    private static let known = Mutex<[ObjectIdentifier: Bool]>([:])
 
     /// The type's name if it has stored properties. The first time, a line on standard error says so.
     static func type<Entity: RequestEntity>(of entity: Entity) -> String? {
-        let known = noted.withLock { $0[ObjectIdentifier(Entity.self)] }
-        if let known { return known ? "\(Entity.self)" : nil }
+        let id = ObjectIdentifier(Entity.self)
+        if let isUnread = known.withLock({ $0[id] }) { return isUnread ? "\(Entity.self)" : nil }
         let mirror = Mirror(reflecting: entity)
         let isUnread = mirror.displayStyle != .enum && !mirror.children.isEmpty
-        let isFirst = noted.withLock { $0.updateValue(isUnread, forKey: ObjectIdentifier(Entity.self)) == nil }
+        let isFirst = known.withLock { $0.updateValue(isUnread, forKey: id) == nil }
         guard isUnread else { return nil }
         if isFirst {
             RequestLog.standardError(

@@ -9,8 +9,7 @@ extension CentralRequestManager {
     /// - Throws: ``NetworkError`` of kind `unknownName` for a name that is not in the table, and `invalidRequest` for a
     ///   path parameter without a value, or for parameters and files that cannot be combined.
     func call(
-        _ entity: EntityPlan, progress: ProgressHandler? = nil,
-        cached: (@Sendable (HTTPResponse, Call) -> Void)? = nil
+        _ entity: EntityPlan, progress: ProgressHandler? = nil, cached: CachedReplyHandler.Handler? = nil
     ) throws(NetworkError) -> Call {
         do throws(NetworkError) {
             return try uncheckedCall(entity, progress, cached)
@@ -20,8 +19,7 @@ extension CentralRequestManager {
     }
 
     private func uncheckedCall(
-        _ entity: EntityPlan, _ progress: ProgressHandler?,
-        _ cached: (@Sendable (HTTPResponse, Call) -> Void)?
+        _ entity: EntityPlan, _ progress: ProgressHandler?, _ cached: CachedReplyHandler.Handler?
     ) throws(NetworkError) -> Call {
         let plan = try plans.plan(for: entity.content.route, in: domains, baseURL: baseURL)
         let coding = entity.options.coding.map { CodingRules.of($0) } ?? plan.coding
@@ -33,8 +31,7 @@ extension CentralRequestManager {
         if !names.isEmpty { values = try PathValues(names, from: &members) }
         members = members.named(by: coding)
         var details = CallDetails(row: plan.row, coding: coding, bodyHandler: entity.bodyHandler)
-        let simulation = entity.simulation ?? plan.simulation
-        details.simulation = simulation?.isOn ?? false ? simulation : nil
+        if let simulation = entity.simulation ?? plan.simulation, simulation.isOn { details.simulation = simulation }
         do throws(NetworkError) {
             (details.addresses, details.filledPath) = try plan.addresses(
                 values, isSimulated: details.simulation != nil)
@@ -80,7 +77,7 @@ extension CentralRequestManager {
         cached: (@Sendable (Reply<Model>) -> Void)? = nil
     ) async throws -> Reply<Model> {
         let gate = progress.map { ProgressGate($0, callbacks) }
-        var deliversCached: (@Sendable (HTTPResponse, Call) -> Void)?
+        var deliversCached: CachedReplyHandler.Handler?
         if let cached {
             deliversCached = { response, call in
                 // An entry that no longer decodes counts as a miss.
@@ -116,13 +113,12 @@ extension CentralRequestManager {
             guard let reply = try? refine(call.reply(model, from: response)) else { return }
             self.deliver(cached: call) { deliver(RequestTask(call), .success(reply)) }
         }
-        return start(gate, on: executor) { () throws(NetworkError) in
-            try call(try entity.get(), progress: gate?.handler, cached: deliversCached ? cached : nil)
-        } conclude: { response, call in
-            try refine(call.reply(model, from: response))
-        } deliver: { task, result in
-            deliver(task, result)
-        }
+        return start(
+            gate, on: executor,
+            { () throws(NetworkError) in
+                try call(entity.get(), progress: gate?.handler, cached: deliversCached ? cached : nil)
+            },
+            conclude: { response, call in try refine(call.reply(model, from: response)) }, deliver: deliver)
     }
 }
 
@@ -132,20 +128,6 @@ extension Call {
         _ model: Model.Type, from response: HTTPResponse
     ) throws -> Reply<Model> {
         try (details.row?.decoder ?? ReplyDecoder()).reply(model, from: response, to: request)
-    }
-}
-
-extension EntityContent {
-    /// The content of a request without an entity.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter that cannot be encoded.
-    init(route: Route, parameters: Parameters?, files: [UploadFile]) throws(NetworkError) {
-        self.route = route
-        self.parameters =
-            try parameters.map { parameters throws(NetworkError) in
-                try RequestBuilder.deferred(parameters)
-            } ?? EncodedMembers()
-        self.files = files
     }
 }
 

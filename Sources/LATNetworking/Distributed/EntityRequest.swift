@@ -16,13 +16,14 @@ public protocol EntityRequest<Model> {
     var call: EntityCall<Model> { get }
 }
 
-extension RequestEntity {
-    /// A call with the current values of this entity.
-    public var call: EntityCall<Model> { EntityCall(self) }
-}
-
 // Settings of a call.
 extension EntityRequest {
+    private func with(_ change: (inout RequestOptions) -> Void) -> EntityCall<Model> {
+        var call = call
+        change(&call.options)
+        return call
+    }
+
     /// Sets any setting; it overrides the entity's.
     ///
     /// ```swift
@@ -31,126 +32,110 @@ extension EntityRequest {
     public func setting<Value>(
         _ setting: WritableKeyPath<RequestOptions, Value>, _ value: Value
     ) -> EntityCall<Model> {
-        call.with { $0.options[keyPath: setting] = value }
+        with { $0[keyPath: setting] = value }
     }
 
     /// Sets the total timeout.
-    public func timeout(_ timeout: Duration) -> EntityCall<Model> { call.with { $0.options.timeout = timeout } }
+    public func timeout(_ timeout: Duration) -> EntityCall<Model> { with { $0.timeout = timeout } }
 
     /// Sets a header field; `nil` removes the field that the entity, the table, the provider or the manager set.
-    public func header(_ name: String, _ value: String?) -> EntityCall<Model> {
-        call.with { $0.options.headers[name] = value }
-    }
+    public func header(_ name: String, _ value: String?) -> EntityCall<Model> { with { $0.headers[name] = value } }
 
     /// Sets header fields; they override the entity's.
-    public func headers(_ headers: HTTPHeaders) -> EntityCall<Model> { call.with { $0.options.headers.merge(headers) } }
+    public func headers(_ headers: HTTPHeaders) -> EntityCall<Model> { with { $0.headers.merge(headers) } }
 
     /// Sends only the entity's and this call's headers, not those of the manager, the table and the provider.
-    public func replacingGlobalHeaders() -> EntityCall<Model> { call.with { $0.options.replacesGlobalHeaders = true } }
+    public func replacingGlobalHeaders() -> EntityCall<Model> { with { $0.replacesGlobalHeaders = true } }
 
     /// Sets how the cache is used.
-    public func cache(_ policy: CachePolicy) -> EntityCall<Model> { call.with { $0.options.cachePolicy = policy } }
+    public func cache(_ policy: CachePolicy) -> EntityCall<Model> { with { $0.cachePolicy = policy } }
 
     /// Sets the user whose responses are stored and found (``HTTPRequest/cachePartition``).
-    public func cachePartition(_ partition: String) -> EntityCall<Model> {
-        call.with { $0.options.cachePartition = partition }
-    }
+    public func cachePartition(_ partition: String) -> EntityCall<Model> { with { $0.cachePartition = partition } }
 
     /// Stores and looks up the response also when the method is not GET; the key then includes the request's body.
-    public func cachesUnsafeMethods() -> EntityCall<Model> { call.with { $0.options.cachesUnsafeMethods = true } }
+    public func cachesUnsafeMethods() -> EntityCall<Model> { with { $0.cachesUnsafeMethods = true } }
 
     /// Sets parameters; they override the entity's.
     public func parameters(_ parameters: Parameters) -> EntityCall<Model> {
-        call.with { $0.extraParameters.merge(parameters) { $1 } }
+        var call = call
+        call.extraParameters.merge(parameters) { $1 }
+        return call
     }
 
     /// Sets how parameters are encoded as a body.
     public func parameterEncoding(_ encoding: ParameterEncoding) -> EntityCall<Model> {
-        call.with { $0.options.parameterEncoding = encoding }
+        with { $0.parameterEncoding = encoding }
     }
 
     /// Sets how parameters are written and the response is read.
-    public func coding(_ coding: Coding) -> EntityCall<Model> { call.with { $0.options.coding = coding } }
+    public func coding(_ coding: Coding) -> EntityCall<Model> { with { $0.coding = coding } }
 
     /// Sets how often an idempotent request is retried after a network failure.
-    public func retries(_ count: Int) -> EntityCall<Model> { call.with { $0.options.retries = count } }
+    public func retries(_ count: Int) -> EntityCall<Model> { with { $0.retries = count } }
 
     /// Sets whether redirects are followed.
-    public func redirects(_ policy: RedirectPolicy) -> EntityCall<Model> { call.with { $0.options.redirects = policy } }
+    public func redirects(_ policy: RedirectPolicy) -> EntityCall<Model> { with { $0.redirects = policy } }
 
     /// Sets the credentials.
     public func authentication(_ authentication: Authentication) -> EntityCall<Model> {
-        call.with { $0.options.authentication = authentication }
+        with { $0.authentication = authentication }
     }
 
     /// Sets the priority: waiting requests of a higher priority start first.
-    public func priority(_ priority: RequestPriority) -> EntityCall<Model> {
-        call.with { $0.options.priority = priority }
-    }
+    public func priority(_ priority: RequestPriority) -> EntityCall<Model> { with { $0.priority = priority } }
 
     /// Sets whether the content is sealed, and by which sealer.
-    public func sealing(_ policy: SealingPolicy) -> EntityCall<Model> { call.with { $0.options.sealing = policy } }
+    public func sealing(_ policy: SealingPolicy) -> EntityCall<Model> { with { $0.sealing = policy } }
 
     /// Sets whether the body is compressed with gzip. Default `true`.
     public func compressingBody(_ compresses: Bool = true) -> EntityCall<Model> {
-        call.with { $0.options.compressesBody = compresses }
+        with { $0.compressesBody = compresses }
     }
 
     /// Sets the fields that are sent after the body.
-    public func trailers(_ trailers: HTTPRequest.Trailers) -> EntityCall<Model> {
-        call.with { $0.options.trailers = trailers }
-    }
+    public func trailers(_ trailers: HTTPRequest.Trailers) -> EntityCall<Model> { with { $0.trailers = trailers } }
 
     /// Limits the bytes of bodies that are received and sent per second; `nil`, the default, for the manager's limit.
     public func maxRate(receive: Int64? = nil, send: Int64? = nil) -> EntityCall<Model> {
-        call.with { ($0.options.maxReceiveRate, $0.options.maxSendRate) = (receive, send) }
+        with { ($0.maxReceiveRate, $0.maxSendRate) = (receive, send) }
     }
 
     /// Names a group of calls that ``CentralRequestManager/cancelRequests(_:)`` ends together.
-    public func tag(_ tag: String) -> EntityCall<Model> { call.with { $0.options.tag = tag } }
+    public func tag(_ tag: String) -> EntityCall<Model> { with { $0.tag = tag } }
 
     /// Sets what happens when an equal request is running.
-    public func duplicates(_ policy: DuplicatePolicy) -> EntityCall<Model> {
-        call.with { $0.options.duplicates = policy }
-    }
+    public func duplicates(_ policy: DuplicatePolicy) -> EntityCall<Model> { with { $0.duplicates = policy } }
 
     /// Sets when the request is retried.
-    public func retryPolicy(_ policy: RetryPolicy) -> EntityCall<Model> {
-        call.with { $0.options.retryPolicy = policy }
-    }
+    public func retryPolicy(_ policy: RetryPolicy) -> EntityCall<Model> { with { $0.retryPolicy = policy } }
 
     /// Sets the time limit of the whole call, including retries and waits.
-    public func deadline(_ deadline: Duration) -> EntityCall<Model> { call.with { $0.options.deadline = deadline } }
+    public func deadline(_ deadline: Duration) -> EntityCall<Model> { with { $0.deadline = deadline } }
 
     /// Sets the `Idempotency-Key`, by which the server recognizes a retry as the same request.
-    public func idempotencyKey(_ key: String) -> EntityCall<Model> { call.with { $0.options.idempotencyKey = key } }
+    public func idempotencyKey(_ key: String) -> EntityCall<Model> { with { $0.idempotencyKey = key } }
 
     /// Makes the calls that are started after this one wait until it has ended.
-    public func asBarrier() -> EntityCall<Model> { call.with { $0.options.isBarrier = true } }
+    public func asBarrier() -> EntityCall<Model> { with { $0.isBarrier = true } }
 
     /// Sets which ``Authenticator`` is used, or none.
-    public func authenticator(_ policy: AuthenticatorPolicy) -> EntityCall<Model> {
-        call.with { $0.options.authenticator = policy }
-    }
+    public func authenticator(_ policy: AuthenticatorPolicy) -> EntityCall<Model> { with { $0.authenticator = policy } }
 
     /// Sets the trace that the request belongs to.
-    public func traceParent(_ parent: TraceParent) -> EntityCall<Model> {
-        call.with { $0.options.traceParent = parent }
-    }
+    public func traceParent(_ parent: TraceParent) -> EntityCall<Model> { with { $0.traceParent = parent } }
 
     /// Sets the statuses that are a success, in place of 2xx and 304.
-    public func acceptedStatuses(_ statuses: Set<Int>) -> EntityCall<Model> {
-        call.with { $0.options.acceptedStatuses = statuses }
-    }
+    public func acceptedStatuses(_ statuses: Set<Int>) -> EntityCall<Model> { with { $0.acceptedStatuses = statuses } }
 
     /// Sets what the app wants to find again in observers and errors. It is not sent.
     public func userInfo(_ values: [String: JSONValue]) -> EntityCall<Model> {
-        call.with { $0.options.userInfo.merge(values) { $1 } }
+        with { $0.userInfo.merge(values) { $1 } }
     }
 
     /// Adds an observer of this call alone, such as a ``RequestLog``.
     public func accessory(_ accessory: any RequestAccessory) -> EntityCall<Model> {
-        call.with { $0.options.accessories.append(accessory) }
+        with { $0.accessories.append(accessory) }
     }
 
     /// Adds closures that are called just before the call starts, and when its caller gets the result.
@@ -164,11 +149,17 @@ extension EntityRequest {
     }
 
     /// Uses a fixture, a canned response or another server instead of the domain's server.
-    public func simulated(_ simulation: Simulation) -> EntityCall<Model> { call.with { $0.simulation = simulation } }
+    public func simulated(_ simulation: Simulation) -> EntityCall<Model> {
+        var call = call
+        call.simulation = simulation
+        return call
+    }
 
     /// Sets a handler of the progress, called on the manager's callback executor. Streams and downloads have none.
     public func progress(_ handler: @escaping ProgressHandler) -> EntityCall<Model> {
-        call.with { $0.progressHandler = handler }
+        var call = call
+        call.progressHandler = handler
+        return call
     }
 }
 
@@ -238,9 +229,7 @@ extension EntityRequest {
             }
         }
     }
-}
 
-extension EntityRequest {
     /// Sends the request and returns its response as soon as the head has arrived. The body is then read from
     /// ``HTTPResponse/body``, with backpressure, and is not decoded.
     ///
@@ -265,10 +254,8 @@ extension RequestSelection {
 
     /// Selects the calls of equal entities: of the same type, with equal parameters and properties.
     public static func entity<Entity: RequestEntity>(_ entity: Entity) -> RequestSelection {
-        guard let reference = try? EntityContent(entity).reference else {
-            // An entity that cannot be encoded has no calls.
-            return RequestSelection(.keys([]))
-        }
-        return RequestSelection(.entity(reference.identity))
+        // An entity that cannot be encoded has no calls.
+        guard let reference = try? EntityContent(entity).reference else { return RequestSelection(.keys([])) }
+        return RequestSelection(.entity(reference))
     }
 }

@@ -54,9 +54,9 @@ package final class LiveCall: Sendable {
         do {
             guard let limit else { return try await manager.sendPart(request, of: call, check: check) }
             if request.timeout != nil { request.timeout = nil }
-            let ready = request
-            return try await run(within: limit, late: "the connection was not open after \(limit)") { [manager, call] in
-                try await manager.sendPart(ready, of: call, check: check)
+            return try await run(within: limit, late: "the connection was not open after \(limit)") {
+                [manager, call, request] in
+                try await manager.sendPart(request, of: call, check: check)
             }
         } catch let error as NetworkError {
             throw call.failure(error)
@@ -131,7 +131,7 @@ extension CentralRequestManager {
             request.prepareForUpgrade()
         }
         let parts = CallArguments(parameters: parameters, body: body, timeout: timeout, tag: tag, streams: true)
-        return try live(try call(request, parts))
+        return try live(call(request, parts))
     }
 
     /// Makes a live call of an entity, and registers it.
@@ -145,13 +145,12 @@ extension CentralRequestManager {
     ) throws(NetworkError) -> LiveCall {
         var plan = try entity.plan()
         plan.options.headers = standard.merging(plan.options.headers)
-        plan.streams = true
         plan.isLive = true
         plan.upgrades = upgrades
-        return try live(try call(plan))
+        return try live(call(plan))
     }
 
-    /// A sealed response is opened when all of it has arrived, and a live one never ends.
+    /// Registers a live call. It cannot be sealed: a sealed response is opened when all of it has arrived.
     private func live(_ call: Call) throws(NetworkError) -> LiveCall {
         guard !pipeline.seals(call.request) else {
             throw NetworkError(
@@ -165,12 +164,12 @@ extension CentralRequestManager {
 
     /// Notifies the outcome observers that a live call could not be made.
     package func noteUnmade(_ error: NetworkError) async {
-        await notifyOutcomeObservers(error, error.request ?? HTTPRequest("GET", ""))
+        await notifyOutcomeObservers(.failure(error), error.request ?? HTTPRequest("GET", ""))
     }
 }
 
 extension HTTPRequest {
-    /// Sets what all live calls have in common. Neither the cache nor a running call ever answers them.
+    /// Sets what all live calls have in common. Neither the cache nor a running equal call answers them.
     mutating func prepareForLive() {
         isLive = true
         streamsBody = true

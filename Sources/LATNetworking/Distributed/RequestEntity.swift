@@ -44,6 +44,9 @@ extension RequestEntity {
 
     /// No settings.
     public var options: RequestOptions { RequestOptions() }
+
+    /// A call with the current values of this entity.
+    public var call: EntityCall<Model> { EntityCall(self) }
 }
 
 /// The settings of one entity or one call: every setting of an ``HTTPRequest``. One that is `nil` comes from the rows of the
@@ -67,7 +70,7 @@ public struct RequestOptions: Sendable {
     public var parameterEncoding: ParameterEncoding?
     /// How parameters are written and the response is read. Default `nil`: as the rows and the manager say.
     public var coding: Coding?
-    /// How often an idempotent request is retried after a network failure: short for the number of ``retryPolicy``. Default
+    /// How often an idempotent request is retried after a network failure, in place of the number of ``retryPolicy``. Default
     /// `nil`.
     public var retries: Int?
     /// Whether redirects are followed. Default ``RedirectPolicy/automatic``.

@@ -87,13 +87,14 @@ open class RequestModel<Model: Decodable & Sendable> {
         let plan = Result { () throws(NetworkError) in
             EntityPlan(content: try content(), options: options, entityHeaders: options.headers)
         }
-        let blueprint = RequestModel<Model>.Call.Blueprint(
-            route: route, manager: manager, plan: plan, refine: Self.refinement(type(of: self)), running: running,
+        let subclass: RequestModel<Model>.Type = type(of: self)
+        return RequestModel<Model>.Call.Blueprint(
+            route: route, manager: manager, plan: plan, running: running, refine: { try subclass.refined($0) },
             deliver: { [weak delegate] call, outcome in
                 completion?(call, outcome)
                 delegate?.requestModel(call, didEndWith: outcome)
-            })
-        return blueprint.start()
+            }
+        ).start()
     }
 
     /// Cancels every running call of this model, including those started again by ``RequestModel/Call/restart()``. Each
@@ -101,25 +102,23 @@ open class RequestModel<Model: Decodable & Sendable> {
     public func cancel() { running.cancel() }
 
     private func content() throws(NetworkError) -> EntityContent {
-        guard parameters == nil, let encodable = self as? any Encodable else {
-            return try EntityContent(route: route, parameters: parameters, files: files)
+        let parameters = parameters
+        var content = try EntityContent(route: route, parameters: parameters, files: files)
+        if parameters == nil, let encodable = self as? any Encodable {
+            content.parameters = try RequestBuilder.properties(of: encodable, "override `parameters`")
         }
-        return try EntityContent(route: route, propertiesOf: encodable, files: files)
+        return content
     }
 
-    private static func refinement(
-        _ type: RequestModel.Type
-    ) -> @Sendable (Reply<Model>) throws -> Reply<Model> {
-        { reply in
-            do {
-                return Reply(model: try type.model(from: reply), response: reply.response, envelope: reply.envelope)
-            } catch let error as NetworkError {
-                throw error
-            } catch {
-                throw NetworkError(
-                    .decoding(path: ""), message: "\(type).model(from:) rejected the response: \(error)",
-                    response: reply.response, underlying: error)
-            }
+    private static func refined(_ reply: Reply<Model>) throws -> Reply<Model> {
+        do {
+            return Reply(model: try model(from: reply), response: reply.response, envelope: reply.envelope)
+        } catch let error as NetworkError {
+            throw error
+        } catch {
+            throw NetworkError(
+                .decoding(path: ""), message: "\(self).model(from:) rejected the response: \(error)",
+                response: reply.response, underlying: error)
         }
     }
 }
@@ -143,10 +142,7 @@ extension RequestModel {
     /// One call of a ``RequestModel``, running or ended.
     public struct Call: Sendable {
         /// Receives the call and its outcome.
-        public typealias Completion =
-            @Sendable (
-                _ call: Call, _ outcome: CallOutcome<Reply<Model>>
-            ) -> Void
+        public typealias Completion = @Sendable (_ call: Call, _ outcome: CallOutcome<Reply<Model>>) -> Void
 
         /// The handle of the call: cancels, pauses and resumes it, and identifies it by its key.
         public let task: RequestTask
@@ -168,8 +164,8 @@ extension RequestModel {
             let route: Route
             let manager: CentralRequestManager
             let plan: Result<EntityPlan, NetworkError>
-            let refine: @Sendable (Reply<Model>) throws -> Reply<Model>
             let running: RunningCalls
+            let refine: @Sendable (Reply<Model>) throws -> Reply<Model>
             let deliver: Completion
 
             func start() -> Call {
@@ -199,18 +195,5 @@ final class RunningCalls: Sendable {
 
     func cancel() {
         for task in tasks.withLock({ $0 }) { task.cancel() }
-    }
-}
-
-extension EntityContent {
-    /// The properties of a model as parameters.
-    ///
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` when they cannot be encoded, or do not encode to an object.
-    fileprivate init(
-        route: Route, propertiesOf model: any Encodable, files: [UploadFile]
-    ) throws(NetworkError) {
-        self.route = route
-        parameters = try RequestBuilder.properties(of: model, "override `parameters`")
-        self.files = files
     }
 }

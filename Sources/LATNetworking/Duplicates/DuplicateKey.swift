@@ -51,15 +51,12 @@ struct DuplicateKey: Hashable, Sendable {
     ///   - composed: the call's request as it is about to be sent.
     ///   - secrets: the fields that hold credentials.
     ///   - volatileParameters: the parameters that equal requests may differ in, besides those of the row.
-    init?(
-        sharing call: Call, composed: HTTPRequest, secrets: Secrets, volatileParameters: Set<String> = []
-    ) {
+    init?(sharing call: Call, composed: HTTPRequest, secrets: Secrets, volatileParameters: Set<String> = []) {
         // Each caller gets its own cached response, so such calls are not shared.
         guard call.details.deliversCached == nil else { return nil }
-        // Interceptors and the parameter provider may have added whose request it is.
-        let rule = KeyRule(
-            volatileParameters: volatileParameters.union(call.details.row?.volatileParameters ?? []))
+        let rule = KeyRule(volatileParameters: volatileParameters.union(call.details.row?.volatileParameters ?? []))
         var compared = call.request
+        // As sent: interceptors and the parameter provider may have added what belongs to one user.
         compared.method = composed.method
         compared.url = rule.reduced(composed.url)
         compared.body = composed.body

@@ -33,29 +33,32 @@ final class RejectionStage: Stage {
     }
 }
 
-/// Lets equal requests share one response (``DuplicatePolicy/coalesce``, ``SharedCalls``).
+/// Lets equal requests share one response (``DuplicatePolicy/coalesce``).
 ///
 /// The shared request is a call of its own in a task of its own, which outlives the caller that started it.
 final class SharingStage: Stage {
-    /// One request for several callers.
-    private struct SharedCall: Sendable {
+    private struct Caller {
         let call: Call
-        let progress: ProgressRelay
-        var waiters: [UInt64: Waiter<HTTPResponse>] = [:]
+        let waiter: Waiter<HTTPResponse>
+    }
+
+    /// One request for several callers.
+    private struct SharedCall {
+        let call: Call
+        var callers: [UInt64: Caller] = [:]
         /// The callers that are paused.
         var paused: Set<UInt64> = []
+
+        /// Suspends the transfer while all callers are paused, and resumes it otherwise.
+        func updateSuspension() { if !callers.isEmpty { call.setSuspended(paused.count == callers.count) } }
     }
 
     private struct State {
-        var table = SharedCalls<DuplicateKey, UInt64>()
+        /// The shared calls by the IDs of the callers that started them.
         var shared: [UInt64: SharedCall] = [:]
-        var ids: UInt64 = 0
-
-        /// Suspends or resumes a shared call. Under the lock, so that changes reach the call in their order.
-        func suspend(_ token: UInt64) {
-            guard let shared = shared[token], !shared.waiters.isEmpty else { return }
-            shared.call.setSuspended(shared.paused.count == shared.waiters.count)
-        }
+        /// The shared call that a new caller joins.
+        var current: [DuplicateKey: UInt64] = [:]
+        var lastID: UInt64 = 0
     }
 
     private let standard: DuplicatePolicy
@@ -87,154 +90,90 @@ final class SharingStage: Stage {
             return try await chain.proceed(request)
         }
         let waiter = Waiter<HTTPResponse>()
-        let (id, token, shared, isFirst) = join(key, call, waiter)
-        update(shared.call, id, token, call)
-        if isFirst {
-            shared.call.run { [self] in
-                let result: Result<HTTPResponse, any Error>
+        let (id, first, shared) = join(key, Caller(call: call, waiter: waiter))
+        update(shared, id, first, call)
+        if id == first {
+            shared.run { [self] in
                 do {
-                    result = .success(try await chain.on(shared.call).proceed(request))
+                    finish(key, first, .success(try await chain.on(shared).proceed(request)))
                 } catch {
-                    result = .failure(error)
+                    finish(key, first, .failure(error))
                 }
-                finish(key, token, result)
             }
         } else {
             call.watch?.record(.waiting(.sharedRequest))
         }
-        defer { call.note { $0.absorb(shared.call.sent) } }
+        defer { call.note { $0.absorb(shared.sent) } }
         do {
-            let response = try await waiter.value(for: call) { [self] _ in update(shared.call, id, token, call) }
-            if !isFirst { call.watch?.record(.waited(.sharedRequest)) }
+            let response = try await waiter.value(for: call) { [self] _ in update(shared, id, first, call) }
+            if id != first { call.watch?.record(.waited(.sharedRequest)) }
             return response
         } catch {
-            leave(key, id, token)
+            leave(key, id, first)
             throw error
         }
     }
 
-    private func join(
-        _ key: DuplicateKey, _ call: Call, _ waiter: Waiter<HTTPResponse>
-    ) -> (id: UInt64, token: UInt64, shared: SharedCall, isFirst: Bool) {
+    /// Adds a caller. Returns its ID and that of the first caller, which starts the shared call.
+    private func join(_ key: DuplicateKey, _ caller: Caller) -> (id: UInt64, first: UInt64, shared: Call) {
         state.withLock { state in
-            state.ids += 1
-            let id = state.ids
-            let (token, isFirst) =
-                switch state.table.join(key, id) {
-                case .lead(let token): (token, true)
-                case .follow(let token): (token, false)
-                }
-            let progress = ProgressRelay()
-            var shared =
-                state.shared[token]
-                ?? SharedCall(
-                    call: Call(
-                        call.request, details: call.details, watch: call.watch, progress: { progress.report($0) }),
-                    progress: progress)
-            shared.waiters[id] = waiter
-            shared.progress.add(id) { [weak call] in call?.progressHandler?($0) }
-            state.shared[token] = shared
-            return (id, token, shared, isFirst)
+            state.lastID += 1
+            let (id, call) = (state.lastID, caller.call)
+            let first = state.current[key] ?? id
+            let shared =
+                state.shared[first]?.call
+                ?? Call(
+                    call.request, details: call.details, watch: call.watch,
+                    progress: { [weak self] in self?.report($0, first) })
+            state.current[key] = first
+            state.shared[first, default: SharedCall(call: shared)].callers[id] = caller
+            return (id, first, shared)
         }
     }
 
     /// Has the shared call follow a caller: it gets the highest priority of all, and is suspended while all are.
-    private func update(_ shared: Call, _ id: UInt64, _ token: UInt64, _ call: Call) {
-        shared.raisePriority(to: call.transferState.priority)
+    private func update(_ shared: Call, _ id: UInt64, _ first: UInt64, _ call: Call) {
+        shared.raisePriority(to: call.priority)
         state.withLock { state in
-            // Read under the lock, so that no older state replaces a newer one.
-            let caller = call.transferState
-            guard state.shared[token]?.waiters[id] != nil else { return }
-            if caller.isSuspended {
-                state.shared[token]?.paused.insert(id)
+            guard state.shared[first]?.callers[id] != nil else { return }
+            // Read and passed on under the lock, so that no older state replaces a newer one.
+            if call.transferState.isSuspended {
+                state.shared[first]?.paused.insert(id)
             } else {
-                state.shared[token]?.paused.remove(id)
+                state.shared[first]?.paused.remove(id)
             }
-            state.suspend(token)
+            state.shared[first]?.updateSuspension()
         }
     }
 
-    private func finish(_ key: DuplicateKey, _ token: UInt64, _ result: Result<HTTPResponse, any Error>) {
-        let shared = state.withLock { state in
-            _ = state.table.finish(key, token: token)
-            return state.shared.removeValue(forKey: token)
-        }
-        for waiter in (shared?.waiters ?? [:]).values { waiter.end(result) }
+    private func report(_ progress: TransferProgress, _ first: UInt64) {
+        let callers = state.withLock { $0.shared[first]?.callers ?? [:] }
+        for caller in callers.values { caller.call.progressHandler?(progress) }
     }
 
-    private func leave(_ key: DuplicateKey, _ id: UInt64, _ token: UInt64) {
+    private func finish(_ key: DuplicateKey, _ first: UInt64, _ result: Result<HTTPResponse, any Error>) {
+        let callers = state.withLock { state -> [UInt64: Caller] in
+            // An abandoned call was removed, and the key may belong to its successor.
+            guard let shared = state.shared.removeValue(forKey: first) else { return [:] }
+            state.current[key] = nil
+            return shared.callers
+        }
+        for caller in callers.values { caller.waiter.end(result) }
+    }
+
+    /// Removes a caller before the end. The last one cancels the shared call.
+    private func leave(_ key: DuplicateKey, _ id: UInt64, _ first: UInt64) {
         let abandoned = state.withLock { state -> Call? in
-            state.shared[token]?.waiters[id] = nil
-            state.shared[token]?.paused.remove(id)
-            state.shared[token]?.progress.remove(id)
-            guard state.table.leave(key, id, token: token) else {
-                state.suspend(token)
+            state.shared[first]?.callers[id] = nil
+            state.shared[first]?.paused.remove(id)
+            guard let shared = state.shared[first], shared.callers.isEmpty else {
+                state.shared[first]?.updateSuspension()
                 return nil
             }
-            return state.shared.removeValue(forKey: token)?.call
+            state.shared[first] = nil
+            state.current[key] = nil
+            return shared.call
         }
         abandoned?.cancel()
-    }
-}
-
-/// Reports the progress of one transfer to several callers.
-private final class ProgressRelay: Sendable {
-    private let handlers = Mutex<[UInt64: @Sendable (TransferProgress) -> Void]>([:])
-
-    func add(_ id: UInt64, _ handler: @escaping @Sendable (TransferProgress) -> Void) {
-        handlers.withLock { $0[id] = handler }
-    }
-
-    func remove(_ id: UInt64) { handlers.withLock { $0[id] = nil } }
-
-    func report(_ progress: TransferProgress) {
-        for handler in handlers.withLock({ $0 }).values { handler(progress) }
-    }
-}
-
-/// Decides which callers share which request. A pure state machine.
-struct SharedCalls<Key: Hashable & Sendable, ID: Hashable & Sendable>: Sendable {
-    private struct Call {
-        let token: UInt64
-        var members: Set<ID>
-    }
-
-    enum Entry: Hashable {
-        /// No equal request is running: the caller starts it, and finishes it with this token.
-        case lead(token: UInt64)
-        /// An equal request is running.
-        case follow(token: UInt64)
-    }
-
-    private var calls: [Key: Call] = [:]
-    private var tokens: UInt64 = 0
-
-    /// The number of running requests.
-    var count: Int { calls.count }
-
-    /// Adds a caller.
-    mutating func join(_ key: Key, _ id: ID) -> Entry {
-        if let call = calls[key] {
-            calls[key]?.members.insert(id)
-            return .follow(token: call.token)
-        }
-        tokens += 1
-        calls[key] = Call(token: tokens, members: [id])
-        return .lead(token: tokens)
-    }
-
-    /// Removes a caller before the end. Returns whether it was the last, in which case the request is to be cancelled.
-    mutating func leave(_ key: Key, _ id: ID, token: UInt64) -> Bool {
-        guard calls[key]?.token == token, calls[key]?.members.remove(id) != nil, calls[key]?.members.isEmpty == true
-        else { return false }
-        calls[key] = nil
-        return true
-    }
-
-    /// Ends the request. Returns the callers that get its response.
-    mutating func finish(_ key: Key, token: UInt64) -> Set<ID> {
-        guard let call = calls[key], call.token == token else { return [] }
-        calls[key] = nil
-        return call.members
     }
 }

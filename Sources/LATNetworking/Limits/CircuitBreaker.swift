@@ -21,9 +21,9 @@ struct CircuitBreaker: Sendable {
     private enum State: Hashable {
         case closed(failures: Int)
         case open(until: Duration)
-        /// The request of this ticket asks the other processes whether it may probe the host. Other requests fail at once.
+        /// The request with this ticket asks the other processes whether it may probe the host; the others fail at once.
         case asking(UInt64)
-        /// One request probes the host; the others fail at once.
+        /// The request with this ticket probes the host; the others fail at once.
         case probing(UInt64)
     }
 
@@ -34,7 +34,7 @@ struct CircuitBreaker: Sendable {
         case refuse(pause: Duration?)
     }
 
-    /// May change; the failures so far, and the time until which an open circuit stays open, are kept.
+    /// A change keeps the failures so far, and the time until which an open circuit stays open.
     var policy: RequestLimits.CircuitBreakerPolicy
     private var state = State.closed(failures: 0)
     private var tickets: UInt64 = 0
@@ -80,8 +80,8 @@ struct CircuitBreaker: Sendable {
     }
 
     /// What the end of a request changed.
-    enum Change {
-        case opened
+    enum Change: Hashable {
+        case opened(pause: Duration)
         /// A probe succeeded.
         case closed
         /// A probe said nothing about the host: the next request may probe at once.
@@ -94,50 +94,44 @@ struct CircuitBreaker: Sendable {
     @discardableResult
     mutating func finish(_ ticket: UInt64, isSuccess: Bool?, at now: Duration) -> Change? {
         guard ticket >= firstTicket else { return nil }
-        switch state {
-        case .closed(let failures):
-            guard let isSuccess else { return nil }
-            if isSuccess {
-                state = .closed(failures: 0)
-            } else if failures + 1 >= max(1, policy.failures) {
-                return open(for: policy.pause, at: now)
-            } else {
-                state = .closed(failures: failures + 1)
-                lastFailure = now
-            }
-            return nil
-        case .probing(ticket):
-            switch isSuccess {
-            case true?:
-                state = .closed(failures: 0)
-                return .closed
-            case false?: return open(for: policy.pause, at: now)
-            case nil:
-                state = .open(until: now)
-                return .undecided
-            }
-        case .probing, .asking, .open: return nil
+        switch (state, isSuccess) {
+        case (.closed, true?): state = .closed(failures: 0)
+        case (.closed(let failures), false?):
+            guard failures + 1 < max(1, policy.failures) else { return open(for: policy.pause, at: now) }
+            state = .closed(failures: failures + 1)
+            lastFailure = now
+        case (.probing(ticket), true?):
+            state = .closed(failures: 0)
+            return .closed
+        case (.probing(ticket), false?): return open(for: policy.pause, at: now)
+        case (.probing(ticket), nil):
+            state = .open(until: now)
+            return .undecided
+        case (.closed, nil), (.probing, _), (.asking, _), (.open, _): break
         }
+        return nil
     }
 
     @discardableResult
     private mutating func open(for pause: Duration, at now: Duration) -> Change {
         firstTicket = tickets + 1
         state = .open(until: now + pause)
-        return .opened
+        return .opened(pause: pause)
     }
 
     // MARK: Other processes
 
-    /// Returns whether the request of a ticket is a probe, which then asks before it is sent.
+    /// Whether the request with a ticket is a probe; it then asks the other processes before it is sent.
     mutating func ask(_ ticket: UInt64) -> Bool {
         guard state == .probing(ticket) else { return false }
         state = .asking(ticket)
         return true
     }
 
-    /// Records the answer to ``ask(_:)``. A pause opens the circuit for that time; without one, the request probes the host.
-    /// Returns `false` when another process has closed the circuit meanwhile, so that there is nothing to probe.
+    /// Records the answer of the other processes: a pause opens the circuit for that time; without one, the request probes
+    /// the host.
+    ///
+    /// - Returns: `false` if another process has closed the circuit in the meantime, so that there is nothing to probe.
     mutating func answer(_ ticket: UInt64, pause: Duration?, at now: Duration) -> Bool {
         guard state == .asking(ticket) else { return false }
         if let pause { open(for: pause, at: now) } else { state = .probing(ticket) }

@@ -29,14 +29,20 @@ final class LimitGate: Sendable {
         if let turn { perform(turn) }
     }
 
-    /// Sends a request as soon as all limits allow it. A request that ends while it waits at
-    /// one gate returns the slots and tokens that it got at the gates before.
+    /// Sends a request as soon as all limits allow it. A request that ends while it waits at one gate returns the slots and
+    /// tokens that it got at the gates before.
+    ///
+    /// - Parameter leave: Called at the end, with whether the request was never sent.
     static func pass(
-        _ gates: [LimitGate], _ call: Call, _ host: String, _ send: () async throws -> HTTPResponse
+        _ gates: [LimitGate], _ call: Call, _ host: String, _ leave: (@Sendable (_ isUnused: Bool) -> Void)?,
+        _ send: () async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
         var passed = 0
         var isUnused = true
-        defer { for gate in gates[..<passed].reversed() { gate.leave(host, isUnused: isUnused) } }
+        defer {
+            for gate in gates[..<passed].reversed() { gate.leave(host, isUnused: isUnused) }
+            leave?(isUnused)
+        }
         for gate in gates {
             try await gate.enter(call, host)
             passed += 1
@@ -64,18 +70,16 @@ final class LimitGate: Sendable {
         }
         perform(turn)
         guard !isStarted else { return }
-        call.watch?.record(.waiting(.limits))
         do {
-            try await waiter.value(for: call) { [self] transfer in
-                state.withLock { $0.queue.raise(id, host: host, to: transfer.priority) }
+            try await LimitedCall(call: call).wait(waiter) { [self] priority in
+                state.withLock { $0.queue.raise(id, host: host, to: priority) }
             }
-            call.watch?.record(.waited(.limits))
         } catch {
             let wasWaiting = state.withLock { state in
                 state.waiters[id] = nil
                 return state.queue.cancel(id, host: host)
             }
-            // The request got its slot just before the cancellation, so it passes the slot on.
+            // The request may start, but its call has just ended: the next one gets its slot.
             if !wasWaiting { leave(host, isUnused: true) }
             throw error
         }
@@ -100,14 +104,14 @@ final class LimitGate: Sendable {
         guard isFirst else { return }
         Task { [weak self, clock] in
             try? await clock.sleep(wait)
-            self?.wakeUp(of: end)
+            self?.wakeUp(at: end)
         }
     }
 
-    /// Advances the queue, unless an earlier sleeper has replaced this one.
-    private func wakeUp(of sleeper: Duration) {
+    /// Advances the queue, unless a task that wakes earlier has replaced this one.
+    private func wakeUp(at time: Duration) {
         let turn = state.withLock { state -> LimitQueue<UInt64>.Turn? in
-            guard state.wakeUp == sleeper else { return nil }
+            guard state.wakeUp == time else { return nil }
             state.wakeUp = nil
             return state.queue.advance(at: clock.now())
         }
@@ -115,7 +119,7 @@ final class LimitGate: Sendable {
     }
 }
 
-/// One of the limits that a call is subject to, by a name that all processes use for it.
+/// Limits that apply to a call, with the name that all processes use for them.
 package struct SharedLimit: Hashable, Sendable {
     package let name: String
     package let limits: RequestLimits
@@ -132,14 +136,14 @@ package struct LimitedCall: Sendable {
 
     package var priority: RequestPriority { call.priority }
 
-    /// Waits until there is a result or the call ends.
+    /// Waits until there is a result or the call ends. Observers learn of it unless there is a result already.
     ///
-    /// - Parameter raised: Called when the call's priority was raised.
+    /// - Parameter raised: Called with the call's priority at the beginning of the wait, and after changes.
     /// - Throws: `CancellationError` when the task is cancelled, the call's error when the call is cancelled or late.
     package func wait(
         _ waiter: Waiter<Void>, raised: @escaping @Sendable (RequestPriority) -> Void
     ) async throws {
-        guard waiter.result == nil else { return try await waiter.value() }
+        if let result = waiter.result { return try result.get() }
         call.watch?.record(.waiting(.limits))
         try await waiter.value(for: call) { raised($0.priority) }
         call.watch?.record(.waited(.limits))
@@ -154,12 +158,12 @@ package enum CircuitReport: Hashable, Sendable {
     case closed
 }
 
-/// Limits and circuits that a manager shares with other processes. The manager's own limits apply too, and apply alone while
-/// the shared ones are unavailable.
+/// Limits and circuits that a manager shares with other processes. The manager's own limits always apply, alone while the
+/// shared ones are unavailable.
 package protocol SharedLimits: Sendable {
     /// Waits until all processes together are within the limits, or the shared limits are unavailable.
     ///
-    /// - Returns: A closure to call at the end of the request, with whether it was never sent; `nil` when it needs no call.
+    /// - Returns: A closure to call at the end of the request, with whether it was never sent; `nil` for none.
     func enter(
         _ call: LimitedCall, _ limits: [SharedLimit], host: String
     ) async throws -> (@Sendable (_ isUnused: Bool) -> Void)?
@@ -170,7 +174,7 @@ package protocol SharedLimits: Sendable {
     /// Reports that this process found a failing host.
     func circuitOpened(_ circuit: String, for pause: Duration)
 
-    /// How long this process must wait before it may probe a host; `nil`: it probes now, and reports the end.
+    /// How long this process must wait before it may probe a host. With `nil` it probes now, and reports the end.
     func pauseBeforeProbe(_ circuit: String) async -> Duration?
 
     /// Reports the end of this process' probe: the host works again, or (`false`) the result is unknown.

@@ -4,14 +4,12 @@ import Platform
 extension RequestLimits.RateLimit {
     /// - Parameter old: The bucket of an earlier limit, whose used tokens stay used.
     func bucket(after old: TokenBucket? = nil, at now: Duration) -> TokenBucket {
-        var bucket = TokenBucket(perSecond: perSecond, capacity: Double(max(1, burst)), at: now)
-        if let old { bucket.limit(toTokensOf: old, at: now) }
-        return bucket
+        TokenBucket(perSecond: perSecond, capacity: Double(max(1, burst)), after: old, at: now)
     }
 }
 
-/// Decides which requests start and which wait. A pure state machine: the caller passes the time; it returns what to start and
-/// when to call it again.
+/// Decides which requests start and which wait. A pure state machine: its methods receive the time, and return which requests
+/// start now and when to call ``advance(at:)``.
 struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     struct Turn: Sendable {
         /// The requests that may start now, in order.
@@ -45,12 +43,9 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         bucket = limits.rate?.bucket(at: now)
     }
 
-    /// The number of waiting requests.
-    var waiting: Int { hostsWithWaiters.reduce(0) { $0 + (hosts[$1]?.waiting.count ?? 0) } }
-
     /// Adds a request. This turn or a later one starts it.
     mutating func enter(_ id: ID, host: String, priority: RequestPriority, at now: Duration) -> Turn {
-        if hosts[host] == nil { remember(host, at: now) }
+        if hosts[host] == nil { add(host, at: now) }
         order += 1
         put(Waiting(id: id, order: order, priority: priority), into: host)
         return advance(at: now)
@@ -63,25 +58,18 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         running -= 1
         hosts[host]?.running -= 1
         if isUnused {
-            bucket?.giveBack()
-            hosts[host]?.bucket?.giveBack()
+            bucket?.deposit(1, at: now)
+            hosts[host]?.bucket?.deposit(1, at: now)
         }
         return advance(at: now)
     }
 
     /// Removes a waiting request. Returns whether it was waiting.
-    mutating func cancel(_ id: ID, host: String) -> Bool {
-        guard let index = hosts[host]?.waiting.firstIndex(where: { $0.id == id }) else { return false }
-        hosts[host]?.waiting.remove(at: index)
-        if hosts[host]?.waiting.isEmpty == true { hostsWithWaiters.remove(host) }
-        return true
-    }
+    mutating func cancel(_ id: ID, host: String) -> Bool { remove(id, of: host) != nil }
 
     /// Raises the priority of a waiting request.
     mutating func raise(_ id: ID, host: String, to priority: RequestPriority) {
-        guard let index = hosts[host]?.waiting.firstIndex(where: { $0.id == id }),
-            var waiting = hosts[host]?.waiting.remove(at: index)
-        else { return }
+        guard var waiting = remove(id, of: host) else { return }
         waiting.priority = max(waiting.priority, priority)
         put(waiting, into: host)
     }
@@ -99,11 +87,10 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     /// Starts all requests that may start.
     mutating func advance(at now: Duration) -> Turn {
         var turn = Turn()
-        while let host = nextHost(at: now) {
-            if bucket != nil, bucket?.take(at: now) != true { break }
-            if hosts[host]?.bucket != nil { _ = hosts[host]?.bucket?.take(at: now) }
-            guard let first = hosts[host]?.waiting.removeFirst() else { break }
-            if hosts[host]?.waiting.isEmpty == true { hostsWithWaiters.remove(host) }
+        while let (host, first) = next(at: now) {
+            if bucket?.take(at: now) == false { break }
+            _ = hosts[host]?.bucket?.take(at: now)
+            _ = remove(first.id, of: host)
             hosts[host]?.running += 1
             running += 1
             turn.started.append(first.id)
@@ -120,29 +107,28 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         limits.maxConcurrentRequestsPerHost.map { host.running < max(1, $0) } ?? true
     }
 
-    /// The host with a free slot, a token, and the request of the highest priority; among equals, the oldest request.
-    private mutating func nextHost(at now: Duration) -> String? {
+    /// The waiting request of the highest priority, among equals the oldest, whose host has a free slot and a token.
+    private func next(at now: Duration) -> (host: String, first: Waiting)? {
         guard hasRoom else { return nil }
         var best: (host: String, first: Waiting)?
         for name in hostsWithWaiters {
             guard let host = hosts[name], let first = host.waiting.first, hasRoom(host) else { continue }
-            if host.bucket != nil, hosts[name]?.bucket?.wait(at: now) != .zero { continue }
+            if let bucket = host.bucket, bucket.wait(at: now) != .zero { continue }
             if let best, !Self.isBefore(first, best.first) { continue }
             best = (name, first)
         }
-        return best?.host
+        return best
     }
 
-    /// When the first needed token is available. Requests that wait for a slot are started by
-    /// ``leave(host:isUnused:at:)``.
-    private mutating func wakeUp(at now: Duration) -> Duration? {
+    /// The time until a request may start that waits for a token alone. One that waits for a slot may start when another
+    /// request ends.
+    private func wakeUp(at now: Duration) -> Duration? {
         guard !hostsWithWaiters.isEmpty, hasRoom else { return nil }
+        let commonWait = bucket?.wait(at: now) ?? .zero
         var first: Duration?
         for name in hostsWithWaiters {
             guard let host = hosts[name], hasRoom(host) else { continue }
-            var wait = Duration.zero
-            if host.bucket != nil { wait = hosts[name]?.bucket?.wait(at: now) ?? .zero }
-            if bucket != nil { wait = max(wait, bucket?.wait(at: now) ?? .zero) }
+            let wait = max(commonWait, host.bucket?.wait(at: now) ?? .zero)
             first = min(first ?? wait, wait)
         }
         return first
@@ -160,23 +146,27 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         hostsWithWaiters.insert(host)
     }
 
-    private mutating func remember(_ name: String, at now: Duration) {
+    private mutating func remove(_ id: ID, of host: String) -> Waiting? {
+        guard let index = hosts[host]?.waiting.firstIndex(where: { $0.id == id }) else { return nil }
+        let waiting = hosts[host]?.waiting.remove(at: index)
+        if hosts[host]?.waiting.isEmpty == true { hostsWithWaiters.remove(host) }
+        return waiting
+    }
+
+    private mutating func add(_ name: String, at now: Duration) {
         if hosts.count >= 1_024 {
             // A host with a partly used bucket is kept, because a new entry would start with a full one.
-            hosts = hosts.filter { $0.value.running > 0 || !$0.value.waiting.isEmpty || isCounting($0.value, now) }
+            hosts = hosts.filter { _, host in
+                host.running > 0 || !host.waiting.isEmpty || host.bucket?.isFull(at: now) == false
+            }
         }
         hosts[name] = Host(bucket: limits.ratePerHost?.bucket(at: now))
     }
-
-    private func isCounting(_ host: Host, _ now: Duration) -> Bool {
-        guard var bucket = host.bucket else { return false }
-        return !bucket.isFull(at: now)
-    }
 }
 
-/// A token bucket: a rate per second with bursts. A pure value that gets the time.
+/// A token bucket: a rate per second with bursts. A pure value: its methods receive the time.
 struct TokenBucket: Sendable {
-    /// In seconds. A rate may be so low that the whole wait fits no number.
+    /// In seconds. At a very low rate, the whole wait in nanoseconds would not fit in an `Int64`.
     private static let longestWait = 86_400.0
 
     let perSecond: Double
@@ -184,11 +174,11 @@ struct TokenBucket: Sendable {
     private var tokens: Double
     private var filledAt: Duration
 
-    /// Creates a full bucket.
-    init(perSecond: Double, capacity: Double, at now: Duration) {
+    /// Creates a bucket that is full, or that has no more tokens than the one it replaces.
+    init(perSecond: Double, capacity: Double, after old: TokenBucket? = nil, at now: Duration) {
         self.perSecond = max(0, perSecond)
         self.capacity = max(1, capacity)
-        tokens = self.capacity
+        tokens = min(self.capacity, old?.available(at: now) ?? .infinity)
         filledAt = now
     }
 
@@ -200,42 +190,31 @@ struct TokenBucket: Sendable {
         return true
     }
 
-    /// Removes tokens, down to as many as another bucket has.
-    mutating func limit(toTokensOf other: TokenBucket, at now: Duration) {
-        var other = other
-        other.fill(until: now)
-        tokens = min(tokens, other.tokens)
+    /// Adds tokens, or a fraction of one.
+    mutating func deposit(_ count: Double, at now: Duration) {
+        fill(until: now)
+        tokens = min(capacity, tokens + count)
     }
 
-    /// Returns an unused token.
-    mutating func giveBack() { tokens = min(capacity, tokens + 1) }
-
-    /// The time until a token is available, or a day if that is sooner: zero if there is one now, `nil` if there will never
-    /// be one.
-    mutating func wait(at now: Duration) -> Duration? {
-        fill(until: now)
+    /// The time until a token is available, at most a day: zero if there is one now, `nil` if there will never be one.
+    func wait(at now: Duration) -> Duration? {
+        let tokens = available(at: now)
         guard tokens < 1 else { return .zero }
         guard perSecond > 0 else { return nil }
         // Rounded up, so that a token is available when the wait ends.
         return .nanoseconds(Int64((min((1 - tokens) / perSecond, Self.longestWait) * 1e9).rounded(.up)) + 1)
     }
 
-    /// Whether all tokens are available.
-    mutating func isFull(at now: Duration) -> Bool {
-        fill(until: now)
-        return tokens >= capacity
+    func isFull(at now: Duration) -> Bool { available(at: now) >= capacity }
+
+    /// The tokens at a time. A clock that was set back changes nothing.
+    private func available(at now: Duration) -> Double {
+        guard now > filledAt else { return tokens }
+        return min(capacity, tokens + (now - filledAt).inSeconds * perSecond)
     }
 
-    /// Adds a fraction of a token.
-    mutating func deposit(_ share: Double, at now: Duration) {
-        fill(until: now)
-        tokens = min(capacity, tokens + share)
-    }
-
-    /// Adds the tokens for the time since the last call. A clock that was set back changes nothing.
     private mutating func fill(until now: Duration) {
-        guard now > filledAt else { return }
-        tokens = min(capacity, tokens + (now - filledAt).inSeconds * perSecond)
-        filledAt = now
+        tokens = available(at: now)
+        filledAt = max(filledAt, now)
     }
 }

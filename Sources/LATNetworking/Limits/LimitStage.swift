@@ -20,10 +20,11 @@ final class LimitStage: Stage {
         var revision: UInt64
     }
 
-    /// A circuit that a request is subject to.
+    /// The circuit of a request.
     private struct Circuit {
         let policy: RequestLimits.CircuitBreakerPolicy
-        /// The host. With a row's policy, the row's name comes before it.
+        let host: String
+        /// The host; with a row's policy, the row's name and the host.
         let key: String
     }
 
@@ -37,7 +38,7 @@ final class LimitStage: Stage {
     private let breakers = Mutex<[String: CircuitBreaker]>([:])
     private let rows = Mutex<[RowName: RowState]>([:])
     private let knowsRows = Atomic(false)
-    /// The number of circuits at which old ones are forgotten.
+    /// The number of circuits from which old ones are forgotten.
     private let roomFrom = Atomic(1_024)
 
     init(
@@ -68,38 +69,33 @@ final class LimitStage: Stage {
             }
         }
         let circuit = circuit(of: row, server?.row.circuit, domain?.row.circuit, host)
+        // The server row may free its calls from the limits of the domain, but not from its circuit.
+        if server?.row.isFree == true { domain = nil }
         var gates: [LimitGate] = []
         if let server { gates.append(server.gate) }
-        if let domain, server?.row.isFree != true { gates.append(domain.gate) }
+        if let domain { gates.append(domain.gate) }
         if let gate { gates.append(gate) }
-        guard !gates.isEmpty else { return try await unlessOpen(circuit, host, request, chain) }
+        guard !gates.isEmpty else { return try await unlessOpen(circuit, request, chain) }
         // A request does not wait for its turn only to fail.
-        if let circuit { try checkIsClosed(circuit, host, request) }
-        guard let shared else {
-            return try await LimitGate.pass(gates, call, host) { try await unlessOpen(circuit, host, request, chain) }
+        if let circuit, let breaker = breakers.withLock({ $0[circuit.key] }),
+            case .refuse(let pause) = breaker.preview(at: clock.now())
+        {
+            throw Self.isOpen(circuit, pause, request)
         }
-        var limits: [SharedLimit] = []
-        /// Adds limits unless they are empty.
-        func add(_ name: @autoclosure () -> String, _ given: RequestLimits?) {
-            guard let given, !given.isUnlimited else { return }
-            limits.append(SharedLimit(name: name(), limits: given))
-        }
-        add("row \(row?.domain ?? "") \(row?.server ?? "")", server?.row.limits)
-        if server?.row.isFree != true { add("domain \(row?.domain ?? "")", domain?.row.limits) }
-        add("manager", self.limits)
-        // The shared limits come first: when they cannot be asked, their waiting calls still pass the local ones.
-        let leave = limits.isEmpty ? nil : try await shared.enter(LimitedCall(call: call), limits, host: host)
-        var isUnused = true
-        defer { leave?(isUnused) }
-        return try await LimitGate.pass(gates, call, host) {
-            isUnused = false
-            do {
-                return try await unlessOpen(circuit, host, request, chain)
-            } catch {
-                isUnused = (error as? NetworkError)?.kind == .circuitOpen
-                throw error
+        // The shared limits come first: when they become unavailable, the calls that wait there go on to the local ones.
+        var leave: (@Sendable (_ isUnused: Bool) -> Void)?
+        if let shared {
+            var limits: [SharedLimit] = []
+            func add(_ name: @autoclosure () -> String, _ given: RequestLimits?) {
+                guard let given, !given.isUnlimited else { return }
+                limits.append(SharedLimit(name: name(), limits: given))
             }
+            add("row \(row?.domain ?? "") \(row?.server ?? "")", server?.row.limits)
+            add("domain \(row?.domain ?? "")", domain?.row.limits)
+            add("manager", self.limits)
+            if !limits.isEmpty { leave = try await shared.enter(LimitedCall(call: call), limits, host: host) }
         }
+        return try await LimitGate.pass(gates, call, host, leave) { try await unlessOpen(circuit, request, chain) }
     }
 
     // MARK: Rows
@@ -143,14 +139,14 @@ final class LimitStage: Stage {
         case .off: nil
         case .breaker(let policy):
             Circuit(
-                policy: policy,
+                policy: policy, host: host,
                 key: server == nil
                     ? "\(row?.domain ?? "") \(host)" : "\(row?.domain ?? "") \(row?.server ?? "") \(host)")
-        case nil: policy.map { Circuit(policy: $0, key: host) }
+        case nil: policy.map { Circuit(policy: $0, host: host, key: host) }
         }
     }
 
-    /// Forgets circuits when there are many. The next time is when their number has doubled, so that a request seldom does it.
+    /// Forgets old circuits when there are many, and again when their number has doubled, so that few requests do it.
     private func makeRoom(_ breakers: inout [String: CircuitBreaker]) {
         guard breakers.count >= roomFrom.load(ordering: .relaxed) else { return }
         let now = clock.now()
@@ -158,15 +154,9 @@ final class LimitStage: Stage {
         roomFrom.store(max(1_024, 2 * breakers.count), ordering: .relaxed)
     }
 
-    private func checkIsClosed(_ circuit: Circuit, _ host: String, _ request: HTTPRequest) throws {
-        guard let breaker = breakers.withLock({ $0[circuit.key] }),
-            case .refuse(let pause) = breaker.preview(at: clock.now())
-        else { return }
-        throw Self.isOpen(host, pause, circuit.policy, request)
-    }
-
+    /// Sends a request, and records what it says about the host, unless the circuit is open.
     private func unlessOpen(
-        _ circuit: Circuit?, _ host: String, _ request: HTTPRequest, _ chain: Chain
+        _ circuit: Circuit?, _ request: HTTPRequest, _ chain: Chain
     ) async throws -> HTTPResponse {
         guard let circuit else { return try await chain.proceed(request) }
         let (policy, key) = (circuit.policy, circuit.key)
@@ -178,18 +168,19 @@ final class LimitStage: Stage {
             breakers[key] = breaker
             return admission
         }
-        guard case .pass(let ticket) = admission else {
-            guard case .refuse(let pause) = admission else { return try await chain.proceed(request) }
-            throw Self.isOpen(host, pause, policy, request)
+        let ticket: UInt64
+        switch admission {
+        case .pass(let admitted): ticket = admitted
+        case .refuse(let pause): throw Self.isOpen(circuit, pause, request)
         }
         if let shared, breakers.withLock({ $0[key]?.ask(ticket) == true }) {
             let pause = await shared.pauseBeforeProbe(key)
-            let isDecided = breakers.withLock { $0[key]?.answer(ticket, pause: pause, at: clock.now()) == true }
-            guard isDecided else {
+            let isStillOpen = breakers.withLock { $0[key]?.answer(ticket, pause: pause, at: clock.now()) == true }
+            guard isStillOpen else {
                 if pause == nil { shared.probeEnded(key, isClosed: false) }
-                return try await unlessOpen(circuit, host, request, chain)
+                return try await unlessOpen(circuit, request, chain)
             }
-            if pause != nil { throw Self.isOpen(host, nil, policy, request) }
+            if pause != nil { throw Self.isOpen(circuit, nil, request) }
         }
         do {
             let response = try await chain.proceed(request)
@@ -202,15 +193,12 @@ final class LimitStage: Stage {
     }
 
     private func finish(_ key: String, _ ticket: UInt64, _ isSuccess: Bool?) {
-        let (change, pause) = breakers.withLock { breakers in
-            let change = breakers[key]?.finish(ticket, isSuccess: isSuccess, at: clock.now())
-            return (change, breakers[key]?.policy.pause)
-        }
-        guard let shared, let change, let pause else { return }
+        let change = breakers.withLock { $0[key]?.finish(ticket, isSuccess: isSuccess, at: clock.now()) }
         switch change {
-        case .opened: shared.circuitOpened(key, for: pause)
-        case .closed: shared.probeEnded(key, isClosed: true)
-        case .undecided: shared.probeEnded(key, isClosed: false)
+        case .opened(let pause): shared?.circuitOpened(key, for: pause)
+        case .closed: shared?.probeEnded(key, isClosed: true)
+        case .undecided: shared?.probeEnded(key, isClosed: false)
+        case nil: break
         }
     }
 
@@ -218,20 +206,16 @@ final class LimitStage: Stage {
     private func adopt(_ report: CircuitReport, _ key: String) {
         breakers.withLock { breakers in
             guard breakers[key] != nil || report != .closed else { return }
-            // The next request replaces this policy with its own.
-            var breaker = breakers[key] ?? CircuitBreaker(RequestLimits.CircuitBreakerPolicy())
-            breaker.adopt(report, at: clock.now())
-            breakers[key] = breaker
+            // The next request replaces the policy of a new circuit with its own.
+            breakers[key, default: CircuitBreaker(RequestLimits.CircuitBreakerPolicy())].adopt(report, at: clock.now())
         }
     }
 
-    private static func isOpen(
-        _ host: String, _ pause: Duration?, _ policy: RequestLimits.CircuitBreakerPolicy, _ request: HTTPRequest
-    ) -> NetworkError {
+    private static func isOpen(_ circuit: Circuit, _ pause: Duration?, _ request: HTTPRequest) -> NetworkError {
         let next = pause.map { "it is tried again in \($0)" } ?? "it is being tried again"
         return NetworkError(
             .circuitOpen,
-            message: "\(host) failed \(policy.failures) times in a row, so nothing was sent; \(next)",
+            message: "\(circuit.host) failed \(circuit.policy.failures) times in a row, so nothing was sent; \(next)",
             request: request)
     }
 }

@@ -6,7 +6,6 @@ import Synchronization
 final class MirrorStage: Stage {
     /// How long an address is skipped after connecting to it failed.
     private let memory: Duration
-    private let clock = ContinuousClock()
     private let states = Mutex<[String: MirrorState]>([:])
 
     init(memory: Duration) { self.memory = memory }
@@ -16,7 +15,7 @@ final class MirrorStage: Stage {
         // An interceptor that sets another URL overrides the mirrors.
         guard request.url == call.request.url else { return try await chain.proceed(request) }
         let key = call.details.row?.mirrorKey ?? ""
-        let order = change(key) { $0.order(of: call.details.addresses.count, at: clock.now) }
+        let order = change(key) { $0.order(of: call.details.addresses.count, at: .now) }
         var failures: [NetworkError] = []
         var standIn: HTTPResponse?
         for index in order {
@@ -26,7 +25,7 @@ final class MirrorStage: Stage {
                 let response = try await chain.proceed(attempt)
                 let failure = response.standsInFor
                 guard let failure, failure.kind != .httpStatus else {
-                    // A stored response says nothing about the address, unless it stands in for an error that this sent.
+                    // A stored response says nothing about the address, unless it replaces an error that the address sent.
                     if !response.source.isFromCache || failure != nil { change(key) { $0.succeeded(index) } }
                     return response
                 }
@@ -35,7 +34,7 @@ final class MirrorStage: Stage {
             } catch let error as NetworkError
                 where !call.isCancelled && call.sent.allows(.mirror, after: .failure(error))
             {
-                change(key) { $0.failed(index, at: clock.now) }
+                change(key) { $0.failed(index, at: .now) }
                 failures.append(error)
                 if !call.isReplayable { break }
             } catch {
@@ -52,7 +51,7 @@ final class MirrorStage: Stage {
 
     private func change<Result>(_ key: String, _ change: (inout MirrorState) -> Result) -> Result {
         states.withLock { states in
-            // Rows that were changed leave unused states behind.
+            // A row that changes gets a new key, so old states would pile up.
             if states.count > 1_024 { states = states.filter { !$0.value.isIdle } }
             return change(&states[key, default: MirrorState(memory: memory)])
         }
@@ -63,24 +62,14 @@ final class MirrorStage: Stage {
 ///
 /// A base URL that could not be connected to is skipped for a while. Then one call tries it again, and when it answers,
 /// all calls use it. A pure value: the caller reports what happened, and when.
-///
-/// ```swift
-/// var state = MirrorState(memory: .seconds(30))
-/// for index in state.order(of: 3, at: .now) {
-///     state.failed(index, at: .now)            // connecting fails; then the next is tried
-///     state.succeeded(index)                   // any response
-/// }
-/// ```
 struct MirrorState: Sendable {
     /// How long a base URL is skipped after it failed.
     let memory: Duration
 
     private var failingUntil: [Int: ContinuousClock.Instant] = [:]
 
-    /// Whether no failure is remembered.
     var isIdle: Bool { failingUntil.isEmpty }
 
-    /// Creates a state without failures.
     init(memory: Duration = .seconds(30)) { self.memory = memory }
 
     /// Returns the indices of the base URLs in the order to try them: those that are not skipped, in their order, then
@@ -89,18 +78,18 @@ struct MirrorState: Sendable {
     /// A base URL whose time is over returns to its place for this caller only. Others keep skipping it until it
     /// answers, so that they do not all wait for a dead address.
     mutating func order(of count: Int, at now: ContinuousClock.Instant) -> [Int] {
-        let bases = Array(0..<max(0, count))
-        guard count > 1, !failingUntil.isEmpty else { return bases }
+        guard count > 1, !failingUntil.isEmpty else { return Array(0..<count) }
         var good: [Int] = []
         var failing: [(base: Int, until: ContinuousClock.Instant)] = []
-        for base in bases {
-            guard let until = failingUntil[base], until > now else {
+        for base in 0..<count {
+            let until = failingUntil[base]
+            if let until, until > now {
+                failing.append((base, until))
+            } else {
                 // Only the base URL that this caller tries first is reserved for it.
-                if good.isEmpty, failingUntil[base] != nil { failingUntil[base] = now + memory }
+                if good.isEmpty, until != nil { failingUntil[base] = now + memory }
                 good.append(base)
-                continue
             }
-            failing.append((base, until))
         }
         return good + failing.sorted { ($0.until, $0.base) < ($1.until, $1.base) }.map(\.base)
     }
@@ -109,12 +98,5 @@ struct MirrorState: Sendable {
     mutating func failed(_ base: Int, at now: ContinuousClock.Instant) { failingUntil[base] = now + memory }
 
     /// Notes that a base URL answered, with whatever response.
-    mutating func succeeded(_ base: Int) {
-        if !failingUntil.isEmpty { failingUntil[base] = nil }
-    }
-
-    /// Whether a base URL is skipped at this time.
-    func isFailing(_ base: Int, at now: ContinuousClock.Instant) -> Bool {
-        failingUntil[base].map { $0 > now } ?? false
-    }
+    mutating func succeeded(_ base: Int) { failingUntil[base] = nil }
 }

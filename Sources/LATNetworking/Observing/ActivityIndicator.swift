@@ -208,8 +208,6 @@ struct ActivityState: Sendable {
 
     var count: Int { tips.count }
 
-    var isShown: Bool { shownSince != nil }
-
     mutating func begin(_ id: UInt64, tip: String?, at now: Duration) -> Step {
         if tips.isEmpty, shownSince == nil { busySince = now }
         tips.append((id, tip))

@@ -1,3 +1,5 @@
+import Platform
+
 /// Decides which target is probed when, and how long a result is valid. A pure state machine.
 ///
 /// Concurrent requests for the same target share one probe. A result is valid for a while. A change of the network
@@ -30,15 +32,13 @@ struct ProbeLedger<Target: Hashable, Answer> {
     private var entries: [Target: Entry] = [:]
 
     init(ttl: Duration, failureTTL: Duration, capacity: Int = 256) {
-        self.ttl = ttl
-        self.failureTTL = failureTTL
+        self.ttl = min(ttl, CallClock.longestSleep)
+        self.failureTTL = min(failureTTL, CallClock.longestSleep)
         self.capacity = capacity
     }
 
     /// The last result, valid or not.
     func answer(of target: Target) -> Answer? { entries[target]?.answer }
-
-    var count: Int { entries.count }
 
     var answers: [(Target, Answer)] { entries.compactMap { target, entry in entry.answer.map { (target, $0) } } }
 

@@ -20,8 +20,8 @@ struct ProbeTarget: Hashable, Sendable {
         if text.contains("://") {
             guard let origin = URLReference.origin(of: text) else {
                 throw .invalidRequest(
-                    "\"\(URLText.redacted(URLText.visible(text)))\" cannot be probed: it is not an http or https URL; give one, or the name of a domain"
-                )
+                    "\"\(URLText.redacted(URLText.visible(text)))\" cannot be probed: it is not an http or https URL; "
+                        + "give one, or the name of a domain")
             }
             check = configuration.check
             // Only the connection is tested, so the path is dropped. A check is joined to the whole URL.
@@ -135,28 +135,42 @@ struct ProbeSource: Sendable {
 
 /// An engine that is made on first use, unless one is given.
 final class LazyEngine: Sendable {
-    private let make: @Sendable () throws -> CurlTransport
-    private let made: Mutex<CurlTransport?>
-    private let isGiven: Bool
-
-    init(_ engine: CurlTransport?, _ make: @escaping @Sendable () throws -> CurlTransport) {
-        made = Mutex(engine)
-        isGiven = engine != nil
-        self.make = make
+    private struct State {
+        var engine: CurlTransport?
+        var isOver = false
     }
 
+    private let make: @Sendable () throws -> CurlTransport
+    private let isGiven: Bool
+    private let state: Mutex<State>
+
+    init(_ engine: CurlTransport?, _ make: @escaping @Sendable () throws -> CurlTransport) {
+        self.make = make
+        isGiven = engine != nil
+        state = Mutex(State(engine: engine))
+    }
+
+    /// - Throws: ``NetworkError/Kind/shutDown`` if it was not made before ``shutdown()``.
     func engine() throws -> CurlTransport {
-        try made.withLock { engine in
-            if let engine { return engine }
+        try state.withLock { state in
+            if let engine = state.engine { return engine }
+            guard !state.isOver else {
+                throw NetworkError(
+                    .shutDown, message: "the manager was shut down; make a new one, or shut it down last")
+            }
             let new = try make()
-            engine = new
+            state.engine = new
             return new
         }
     }
 
-    /// Shuts the engine down if it was made here.
+    /// Shuts the engine down if it was made here. Afterwards none is made.
     func shutdown() async {
         guard !isGiven else { return }
-        await made.withLock { $0 }?.shutdown()
+        let engine = state.withLock { state in
+            state.isOver = true
+            return state.engine
+        }
+        await engine?.shutdown()
     }
 }

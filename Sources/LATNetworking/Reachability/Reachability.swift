@@ -179,7 +179,7 @@ public final class Reachability: Sendable {
     private func wait(
         for target: String, within limit: Duration, until isReached: @escaping @Sendable (Reachability.Status) -> Bool
     ) async -> Bool {
-        let end = ContinuousClock.now + limit
+        let end = ContinuousClock.now + min(limit, CallClock.longestSleep)
         return await withTaskGroup(of: Bool.self) { group in
             group.addTask { [self] in
                 guard let status = await freshStatus(of: target) else { return false }
@@ -319,7 +319,7 @@ public final class Reachability: Sendable {
 
     private func nextTry(of name: String) -> ContinuousClock.Instant {
         state.withLock { state in
-            guard let target = state.channels[name]?.target else { return .now + configuration.ttl }
+            guard let target = state.channels[name]?.target else { return .now + state.ledger.ttl }
             return state.ledger.nextTry(of: target, at: .now)
         }
     }

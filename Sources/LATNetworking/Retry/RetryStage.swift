@@ -117,7 +117,8 @@ struct RetryState: Sendable {
         at now: Duration, date: Int64, random: (Int64) -> Int64, mayRetry: () -> Bool
     ) -> Action {
         guard attempts <= retries, isReplayable, isWorthRepeating(answer, request) else { return .deliver }
-        let range = min(policy.longestWait, policy.firstWait * (1 << min(attempts - 1, 16)))
+        let first = min(policy.firstWait, CallClock.longestSleep)
+        let range = min(policy.longestWait, first * (1 << min(attempts - 1, 16)))
         var wait = Duration.milliseconds(random(range.roundedUpMilliseconds))
         if policy.longestRetryAfter > .zero, case .success(let response) = answer,
             let asked = response.headers["Retry-After"].flatMap({ RetryAfter.wait($0, now: date) })

@@ -27,7 +27,8 @@ struct SealStage: Stage {
         // The message is bound to its URL, so the target of a redirect could not open it.
         if outgoing.redirects == .automatic { outgoing.redirects = .none }
         var response = try await chain.proceed(outgoing)
-        let bytes = try await response.body.collect(upTo: request.streamsBody ? limit(of: request) : .max)
+        let limit = request.streamsBody ? Int(clamping: request.maxBodySize ?? Int64(Self.limit)) : .max
+        let bytes = try await response.body.collect(upTo: limit)
         response.body = .empty
         let head = response
         let opened = try await integrity(of: request, "the reply of status \(response.status) cannot be opened", head) {
@@ -43,8 +44,6 @@ struct SealStage: Stage {
         }
         return response
     }
-
-    private func limit(of request: HTTPRequest) -> Int { Int(clamping: request.maxBodySize ?? Int64(Self.limit)) }
 
     private func sealer(for request: HTTPRequest) throws(NetworkError) -> (any Sealer)? {
         switch request.sealing {
@@ -80,11 +79,8 @@ struct SealStage: Stage {
         case .encoded(let encoder):
             do {
                 return try encoder.encode()
-            } catch let error as NetworkError {
-                throw error.attaching(request)
             } catch {
-                throw NetworkError(
-                    .invalidRequest, message: "cannot encode the body: \(error)", request: request, underlying: error)
+                throw error.attaching(request)
             }
         case .file(let path):
             return try Self.file(path, request)

@@ -83,7 +83,11 @@ extension HTTPRequest {
     var wireHost: String {
         if let host = headers["Host"] { return host }
         guard let origin = URLReference.origin(of: url), let slashes = origin.firstRange(of: "://") else { return "" }
-        let host = String(origin[slashes.upperBound...])
+        var host = String(origin[slashes.upperBound...])
+        // The zone of an IPv6 address is not sent (RFC 6874 §4).
+        if let percent = host.firstIndex(of: "%"), let bracket = host.firstIndex(of: "]") {
+            host.removeSubrange(percent..<bracket)
+        }
         let standard = origin.hasPrefix("https:") ? ":443" : ":80"
         return host.hasSuffix(standard) ? String(host.dropLast(standard.count)) : host
     }

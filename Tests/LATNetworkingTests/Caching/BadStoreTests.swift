@@ -22,9 +22,9 @@ import Testing
 
     private struct Row: Sendable, CustomTestStringConvertible {
         let policy: CachePolicy
-        let face: CacheFaceTests.Face
+        let form: CacheUserTests.Form
         let way: Way
-        var testDescription: String { "\(policy) \(face) \(way)" }
+        var testDescription: String { "\(policy) \(form) \(way)" }
 
         /// Whether each request looks up the store.
         var looks: Bool {
@@ -40,7 +40,7 @@ import Testing
         var stores: Bool { policy != .networkOnly && policy != .cacheOnly }
 
         /// Whether a stored response is delivered before the network request.
-        var delivers: Bool { policy == .cacheThenNetwork && face == .closure }
+        var delivers: Bool { policy == .cacheThenNetwork && form == .closure }
     }
 
     private static let policies: [CachePolicy] = [
@@ -48,8 +48,8 @@ import Testing
     ]
 
     private static let rows = policies.flatMap { policy in
-        [CacheFaceTests.Face.async, .closure, .stream].flatMap { face in
-            Way.all.map { Row(policy: policy, face: face, way: $0) }
+        [CacheUserTests.Form.async, .closure, .stream].flatMap { form in
+            Way.all.map { Row(policy: policy, form: form, way: $0) }
         }
     }
 
@@ -91,7 +91,7 @@ import Testing
             for user in ["ada", "eve", "bob"] {
                 count += 1
                 do {
-                    let answers = try await row.face.ask(manager, server.url("/me"), as: user)
+                    let answers = try await row.form.ask(manager, server.url("/me"), as: user)
                     #expect(!answers.isEmpty && answers.allSatisfy { $0 == Self.answer(user) })
                 } catch let error as NetworkError {
                     #expect(row.policy == .cacheOnly && error.kind == .cache, "\(error)")

@@ -119,7 +119,7 @@ import Testing
         switch table.join("k", since: nil) {
         case .alone: return true
         case .lead(let flight):
-            table.end("k", flight, .notStored)
+            table.end(flight, .notStored)
             return false
         case .follow, .lookAgain: return false
         }

@@ -101,7 +101,7 @@ import Testing
         let (table, request) = (FlightTable(), HTTPRequest("GET", "http://h/"))
         guard case .lead(let flight) = table.join("k", since: nil) else { throw Overdue(description: "a flight") }
         let leader = Call(request)
-        table.starts("k", flight, with: leader)
+        table.starts(flight, with: leader)
         let follower = Task {
             try await FlightTable.follow(flight, request, Call(request), .seconds(5), limits)
         }
@@ -110,27 +110,27 @@ import Testing
         await clock.waitForSleepers(1)
         clock.advance(by: .seconds(seconds))
         if seconds < 5 {
-            table.end("k", flight, .stored)
+            table.end(flight, .stored)
             #expect(try await follower.value == false)
         } else {
             await #expect(throws: NetworkError.self) { try await follower.value }
         }
     }
 
-    @Test(arguments: [true, false]) func leaderThatIsPausedBeforeItsTransferIsNotWaitedFor(isPausedFirst: Bool)
+    @Test(arguments: [true, false]) func leaderPausedBeforeTransferIsNotWaitedFor(isPausedFirst: Bool)
         async throws
     {
         let (table, request) = (FlightTable(), HTTPRequest("GET", "http://h/"))
         guard case .lead(let flight) = table.join("k", since: nil) else { throw Overdue(description: "a flight") }
         let leader = Call(request)
         if isPausedFirst { leader.setSuspended(true) }
-        table.starts("k", flight, with: leader)
+        table.starts(flight, with: leader)
         let follower = Task { try await FlightTable.follow(flight, request, Call(request), nil, TimeLimits()) }
         leader.setSuspended(true)
         #expect(try await follower.value)
         // The follower leads the next flight, whose key the old one leaves alone.
         guard case .lead(let next) = table.join("k", since: nil) else { throw Overdue(description: "another flight") }
-        table.end("k", flight, .stored)
+        table.end(flight, .stored)
         guard case .follow(let found) = table.join("k", since: nil) else { throw Overdue(description: "its flight") }
         #expect(found === next)
     }
@@ -138,9 +138,9 @@ import Testing
     @Test func followerOfAnEndWithoutTransferReturns() async throws {
         let (table, request) = (FlightTable(), HTTPRequest("GET", "http://h/"))
         guard case .lead(let flight) = table.join("k", since: nil) else { throw Overdue(description: "a flight") }
-        table.starts("k", flight, with: Call(request))
+        table.starts(flight, with: Call(request))
         let follower = Task { try await FlightTable.follow(flight, request, Call(request), .seconds(5), TimeLimits()) }
-        table.end("k", flight, .abandoned)
+        table.end(flight, .abandoned)
         #expect(try await follower.value)
     }
 }

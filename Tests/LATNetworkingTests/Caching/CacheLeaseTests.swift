@@ -120,7 +120,8 @@ import Testing
         let others = (0..<3).map { _ in Task { try await second.startRequest("GET", "http://h/").text } }
         try await eventually("look-ups") { gate.lookUpCount.load(ordering: .relaxed) >= lookUps + 3 }
         gate.opened.happen()
-        await refused.wait()
+        // The lease is refused to the refresh, then to the request that leads the others.
+        try await eventually("two refusals") { gate.refusalCount.load(ordering: .relaxed) >= 2 }
         transport.mayEnd[1].happen()
         for request in [one] + others { #expect(try await request.value == "1") }
         #expect(!transport.begun[2].hasHappened)
@@ -157,6 +158,7 @@ private final class LeaseGate: Sendable {
     let asked = Event()
     let opened = Event()
     let lookUpCount = Atomic(0)
+    let refusalCount = Atomic(0)
 }
 
 /// A store that raises a signal when a lease is refused.
@@ -186,7 +188,10 @@ private final class WatchedLeases: ForwardingStore, CacheLeasing {
             await gate.opened.wait()
         }
         let lease = try await store.leasing?.lease(name, for: duration)
-        if lease == nil { refused.happen() }
+        if lease == nil {
+            gate.refusalCount.wrappingAdd(1, ordering: .relaxed)
+            refused.happen()
+        }
         return lease
     }
 }

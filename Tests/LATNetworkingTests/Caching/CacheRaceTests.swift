@@ -42,12 +42,12 @@ import Testing
 }
 
 /// A memory store that loses the next `toLose` bodies.
-private final class LosingStore: CacheStore {
-    private let memory = MemoryStore()
+private final class LosingStore: ForwardingStore {
+    let store: any CacheStore = MemoryStore()
     let toLose = Mutex(0)
 
     func entries(for primaryKey: String) async throws -> [CacheEntry] {
-        try await memory.entries(for: primaryKey).map { entry in
+        try await store.entries(for: primaryKey).map { entry in
             var entry = entry
             entry.attachedBody = nil
             return entry
@@ -59,14 +59,6 @@ private final class LosingStore: CacheStore {
             defer { count = max(0, count - 1) }
             return count > 0
         }
-        return isLost ? nil : try await memory.body(of: entry)
+        return isLost ? nil : try await store.body(of: entry)
     }
-
-    func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
-        try await memory.writer(for: entry, replacing: replacing)
-    }
-
-    func update(_ entry: CacheEntry) async throws -> Bool { try await memory.update(entry) }
-    func touch(_ key: CacheKey, at time: Date) async throws { try await memory.touch(key, at: time) }
-    func remove(_ selection: CacheSelection) async throws -> CacheUsage { try await memory.remove(selection) }
 }

@@ -71,6 +71,18 @@ import Testing
         #expect(server.requestCount == 2)
     }
 
+    @Test func seededResponseIsForTheNetrcCredentials() async throws {
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(Data("machine 127.0.0.1 login service password pw".utf8), to: "netrc")
+        let server = try Self.mirror([:])
+        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) { $0.netrc = .file(file) }
+        try await manager.cache.store(Data("seed".utf8), for: server.url())
+        #expect(try await manager.cache.explain(server.url()).verdict == .answers)
+        #expect(try await manager.startRequest("GET", server.url()).text == "seed")
+        #expect(try await manager.startRequest("GET", server.url(), headers: ["Authorization": "ada"]).text == "ada")
+        #expect(server.requestCount == 1)
+    }
+
     @Test func sharedCacheKeepsNoResponseToNetrcCredentials() async throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data("machine 127.0.0.1 login service password pw".utf8), to: "netrc")
@@ -106,7 +118,7 @@ import Testing
     }
 
     @Test(arguments: [CachePolicy.http, .cacheElseNetwork(.forever)])
-    func signatureThatDiffersEachTimeDoesNotSeparateRequests(policy: CachePolicy) async throws {
+    func changingSignatureDoesNotSeparateRequests(policy: CachePolicy) async throws {
         let server = try Self.mirror(["Cache-Control": "max-age=3600"])
         let manager = try CentralRequestManager.caching(policy) { $0.signer = Counting() }
         let first = try await manager.startRequest("GET", server.url()).text
@@ -123,8 +135,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func responseThatTheJudgeRejectsIsNotStoredByOtherForms(streams: Bool) async throws
-    {
+    @Test(arguments: [true, false]) func rejectedResponseIsNotStoredByStreamOrSend(streams: Bool) async throws {
         let server = try MockServer()
         server.enqueue(.json(#"{"error": "busy"}"#))
         server.fallback { _ in .json(#"{"name": "Ada"}"#) }
@@ -155,7 +166,7 @@ import Testing
         #expect(texts == ["old", "new", "new"] && server.requestCount == 5)
     }
 
-    @Test func providedParametersArePartOfSeedsExplanationsAndDownloads() async throws {
+    @Test func providedParametersApplyToSeedsAndDownloads() async throws {
         let server = try MockServer()
         server.fallback { .text($0.query ?? "") }
         let directory = try TemporaryDirectory()

@@ -139,6 +139,22 @@ import Testing
         #expect(server.requestCount == 2)
     }
 
+    @Test(arguments: [CachePolicy.cacheElseNetwork(.forever), .http])
+    func failureStoredWithoutEnvelopeIsFetchedAgain(_ policy: CachePolicy) async throws {
+        let server = try MockServer()
+        for text in [#"{"status": 500, "message": "no"}"#, #"{"status": 0, "datas": {"count": 7}}"#] {
+            server.enqueue(.json(text).header("Cache-Control", "max-age=600"))
+        }
+        let table = try DomainTable.make(
+            server.baseURL, domain: #"envelope: { code: "status", message: "message", data: "datas", success: [0] }"#)
+        let manager = try CentralRequestManager.make(table) { $0.cacheStorage = .memory }
+        _ = try await manager.startRequest("GET", server.url("/x"), cache: policy)
+        #expect(try await manager.cache.usage().entryCount == 1)
+        #expect(try await Fetch().cache(policy).startRequest(on: manager).count == 7)
+        #expect(try await Fetch().cache(policy).reply(on: manager).response.source == .memoryCache)
+        #expect(server.requestCount == 2)
+    }
+
     @Test func rowSetsTTLAndVolatileParameters() async throws {
         let server = try Self.server()
         let clock = TestClock()

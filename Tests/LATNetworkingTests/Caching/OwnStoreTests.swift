@@ -123,13 +123,13 @@ import Testing
 }
 
 /// Records writes and can run another write before a commit.
-private final class RecordingStore: CacheStore {
+private final class RecordingStore: ForwardingStore {
     private struct State {
         var writes: [(entry: CacheEntry, replacing: CacheReplacement)] = []
         var beforeCommit: (@Sendable (String) async throws -> Void)?
     }
 
-    private let store = MemoryStore()
+    let store: any CacheStore = MemoryStore()
     private let state = Mutex(State())
 
     var writes: [(entry: CacheEntry, replacing: CacheReplacement)] { state.withLock(\.writes) }
@@ -147,19 +147,9 @@ private final class RecordingStore: CacheStore {
         try await writer.commit()
     }
 
-    func entries(for primaryKey: String) async throws -> [CacheEntry] { try await store.entries(for: primaryKey) }
-
-    func body(of entry: CacheEntry) async throws -> ResponseBody? { try await store.body(of: entry) }
-
     func writer(for entry: CacheEntry, replacing: CacheReplacement) async throws -> any CacheWriter {
         state.withLock { $0.writes.append((entry, replacing)) }
         try await beforeCommit?(entry.key.primary)
         return try await store.writer(for: entry, replacing: replacing)
     }
-
-    func update(_ entry: CacheEntry) async throws -> Bool { try await store.update(entry) }
-
-    func touch(_ key: CacheKey, at time: Date) async throws { try await store.touch(key, at: time) }
-
-    func remove(_ selection: CacheSelection) async throws -> CacheUsage { try await store.remove(selection) }
 }

@@ -173,7 +173,7 @@ import Testing
     }
 
     /// nginx sends no freshness fields; the stored part is completed all the same.
-    @Test(.enabled(if: Servers.nginx != nil), arguments: ["/1m.bin", "/gzip/1m.bin"])
+    @Test(.needsNginx, arguments: ["/1m.bin", "/gzip/1m.bin"])
     func nginxFileIsJoinedFromRanges(path: String) async throws {
         let url = try #require(Servers.nginx) + path
         let whole = try await CentralRequestManager.caching(.networkOnly).startRequest("GET", url).data

@@ -167,6 +167,8 @@ import Testing
         let manager = try manager(.baseURL)
         let url = prefix + "127.0.0.1:\(foreign.port)/x"
         _ = try? await manager.startRequest("GET", url)
+        // libcurl may refuse a backslash.
+        #expect(foreign.requestCount == 1 || prefix.contains("\\"))
         #expect(foreign.requests.allSatisfy { secrets($0).filter { $0 != "Authorization" } == [] })
         #expect(foreign.requests.allSatisfy { $0.headers["Authorization"] != "provided" })
     }

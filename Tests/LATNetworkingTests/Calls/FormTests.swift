@@ -4,7 +4,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-/// Every form of a call on both faces, with the same settings and the same expectations: a table made from one list.
+/// Every form of a call, centralized and distributed, with the same settings and the same expectations.
 @Suite(.timeLimit(.minutes(2))) struct FormTests {
     /// A way to make a call.
     enum Form: String, CaseIterable, Sendable {
@@ -250,7 +250,7 @@ import Testing
     }
 
     @Test(arguments: Form.allCases)
-    func statusDecides(_ form: Form) async throws {
+    func statusDecidesTheOutcome(_ form: Form) async throws {
         server.fallback { _ in .text("no", status: 418) }
         let manager = try manager()
         let error = await failure { try await run(form, manager) }
@@ -270,7 +270,7 @@ import Testing
     }
 
     @Test(arguments: Form.allCases)
-    func judgeDecides(_ form: Form) async throws {
+    func judgeDecidesTheOutcome(_ form: Form) async throws {
         server.fallback { _ in .json(#"{"id": 7}"#) }
         let manager = try manager(judge: { _, document in document["id"].int != 7 })
         if form.isJudged {
@@ -282,7 +282,7 @@ import Testing
     }
 
     @Test(arguments: Form.allCases.filter { !$0.isDownload })
-    func resolverReplays(_ form: Form) async throws {
+    func resolverRepeatsTheCall(_ form: Form) async throws {
         server.enqueue(.text("later", status: 418))
         server.fallback { _ in .json(#"{"id": 7}"#) }
         let manager = try manager(resolves: true)
@@ -291,7 +291,7 @@ import Testing
     }
 
     @Test(arguments: Form.allCases.filter(\.hasEverySetting))
-    func accessoryOfOneCallSeesIt(_ form: Form) async throws {
+    func accessoryOfOneCallIsNotified(_ form: Form) async throws {
         server.fallback { _ in .json(#"{"id": 7}"#) }
         let manager = try manager()
         let recorder = Recorder()

@@ -192,9 +192,7 @@ private struct Save: RequestEntity, Encodable {
         try await check(error, manager, kind: .connect)
     }
 
-    @Test(
-        .enabled(
-            if: Servers.nginxTLS != nil && Servers.authority != nil, "nginx is not running"))
+    @Test(.needsNginx)
     func requestOfAFailedHandshakeCanBeResent() async throws {
         let base = try #require(Servers.nginxTLS)
         let wary = try CentralRequestManager.make()

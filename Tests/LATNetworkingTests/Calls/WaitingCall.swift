@@ -111,7 +111,7 @@ final class WaitingCall: Sendable {
 
     var endings: [CallEnding] { log.elements }
 
-    /// Returns the first ending. After 20 seconds without one, releases the scene and returns `nil`.
+    /// Returns the first ending. After 20 seconds without one, releases the fixture and returns `nil`.
     func ending(in fixture: WaitingFixture) async -> CallEnding? {
         let isOver = isOver
         let isLate = Event()

@@ -12,7 +12,7 @@ final class WaitingFixture: Sendable {
     static let path = "/wait/1"
     static let tag = "waiting"
 
-    /// The settings that differ between scenes.
+    /// The settings that differ between fixtures.
     struct Options: Sendable {
         /// Whether waits for clocks and servers end soon by themselves.
         var isBrief = false
@@ -22,7 +22,7 @@ final class WaitingFixture: Sendable {
     let place: WaitingPlace
     let manager: CentralRequestManager
     private let server: MockServer
-    /// Reserves its port while the scene lives, as `closed` does.
+    /// Reserves its port while the fixture lives, as `closed` does.
     private let full: FullBacklogListener?
     private let closed: ClosedPort?
     private let hasArrived: Event

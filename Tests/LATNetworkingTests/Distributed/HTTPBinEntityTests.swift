@@ -55,7 +55,7 @@ private struct Compressed: RequestEntity {
     static let route = Route("GET", server: "gzip")
 }
 
-@Suite(.timeLimit(.minutes(1)), .enabled(if: Servers.httpbin != nil, "httpbin is not running"))
+@Suite(.timeLimit(.minutes(1)), .needsHTTPBin)
 struct HTTPBinEntityTests {
     private func manager() throws -> CentralRequestManager {
         try .make(

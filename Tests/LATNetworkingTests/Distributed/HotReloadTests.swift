@@ -91,7 +91,7 @@ private struct Versioned: RequestEntity { static let route = Route("GET", server
         #expect(try version(#require(server.requests.last)) == 100)
     }
 
-    @Test func fileThatIsBrokenWhenTheManagerIsMadeIsFollowed() async throws {
+    @Test func fileBrokenAtTheStartIsLoadedOnceMended() async throws {
         try replaceFile(text(1))
         let table = try DomainTable(contentsOf: path, environment: nil)
         let events = Events()

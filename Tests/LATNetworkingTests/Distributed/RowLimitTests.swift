@@ -70,7 +70,7 @@ import Testing
         calls += start(1)
         try await eventually { manager.calls.count(.all) == 5 }
         #expect(gate.count == 2)
-        // The next request applies a higher limit, to those that wait too.
+        // The next request applies a higher limit, and waiting requests start too.
         let higher = try table("limits: { maxConcurrentRequests: 4 }")
         try manager.updateDomains { $0 = higher }
         calls += start(1)
@@ -187,7 +187,7 @@ import Testing
     }
 
     /// The token of the domain's rate is not lost with a call that is cancelled at the manager's limit.
-    @Test func callCancelledAtTheManagersLimitGivesItsTokenBack() async throws {
+    @Test func callCancelledAtTheLimitReturnsItsToken() async throws {
         let gate = Gate()
         let manager = try manager(
             table("limits: { rate: { perSecond: 0.0001, burst: 2 } }"), { $0.limits.maxConcurrentRequests = 1 }
@@ -240,7 +240,7 @@ import Testing
         }
         for _ in 0..<3 { #expect(await kind(Other()) == .httpStatus) }
         #expect(await kind(Row().setting(\.ignoresLimits, true)) == .httpStatus)
-        // Open as before after a change of something else; closed by `null`; the manager's without the key.
+        // The circuit stays open after another change. `null` closes it, and without the key the manager's policy applies.
         let same = try table(#"circuit: { failures: 2, pause: "1h" }, timeout: "5s""#)
         try manager.updateDomains { $0 = same }
         #expect(await kind(Row()) == .circuitOpen)

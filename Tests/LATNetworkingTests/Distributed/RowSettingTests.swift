@@ -135,7 +135,6 @@ import Testing
         return "sha256//" + String(decoding: data, as: UTF8.self).filter { !$0.isWhitespace }
     }
 
-    private static let hasNginx = Servers.nginxTLS != nil && Servers.authority != nil
     private static let wrongPin = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
     private func pinned(_ pins: String...) throws -> CentralRequestManager {
@@ -146,8 +145,7 @@ import Testing
         return try CentralRequestManager.make(table) { $0.tls.caFile = Servers.authority }
     }
 
-    @Test(.enabled(if: Self.hasNginx, "nginx is not running"))
-    func domainPinsAreEnforced() async throws {
+    @Test(.needsNginx) func domainPinsAreEnforced() async throws {
         let authority = try #require(Servers.authority)
         let right = try pin(of: authority.replacing("ca.pem", with: "server.pem"))
         #expect(right.count == Self.wrongPin.count)
@@ -164,8 +162,7 @@ import Testing
         #expect(await failure { try await Row().startRequest(on: manager) }?.kind == .tls(.pinMismatch))
     }
 
-    @Test(.enabled(if: Self.hasNginx, "nginx is not running"))
-    func domainPinsDoNotApplyToAnotherOrigin() async throws {
+    @Test(.needsNginx) func domainPinsDoNotApplyToAnotherOrigin() async throws {
         let url = try #require(Servers.nginxTLS)
         let server = try MockServer()
         server.fallback { _ in .redirect(to: url + "/empty.bin") }

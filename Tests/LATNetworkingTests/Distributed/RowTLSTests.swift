@@ -7,7 +7,7 @@ import Testing
 
 /// `tls` of rows against a real server, and rows that change under load.
 @Suite(
-    .enabled(if: Servers.nginxTLS != nil && Servers.authority != nil, "nginx is not running"),
+    .needsNginx,
     .timeLimit(.minutes(2)))
 struct RowTLSTests {
     private let directory: TemporaryDirectory

@@ -39,7 +39,7 @@ struct Observation: Sendable {
     }
 }
 
-/// A setting: how each level sets it to a value of its own, and how the value that counts is read.
+/// A setting: how each level sets it to a value of its own, and how the effective value is read.
 struct LeveledSetting: Sendable, CustomTestStringConvertible {
     let testDescription: String
     /// The value of each level, as `read` returns it.

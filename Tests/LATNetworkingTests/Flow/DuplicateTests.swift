@@ -234,6 +234,33 @@ import Testing
         for task in [first] + others { #expect(try await task.value.status == 200) }
     }
 
+    @Test func endOfAnAbandonedCallLeavesItsSuccessorAlone() async throws {
+        let stage = SharingStage(.coalesce)
+        let (abandoned, next) = (Holding(), Holding())
+        func start(_ end: Holding) -> (call: Call, task: Task<HTTPResponse, any Error>) {
+            let call = Call(HTTPRequest("GET", "http://h/"))
+            let table = StageTable([.simulation: end], .custom(FunctionTransport { _ in throw CancellationError() }))
+            let task = Task { try await stage.handle(call.request, Chain(call, table, StageSet(.simulation))) }
+            return (call, task)
+        }
+        let first = start(abandoned)
+        await abandoned.hasBegun.wait()
+        first.call.cancel()
+        await #expect(throws: NetworkError.self) { try await first.task.value }
+        #expect(abandoned.held.value?.isCancelled == true)
+        let second = start(next)
+        await next.hasBegun.wait()
+        abandoned.mayEnd.happen()
+        let successor = try #require(next.held.value)
+        second.call.setSuspended(true)
+        try await eventually { successor.transferState.isSuspended }
+        // A later caller, which is not paused, resumes the transfer that it joins.
+        let third = start(Holding())
+        try await eventually { !successor.transferState.isSuspended }
+        next.mayEnd.happen()
+        for task in [second.task, third.task] { #expect(try await task.value.status == 200) }
+    }
+
     // MARK: The key
 
     @Test func keyCoversEverythingThatIsSent() {
@@ -281,7 +308,7 @@ import Testing
         #expect(key { $0.authentication = .bearer(token: "1") } == keys[1])
     }
 
-    @Test func volatileParametersDoNotDistinguishSharedRequests() {
+    @Test func volatileParametersAreIgnoredWhenSharing() {
         func key(_ time: Int) -> DuplicateKey? {
             let request = HTTPRequest("POST", "http://h/a?t=\(time)&x=1", body: .json(["t": time, "y": 1]))
             return DuplicateKey(

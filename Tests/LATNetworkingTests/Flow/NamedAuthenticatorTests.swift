@@ -67,7 +67,7 @@ import Testing
             (#", authenticator: "shop""#, #", authenticator: "bank""#, "bank-0"),
             (#", authenticator: "shop""#, ", authenticator: null", "none"), ("", "", "bank-0"),
         ])
-    func serverRowOverDomainOverManager(domain: String, row: String, expected: String) async throws {
+    func narrowestAuthenticatorWins(domain: String, row: String, expected: String) async throws {
         let server = try serving(nil)
         let manager = try manager(server, domain: domain, row: row, standard: bank)
         #expect(try await Fetch().startRequest(on: manager) == expected)

@@ -99,6 +99,20 @@ struct TimeLimitsTests {
         clock.advance(by: .seconds(1))
     }
 
+    @Test func limitMayBeEndless() async throws {
+        let sleeping = Task { try await CallClock.continuous.sleep(.seconds(Int64.max)) }
+        sleeping.cancel()
+        await #expect(throws: CancellationError.self) { try await sleeping.value }
+        let waiter = Waiter<Int>()
+        let limits = TimeLimits()
+        let waiting = Task { try await limits.value(of: waiter, within: .seconds(Int64.max), late: .success(0)) }
+        // The next limit is earlier, and is over.
+        let next = try await limits.value(of: Waiter<Int>(), within: .milliseconds(1), late: .success(1))
+        #expect(next == 1)
+        waiter.end(.success(2))
+        #expect(try await waiting.value == 2)
+    }
+
     private enum Context {
         @TaskLocal static var sentinel: Sentinel?
     }

@@ -1,6 +1,5 @@
 import Platform
 import Synchronization
-import TestSupport
 
 @testable import LATNetworking
 
@@ -84,20 +83,5 @@ final class VirtualClock: Sendable {
             return state.sleepers.remove(at: index)
         }
         sleeper?.continuation.resume(throwing: CancellationError())
-    }
-}
-
-/// A seeded random number generator, for reproducible property tests.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed &+ 0x9E37_79B9_7F4A_7C15 }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
     }
 }

@@ -100,7 +100,17 @@ import Testing
             _ = ledger.ask("\(number)", at: start)
             _ = ledger.finish("\(number)", number, isReachable: true, at: start)
         }
-        #expect(ledger.count <= 8)
+        #expect(ledger.answers.count <= 8)
         #expect(word(ledger.ask("running", at: start)) == "join")
+    }
+
+    @Test func resultMayBeValidForEver() {
+        var ledger = ProbeLedger<String, Int>(ttl: .seconds(Int64.max), failureTTL: .seconds(Int64.max))
+        for _ in 0..<20 {
+            _ = ledger.ask("a", isFresh: true, at: start)
+            _ = ledger.finish("a", 0, isReachable: false, at: start)
+            #expect(ledger.nextTry(of: "a", at: start) > start + .seconds(86_400))
+        }
+        #expect(word(ledger.ask("a", at: start + .seconds(86_400))) == "take 0")
     }
 }

@@ -74,10 +74,11 @@ import Testing
         #expect(await manager.reachability.waitUntilReachable(full.url(), within: .milliseconds(20)) == false)
     }
 
-    @Test(.timeLimit(.minutes(1))) func cancelledTaskDoesNotWaitForTheProbe() async throws {
+    @Test(.timeLimit(.minutes(1)), arguments: [3_600, Int64.max])
+    func cancelledTaskDoesNotWaitForTheProbe(_ limit: Int64) async throws {
         let full = try FullBacklogListener()
         let manager = try CentralRequestManager.make { $0.reachability.timeout = .seconds(3600) }
-        let waiting = Task { await manager.reachability.waitUntilReachable(full.url(), within: .seconds(3600)) }
+        let waiting = Task { await manager.reachability.waitUntilReachable(full.url(), within: .seconds(limit)) }
         waiting.cancel()
         #expect(await waiting.value == false)
     }
@@ -192,6 +193,15 @@ import Testing
         let manager = try CentralRequestManager.make { $0.transport = Stub() }
         #expect(await manager.reachability.probe(server.url()).isReachable)
         await manager.shutdown()
+    }
+
+    @Test func probeAfterShutdownMakesNoEngine() async throws {
+        let server = try MockServer()
+        let manager = try CentralRequestManager.make { $0.transport = Stub() }
+        await manager.shutdown()
+        let report = await manager.reachability.report(of: server.url())
+        #expect(report.status == .unreachable(reason: .other))
+        #expect(report.error?.kind == .shutDown)
     }
 
     private struct Stub: Transport {

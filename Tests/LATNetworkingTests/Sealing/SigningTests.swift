@@ -36,6 +36,11 @@ import Testing
                 """)
     }
 
+    @Test func zoneOfAnAddressIsNotSigned() {
+        #expect(HTTPRequest("GET", "http://[fe80::1%25eth0]:8080/").wireHost == "[fe80::1]:8080")
+        #expect(HTTPRequest("GET", "https://[fe80::1%25eth0]/").wireHost == "[fe80::1]")
+    }
+
     @Test func signatureIsTheHMACOfTheText() async throws {
         let request = HTTPRequest("GET", "http://127.0.0.1:8080")
         let digest = try #require(CanonicalRequest.digest(of: Data()))
@@ -157,5 +162,21 @@ import Testing
         let manager = try CentralRequestManager.make { $0.signer = Broken() }
         let error = await failure(of: { try await manager.startRequest("GET", server.url()) })
         #expect(error?.kind == .provider && error?.underlying is Broken.Lost && server.acceptedConnections == 0)
+    }
+
+    @Test(arguments: [true, false]) func unencodableBodyIsAnInvalidRequest(isSealed: Bool) async throws {
+        struct Reading: Encodable { let degrees: Double }
+        let server = try MockServer()
+        let signer = try signer()
+        let sealer = try AESGCMSealer(keys: ["k": Self.key], current: "k")
+        let manager = try CentralRequestManager.make {
+            $0.signer = signer
+            $0.sealer = isSealed ? sealer : nil
+        }
+        let error = await failure(of: {
+            try await manager.startRequest("POST", server.url(), body: .json(Reading(degrees: .nan)))
+        })
+        #expect(error?.kind == .invalidRequest && error?.message.contains("does not encode: degrees: nan") == true)
+        #expect(server.acceptedConnections == 0)
     }
 }

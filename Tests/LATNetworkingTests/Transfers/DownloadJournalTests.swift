@@ -60,7 +60,7 @@ import Testing
         ] {
             var journal = journal
             journal.fileName = name
-            let decoded = try DownloadJournal(decoding: journal.encoded()).fileName
+            let decoded = try #require(DownloadJournal(decoding: journal.encoded())).fileName
             #expect(decoded?.contains("/") != true && decoded != ".." && (kept == nil || decoded == kept), "\(name)")
         }
     }
@@ -68,18 +68,18 @@ import Testing
     @Test func changedOrTruncatedJournalIsDetected() throws {
         let data = try journal.encoded()
         for index in stride(from: 0, to: data.count, by: 3) {
-            #expect(throws: ChecksummedText.Fault.self) { try DownloadJournal(decoding: data.prefix(index)) }
+            #expect(DownloadJournal(decoding: data.prefix(index)) == nil)
             var changed = data
             changed[index] ^= 1
-            #expect(throws: ChecksummedText.Fault.self) { try DownloadJournal(decoding: changed) }
+            #expect(DownloadJournal(decoding: changed) == nil)
         }
-        #expect(throws: ChecksummedText.Fault.damaged) { try DownloadJournal(decoding: Data(count: data.count)) }
+        #expect(DownloadJournal(decoding: Data(count: data.count)) == nil)
     }
 
-    @Test func otherFormatVersionIsNamed() throws {
+    @Test func otherFormatVersionIsRefused() throws {
         var text = String(decoding: try journal.encoded(), as: UTF8.self)
         text.replace(" 1 sha256", with: " 2 sha256")
-        #expect(throws: ChecksummedText.Fault.foreign(version: "2")) { try DownloadJournal(decoding: Data(text.utf8)) }
+        #expect(text.contains(" 2 sha256") && DownloadJournal(decoding: Data(text.utf8)) == nil)
     }
 
     @Test func queueRecordRoundTrips() throws {

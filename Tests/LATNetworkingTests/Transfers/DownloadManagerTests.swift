@@ -219,6 +219,31 @@ import Testing
         }
     }
 
+    /// The hook for new links does not end when it is cancelled, so neither does the download.
+    @Test func everyCloseWaitsForTheDownloads() async throws {
+        let server = try RangeServer(Self.bytes) { _, _, _ in .status(403) }
+        let (isAsked, mayAnswer) = (Event(), Event())
+        let manager = try DownloadManager(central, folder: folder) { [url = server.url] _ in
+            isAsked.happen()
+            await mayAnswer.wait()
+            return url
+        }
+        try manager.add(server.url, to: directory.path(of: "f"))
+        await isAsked.wait()
+        let closings = (0..<3).map { number in
+            Task {
+                // A cancelled task waits too.
+                if number == 0 { withUnsafeCurrentTask { $0?.cancel() } }
+                await manager.close()
+                return mayAnswer.hasHappened
+            }
+        }
+        for _ in 0..<1_000 { await Task.yield() }
+        #expect(throws: NetworkError.self) { try DownloadManager(central, folder: folder) }
+        mayAnswer.happen()
+        for closing in closings { #expect(await closing.value) }
+    }
+
     @Test func closedManagerLeavesItsRecordsAlone() async throws {
         let server = try slowServer()
         let manager = try DownloadManager(central, folder: folder)

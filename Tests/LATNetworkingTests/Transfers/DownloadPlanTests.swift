@@ -181,7 +181,7 @@ import Testing
         #expect(plan.take(0) == true)
         plan.begin(0, answer(0..<90, total: 90, isPart: false))
         #expect(plan.done.count == 0 && plan.total == 90 && plan.restarts == 1)
-        plan.startOver(.wrongRange("x"))
+        plan.startOver(.wrongRange)
         #expect(!plan.isResumable && plan.take(0) == true && plan.ask(0) == .whole)
     }
 }

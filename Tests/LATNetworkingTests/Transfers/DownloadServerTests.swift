@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Downloads from nginx, with its ranges, its compression, and HTTP/2 over TLS.
-@Suite(.enabled(if: Servers.nginx != nil), .timeLimit(.minutes(2))) struct DownloadServerTests {
+@Suite(.needsNginx, .timeLimit(.minutes(2))) struct DownloadServerTests {
     private let directory: TemporaryDirectory
 
     init() throws { directory = try TemporaryDirectory() }

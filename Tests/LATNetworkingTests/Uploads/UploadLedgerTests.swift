@@ -89,7 +89,7 @@ import Testing
         async let collected = updates.reduce(into: [TransferProgress]()) { $0.append($1) }
         for piece in 0..<pieces {
             monitor.handler(.read(1), 0)
-            // So that the reader, and time, go on meanwhile.
+            // Lets the reader run, and time pass.
             if piece % 100 == 0 { await Task.yield() }
         }
         monitor.finish(isSuccess: true)

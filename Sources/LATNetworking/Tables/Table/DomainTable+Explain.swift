@@ -105,12 +105,11 @@ extension DomainTable {
         let own = segments(route.path)
         let asked = segments(route.isAbsolute ? url : rest)
         guard own.count == asked.count else { return nil }
-        var literals = 0
+        var literals = own.count
         for (template, segment) in zip(own, asked) where template != segment {
             guard template.contains("{") else { return nil }
             literals -= 1
         }
-        literals += own.count
         return literals
     }
 
@@ -130,12 +129,13 @@ extension DomainTable {
         list.add("environment", contents.environment) { $0 }
         if !route.isAbsolute {
             for base in route.bases {
-                switch base.role {
-                case .base: list.add("baseURL", HTTPAddress.redacted(base.url), base.origin)
-                case .environment(let name):
-                    list.add("environments.\(name)", HTTPAddress.redacted(base.url), base.origin)
-                case .mirror: list.add("mirrors", HTTPAddress.redacted(base.url), base.origin)
-                }
+                let key =
+                    switch base.role {
+                    case .base: "baseURL"
+                    case .environment(let name): "environments.\(name)"
+                    case .mirror: "mirrors"
+                    }
+                list.add(key, HTTPAddress.redacted(base.url), base.origin)
             }
         }
         list.add("pins", route.settings.tls.$pins) { $0.joined(separator: ", ") }

@@ -183,7 +183,7 @@ struct TableContents: Sendable {
 
     init(name: String) { self.name = name }
 
-    init(_ bytes: [UInt8], name: String, folder: String?, files: FilesOfRows = .any) throws(NetworkError) {
+    init(_ bytes: [UInt8], name: String, folder: String?, files: AllowedFiles = .any) throws(NetworkError) {
         let reading = DomainTableFile.read(bytes, name: name, files: files)
         guard reading.errors.isEmpty else { throw DomainTableError.broken(name, reading.diagnostics) }
         self.name = name

@@ -63,7 +63,7 @@ private struct FollowLoop {
         while !Task.isCancelled {
             let timer = Task { [pause = schedule.pause(random: .random(in: 0...1))] in
                 do {
-                    try await Task.sleep(for: pause)
+                    try await CallClock.continuous.sleep(pause)
                     trigger.yield()
                 } catch {}
             }

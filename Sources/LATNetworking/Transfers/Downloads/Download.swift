@@ -13,7 +13,7 @@ import Platform
 /// after a pause, an error, a crash or `kill -9`, it continues with the missing bytes, once the server has confirmed by
 /// a strong validator that the content is unchanged. The target itself appears only when it is complete.
 ///
-/// Releasing the handle does not stop a running download. A paused one ends then and keeps its progress.
+/// Releasing the handle does not stop a running download. It ends a paused one, whose progress is kept.
 public final class Download: Sendable {
     /// The requested URL.
     public let url: String
@@ -73,7 +73,7 @@ public final class Download: Sendable {
     /// The progress from now on: the current value, then changes, at most ten a second, and at last the final value. The
     /// sequence ends with the download. Any number of tasks may read it.
     ///
-    /// While a download that started over catches up, the number of bytes stays the same.
+    /// After a download has started over, the number of bytes stays the same until as many have been received again.
     public var progress: some AsyncSequence<TransferProgress, Never> & Sendable { ProgressUpdates(latest) }
 
     /// The progress now.

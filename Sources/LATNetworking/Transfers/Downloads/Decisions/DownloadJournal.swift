@@ -3,7 +3,7 @@ import FoundationEssentials
 import HTTPCore
 import ResponseCache
 
-/// The file beside a `.part` file that lets a download be resumed after the process has ended in any way.
+/// The file beside a `.part` file with which a download can be resumed, even after a crash of the process.
 ///
 /// It has a line with name, version and the SHA-256 of the rest, then a JSON document. Bytes are synchronised to the
 /// disk before the journal lists them.
@@ -38,11 +38,11 @@ struct DownloadJournal: Hashable, Sendable {
 }
 
 extension DownloadJournal {
-    init(decoding data: Data) throws(ChecksummedText.Fault) {
-        let document = try ChecksummedText.decode(data, title: Self.title, version: Self.version)
-        guard let identity = document["identity"]?.string, let done = document["done"]?.array else {
-            throw .damaged
-        }
+    /// `nil` if the file is damaged or has another format version.
+    init?(decoding data: Data) {
+        guard let document = ChecksummedText.decode(data, title: Self.title, version: Self.version),
+            let identity = document["identity"]?.string, let done = document["done"]?.array
+        else { return nil }
         self.init(identity: identity)
         total = document["total"]?.int64
         // Another user who can write to the folder may have written the journal.
@@ -55,7 +55,7 @@ extension DownloadJournal {
         for range in done {
             guard let start = range[0]?.int64, let end = range[1]?.int64, 0 <= start, start < end,
                 end <= total ?? .max
-            else { throw .damaged }
+            else { return nil }
             self.done.insert(start..<end)
         }
     }
@@ -63,29 +63,21 @@ extension DownloadJournal {
 
 /// A JSON document below a line with its title, its version and its SHA-256, so that a truncated document is detected.
 enum ChecksummedText {
-    enum Fault: Error, Hashable {
-        /// It was truncated or changed.
-        case damaged
-        /// It has another format version.
-        case foreign(version: String)
-    }
-
     static func encode(_ document: JSONValue, title: String, version: Int) throws -> Data {
         let content = try document.data()
         let digest = MessageDigest.hexadecimal(try MessageDigest.of(content, .sha256))
         return Data("\(title) \(version) sha256:\(digest)\n".utf8) + content
     }
 
-    static func decode(_ data: Data, title: String, version: Int) throws(Fault) -> JSONValue {
+    /// `nil` if the document was truncated or changed, or has another title or version.
+    static func decode(_ data: Data, title: String, version: Int) -> JSONValue? {
         let line = String(decoding: data.prefix(256).prefix { $0 != 0x0A }, as: UTF8.self)
         let words = line.split(separator: " ", omittingEmptySubsequences: false)
-        guard words.count == 3, words[0] == title else { throw .damaged }
-        guard words[1] == "\(version)" else { throw .foreign(version: String(words[1])) }
         let content = data[(data.firstIndex(of: 0x0A).map { $0 + 1 } ?? data.endIndex)...]
-        guard let digest = try? MessageDigest.of(content, .sha256),
-            words[2] == "sha256:" + MessageDigest.hexadecimal(digest),
-            let document = try? JSONValue(parsing: Data(content))
-        else { throw .damaged }
-        return document
+        guard words.count == 3, words[0] == title, words[1] == "\(version)",
+            let digest = try? MessageDigest.of(content, .sha256),
+            words[2] == "sha256:" + MessageDigest.hexadecimal(digest)
+        else { return nil }
+        return try? JSONValue(parsing: Data(content))
     }
 }

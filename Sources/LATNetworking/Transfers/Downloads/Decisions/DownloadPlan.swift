@@ -169,7 +169,7 @@ struct DownloadPlan: Sendable {
 
     struct Claim: Hashable {
         let offset: Int64
-        /// The number of its bytes to write. The others belong to another worker.
+        /// The number of bytes of the chunk to write. The others belong to another worker.
         let count: Int
         /// Whether the rest of the response is not needed.
         let isLast: Bool

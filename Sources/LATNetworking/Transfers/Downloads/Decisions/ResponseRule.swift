@@ -23,16 +23,16 @@ enum ContentRequest: Hashable, Sendable {
 
 struct ContentResponse: Hashable, Sendable {
     var start: Int64
-    /// The offset after its last byte; `nil` if the server does not say.
+    /// The offset after the last byte of the response's content; `nil` if the server does not say.
     var end: Int64?
     /// The size of the whole content; `nil` if the server does not say.
     var total: Int64?
     var validator: ContentValidator?
-    /// Whether it is a part (206), which shows that the server supports ranges.
+    /// Whether the response is a part (206), which shows that the server supports ranges.
     var isPart: Bool
     /// Whether the server says that it has no ranges (`Accept-Ranges: none`, RFC 9110 §14.3).
     var deniesRanges: Bool
-    /// Whether it is of another version than the received bytes, which are useless then.
+    /// Whether the response has another version of the content, so that the received bytes are useless.
     var invalidatesReceived: Bool
 }
 
@@ -54,7 +54,7 @@ enum ResponseRule {
         /// The server has another version now.
         case changed
         /// The server's parts are not what was requested, so no more parts are requested.
-        case wrongRange(String)
+        case wrongRange
         /// The server rejects the range (416).
         case refusedRange
     }
@@ -104,32 +104,25 @@ enum ResponseRule {
         case .part(let start, let end, _): asked = (start, end)
         }
         if let type = headers["Content-Type"], type.lowercased().hasPrefix("multipart/byteranges") {
-            return .startOver(.wrongRange("several parts in one (multipart/byteranges)"))
+            return .startOver(.wrongRange)
         }
-        let field = headers["Content-Range"]
-        guard case .part(let range, let total)? = ContentRange(field) else {
-            return .startOver(.wrongRange(field.map { "Content-Range \"\($0)\"" } ?? "no Content-Range"))
-        }
-        guard range.lowerBound == asked.start, range.upperBound <= asked.end ?? .max else {
-            return .startOver(.wrongRange("bytes \(range.lowerBound)-\(range.upperBound - 1)"))
-        }
+        guard case .part(let range, let total)? = ContentRange(headers["Content-Range"]),
+            range.lowerBound == asked.start, range.upperBound <= asked.end ?? .max
+        else { return .startOver(.wrongRange) }
         if let length = headers["Content-Length"].flatMap(ContentRange.number), length != Int64(range.count) {
-            return .startOver(.wrongRange("\(length) bytes for a range of \(range.count)"))
+            return .startOver(.wrongRange)
         }
         if case .part(_, _, let expected) = ask {
             switch expected.compare(with: headers) {
             case .same: break
             case .different: return .startOver(.changed)
-            case .unknown: return .startOver(.wrongRange("a part without the ETag of the whole"))
+            case .unknown: return .startOver(.wrongRange)
             }
         }
         let validator = ask == .probe ? ContentValidator(headers) : known.validator
-        guard validator != nil || range.upperBound == total else {
-            return .startOver(.wrongRange("a part of the content without a strong validator, so that no other fits"))
-        }
-        if let total, let knownTotal = known.total, total != knownTotal {
-            return .startOver(.wrongRange("a total of \(total) bytes where it was \(knownTotal)"))
-        }
+        // Without a strong validator, no other part can be joined with this one.
+        guard validator != nil || range.upperBound == total else { return .startOver(.wrongRange) }
+        if let total, let knownTotal = known.total, total != knownTotal { return .startOver(.wrongRange) }
         return .content(
             ContentResponse(
                 start: range.lowerBound, end: range.upperBound, total: total ?? known.total,

@@ -100,7 +100,7 @@ struct DownloadTarget: Sendable {
         unlink(part)
     }
 
-    // MARK: Inside
+    // MARK: Private
 
     private static func check(_ folder: String) throws(NetworkError) {
         var status = stat()

@@ -14,7 +14,7 @@ import Synchronization
 /// ```
 ///
 /// The manager saves only what it can request again without the app: GET requests, with URL, path and ``DownloadOptions``.
-/// The app gives the hook for new links again, when it creates the manager. Headers given to
+/// The hook for new links cannot be saved, so the app passes it again when it creates the manager. Headers given to
 /// ``add(_:to:segments:priority:headers:options:)`` are saved too, readable for their owner only. Secrets that change belong
 /// in ``CentralRequestManager/Configuration/headerProvider`` instead.
 ///
@@ -22,14 +22,17 @@ import Synchronization
 public final class DownloadManager: Sendable {
     struct State {
         var queue: DownloadQueue
-        var entries: [DownloadManager.Item.ID: Entry] = [:]
-        var downloads: [DownloadManager.Item.ID: Download] = [:]
+        var entries: [Item.ID: Entry] = [:]
+        var downloads: [Item.ID: Download] = [:]
         var lastNumber: UInt64 = 0
-        var isClosed = false
+        /// The work of ``close()``, for which each call of it waits.
+        var closing: Task<Void, Never>?
+        var isClosed: Bool { closing != nil }
         /// The downloads that are being started, and whether to keep their progress if they are removed meanwhile.
-        var starting: [DownloadManager.Item.ID: Bool] = [:]
-        /// The downloads that started after ``close()`` began, and what ends when all of them have started.
+        var starting: [Item.ID: Bool] = [:]
+        /// The downloads that were being started when ``close()`` was called.
         var late: [Download] = []
+        /// ``close()`` waits for it until no download is being started.
         var allStarted: Waiter<Void>?
 
         func withProgress(_ item: Item) -> Item {
@@ -101,7 +104,7 @@ public final class DownloadManager: Sendable {
     }
 
     /// A download; `nil` if the manager has none with this identifier.
-    public func item(_ id: DownloadManager.Item.ID) -> Item? {
+    public func item(_ id: Item.ID) -> Item? {
         state.withLock { state in state.queue.items[id].map { state.withProgress($0) } }
     }
 
@@ -111,7 +114,7 @@ public final class DownloadManager: Sendable {
 
     /// The progress of a download across its pauses, until the download finishes or is removed, or the manager is closed;
     /// `nil` if the manager has none with this identifier.
-    public func progress(of id: DownloadManager.Item.ID) -> (some AsyncSequence<TransferProgress, Never> & Sendable)? {
+    public func progress(of id: Item.ID) -> (some AsyncSequence<TransferProgress, Never> & Sendable)? {
         state.withLock { $0.entries[id] }.map { ProgressUpdates($0.progress) }
     }
 
@@ -120,7 +123,7 @@ public final class DownloadManager: Sendable {
     /// - Throws: The last error of the download; ``NetworkError/Kind/cancelled`` if it is removed;
     ///   ``NetworkError/Kind/unknownName`` if there is none with this identifier; `CancellationError` if the current
     ///   task is cancelled.
-    public func value(of id: DownloadManager.Item.ID) async throws -> DownloadedFile {
+    public func value(of id: Item.ID) async throws -> DownloadedFile {
         guard let entry = state.withLock({ $0.entries[id] }) else {
             throw NetworkError(
                 .unknownName, message: "there is no download \(id) in this manager; look for it in items")
@@ -150,7 +153,7 @@ public final class DownloadManager: Sendable {
     public func add(
         _ url: String, to path: String, segments: Int = 1, priority: RequestPriority = .normal,
         headers: HTTPHeaders = HTTPHeaders(), options: DownloadOptions = DownloadOptions()
-    ) throws -> DownloadManager.Item.ID {
+    ) throws -> Item.ID {
         var options = options
         options.refreshURL = options.refreshURL ?? refreshURL
         let number = state.withLock { state in
@@ -177,14 +180,14 @@ public final class DownloadManager: Sendable {
     }
 
     /// Pauses a download that waits or runs, closes its connections, and saves the new state.
-    public func pause(_ id: DownloadManager.Item.ID) { change(id) { $0.queue.pause(id) } }
+    public func pause(_ id: Item.ID) { change(id) { $0.queue.pause(id) } }
 
     /// Puts a paused or failed download back into the queue.
-    public func resume(_ id: DownloadManager.Item.ID) { change(id) { $0.queue.resume(id) } }
+    public func resume(_ id: Item.ID) { change(id) { $0.queue.resume(id) } }
 
     /// Pauses all downloads.
     public func pauseAll() {
-        // In reverse order, so that no waiting download starts only to be paused next.
+        // In reverse order. Otherwise each pause would start a waiting download, which the next one would pause.
         for item in items.reversed() { pause(item.id) }
     }
 
@@ -194,7 +197,7 @@ public final class DownloadManager: Sendable {
     }
 
     /// Changes the priority of a download. A running one continues.
-    public func setPriority(_ priority: RequestPriority, of id: DownloadManager.Item.ID) {
+    public func setPriority(_ priority: RequestPriority, of id: Item.ID) {
         change(id) { $0.queue.setPriority(priority, of: id) }
     }
 
@@ -204,7 +207,7 @@ public final class DownloadManager: Sendable {
     ///   - id: The download.
     ///   - keepingProgress: Whether received bytes are kept beside the target. Default `false`: they are removed once
     ///     the download has stopped. A finished file is always kept.
-    public func remove(_ id: DownloadManager.Item.ID, keepingProgress: Bool = false) {
+    public func remove(_ id: Item.ID, keepingProgress: Bool = false) {
         guard let item = item(id) else { return }
         let removed = state.withLock { state -> (Download?, Entry, DownloadQueue.Actions)? in
             guard !state.isClosed, let entry = state.entries.removeValue(forKey: id) else { return nil }
@@ -230,14 +233,22 @@ public final class DownloadManager: Sendable {
     /// wait for a file get ``NetworkError/Kind/shutDown``. Afterwards nothing can be added, and pausing, resuming, removing
     /// and setting a priority have no effect.
     public func close() async {
-        let (downloads, entries, allStarted) = records.withLock { _ in
-            state.withLock { state in
-                state.isClosed = true
-                if !state.starting.isEmpty { state.allStarted = state.allStarted ?? Waiter() }
-                defer { state.downloads = [:] }
-                return (Array(state.downloads.values), Array(state.entries.values), state.allStarted)
+        let closing = records.withLock { _ in
+            state.withLock { state -> Task<Void, Never> in
+                if let closing = state.closing { return closing }
+                let allStarted = state.starting.isEmpty ? nil : Waiter<Void>()
+                let (downloads, entries) = (Array(state.downloads.values), Array(state.entries.values))
+                let closing = Task { await self.stop(downloads, entries, allStarted) }
+                state.allStarted = allStarted
+                state.downloads = [:]
+                state.closing = closing
+                return closing
             }
         }
+        await closing.value
+    }
+
+    private func stop(_ downloads: [Download], _ entries: [Entry], _ allStarted: Waiter<Void>?) async {
         for download in downloads { download.cancel(keepingProgress: true) }
         _ = try? await allStarted?.value()
         for download in downloads + state.withLock(\.late) { _ = try? await download.value }
@@ -254,7 +265,7 @@ public final class DownloadManager: Sendable {
 
     // MARK: Internal
 
-    private func change(_ id: DownloadManager.Item.ID, _ change: (inout State) -> DownloadQueue.Actions) {
+    private func change(_ id: Item.ID, _ change: (inout State) -> DownloadQueue.Actions) {
         let changed = state.withLock { state -> (Item?, Item?, DownloadQueue.Actions)? in
             guard !state.isClosed else { return nil }
             let before = state.queue.items[id]
@@ -269,7 +280,7 @@ public final class DownloadManager: Sendable {
         perform(actions)
     }
 
-    private func remember(_ id: DownloadManager.Item.ID) {
+    private func remember(_ id: Item.ID) {
         records.withLock { _ in
             let (item, entry, isClosed) = state.withLock { ($0.queue.items[id], $0.entries[id], $0.isClosed) }
             // A finished or removed download has no record. After `close()`, another manager may use the folder.
@@ -282,7 +293,7 @@ public final class DownloadManager: Sendable {
         }
     }
 
-    private func forget(_ id: DownloadManager.Item.ID) {
+    private func forget(_ id: Item.ID) {
         records.withLock { _ in folder.remove(id.number) }
     }
 
@@ -294,7 +305,7 @@ public final class DownloadManager: Sendable {
         for id in actions.start { start(id) }
     }
 
-    private func start(_ id: DownloadManager.Item.ID) {
+    private func start(_ id: Item.ID) {
         let found = state.withLock { state -> (item: Item, entry: Entry, isKnown: Bool)? in
             guard !state.isClosed, let item = state.queue.items[id], let entry = state.entries[id] else { return nil }
             let isKnown = state.downloads[id] != nil || state.starting[id] != nil
@@ -334,7 +345,7 @@ public final class DownloadManager: Sendable {
     }
 
     /// Pauses or resumes a download as the queue says, again if the queue has changed meanwhile.
-    private func follow(_ id: DownloadManager.Item.ID) {
+    private func follow(_ id: Item.ID) {
         var applied: Bool?
         while let (download, runs) = state.withLock({ state in
             state.downloads[id].map { ($0, state.queue.items[id]?.state == .running) }
@@ -345,9 +356,9 @@ public final class DownloadManager: Sendable {
     }
 
     private func end(
-        _ id: DownloadManager.Item.ID, _ download: Download, _ result: Result<DownloadedFile, NetworkError>
+        _ id: Item.ID, _ download: Download, _ result: Result<DownloadedFile, NetworkError>
     ) {
-        let outcome: DownloadManager.Item.State =
+        let outcome: Item.State =
             switch result {
             case .success: .finished
             case .failure(let error): .failed(error.message)
@@ -373,7 +384,7 @@ public final class DownloadManager: Sendable {
         perform(actions)
     }
 
-    /// Removes the files of a download that ran in an earlier process but not in this one.
+    /// Removes what earlier runs of a download left beside its target, unless another download writes to the same target.
     private static func discard(_ item: Item, _ options: DownloadOptions) {
         guard
             let target = try? DownloadTarget(item.path, url: item.url, identity: options.identity ?? item.url),

@@ -68,8 +68,8 @@ struct DownloadQueue: Sendable {
         return actions
     }
 
-    /// Starts and stops downloads by the limit. A running download is stopped only when the limit is lowered, never for
-    /// a higher priority. The last ones in the order then wait again.
+    /// Applies the limit. Running downloads are stopped only when it was lowered, never for a higher priority. The last
+    /// ones in the order are stopped, and wait again.
     private mutating func settle() -> Actions {
         var actions = Actions()
         for item in ordered.reversed() where running > limit && item.state == .running {

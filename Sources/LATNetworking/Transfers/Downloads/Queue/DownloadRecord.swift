@@ -9,7 +9,7 @@ extension DownloadManager {
     public struct Item: Sendable, Identifiable {
         /// The identifier of a download in its manager, which stays the same when the process restarts.
         public struct ID: Hashable, Sendable, CustomStringConvertible {
-            /// Increases in the order of adding.
+            /// Later downloads have higher numbers.
             let number: UInt64
 
             /// The number.
@@ -101,7 +101,7 @@ struct DownloadRecord: Hashable, Sendable {
 extension DownloadRecord {
     /// `nil` if the file is damaged or has another format version.
     init?(decoding data: Data) {
-        guard let document = try? ChecksummedText.decode(data, title: Self.title, version: Self.version),
+        guard let document = ChecksummedText.decode(data, title: Self.title, version: Self.version),
             let number = document["number"]?.int64, number >= 0, let url = document["url"]?.string,
             let path = document["path"]?.string, let segments = document["segments"]?.int,
             let priority = (document["priority"]?.int).flatMap(RequestPriority.init(rawValue:)),
@@ -138,7 +138,7 @@ extension DownloadRecord {
         return all
     }
 
-    /// The options that it was added with. The hook for new links is the manager's.
+    /// The options that the download was added with, and the manager's hook for new links.
     func options(_ refresh: LinkRefresh?) -> DownloadOptions {
         var options = DownloadOptions()
         options.existingFile = existingFile
@@ -160,7 +160,7 @@ extension DownloadRecord {
 final class DownloadFolder: Sendable {
     private let path: String
     private let lock: Int32
-    /// Whether this process still has the lock. Held while a record is written or removed.
+    /// Whether this process still has the lock of the folder. The mutex is locked while a record is written or removed.
     private let isLocked = Mutex(true)
 
     /// Creates the folder if needed, and locks it.

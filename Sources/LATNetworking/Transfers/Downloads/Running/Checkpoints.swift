@@ -4,9 +4,9 @@ import Synchronization
 
 /// Writes the journal from time to time during a transfer, each time after synchronising the file.
 ///
-/// A journal is written when ``interval(total:)`` bytes are not listed yet, or after five seconds. The transfer waits for a
-/// slow disk, so that at most about two intervals are unlisted. After a kill, at most those bytes, and the ones in flight,
-/// are received again.
+/// A journal is written when ``interval(total:)`` bytes are not in the last one, or after five seconds. The transfer waits
+/// for a slow disk, so that at most about two intervals are missing from the journal. After a kill, only those bytes, and
+/// the ones in flight, are received again.
 final class Checkpoints: Sendable {
     private struct State {
         var unlisted: Int64 = 0

@@ -235,7 +235,7 @@ extension DownloadJob {
     }
 
     private func overlong(_ response: HTTPResponse) -> any Error {
-        if response.status == 206 { return StartsOver(reason: .wrongRange("more bytes than the range has")) }
+        if response.status == 206 { return StartsOver(reason: .wrongRange) }
         return NetworkError(
             .protocolViolation, message: "the body is longer than its Content-Length; the file was not saved",
             request: order.request, response: response)

@@ -63,7 +63,7 @@ final class DownloadJob: Sendable {
         of order: DownloadOrder, _ target: DownloadTarget, _ file: PartFile
     ) -> DownloadJournal? {
         guard order.options.resumesEarlierRun, order.mayUseRanges, let data = DownloadFiles.read(target.journal),
-            let journal = try? DownloadJournal(decoding: data), journal.identity == order.identity,
+            let journal = DownloadJournal(decoding: data), journal.identity == order.identity,
             journal.validator != nil, journal.done.upperBound <= file.size
         else { return nil }
         return journal

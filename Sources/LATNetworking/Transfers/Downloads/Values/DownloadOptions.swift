@@ -22,14 +22,16 @@ public struct DownloadOptions: Sendable {
     /// differ each time, as signed links do.
     public var identity: String?
     /// Whether the space for the whole file is reserved before its first byte (posix_fallocate(3)). Default `false`:
-    /// free space is only checked. Where the file system cannot reserve it, the C library slowly writes every block.
+    /// free space is only checked. Where the file system cannot reserve space, the C library writes to every block, which
+    /// is slow.
     public var reservesSpace = false
     /// Whether the download sends nothing before ``Download/resume()``. Default `false`.
     public var startsPaused = false
     /// Supplies another URL for the same content when the server refuses the present one with 401, 403, 404 or 410, as
-    /// it does for expired links. The download then continues. The hook is not called twice without received bytes in
-    /// between, unless a pause has cancelled it. A URL of another origin gets none of the request's credentials, secret fields,
-    /// client certificate and pins. Default `nil`: the refusal ends the download.
+    /// it does for expired links. The download then continues. If the new URL is refused too, before any byte was received,
+    /// the hook is not called again and the download fails; a call that a pause has cancelled does not count. A URL of
+    /// another origin gets none of the request's credentials, secret fields, client certificate and pins. Default `nil`: the
+    /// refusal ends the download.
     public var refreshURL: LinkRefresh?
 
     /// Creates options with the default values.
@@ -104,7 +106,7 @@ public struct DownloadDigest: Hashable, Sendable {
 
 /// A downloaded file.
 public struct DownloadedFile: Sendable {
-    /// The path. In a folder that was given as target, the file has its name from the server or the URL.
+    /// The path. If the target was a folder, the name of the file comes from the server or the URL.
     public let path: String
     /// The size in bytes.
     public let byteCount: Int64

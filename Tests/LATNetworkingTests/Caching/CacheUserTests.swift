@@ -5,8 +5,8 @@ import TestSupport
 import Testing
 
 /// Two users at the same time, under every policy and every form of call.
-@Suite(.timeLimit(.minutes(3))) struct CacheFaceTests {
-    enum Face: String, CaseIterable, Sendable {
+@Suite(.timeLimit(.minutes(3))) struct CacheUserTests {
+    enum Form: String, CaseIterable, Sendable {
         case async, closure, send, entity, replies, stream, coalesced
 
         /// Returns the users whose responses arrived.
@@ -50,9 +50,9 @@ import Testing
 
     private struct Row: Sendable, CustomTestStringConvertible {
         let policy: CachePolicy
-        let face: Face
+        let form: Form
         let control: String
-        var testDescription: String { "\(policy) \(face) \(control)" }
+        var testDescription: String { "\(policy) \(form) \(control)" }
     }
 
     private static let policies: [CachePolicy] = [
@@ -61,9 +61,9 @@ import Testing
 
     /// Fresh responses, and stale ones that are refreshed in the background.
     private static let rows = policies.flatMap { policy in
-        Face.allCases.flatMap { face in
+        Form.allCases.flatMap { form in
             ["max-age=3600", "max-age=1, stale-while-revalidate=3600"].map { control in
-                Row(policy: policy, face: face, control: control)
+                Row(policy: policy, form: form, control: control)
             }
         }
     }
@@ -76,14 +76,14 @@ import Testing
         let clock = TestClock()
         let manager = try CentralRequestManager.caching(row.policy, clock) {
             $0.baseURL = server.url("")
-            if row.face == .coalesced { $0.duplicates = .coalesce }
+            if row.form == .coalesced { $0.duplicates = .coalesce }
         }
         let url = server.url("/me")
         for _ in 0..<3 {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for user in ["ada", "bob", "ada"] {
                     group.addTask {
-                        let answers = try await row.face.ask(manager, url, as: user)
+                        let answers = try await row.form.ask(manager, url, as: user)
                         #expect(!answers.isEmpty && answers.allSatisfy { $0.filter { $0 != "\"" } == user })
                     }
                 }
