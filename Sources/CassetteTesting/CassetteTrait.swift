@@ -39,9 +39,9 @@ extension Trait where Self == CassetteTrait {
     ///
     /// - Parameters:
     ///   - name: The name of the file without `.yaml`, in the folder `Cassettes` beside the test's source file; or an absolute
-    ///     path. Tests that run at the same time need files of their own.
+    ///     path. Tests that run at the same time need different files.
     ///   - mode: When it records. Default ``LATInspect/Cassette/Mode/once``.
-    ///   - matching: Which requests are equal. Default `Matching()`.
+    ///   - matching: Which requests count as equal. Default `Matching()`.
     ///   - secrets: What is never written. Default ``HTTPCore/Secrets/standard``.
     ///   - engine: The settings of the engine that sends what is recorded. Default `EngineConfiguration()`.
     ///   - filePath: The test's source file. Leave it out.

@@ -1,9 +1,9 @@
-/// Removes from a JavaScript module or a style sheet what only people read: comments, indentation, and spaces and line
-/// breaks beside punctuation. Texts, templates and regular expressions stay as they are.
+/// Minifies a JavaScript module or a style sheet: removes comments, indentation, and spaces and line breaks beside
+/// punctuation. Strings, templates and regular expressions stay as they are.
 ///
-/// It reads line by line, and fails where it would have to guess: at a text or template that goes on in the next line,
-/// and at a comment that is not a line of its own. A division needs spaces around it, and a regular expression must not
-/// begin with one.
+/// It reads line by line, and fails where it would have to guess: at a string or template that continues in the next
+/// line, and at a comment that is not a line of its own. A division needs spaces around it, and a regular expression must
+/// not begin with a space.
 struct Stripping {
     struct Failure: Error {
         let line: Int
@@ -32,7 +32,7 @@ struct Stripping {
         while rest.last == " " { rest.removeLast() }
         if isComment { return }
         try code(inTemplate: false)
-        // After these a statement or a rule goes on, or has surely ended, so the next line may follow at once.
+        // After these characters a statement or rule continues or has ended, so no line break is needed.
         if let last = output.last, !(isScript ? "\n,;{([" : "\n,;{}").contains(last) { output += "\n" }
     }
 
@@ -63,8 +63,8 @@ struct Stripping {
         if inTemplate { throw failure("a template has to end in its line") }
     }
 
-    /// In a script a space remains between two words, between two signs, which together may be another sign, and beside
-    /// a point. In a style sheet a space is removed only beside punctuation: `a :hover` is not `a:hover`, and `-` needs
+    /// In a script a space remains between two words, between two operators, which together may be another operator, and
+    /// beside a point. In a style sheet a space is removed only beside punctuation: `a :hover` is not `a:hover`, and `-` needs
     /// its spaces.
     private func needsSpace(_ last: Character, _ next: Character) -> Bool {
         guard isScript else { return !"{};:,>".contains(last) && !"{};,>".contains(next) }
@@ -80,7 +80,7 @@ struct Stripping {
         while let next = takeUnescaped() {
             if next == quote { return }
         }
-        throw failure("a text has to end in its line")
+        throw failure("a string has to end in its line")
     }
 
     private mutating func template() throws {

@@ -2,8 +2,8 @@ import CZlib
 import FoundationEssentials
 import Glibc
 
-// Writes a Swift file that holds other files, compressed with zlib (RFC 1950); scripts and style sheets without what only
-// people read. InspectorPagePlugin runs it.
+// Writes a Swift file that contains other files, compressed with zlib (RFC 1950). Scripts and style sheets are minified.
+// InspectorPagePlugin runs it.
 //
 //     InspectorPageGenerator OUTPUT FILE…
 
@@ -18,7 +18,7 @@ func deflated(_ data: Data) -> Data? {
     return code == Z_OK ? Data(output.prefix(Int(length))) : nil
 }
 
-/// The content that is served for a file: scripts and style sheets without what only people read.
+/// The content that is served for a file. Scripts and style sheets are minified.
 func served(_ path: String) throws -> Data {
     let data = try Data(contentsOf: URL(filePath: path)), isScript = path.hasSuffix(".js")
     guard isScript || path.hasSuffix(".css") else { return data }

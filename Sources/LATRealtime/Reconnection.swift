@@ -12,11 +12,11 @@ public struct Reconnection: Sendable, Hashable {
     public var firstWait: Duration
     /// The largest upper bound, which a server's `retry` cannot exceed either. Default 30 s.
     public var longestWait: Duration
-    /// How many attempts in a row may bring no event and no message. After them the last error is thrown; without an error
-    /// the stream just ends. Default `nil`: any number.
+    /// How many attempts in a row may receive no event or message. After them the last error is thrown; without an error the
+    /// stream just ends. Default `nil`: any number.
     public var attempts: Int?
     /// The statuses after which another attempt is made, such as `[429, 502, 503, 504]`. A `Retry-After` of up to
-    /// ``longestWait`` is obeyed, and a longer one ends the stream. Default none: any status that is not a
+    /// ``longestWait`` is obeyed; a longer one ends the stream. Default none: any status that is not a
     /// success (200, for sockets 101) ends it.
     public var statuses: Set<Int>
     /// How long a connection has to last for the waits to begin again with ``firstWait``. Default 60 s.
@@ -54,7 +54,7 @@ struct ReconnectionPlan: Equatable {
     private let policy: Reconnection?
     /// The connections that failed since one was last stable. They decide the wait.
     private var failures = 0
-    /// The attempts since the last one that brought an event.
+    /// The attempts since the last one that received an event or a message.
     private var attempts = 0
     /// The wait that the server asked for with `retry`.
     var serverWait: Duration?

@@ -49,6 +49,26 @@ import Testing
         #expect(record.exchanges[0].stages?.connect != nil)
     }
 
+    @Test(arguments: [
+        "multipart/form-data; boundary=b", "multipart/form-data; xboundary=abc; boundary=b",
+        "multipart/form-data; name=\"; boundary=abc\"; Boundary = \"b\"",
+        "multipart/form-data;boundary=b charset=utf-8",
+        "multipart/form-data; name=\"a; boundary=b",
+    ]) func multipartBytesAreRecordedAsParts(type: String) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .json("{}") }
+        let records = Records()
+        let manager = try CentralRequestManager.make { $0.accessories = [records.recorder()] }
+        let text = "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\none\r\n--b--\r\n"
+        _ = try await manager.startRequest(
+            "POST", server.url(), body: .data(Data(text.utf8), contentType: type))
+        guard case .parts(let parts)? = records.all.first?.request.body?.content else {
+            Issue.record("no parts for \(type)")
+            return
+        }
+        #expect(parts.map(\.name) == ["a"] && parts.map(\.text) == ["one"])
+    }
+
     private struct Own: RequestEntity {
         static let route = Route("GET", url: "/own")
         var options: RequestOptions { RequestOptions(headers: ["X-Entity": "e", "X-Replaced": "e"]) }
@@ -165,7 +185,7 @@ import Testing
         #expect(error?.connection?.remotePort == server.port)
         let connection = records.all.first?.exchanges.first?.failure?.connection
         #expect(connection?.remoteAddress == "127.0.0.1" && connection?.isReused == false)
-        // Nobody observes: no work, and no facts.
+        // Without an observer, the facts of the connection are not collected.
         server.enqueue(.noReply)
         let plain = await #expect(throws: NetworkError.self) {
             try await CentralRequestManager.make { _ in }.startRequest("GET", server.url())

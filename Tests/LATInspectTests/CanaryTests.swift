@@ -10,7 +10,7 @@ import Testing
     /// A way for a call to leave the process as text.
     struct Exit: Sendable, CustomTestStringConvertible {
         let testDescription: String
-        /// Puts the observers into a configuration, and gives all that they have let out.
+        /// Installs the observers in a configuration, and returns a closure that gives all their output.
         let install:
             @Sendable (_ configuration: inout CentralRequestManager.Configuration) throws
                 -> @Sendable () async throws -> String
@@ -140,6 +140,14 @@ import Testing
                     Data(
                         "--xx\r\ncontent-disposition:form-data;Name=api_key\r\n\r\n\(canary)\r\n--xx--\r\n".utf8),
                     contentType: "multipart/form-data; boundary=xx")),
+            post(
+                "multipart bytes with a parameter whose name ends like the boundary's",
+                .data(
+                    Data(
+                        ("--xx\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n"
+                            + "--xx\r\nContent-Disposition: form-data; name=\"api_key\"\r\n\r\n\(canary)\r\n--xx--\r\n")
+                            .utf8),
+                    contentType: "multipart/form-data; xboundary=abc; boundary=xx")),
             get("Location", .redirect(to: "/next?code=\(canary)")),
             get("Set-Cookie", reply("Set-Cookie", "sid=\(canary); Path=/; HttpOnly")),
             get("set-cookie in lower case", reply("set-cookie", "sid=\(canary)")),
@@ -201,11 +209,11 @@ import Testing
         let text = try await output()
         #expect(!text.isEmpty)
         #expect(!text.contains(Self.canary))
-        // Nor in another form of the same bytes.
+        // Nor in Base64.
         #expect(!text.contains(Data(Self.canary.utf8).base64EncodedString().prefix(18)))
     }
 
-    /// The places are real: without a list of secrets the canary is found.
+    /// Each place does reach an output: without a list of secrets, the canary is found.
     @Test func withoutAListTheSecretIsFound() async throws {
         let server = try MockServer()
         server.fallback { _ in .json(#"{"token":"\#(Self.canary)"}"#) }

@@ -111,14 +111,14 @@ import Testing
                 .int == 0)
     }
 
-    @Test(.enabled(if: PythonCheck.python != nil, "needs .venv; scripts/setup --tests makes it"))
+    @Test(.needsPython)
     func fileIsValidByTheSchema() async throws {
         let directory = try TemporaryDirectory()
         let recorder = HARRecorder()
         try await scene(recorder, in: directory)
         let path = directory.path(of: "calls.har")
         try recorder.write(to: path)
-        let output = try PythonCheck.run("check_har.py", path, in: directory)
+        let output = try PythonScript.run("check_har.py", [path], in: directory.path)
         #expect(output.contains("\(recorder.count)"))
     }
 
@@ -143,7 +143,7 @@ import Testing
         #expect(try entries(recorder).map { $0["_fromCache"].string } == ["memory", "disk", "remote", "stale", nil])
     }
 
-    @Test func emptyFileIsAFile() throws {
+    @Test func emptyRecordingIsAValidFile() throws {
         let recorder = HARRecorder()
         #expect(try JSONValue(parsing: recorder.data())["log"]["entries"].array?.isEmpty == true)
     }
@@ -192,21 +192,5 @@ import Testing
         let error = #expect(throws: NetworkError.self) { try HARRecorder().write(to: "/nowhere/at/all.har") }
         #expect(error?.kind == .storage)
         #expect(error?.message.contains("/nowhere/at/all.har") == true)
-    }
-}
-
-/// Runs a script of `scripts/lib` with the Python of `.venv`.
-enum PythonCheck {
-    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent()
-
-    static var python: String? {
-        let path = root.appending(path: ".venv/bin/python").path
-        return FileManager.default.isExecutableFile(atPath: path) ? path : nil
-    }
-
-    static func run(_ script: String, _ file: String, in directory: TemporaryDirectory) throws -> String {
-        try ChildProcess.run(
-            python ?? "python3", [root.appending(path: "scripts/lib/\(script)").path, file], in: directory.path)
     }
 }

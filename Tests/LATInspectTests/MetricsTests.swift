@@ -101,7 +101,7 @@ import Testing
         #expect(counts == [#"lat_client_calls_total{source="\#(tier.rawValue)"} 1"#])
     }
 
-    @Test func unknownMethodsAreOne() async throws {
+    @Test func unknownMethodsAreOneSeries() async throws {
         let server = try MockServer()
         server.fallback { _ in .json("{}") }
         let metrics = Metrics()
@@ -122,7 +122,7 @@ import Testing
             _ = try await manager.startRequest("GET", "http://host\(index).test/")
         }
         let text = await metrics.text()
-        // Each server is two sets: that of its requests, and that of those that run.
+        // Each server has two sets: one of its requests, and one of its running requests.
         let counts = lines(text, "http_client_request_duration_seconds_count")
         #expect(counts.count < 1_500)
         let overflow = try #require(counts.first { $0.contains(#"otel_metric_overflow="true""#) })
@@ -153,7 +153,8 @@ import Testing
         #expect(counts.count == 7)
         #expect(counts.compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }.reduce(0, +) == 1_600)
         #expect(lines(text, "lat_client_calls_started_total") == ["lat_client_calls_started_total 1600"])
-        for line in lines(text, "http_client_active_requests") { #expect(line.hasSuffix(" 0")) }
+        let running = lines(text, "http_client_active_requests{")
+        #expect(running.count == 7 && running.allSatisfy { $0.hasSuffix(" 0") }, "\(running)")
     }
 
     @Test func errorsRetriesAndCacheAreCounted() async throws {
@@ -202,7 +203,7 @@ import Testing
         #expect(old.contains(#"le="1""#))
         #expect(!old.contains("# EOF"))
         #expect(old.hasSuffix("\n"))
-        // A scrape takes nothing away.
+        // A scrape resets nothing.
         #expect(await metrics.text() == old)
     }
 
@@ -239,7 +240,7 @@ import Testing
         #expect((try? await manager.send(large).status) ?? 431 == 431)
     }
 
-    @Test func portInUseIsOneClearSentence() throws {
+    @Test func portInUseErrorIsOneSentence() throws {
         let first = try Metrics().serve(port: 0)
         let error = #expect(throws: NetworkError.self) { try Metrics().serve(port: first.port) }
         #expect(error?.message.contains("port \(first.port) of 127.0.0.1 is in use") == true)

@@ -30,7 +30,7 @@ import Testing
 
     @Test(.needs("prometheus")) func prometheusScrapesAndAnswersAQuery() async throws {
         let (metrics, _, _) = try await scene()
-        // Not the one that is counted.
+        // A manager whose calls are not counted.
         let asking = try CentralRequestManager.make { _ in }
         let endpoint = try metrics.serve(port: 0)
         let directory = try TemporaryDirectory()

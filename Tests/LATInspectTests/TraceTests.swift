@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATInspect
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct TraceTests {
@@ -52,9 +53,9 @@ import Testing
         }
     }
 
-    @Test func flushReturnsWhileCallsGoOn() async throws {
+    @Test(arguments: [3_600, Int64.max]) func flushReturnsWhileCallsGoOn(_ delay: Int64) async throws {
         var limits = TraceExporter.Limits()
-        limits.delay = .seconds(3_600)
+        limits.delay = .seconds(delay)
         let scene = try Scene(limits: limits)
         _ = try await scene.manager.startRequest("GET", scene.server.url())
         let load = Task {
@@ -153,7 +154,7 @@ import Testing
         #expect(cache.map { value($0, "lat.cache.decision")?["stringValue"].string } == ["miss", "hit"])
     }
 
-    @Test(.enabled(if: PythonCheck.python != nil, "needs .venv; scripts/setup --tests makes it"))
+    @Test(.needsPython)
     func protocolsOwnMessagesParseIt() async throws {
         let scene = try Scene { $0.cacheStorage = .memory }
         scene.server.enqueue(.redirect(to: "/b"), .status(500), .noReply)
@@ -167,7 +168,7 @@ import Testing
         let lines = scene.collector.requests.map(\.text).joined(separator: "\n")
         let path = directory.path(of: "export.jsonl")
         try Data(lines.utf8).write(to: URL(filePath: path))
-        let output = try PythonCheck.run("check_otlp.py", path, in: directory)
+        let output = try PythonScript.run("check_otlp.py", [path], in: directory.path)
         #expect(output.split(separator: "\n").last == "\(count)")
         #expect(count > 8)
     }
@@ -193,7 +194,7 @@ import Testing
         await scene.traces.flush()
         #expect(scene.collector.requestCount == 1)
         #expect(scene.traces.counts.failed > 0)
-        // The exporter goes on.
+        // The exporter continues.
         _ = try await scene.manager.startRequest("GET", scene.server.url())
         await scene.traces.flush()
         #expect(scene.traces.counts.sent > 0)
@@ -253,7 +254,28 @@ import Testing
         #expect(scene.collector.requestCount == count + 1)
     }
 
+    @Test(arguments: [("", "/v1/traces"), ("/", "/v1/traces"), ("?a=1", "/v1/traces?a=1"), ("/own", "/own")])
+    func endpointKeepsUserAndQuery(_ rest: String, _ target: String) async throws {
+        let collector = try MockServer()
+        collector.fallback { _ in .json("{}") }
+        let address = collector.baseURL.replacing("http://", with: "http://user:pw@")
+        let traces = try TraceExporter(address + rest, service: "test")
+        let manager = try CentralRequestManager.make { $0.accessories = [traces] }
+        _ = try await manager.startRequest("GET", collector.url("/app"))
+        await traces.flush()
+        let sent = try #require(collector.requests.last)
+        #expect(sent.target == target)
+        #expect(sent.headers["Authorization"] == "Basic dXNlcjpwdw==")
+        // The app's own call of the collector does not become a span.
+        let count = traces.counts.sent
+        _ = try await manager.startRequest("GET", collector.url(target))
+        await traces.flush()
+        #expect(traces.counts.sent == count)
+    }
+
     @Test func invalidEndpointIsRefused() {
         #expect(throws: NetworkError.self) { try TraceExporter("collector", service: "x") }
+        let error = #expect(throws: NetworkError.self) { try TraceExporter("ftp://user:hunter2@h", service: "x") }
+        #expect(error?.message.contains("hunter2") == false)
     }
 }

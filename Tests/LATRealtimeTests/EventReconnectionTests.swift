@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func refusalEndsAndNamedStatusesDoNot() async throws {
+    @Test func refusalEndsTheStreamUnlessNamed() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
         server.enqueue(.events(.event("a"), .cut), .status(500))
@@ -153,7 +153,7 @@ import Testing
         #expect(stream.lastEventID == "ü")
     }
 
-    @Test func bodyThatCannotBeSentAgainIsNot() async throws {
+    @Test func oneShotBodyIsNotSentAgain() async throws {
         let server = try MockServer()
         server.fallback { _ in .events(.event("a"), .cut) }
         let chunks = AsyncStream<Data> { continuation in
@@ -265,7 +265,7 @@ import Testing
         try await server.waitUntilIdle()
     }
 
-    @Test func statesAreSeen() async throws {
+    @Test func statesAreReported() async throws {
         let server = try MockServer()
         server.enqueue(.events(.event("a"), .cut), .status(204))
         let stream = try CentralRequestManager.make().events(

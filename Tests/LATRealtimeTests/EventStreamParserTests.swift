@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import LATRealtime
@@ -159,7 +160,7 @@ import Testing
 
     /// Random streams of the pieces that matter, split at random places, each read as the reference reads it.
     @Test func splitsDoNotMatter() throws {
-        var random = Random(seed: 20_261_122)
+        var random = SeededGenerator(seed: 20_261_122)
         let pieces: [[UInt8]] =
             [
                 "data: x", "data:", "data", "data: ü🎉", ":", ": c", "id: 1", "id: a\0", "id", "event: e", "event",
@@ -265,17 +266,6 @@ import Testing
     }
 }
 
-/// A generator with a seed, so that a failure can be repeated (SplitMix64).
-struct Random {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next(upTo bound: Int) -> Int {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return Int((mixed ^ (mixed >> 31)) % UInt64(bound))
-    }
+extension SeededGenerator {
+    fileprivate mutating func next(upTo bound: Int) -> Int { Int(next() % UInt64(bound)) }
 }

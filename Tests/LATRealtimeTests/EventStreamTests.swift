@@ -314,7 +314,6 @@ import Testing
         }
         try await eventually { seen.count == 1 }
         reading.cancel()
-        // A loop ends by the cancellation of its task: it throws, or there was nothing left to throw at.
         await #expect(throws: CancellationError.self) { try await reading.value }
         try await server.waitUntilDisconnected()
         #expect(stream.state == .closed)

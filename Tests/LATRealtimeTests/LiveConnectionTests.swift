@@ -45,10 +45,7 @@ import Testing
 
     /// nginx as a reverse proxy in front of the server, in clear text, over TLS with HTTP/2, and with several streams
     /// on one connection.
-    @Test(
-        .enabled(
-            if: Servers.nginx != nil && Servers.nginxTLS != nil && Servers.authority != nil
-        ))
+    @Test(.needsNginx)
     func streamsPassAReverseProxy() async throws {
         let server = try MockServer()
         server.fallback { request in
@@ -73,7 +70,7 @@ import Testing
         server.stop()
     }
 
-    @Test(.enabled(if: Servers.nginxTLS != nil && Servers.authority != nil))
+    @Test(.needsNginx)
     func floodPassesHTTP2() async throws {
         let server = try MockServer()
         server.fallback { _ in .events(.repeated([.event(String(repeating: "x", count: 500))], count: 20_000)) }

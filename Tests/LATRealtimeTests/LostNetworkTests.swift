@@ -6,11 +6,9 @@ import Testing
 
 @testable import LATRealtime
 
-/// A network that goes away without a word, as when a cable is pulled: no end of the connection ever arrives.
+/// A network that disappears silently, as when a cable is pulled: the end of the connection never arrives.
 @Suite(
-    .enabled(
-        if: NetworkNamespace.isPermitted, "needs the right to make network namespaces (root or CAP_SYS_ADMIN) and ip(8)"
-    ),
+    .needsNetworkNamespaces,
     .timeLimit(.minutes(2)))
 struct LostNetworkTests {
     /// A server and a manager in a network of their own.

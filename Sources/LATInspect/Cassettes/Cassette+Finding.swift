@@ -13,14 +13,14 @@ extension Cassette {
     /// The cassette that `lat record` or the environment asks for; `nil` when nothing does.
     ///
     /// ```swift
-    /// configuration.transport = try Cassette.fromEnvironment()       // nil, and so the engine, in normal runs
+    /// configuration.transport = try Cassette.fromEnvironment()       // nil in normal runs: the engine
     /// ```
     ///
     /// A program that does not call this is never recorded. `LAT_CASSETTE` is the path of the file, `LAT_CASSETTE_MODE` the
     /// mode; default `once`.
     ///
     /// - Parameters:
-    ///   - matching: Which requests are equal. Default `Matching()`.
+    ///   - matching: Which requests count as equal. Default `Matching()`.
     ///   - secrets: What is never written. Default ``Secrets/standard``.
     ///   - engine: The settings of the engine that sends what is recorded. Default `EngineConfiguration()`.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for an unknown mode, ``NetworkError/Kind/storage`` for a damaged file.

@@ -13,12 +13,12 @@ internal import Synchronization
 /// try cassette.eject()                                      // writes what was recorded
 /// ```
 ///
-/// A cassette takes the place of the engine, so everything above it runs as always: retries, redirects (each hop is an entry),
-/// the cache, tokens. Failures are recorded as well, and streams with the sizes of their pieces. Replaying never waits.
+/// A cassette replaces the engine, so everything above it runs as usual: retries, redirects (each hop is an entry), the cache,
+/// tokens. Failures are recorded too, and streams with the sizes of their pieces. Replaying never waits.
 ///
 /// The file is YAML, one document for each exchange in the order of the requests, and bodies as text where they are text. Large
 /// and binary bodies are files in a folder beside it. Secrets (``Secrets/standard``) are written as `***` in fields, URLs,
-/// forms and JSON, so a request that differs only in a secret is equal.
+/// forms and JSON, so requests that differ only in a secret are equal.
 ///
 /// Equal requests get their recorded responses one after the other. A request that is not recorded fails with
 /// ``NetworkError/Kind/simulation``; the message names the nearest entry and what differs.
@@ -31,7 +31,7 @@ public final class Cassette: Transport, Sendable {
         case none
         /// Replays what is recorded, and records the rest.
         case new
-        /// Records everything anew. The file is replaced when the run ends.
+        /// Records everything again. The file is replaced when the run ends.
         case all
     }
 
@@ -57,7 +57,7 @@ public final class Cassette: Transport, Sendable {
     ///   - name: The name of the file without `.yaml`, in `folder`; or a path, if it contains a slash or ends in `.yaml`.
     ///   - folder: The folder, which is created when something is written. Default `Cassettes` in the current directory.
     ///   - mode: When it records. Default ``Mode/once``.
-    ///   - matching: Which requests are equal. Default `Matching()`.
+    ///   - matching: Which requests count as equal. Default `Matching()`.
     ///   - secrets: What is never written. Default ``Secrets/standard``.
     ///   - engine: The settings of the engine that sends what is recorded. Default `EngineConfiguration()`.
     ///   - transport: Sends what is recorded in place of an engine. Default `nil`.
@@ -77,8 +77,8 @@ public final class Cassette: Transport, Sendable {
         self.transport = Mutex(transport)
     }
 
-    /// Writes what was recorded. Recording may go on afterwards. A cassette also writes its file when it is released and when
-    /// the process ends.
+    /// Writes what was recorded. Recording may continue afterwards. A cassette also writes its file when it is released and
+    /// when the process ends.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` when the file cannot be written.
     public func eject() throws(NetworkError) { try file.content.write() }

@@ -56,7 +56,7 @@ final class CassetteContent: ProcessExitObserver, Sendable {
         }
     }
 
-    /// The folder of the bodies that lie beside a file.
+    /// The folder of the bodies beside a file.
     private static func bodyFolder(_ path: String) -> String {
         (path.hasSuffix(".yaml") ? String(path.dropLast(5)) : path) + ".bodies"
     }

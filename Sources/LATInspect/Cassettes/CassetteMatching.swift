@@ -10,8 +10,8 @@ extension Cassette {
     /// matching.varyingParameters = ["timestamp", "nonce"]
     /// ```
     ///
-    /// Secrets never count, because they are not recorded. In the file, a person may write `{{name}}` in place of a segment of
-    /// a path, the value of a parameter, of a field or of a member of JSON; it matches any value.
+    /// Secrets never count, because they are not recorded. In the file, `{{name}}` may be written in place of a segment of a
+    /// path, or of the value of a parameter, a field or a JSON member; it matches any value.
     public struct Matching: Sendable {
         /// Whether the method counts. Default `true`.
         public var method = true
@@ -26,7 +26,7 @@ extension Cassette {
         /// Default none.
         public var varyingParameters: [String] = []
         /// Whether requests must come in the order of the file. Default `false`: only equal requests get their responses in
-        /// that order, so that requests may run side by side.
+        /// that order, so that requests may run concurrently.
         public var order = false
 
         /// The default rules.

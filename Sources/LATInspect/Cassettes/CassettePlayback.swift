@@ -41,10 +41,10 @@ struct CassettePlayback {
     /// Whether this run has recorded an exchange.
     var hasAdded: Bool { added.contains { $0 != nil } }
 
-    /// What the file holds after this run.
+    /// The entries of the file after this run.
     var entries: [CassetteEntry] { recorded + added.compactMap { $0 } }
 
-    /// The recorded requests that nobody has asked for.
+    /// The recorded requests that were not made.
     var unused: [CassetteEntry] { zip(recorded, isUsed).filter { !$1 }.map(\.0) }
 
     mutating func decide(_ request: CassetteEntry.Request) -> Decision {
@@ -67,19 +67,19 @@ struct CassettePlayback {
     private func refusal(_ request: CassetteEntry.Request, _ asked: ComparableRequest) -> String {
         let title = "\(request.method) \(request.url)"
         let how = mode == .none ? "record it with the mode new" : "record it with the mode new, or delete the file"
-        guard !recorded.isEmpty else { return "the cassette is empty, and \(title) is asked for; \(how)" }
+        guard !recorded.isEmpty else { return "the cassette is empty, and \(title) is requested; \(how)" }
         let equal = forms.indices.filter { asked.matches(forms[$0]) }
         if !equal.isEmpty, equal.allSatisfy({ isUsed[$0] }) {
             let times = equal.count == 1 ? "once" : "\(equal.count) times"
             return
-                "\(title) was recorded \(times) (line \(recorded[equal[0]].line)), and is asked for once more; \(how)"
+                "\(title) was recorded \(times) (line \(recorded[equal[0]].line)), and is requested again; \(how)"
         }
         if matching.order, let next = forms.indices.first(where: { !isUsed[$0] }) {
             let lines = asked.differences(from: forms[next]).joined(separator: "; ")
-            return
-                "\(title) is not the next one, which is in line \(recorded[next].line): \(recorded[next].title) (\(lines))"
+            return "\(title) is not the next request, which is in line \(recorded[next].line): "
+                + "\(recorded[next].title) (\(lines))"
         }
-        // Of two equally near entries, the unused one helps the reader more.
+        // Of two equally near entries, names the unused one, which helps the reader more.
         let nearest = forms.indices.min { distance(asked, $0) < distance(asked, $1) } ?? 0
         let lines = asked.differences(from: forms[nearest]).joined(separator: "; ")
         return "\(title) is not recorded; the nearest is in line \(recorded[nearest].line): \(recorded[nearest].title) "

@@ -31,11 +31,11 @@ final class CassetteRecording: Sendable {
         self.deliver = deliver
     }
 
-    /// Records the head at once, and the body while it is read.
+    /// Records the head now, and the body while it is read.
     func response(_ response: HTTPResponse) -> HTTPResponse {
         note(response)
         if let output = response.output {
-            output.follower = state.withLock { state in
+            output.observer = state.withLock { state in
                 state.socket = SocketRecording(redaction, limit: limit)
                 return state.socket
             }
@@ -164,7 +164,7 @@ extension CassetteEntry {
 }
 
 extension CassetteEntry.Response {
-    /// The body in its pieces. In a body that was edited in the file, the pieces apply as far as it reaches.
+    /// The body in its pieces. If it was edited in the file, the recorded sizes apply to its beginning.
     fileprivate var piecesOfBody: [Data] {
         var rest = body.data[...]
         var parts: [Data] = []

@@ -9,7 +9,7 @@ final class CassetteRedaction: Sendable {
     let secrets: Secrets
     /// The names of parameters that are recorded as `{{name}}`.
     private let varying: Secrets
-    /// Random for each handshake of a WebSocket, and made anew on replaying.
+    /// Fields with a random value for each WebSocket handshake. Replaying makes new ones.
     private static let ofOneHandshake = ["sec-websocket-key", "sec-websocket-accept"]
 
     /// Larger bodies that are not text are not searched.
@@ -38,7 +38,7 @@ final class CassetteRedaction: Sendable {
 
     /// - Parameters:
     ///   - head: The response, whose body counts only for the type.
-    ///   - body: What came of its body.
+    ///   - body: The part of its body that was received.
     func response(_ head: HTTPResponse, _ body: RecordedBody) -> CassetteEntry.Response {
         redactor.withLock { redactor in
             let headers = fields(head.headers, &redactor)
@@ -92,7 +92,7 @@ final class CassetteRedaction: Sendable {
         guard case .bytes(let data) = body else { return body }
         let mediaType = BodyCapture.mediaType(type)
         if mediaType == "multipart/form-data" {
-            // Its parts tell what is secret; the other bytes keep their form.
+            // The names of the parts tell what is secret. The other bytes stay unchanged.
             _ = BodyRecorder(BodyCapture(maxSize: .max)).recorded(
                 data, size: Int64(data.count), type: type, &redactor)
             return .bytes(BodyRecorder.withoutSecretParts(data, type, redactor.secrets))

@@ -3,8 +3,8 @@ internal import HTTPCore
 internal import Platform
 internal import Synchronization
 
-/// Notes the messages of a WebSocket for its entry.
-final class SocketRecording: MessageFollower {
+/// Records the messages of a WebSocket for its entry.
+final class SocketRecording: MessageObserver {
     private struct State {
         var messages: [CassetteEntry.Message] = []
         var byteCount = 0
@@ -54,11 +54,11 @@ final class SocketRecording: MessageFollower {
     }
 }
 
-/// Stands in for the server of a recorded WebSocket. It sends the recorded messages in their order, each after the client has
-/// sent again what precedes it in the recording.
+/// Replaces the server of a recorded WebSocket. It sends the recorded messages in their order, each after the client has sent
+/// again what precedes it in the recording.
 ///
 /// A client that closes earlier than in the recording gets what is left, and the close frame.
-final class SocketReplay: MessageFollower, ResponseBody.Source {
+final class SocketReplay: MessageObserver, ResponseBody.Source {
     private struct State {
         /// The index of the next recorded message.
         var position = 0
@@ -90,10 +90,10 @@ final class SocketReplay: MessageFollower, ResponseBody.Source {
         sent = entry.messages.filter(\.isSent)
     }
 
-    /// Takes the frames of the client, and discards them: ``MessageFollower`` gets the messages.
+    /// Discards the frames of the client: ``MessageObserver`` gets the messages.
     func output() -> ConnectionOutput {
         let output = ConnectionOutput()
-        output.follower = self
+        output.observer = self
         output.start { [weak output] in Task { output?.discard() } }
         output.discard()
         output.open()
@@ -187,7 +187,7 @@ final class SocketReplay: MessageFollower, ResponseBody.Source {
 }
 
 extension ConnectionOutput {
-    /// Takes all bytes that wait.
+    /// Discards all queued bytes.
     fileprivate func discard() {
         withUnsafeTemporaryAllocation(byteCount: 16 << 10, alignment: 1) { buffer in
             while case .bytes = read(into: buffer) {}

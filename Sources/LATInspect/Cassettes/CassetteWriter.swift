@@ -2,15 +2,15 @@ internal import Cryptography
 internal import FoundationEssentials
 internal import HTTPCore
 
-/// Writes a cassette as text: YAML, one document for each entry, with bodies as they are where they are text.
+/// Writes a cassette as YAML: one document for each entry, with text bodies unchanged.
 struct CassetteWriter {
-    /// The file: its text, and the bodies in files of their own, by name.
+    /// The text of the file, and the bodies in separate files, by name.
     struct Output {
         var text = ""
         var bodies: [String: Data] = [:]
     }
 
-    /// A larger body, or a binary one of more than ``longestBase64``, is a file of its own.
+    /// A larger body, or a binary one of more than ``longestBase64``, is a separate file.
     private static let longestText = 64 << 10
     private static let longestBase64 = 1 << 10
 
@@ -102,10 +102,10 @@ struct CassetteWriter {
 
 /// Texts in the subset of YAML that cassettes use.
 enum YAMLText {
-    /// A text without quotes where it needs none.
+    /// A text, in quotes if it needs them.
     static func scalar(_ text: String) -> String { isPlain(text) ? text : quoted(text) }
 
-    /// A text that YAML reads as that text without quotes.
+    /// Whether YAML reads the text unchanged without quotes.
     private static func isPlain(_ text: String) -> Bool {
         guard let first = text.utf8.first, first.isLetter, text.utf8.count <= 2_000, !words.contains(text.lowercased())
         else { return false }

@@ -38,7 +38,7 @@ struct HAREntry {
         return .object(members)
     }
 
-    /// A call that the cache, a simulation or another call answered, or that failed before anything was sent.
+    /// A call that got its response from the cache, a simulation or another call, or that failed before anything was sent.
     private var entryWithoutExchange: JSONValue {
         var failure: CallRecord.Failure?
         if case .failure(let error) = record.outcome { failure = error }
@@ -48,7 +48,7 @@ struct HAREntry {
         switch record.response?.source {
         case .memoryCache: members["_fromCache"] = "memory"
         case .diskCache: members["_fromCache"] = "disk"
-        // Chrome knows only the two above, and shows no note for others.
+        // Chrome knows only the two above, and ignores others.
         case .remoteCache: members["_fromCache"] = "remote"
         case .stale: members["_fromCache"] = "stale"
         default: break

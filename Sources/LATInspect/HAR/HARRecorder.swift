@@ -5,7 +5,7 @@ public import LATNetworking
 internal import Platform
 internal import Synchronization
 
-/// Records calls as a HAR 1.2 file, which the network panels of browsers open.
+/// Records calls as a HAR 1.2 file, which the network panels of browsers can open.
 ///
 /// ```swift
 /// let recorder = HARRecorder()
@@ -15,7 +15,7 @@ internal import Synchronization
 /// ```
 ///
 /// Secrets are removed before anything is kept. At most 4 MiB are in memory; the rest is in an unnamed file, which is deleted
-/// when the process ends. Every attempt and every hop of a redirect is an entry of its own.
+/// when the process ends. Every attempt and every hop of a redirect is its own entry.
 public final class HARRecorder: RequestAccessory {
     /// What is kept at most.
     public struct Limits: Sendable {
@@ -43,7 +43,7 @@ public final class HARRecorder: RequestAccessory {
     private let recorder: CallRecorder
     private let core: Core
 
-    /// What the closure of the inner recorder keeps alive.
+    /// The state that the closure of the inner recorder keeps alive.
     fileprivate final class Core: Sendable {
         let state = Mutex(State())
         let limits: Limits
@@ -57,7 +57,7 @@ public final class HARRecorder: RequestAccessory {
     ///
     /// - Parameters:
     ///   - bodies: which bodies are kept. Default: the first 256 KiB of most types.
-    ///   - limits: what is kept at most.
+    ///   - limits: how much is kept. Default: 256 MiB, 4 MiB of it in memory.
     public init(bodies: BodyCapture = BodyCapture(), limits: Limits = Limits()) {
         let core = Core(limits)
         self.core = core
@@ -137,7 +137,7 @@ public final class HARRecorder: RequestAccessory {
 }
 
 extension HARRecorder.Core {
-    /// Reads what was recorded so far, by a descriptor of its own, while recording goes on.
+    /// Reads what was recorded so far, with a second descriptor, while recording continues.
     fileprivate func read<Result>(_ body: (HARRecorder.State) throws -> Result) throws -> Result {
         let copy = try state.withLock { state in
             var copy = state

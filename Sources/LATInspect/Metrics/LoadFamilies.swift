@@ -1,6 +1,6 @@
 internal import LATNetworking
 
-/// The gauges of managers, read at the time of a scrape.
+/// The gauges of managers, read at each scrape.
 enum LoadFamilies {
     static func families(of managers: [CentralRequestManager]) async -> [MetricFamily] {
         var loads: [CentralRequestManager.Load] = []

@@ -1,6 +1,6 @@
 internal import LATNetworking
 
-/// A metric with its samples, as it is written for a scraper.
+/// A metric with its samples, ready to be written.
 struct MetricFamily {
     enum Kind: String {
         case counter, gauge, histogram

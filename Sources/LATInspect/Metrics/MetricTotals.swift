@@ -1,7 +1,7 @@
 internal import LATNetworking
 internal import ResponseCache
 
-/// The counters that have no server label: their places in ``ShardedCounts``, and how they are written.
+/// The counters without a server label: their indices in ``ShardedCounts``, and how they are written.
 enum MetricTotals {
     static let started = 0
     static let retries = 1
@@ -46,7 +46,7 @@ enum MetricTotals {
             MetricFamily(
                 name: name, kind: .counter, help: help, samples: [MetricSample(value: .number(Double(counts[place])))])
         }
-        /// - Parameter start: the place of the first value; those of the others follow.
+        /// - Parameter start: the index of the first value; those of the others follow.
         func counters(
             _ name: String, _ help: String, by label: String, _ values: [String], from start: Int
         ) -> MetricFamily {

@@ -28,7 +28,7 @@ extension Metrics {
                 return LoopbackServer.Response(status: 404, "nothing is here; the metrics are at /metrics")
             }
             guard request.method == "GET" || request.method == "HEAD" else {
-                return LoopbackServer.Response(status: 405, "ask with GET")
+                return LoopbackServer.Response(status: 405, "only GET and HEAD are allowed")
             }
             let format = Format(accept: request.headers["Accept"])
             return LoopbackServer.Response(format.contentType, Data(await text(format).utf8))

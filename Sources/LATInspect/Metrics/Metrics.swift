@@ -12,10 +12,9 @@ internal import Synchronization
 /// let endpoint = try metrics.serve(port: 9464)      // http://127.0.0.1:9464/metrics
 /// ```
 ///
-/// The names are those of OpenTelemetry's conventions for HTTP clients; what these do not name begins with `lat_client_`. A
-/// series is identified by server, method, status, kind of error, protocol and the path of the *row*, so a thousand different
-/// URLs of one row are one series. After 2,000 sets of labels all others are counted as one, with the label
-/// `otel_metric_overflow`.
+/// The names are those of OpenTelemetry's conventions for HTTP clients. All other names begin with `lat_client_`. A series is
+/// identified by server, method, status, kind of error, protocol and the path of the *row*, so a thousand different URLs of one
+/// row are one series. After 2,000 sets of labels all others are counted as one, with the label `otel_metric_overflow`.
 ///
 /// Counting takes no lock. One object may be the accessory of several managers.
 public final class Metrics: CallMeter {
@@ -124,7 +123,7 @@ public final class Metrics: CallMeter {
             let series = table.series(key, origin)
             series._withUnsafeGuaranteedRef { found in
                 Series.duration.note(time.wholeNanoseconds, in: found.counts, shard: shard)
-                // The ends of all other series are those of their histograms.
+                // For all other series the histogram counts the ends.
                 guard found === table.overflow else { return }
                 table.series(SeriesKey(method: key.method, status: SeriesKey.started), origin)
                     ._withUnsafeGuaranteedRef { $0.counts.add(Series.endedElsewhere, shard: shard) }

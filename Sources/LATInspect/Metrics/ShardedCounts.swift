@@ -1,8 +1,8 @@
 internal import Glibc
 internal import Synchronization
 
-/// Counters that many threads raise without a lock: each has a copy for each of four groups of threads, and reading adds them
-/// up.
+/// Counters that many threads increment without a lock: each counter has a copy for each of four groups of threads, and reading
+/// adds the copies up.
 final class ShardedCounts: @unchecked Sendable {
     // Sendable: the cells are atomic, and the pointer is constant until `deinit`.
 
@@ -30,7 +30,7 @@ final class ShardedCounts: @unchecked Sendable {
 
     /// The copy of this thread.
     @inline(__always) static var shard: Int {
-        // Each thread has another address here, so its hash spreads threads over the copies.
+        // This address differs between threads, so its hash spreads threads over the copies.
         Int(truncatingIfNeeded: (UInt64(pthread_self()) &* 0x9E37_79B9_7F4A_7C15) >> 62)
     }
 
@@ -43,13 +43,13 @@ final class ShardedCounts: @unchecked Sendable {
     }
 }
 
-/// The buckets of a histogram, as places in ``ShardedCounts``: one for each bound, one for what is larger, and the sum.
+/// The buckets of a histogram, as indices in ``ShardedCounts``: one for each bound, one for larger values, and the sum.
 struct HistogramLayout: Sendable {
     /// The upper bounds, in the unit in which values are noted.
     let bounds: [UInt64]
     /// How many noted units are one unit of the output.
     let scale: Double
-    /// The first of the places.
+    /// The index of the first bucket.
     let start: Int
 
     var size: Int { bounds.count + 2 }

@@ -9,7 +9,7 @@ struct CopyText {
         case curl
         /// A call of a manager.
         case swift
-        /// A type that carries its request.
+        /// A request entity.
         case entity
         /// A command for HTTPie, or for `lat request`.
         case httpie
@@ -24,7 +24,7 @@ struct CopyText {
     /// - Parameter request: The request with its fields as they were sent, and a body of bytes or none.
     init(_ request: HTTPRequest, server: String? = nil, note: String? = nil) {
         var request = request
-        // Leaves out the fields of a connection and those that every client sets by itself.
+        // Leaves out the fields of the connection, and those that every client sets itself.
         request.headers.removeAll { name in
             name.hasPrefix(":")
                 || ["host", "content-length", "connection", "accept-encoding"].contains(name.lowercased())
@@ -58,7 +58,7 @@ struct CopyText {
 
     private var type: String? { request.headers["Content-Type"] ?? request.body?.contentType }
 
-    /// A command that reads the body from its input when that is no text.
+    /// A command that reads the body from standard input when the body is not text.
     private func piped(_ command: String) -> String {
         guard let body, bodyText == nil else { return command }
         return "echo \(body.base64EncodedString()) | base64 -d | \(command)"
@@ -107,7 +107,7 @@ struct CopyText {
         return piped(words.joined(separator: " "))
     }
 
-    /// Whether HTTPie would read more than a text behind the `:` or `=` of an item.
+    /// Whether HTTPie would not read this as plain text after the `:` or `=` of an item.
     private static func isSpecial(_ value: String) -> Bool {
         value.utf8.first == UInt8(ascii: "@") || value.utf8.first == UInt8(ascii: "=")
     }
@@ -124,7 +124,7 @@ struct CopyText {
         return members.sorted { $0.key < $1.key }.map { name, member in
             let special = ":;=@\\[]".unicodeScalars.map { ($0, "\\\($0)") }
             let escaped = name.replacingScalars(Dictionary(uniqueKeysWithValues: special))
-            // `=@` would name a file, `==` a parameter, and a backslash may be taken away: such texts are written as JSON.
+            // `=@` would name a file, `==` a parameter, and HTTPie may remove a backslash: such texts are written as JSON.
             guard let text = member.string, !isSpecial(text),
                 !text.utf8.contains(where: { $0 == UInt8(ascii: "\\") || $0 == 0 })
             else { return "\(escaped):=\(member)".shellQuoted }
@@ -227,7 +227,7 @@ struct CopyText {
     /// A literal of Swift, raw where that is easier to read.
     private func literal(_ text: String) -> String {
         let isPlain = text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
-        /// Looks at bytes: a quote before a combining mark is one character with it, but ends the literal.
+        /// Compares bytes: a quote and a combining mark after it are one character, but the quote ends the literal.
         func contains(_ part: String) -> Bool { text.utf8.firstRange(of: part.utf8) != nil }
         if isPlain, !contains("\""), !contains("\\") { return "\"\(text)\"" }
         if isPlain {

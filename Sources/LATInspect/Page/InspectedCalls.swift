@@ -33,7 +33,7 @@ final class InspectedCalls: Sendable {
             (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
         }
 
-        /// Lets ``change()`` return.
+        /// Makes ``change()`` return.
         func wake() { signal.yield() }
 
         /// Waits for a change. One page waits at a time.
@@ -130,7 +130,7 @@ final class InspectedCalls: Sendable {
             state.changes[number]?.ids.append(id)
             let waiting = state.changes[number]?.ids.count ?? 0
             if waiting == 1 { state.changes[number]?.reader.wake() }
-            // The page does not read, so calls that are gone are removed from its list.
+            // The page is not reading, so calls that are gone are removed from its list.
             if waiting > 4096, waiting > 2 * state.calls.count {
                 let calls = state.calls
                 state.changes[number]?.ids.removeAll { calls[$0] == nil }

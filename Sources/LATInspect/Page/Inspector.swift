@@ -48,13 +48,13 @@ public final class Inspector: RequestAccessory {
     }
 
     /// An inspector that has started, if the environment asks for one: `lat inspect -- COMMAND` does. `nil` when
-    /// ``variable`` is not set. An app that does not ask for this shows nothing to anybody.
+    /// ``variable`` is not set. An app that does not use this property serves no page.
     ///
     /// ```swift
     /// if let inspector = Inspector.requested { configuration.accessories.append(inspector) }
     /// ```
     ///
-    /// A page that cannot be started is reported on standard error, and the program goes on without it.
+    /// A page that cannot be started is reported on standard error, and the program continues without it.
     public static let requested: Inspector? = {
         guard let path = getenv(variable).map({ String(cString: $0) }), !path.isEmpty else { return nil }
         let inspector = Inspector()
@@ -67,7 +67,7 @@ public final class Inspector: RequestAccessory {
         }
     }()
 
-    /// Writes the address to the file that the environment names. A pipe that nobody reads is an error, not a wait.
+    /// Writes the address to the file that the environment names. A pipe without a reader is an error, not a wait.
     private func announce(_ address: String, _ path: String) throws {
         // Only the user may read a new file, since the address has the key.
         let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600)

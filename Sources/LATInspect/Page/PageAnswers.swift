@@ -30,7 +30,7 @@ extension InspectedCalls {
         var response = LoopbackServer.Response("application/octet-stream", shown.bytes)
         response.headers["Content-Disposition"] = "attachment"
         response.headers["X-Body-Size"] = "\(body?.size ?? Int64(shown.bytes.count))"
-        // Without the bytes that a field value may not have.
+        // Without bytes that are not allowed in a field value.
         response.headers["X-Body-Type"] = shown.type.map { type in
             String(decoding: type.utf8.filter { (0x20..<0x7F).contains($0) }, as: UTF8.self)
         }
@@ -74,7 +74,7 @@ extension CopyText {
         }
         let posted = entry["postData"]
         if let text = posted["text"].string {
-            // Files of ours have `_encoding`, since HAR 1.2 has no field for it here; other programs write `encoding`.
+            // Our own files have `_encoding`, because HAR 1.2 has no field for it here. Other programs write `encoding`.
             let encoding = posted["_encoding"].string ?? posted["encoding"].string
             let data = encoding == "base64" ? Data(base64Encoded: text) : nil
             copied.body = .data(data ?? Data(text.utf8), contentType: posted["mimeType"].string)

@@ -1,8 +1,8 @@
 internal import FoundationEssentials
 internal import LATNetworking
 
-/// The HAR file that the page saves: the entries of the records, each with `_call`, which groups them and holds what else the
-/// page shows, so that a file that is opened again looks the same.
+/// The HAR file that the page saves: the entries of the records, each with `_call`, which groups them and has all else that the
+/// page shows, so that the file looks the same when it is opened again.
 enum PageHAR {
     static func data(of calls: [(record: CallRecord, number: UInt64)]) -> Data {
         let entries = calls.flatMap { record, number in

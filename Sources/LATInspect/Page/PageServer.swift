@@ -46,7 +46,7 @@ package final class PageServer: Sendable {
         server.withLock { $0 = made }
     }
 
-    /// Ends the server and the streams of all pages.
+    /// Stops the server and ends the streams of all pages.
     package func stop() {
         server.withLock { $0 }?.stop()
         if case .calls(let calls) = source { calls.wakeReaders() }

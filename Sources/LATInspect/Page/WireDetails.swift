@@ -92,7 +92,7 @@ extension CallRecord {
         var connection: Connection?
     }
 
-    /// The exchanges with servers, and after them what the caller got from elsewhere: the cache, or another caller's call.
+    /// The exchanges with servers, and then what the caller got from elsewhere: the cache, or the call of another caller.
     var messages: [Message] {
         let sent = exchanges.map { exchange in
             let response = exchange.response ?? exchange.failure?.response

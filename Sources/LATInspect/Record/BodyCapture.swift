@@ -21,7 +21,7 @@ public struct BodyCapture: Sendable {
     /// Keeps the first 256 KiB of all but audio, video and archives.
     public init() {}
 
-    /// Keeps the first bytes of all types.
+    /// Keeps the first `maxSize` bytes of bodies of all types.
     public init(maxSize: Int) {
         self.maxSize = max(0, maxSize)
         keeps = { _ in true }
@@ -34,8 +34,8 @@ public struct BodyCapture: Sendable {
         return none
     }()
 
-    /// The media type of a field `Content-Type`, in lower case, without parameters and without blanks: a malformed type hides no
-    /// secrets.
+    /// The media type of a field `Content-Type`, in lower case, without parameters. Blanks are removed, so that secrets are
+    /// found in bodies with a malformed type too.
     static func mediaType(_ field: String?) -> String {
         MediaType.essence(of: field ?? "").filter { $0 != " " && $0 != "\t" }
     }

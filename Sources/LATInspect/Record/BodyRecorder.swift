@@ -56,7 +56,7 @@ struct BodyRecorder {
         return .text(mediaType == "application/x-www-form-urlencoded" ? redactor.form(text) : redactor.text(text))
     }
 
-    /// The text of a body; `nil` for what is not text. A character that was cut at the end is left out.
+    /// The text of a body; `nil` when it is not text. A truncated character at the end is left out.
     private static func text(_ data: Data, _ type: String?, isTruncated: Bool) -> String? {
         guard !data.withUnsafeBytes({ $0.contains(0) }) else { return nil }
         for cut in 0...(isTruncated ? min(3, data.count) : 0) {
@@ -79,11 +79,18 @@ struct BodyRecorder {
         return part
     }
 
+    /// The boundary in a `Content-Type` (RFC 2046 §5.1.1). A malformed type, which must hide no secrets, is read without its
+    /// quotes.
     private static func boundary(_ type: String?) -> String? {
-        guard let type, let found = type.lowercased().firstRange(of: "boundary=") else { return nil }
-        let rest = type.dropFirst(type.lowercased().distance(from: type.startIndex, to: found.upperBound))
-        let text = rest.first == "\"" ? rest.dropFirst().prefix { $0 != "\"" } : rest.prefix { $0 != ";" && $0 != " " }
-        return text.isEmpty ? nil : String(text)
+        guard let type else { return nil }
+        let plain = type.filter { $0 != "\"" }
+        for text in [type, plain] {
+            let found = FileName.parameters(of: text).first { $0.name == "boundary" }?.value
+            guard let found, !found.isEmpty else { continue }
+            // Only a quoted boundary may have spaces.
+            return type == plain ? String(found.prefix { $0 != " " && $0 != "\t" }) : found
+        }
+        return nil
     }
 
     /// The parts of a multipart body that was given as bytes.

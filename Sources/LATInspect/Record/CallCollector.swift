@@ -3,7 +3,7 @@ internal import HTTPCore
 internal import LATNetworking
 internal import ResponseCache
 
-/// Makes the record of one call from its events. A pure value: it holds the events as they came, and redacts when it makes the
+/// Makes the record of one call from its events. A pure value: it keeps the events unchanged, and redacts when it makes the
 /// record.
 struct CallCollector: Sendable {
     /// A request and its answer, not redacted.
@@ -19,7 +19,7 @@ struct CallCollector: Sendable {
         var end: Duration?
     }
 
-    /// How many exchanges, waits and decisions are kept at least.
+    /// The number of exchanges, waits and decisions that are always kept.
     private static let limit = 128
     let call: ObservedCall
     private let capture: BodyCapture
@@ -84,7 +84,7 @@ struct CallCollector: Sendable {
         }
     }
 
-    /// A stream of events may connect again for days: only the newest exchanges, waits and decisions are kept.
+    /// A stream of events may reconnect for days, so only the newest exchanges, waits and decisions are kept.
     private mutating func forgetOldest() {
         let limit = Self.limit
         if exchanges.count >= 2 * limit {

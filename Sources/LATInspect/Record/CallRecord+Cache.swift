@@ -27,8 +27,8 @@ extension CallRecord.CacheDecision.Action {
     }
 }
 
-// The sections that decisions belong to. A policy of the app may decide otherwise than its section would, for example by a
-// time to live of its own.
+// The sections that decisions belong to. A policy of the app may decide otherwise than the section, for example with its own
+// time to live.
 
 extension CacheExplanation.Verdict {
     fileprivate var section: String? {

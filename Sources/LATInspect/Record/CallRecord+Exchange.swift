@@ -28,11 +28,11 @@ extension CallRecord {
     public struct Stages: Hashable, Sendable, Codable {
         /// Before the transfer: the queue of connections, and the client's own work.
         public var blocked: Duration = .zero
-        /// The look-up of the name; `nil` for a connection that was open already.
+        /// The name resolution; `nil` for a reused connection.
         public var nameLookup: Duration?
-        /// The connection, without the look-up and without TLS; `nil` for one that was open already.
+        /// Connecting, without name resolution and TLS; `nil` for a reused connection.
         public var connect: Duration?
-        /// The TLS handshake; `nil` without TLS, and for a connection that was open already.
+        /// The TLS handshake; `nil` without TLS, and for a reused connection.
         public var tls: Duration?
         /// The request, and the wait for the first byte of the response.
         public var wait: Duration = .zero
@@ -144,7 +144,7 @@ extension CallRecord {
         public var remotePort: Int
         /// The port of this end.
         public var localPort: Int
-        /// Whether it was open before.
+        /// Whether an earlier request had opened it.
         public var isReused: Bool
         /// The bytes of the response's head.
         public var headSize: Int

@@ -1,6 +1,6 @@
 internal import LATNetworking
 
-// The second pass of redaction: values that were secret in one place are taken out of all others.
+// The second pass of redaction: values that were secret in one place are removed everywhere.
 extension CallRecord {
     mutating func scrub(_ redactor: Redactor) {
         request.scrub(redactor)

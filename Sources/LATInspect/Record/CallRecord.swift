@@ -27,7 +27,7 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
     public var attempts: [Attempt] = []
     /// What the call waited for.
     public var waits: [Wait] = []
-    /// What the cache decided, in order. The last one counts.
+    /// What the cache decided, in order. The last decision counts.
     public var cache: [CacheDecision] = []
     /// Why the response was not stored; `nil` when it was stored or no cache was used.
     public var notStored: String?
@@ -139,11 +139,11 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
             case stale
             /// A stored response was delivered first, and the request was sent too.
             case first
-            /// The server was asked whether the stored response still counts.
+            /// The server was asked to validate the stored response (RFC 9111 §4.3).
             case revalidation
             /// The request was sent.
             case miss
-            /// Nothing was stored, and the network was not allowed.
+            /// No stored response could be used, and the network was not allowed.
             case failure
             /// The response can never be stored.
             case bypass

@@ -11,9 +11,9 @@ internal import Synchronization
 ///
 /// The closure is called before the caller gets the result, so it delays the call and should be quick.
 public final class CallRecorder: RequestAccessory {
-    /// What became of a call.
+    /// A change of a call.
     public enum Change: Sendable {
-        /// The call goes on: an attempt began or ended, or the call waits.
+        /// The call is running: an attempt began or ended, or the call waits.
         case running(CallRecord)
         /// The call has ended.
         case ended(CallRecord)
@@ -43,6 +43,10 @@ public final class CallRecorder: RequestAccessory {
     }
 
     /// Makes a recorder that also reports running calls, after each event except the bytes of streams.
+    ///
+    /// - Parameters:
+    ///   - bodies: which bodies are kept. Default: the first 256 KiB of most types.
+    ///   - changes: called with each change.
     public convenience init(
         bodies: BodyCapture = BodyCapture(), changes: @escaping @Sendable (_ change: Change) -> Void
     ) {
@@ -76,7 +80,7 @@ public final class CallRecorder: RequestAccessory {
             calls[id]?.note(event)
             return isOver ? calls.removeValue(forKey: id) : reportsChanges ? calls[id] : nil
         }
-        // The record is made outside of the lock.
+        // The record is made outside the lock.
         guard let collector else { return }
         receive(isOver ? .ended(collector.record()) : .running(collector.record()))
     }

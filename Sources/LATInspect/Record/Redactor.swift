@@ -4,8 +4,8 @@ internal import LATNetworking
 
 /// Removes the secrets from all that is recorded of one call.
 ///
-/// First by name: fields, parameters, members and parts that ``Secrets`` lists. Each value that is taken out is remembered,
-/// so that ``scrubbed(_:)`` also finds it where it has no name: in a path, a reason or the text of an error.
+/// First by name: fields, parameters, members and parts that ``Secrets`` lists. Each value that is removed is remembered, so
+/// that ``scrubbed(_:)`` also finds it where it has no name: in a path, a reason or the text of an error.
 struct Redactor {
     private(set) var secrets: Secrets
     private var values = SecretValues()
@@ -123,10 +123,10 @@ struct Redactor {
 
     // MARK: By value
 
-    /// Whether any value was taken out.
+    /// Whether any value was removed.
     var hasValues: Bool { !values.isEmpty }
 
-    /// The text without any value that was taken out by name.
+    /// The text without any value that was removed by name.
     func scrubbed(_ text: String) -> String {
         var text = text
         return text.withUTF8 { values.removed(from: UnsafeRawBufferPointer($0)) }
@@ -138,9 +138,9 @@ struct Redactor {
 
 /// Values that are found in a text in one pass, however many they are: a server can send thousands of them.
 private struct SecretValues {
-    /// The number of bytes of the shortest value, by which the values are found: `1` or `yes` would be found everywhere.
+    /// The shortest value, in bytes. A value such as `1` or `yes` would be found everywhere.
     static let shortest = 6
-    /// Beyond this number values are taken out by name only.
+    /// Beyond this number, values are removed by name only.
     private static let limit = 32_768
     private static let mask: UInt64 = (1 << (8 * UInt64(shortest))) - 1
 
@@ -167,7 +167,7 @@ private struct SecretValues {
         count += 1
     }
 
-    /// The bytes with a placeholder for each value; `nil` if none is in them. Values that overlap are taken out as one.
+    /// The bytes with a placeholder for each value; `nil` if they contain none. Overlapping values are removed as one.
     func removed(from bytes: UnsafeRawBufferPointer) -> [UInt8]? {
         guard count > 0, bytes.count >= Self.shortest else { return nil }
         var output: [UInt8] = []

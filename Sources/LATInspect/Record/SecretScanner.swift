@@ -3,7 +3,7 @@ internal import HTTPCore
 internal import LATNetworking
 
 /// Finds secret members of JSON and secret `name=value` pairs in a text, in one pass and without parsing it as a whole, so that
-/// a text that was cut, lines of JSON and events of a stream are handled like a document. The rest of the text is unchanged.
+/// it also handles truncated texts, lines of JSON and event streams. The rest of the text is unchanged.
 struct SecretScanner {
     private let secrets: Secrets
     /// The values that were replaced.
@@ -108,7 +108,7 @@ struct SecretScanner {
 
     // MARK: Places
 
-    /// The index after the closing quote; the end of the text for a string that was cut.
+    /// The index after the closing quote; the end of the text for a truncated string.
     private static func endOfString(_ bytes: [UInt8], _ start: Int) -> Int {
         var index = start + 1
         while index < bytes.count {
@@ -125,7 +125,7 @@ struct SecretScanner {
 
     /// The index after a value of JSON.
     ///
-    /// - Parameter isInString: whether the JSON stands in a string, whose quote ends the value at the latest.
+    /// - Parameter isInString: whether the JSON is inside a string, whose closing quote also ends the value.
     private static func endOfValue(_ bytes: [UInt8], _ start: Int, isInString: Bool = false) -> Int {
         guard start < bytes.count else { return start }
         if bytes[start] == UInt8(ascii: "\""), !isInString { return endOfString(bytes, start) }

@@ -5,8 +5,8 @@ internal import LATNetworking
 internal import Platform
 internal import Synchronization
 
-/// The smallest HTTP/1.1 server that the module needs, on 127.0.0.1 only: one request for each connection, each on a thread of
-/// its own, with bounds for all that a client sends.
+/// A minimal HTTP/1.1 server on 127.0.0.1: one request for each connection, each on its own thread, with limits for all that a
+/// client sends.
 ///
 /// A request must name this server in `Host` and come from no page of another origin (`Origin`), so that a page in a browser
 /// cannot reach it under another host name (DNS rebinding).
@@ -24,7 +24,7 @@ final class LoopbackServer: Sendable {
     struct Response: Sendable {
         enum Body: Sendable {
             case data(Data)
-            /// Sent as it comes, until the stream ends or the client leaves.
+            /// Sent as it arrives, until the stream ends or the client disconnects.
             case stream(AsyncStream<Data>)
         }
 

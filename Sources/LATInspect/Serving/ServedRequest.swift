@@ -10,7 +10,7 @@ internal import Synchronization
 struct ServedRequest {
     static let maxHeadSize = 16 << 10
     static let maxBodySize = 1 << 20
-    /// How long a client may take for each piece, in milliseconds.
+    /// The longest wait for each piece of a client, in milliseconds.
     private static let patience: Int32 = 10_000
 
     let socket: Int32

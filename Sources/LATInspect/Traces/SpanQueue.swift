@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPCore
 internal import LATNetworking
+internal import Platform
 internal import Synchronization
 
 /// The spans that wait for the collector, and the one task that sends them.
@@ -10,10 +11,10 @@ final class SpanQueue: Sendable {
         var isSending = false
         var isScheduled = false
         var counts = TraceExporter.Counts()
-        /// How many spans were ever taken in, and how many of them were sent or lost.
+        /// How many spans were ever added, and how many of them were sent or lost.
         var added = 0
         var finished = 0
-        /// Each waits for the spans up to a number.
+        /// Each waits until the spans up to its number are finished.
         var waiters: [(last: Int, continuation: CheckedContinuation<Void, Never>)] = []
 
         mutating func takeDueWaiters() -> [CheckedContinuation<Void, Never>] {
@@ -78,12 +79,12 @@ final class SpanQueue: Sendable {
     private func schedule() {
         // Detached, so that the export does not join the trace of the caller's task.
         Task.detached { [weak self, limits] in
-            try? await Task.sleep(for: limits.delay)
+            try? await CallClock.continuous.sleep(limits.delay)
             await self?.wakeUp()
         }
     }
 
-    /// Returns when the spans that are there now were sent.
+    /// Returns when the spans that are queued now were sent or lost.
     func flush() async {
         await withCheckedContinuation { continuation in
             let starts = state.withLock { state in
@@ -106,7 +107,7 @@ final class SpanQueue: Sendable {
         if starts { await sendAll(upTo: last) }
     }
 
-    /// Sends batch after batch while there are full ones, spans up to a number, or spans that somebody waits for.
+    /// Sends batches while there is a full one, and until the spans up to `last` and those that callers wait for are sent.
     private func sendAll(upTo last: Int = 0) async {
         while true {
             let (batch, waiters, isLeft) = state.withLock { state in
@@ -134,7 +135,7 @@ final class SpanQueue: Sendable {
         }
     }
 
-    /// - Returns: how many of the spans the collector took.
+    /// - Returns: how many of the spans the collector accepted.
     private func send(_ batch: [TraceSpan]) async -> Int {
         guard let body = try? TraceSpan.export(batch, resource: resource).data() else { return 0 }
         var request = HTTPRequest("POST", url, headers: headers)

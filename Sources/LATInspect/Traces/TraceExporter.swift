@@ -12,15 +12,15 @@ internal import Synchronization
 /// await traces.flush()                              // before the program ends
 /// ```
 ///
-/// A call joins the trace of its task (``TraceParent/current``) or of its request, and starts one where there is none. What is
-/// sent to a collector goes through a manager of its own, which has no accessories. A call never waits for the
-/// collector: spans that do not fit in the queue are dropped and counted.
+/// A call joins the trace of its task (``TraceParent/current``) or of its request, and starts one where there is none. The
+/// exporter sends with its own manager, which has no accessories. A call never waits for the collector: spans that do not fit
+/// in the queue are dropped and counted.
 public final class TraceExporter: RequestAccessory {
     /// The bounds of an exporter.
     public struct Limits: Sendable {
-        /// How many spans wait at most. Default 2,048.
+        /// The largest number of spans that wait. Default 2,048.
         public var queue = 2_048
-        /// How many spans one request has at most. Default 512.
+        /// The largest number of spans in one request. Default 512.
         public var batch = 512
         /// How long a span waits for others. Default 5 seconds.
         public var delay: Duration = .seconds(5)
@@ -31,9 +31,9 @@ public final class TraceExporter: RequestAccessory {
         public init() {}
     }
 
-    /// What became of the spans so far.
+    /// The number of spans by their outcome.
     public struct Counts: Hashable, Sendable {
-        /// Taken by the collector.
+        /// Accepted by the collector.
         public var sent = 0
         /// Dropped, because the queue was full.
         public var dropped = 0
@@ -56,35 +56,48 @@ public final class TraceExporter: RequestAccessory {
     ///   - headers: for the collector, such as a key. Default none.
     ///   - ratio: how many of the traces that begin here are recorded, from 0 to 1. A call that joins a trace follows it.
     ///     Default 1.
-    ///   - limits: Default: those of OpenTelemetry.
+    ///   - limits: the bounds of the queue and the requests. Default: those of OpenTelemetry.
     /// - Throws: ``NetworkError`` for an invalid address or limit.
     public init(
         _ endpoint: String = "http://127.0.0.1:4318", service: String, headers: HTTPHeaders = HTTPHeaders(),
         ratio: Double = 1, limits: Limits = Limits()
     ) throws {
-        guard let origin = URLReference.origin(of: endpoint) else {
+        guard URLReference.origin(of: endpoint) != nil else {
             throw NetworkError(
                 .invalidRequest,
-                message: "\"\(endpoint)\" is not the address of a collector; give one such as http://127.0.0.1:4318")
+                message: "\"\(URLText.redacted(endpoint))\" is not the address of a collector; give one such as "
+                    + "http://127.0.0.1:4318")
         }
         for (name, number) in [("queue", limits.queue), ("batch", limits.batch)] where number < 1 {
             throw NetworkError(.invalidRequest, message: "limits.\(name) is \(number); give 1 or more")
         }
-        let rest = endpoint.split(separator: "/", omittingEmptySubsequences: true).count
-        let url = rest > 2 ? endpoint : origin + "/v1/traces"
+        let url = Self.url(of: endpoint)
+        // The URLs of records have no user information.
+        let shown = Secrets.standard.shown(url: url)
         self.ratio = min(max(0, ratio), 1)
         let core = try SpanQueue(url: url, service: service, headers: headers, limits)
         self.core = core
         recorder = CallRecorder(bodies: .none) { record in
-            guard !record.url.hasPrefix(url), let spans = SpanMaker(record)?.spans else { return }
+            guard !record.url.hasPrefix(shown), let spans = SpanMaker(record)?.spans else { return }
             core.add(spans)
         }
     }
 
-    /// What became of the spans so far.
+    /// The endpoint, with `/v1/traces` if it has no path. User information and query stay.
+    private static func url(of endpoint: String) -> String {
+        guard endpoint.split(separator: "/").count <= 2, let colon = endpoint.firstIndex(of: ":") else {
+            return endpoint
+        }
+        let host = endpoint[colon...].dropFirst().drop { $0 == "/" }
+        let end = host.firstIndex { $0 == "/" || $0 == "?" || $0 == "#" } ?? endpoint.endIndex
+        let rest = endpoint[end...].drop { $0 == "/" }
+        return "\(endpoint[..<end])/v1/traces\(rest)"
+    }
+
+    /// The number of spans by their outcome.
     public var counts: Counts { core.counts }
 
-    /// Sends what waits and returns when it has been sent or lost.
+    /// Sends the waiting spans, and returns when they were sent or lost.
     public func flush() async { await core.flush() }
 
     /// Starts a trace for a call that has none.

@@ -32,7 +32,7 @@ struct TraceSpan: Sendable {
     /// What went wrong; `nil` for no error. A cancellation by the caller is not an error.
     var error: String?
 
-    /// As JSON by the rules of OTLP: identifiers in hexadecimal, 64-bit numbers as text, enumerations as numbers.
+    /// The span as OTLP JSON: identifiers in hexadecimal, 64-bit numbers as text, enumerations as numbers.
     var json: JSONValue {
         var members: [String: JSONValue] = [
             "traceId": .string(traceID), "spanId": .string(spanID), "name": .string(name), "kind": .int(kind.rawValue),
@@ -175,7 +175,7 @@ struct SpanMaker {
         span.error = failure.message
     }
 
-    /// The look-up, the connection and the handshake; `nil` where the connection was open already.
+    /// Name resolution, connecting and the TLS handshake; `nil` for a reused connection.
     private func connection(_ exchange: CallRecord.Exchange, in span: TraceSpan) -> TraceSpan? {
         guard let stages = exchange.stages, stages.nameLookup != nil || stages.connect != nil else { return nil }
         let length = (stages.nameLookup ?? .zero) + (stages.connect ?? .zero) + (stages.tls ?? .zero)

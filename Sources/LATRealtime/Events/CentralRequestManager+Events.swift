@@ -13,7 +13,7 @@ extension CentralRequestManager {
     ///
     /// Every connection is made like any call, with headers, token, redirects, proxies, cookies and limits. It is not cached,
     /// and does not count against limits of connections. There is no total timeout unless one is given; the idle timeout
-    /// applies, and a comment of the server restarts it.
+    /// applies, and a comment from the server restarts it.
     ///
     /// - Parameters:
     ///   - method: the method; standard names in any case, others as given.
@@ -56,10 +56,10 @@ extension CentralRequestManager {
         events("GET", url, parameters: parameters, headers: headers, options: options)
     }
 
-    /// Opens an event stream with a request, whose settings are those of the stream.
+    /// Opens an event stream with a request, whose settings apply to the stream.
     ///
-    /// Cache, streaming and duplicates are set by the stream. Its `timeout` is that of one connection, its `deadline`
-    /// that of the whole stream.
+    /// The stream itself sets cache, streaming and duplicates. The request's `timeout` limits one connection, its `deadline`
+    /// the whole stream.
     public func events(
         _ request: HTTPRequest, options: EventOptions = EventOptions()
     ) -> EventStream<ServerSentEvent> {
@@ -76,7 +76,7 @@ extension CentralRequestManager {
     ///   - parameters: fill the names in braces of the path; the others go into the query or the body. Default none.
     ///   - headers: override the row's and the provider's; a `nil` value removes a field. Default none.
     ///   - tag: names a group of calls for `cancelRequests(_:)`. Default `nil`.
-    ///   - options: what is set here takes the place of what the row sets.
+    ///   - options: override the row's `events` settings.
     public func events(
         _ route: Route, parameters: Parameters? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil,
         options: EventOptions = EventOptions()
@@ -105,7 +105,7 @@ extension EntityRequest {
     ///
     /// - Parameters:
     ///   - manager: sends the request. Default `CentralRequestManager.shared`.
-    ///   - options: what is set here takes the place of what the row sets.
+    ///   - options: override the row's `events` settings.
     public func events(
         on manager: CentralRequestManager = .shared, options: EventOptions = EventOptions()
     ) -> EventStream<ServerSentEvent> {
@@ -125,7 +125,7 @@ extension EntityRequest {
     ///   - model: what the data of each event is decoded as.
     ///   - type: the only type of events to deliver. Default `nil`: all of them.
     ///   - manager: the manager that opens the stream. Default: the shared one.
-    ///   - options: what is set here takes the place of what the row sets.
+    ///   - options: override the row's `events` settings.
     public func events<Event: Decodable & Sendable>(
         of model: Event.Type, type: String? = nil, on manager: CentralRequestManager = .shared,
         options: EventOptions = EventOptions()

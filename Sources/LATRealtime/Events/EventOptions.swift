@@ -1,6 +1,6 @@
 import LATNetworking
 
-/// How an event stream is read, besides its request. What is not set here comes from the row of the table, `events`.
+/// The settings of an event stream, besides its request. What is not set here comes from `events` in the row of the table.
 ///
 /// ```swift
 /// let stream = central.events("POST", url, body: .json(prompt), options: EventOptions(endsAt: "[DONE]"))
@@ -9,8 +9,7 @@ public struct EventOptions: Sendable, Hashable {
     /// When a lost connection is opened again. It applies to every method, so a POST is sent again. Default `nil`: as the row
     /// says, for safe methods only; without a row, never.
     public var reconnection: Reconnection?
-    /// The id of the event after which the stream begins, sent as `Last-Event-ID`. Default empty: the server
-    /// decides.
+    /// The id of the event after which the stream begins, sent as `Last-Event-ID`. Default empty: the field is not sent.
     public var lastEventID: String
     /// The data of an event that ends the stream, such as `[DONE]`. That event is not delivered. Default `nil`: as the
     /// row says, or none.

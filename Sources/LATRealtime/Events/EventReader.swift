@@ -24,9 +24,9 @@ final class EventReader {
         parser = EventStreamParser(eventLimit: rules.eventLimit)
     }
 
-    /// Begins the loop with the call that was made for it.
+    /// Begins the loop with its call.
     ///
-    /// - Throws: why it could not be made.
+    /// - Throws: the error for which the call could not be made.
     func begin(_ made: Result<LiveCall, NetworkError>, isolation: isolated (any Actor)? = #isolation) async throws {
         if case .failure(let error) = made { await session.manager.noteUnmade(error) }
         let call = try made.get()
@@ -58,14 +58,13 @@ final class EventReader {
     // MARK: Connections
 
     private enum Stop {
-        /// The server said that there are no more events.
+        /// The server announced that there are no more events (204).
         case over
         /// A connection ended. The error is thrown when no other one follows.
         case lost(ReconnectionPlan.End, NetworkError?)
     }
 
-    /// Gets more bytes for the parser, from a new connection if there is none. Returns why there are no more; `nil` if there
-    /// are.
+    /// Gets more bytes for the parser, from a new connection if there is none. Returns `nil`, or why there are no more bytes.
     private func advance(
         _ call: LiveCall, isolation: isolated (any Actor)? = #isolation
     ) async throws -> Stop? {
@@ -168,7 +167,7 @@ final class EventReader {
         }
         isOver = true
         body = nil
-        // Without a call another loop reads the stream, or there is none.
+        // Without a call, another loop reads the stream or the stream could not begin.
         if let call {
             noteID()
             call.finish(.failure(call.failure(error)))
@@ -180,11 +179,11 @@ final class EventReader {
     /// Ends the loop because its events cannot be delivered.
     func fail(_ error: any Error) { if !isOver { _ = end(throwing: error) } }
 
-    /// A loop that is left drops its connection.
+    /// A loop that ends early closes its connection.
     deinit {
         guard let call, !isOver else { return }
         call.finish(
-            .failure(NetworkError(.cancelled, message: "the loop over the events was left", request: call.request)))
-        session.rest()
+            .failure(NetworkError(.cancelled, message: "the loop over the events ended early", request: call.request)))
+        session.endLoop()
     }
 }

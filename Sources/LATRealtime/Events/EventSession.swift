@@ -42,7 +42,7 @@ final class EventSession: Sendable {
 
     func close() { state.finish(.closed) }
 
-    /// Begins a loop, and makes its call. ``rest()`` ends the loop. Without a call there is no stream: it is closed.
+    /// Begins a loop, and makes its call. ``endLoop()`` ends the loop. If the call cannot be made, the stream is closed.
     func begin() -> Result<LiveCall, NetworkError> {
         let isFirst = shared.withLock { shared in
             defer { shared.isRead = true }
@@ -60,14 +60,14 @@ final class EventSession: Sendable {
     }
 
     /// Ends a loop. A later one begins after ``lastEventID``.
-    func rest() {
+    func endLoop() {
         shared.withLock { $0.isRead = false }
         state.send(.idle)
     }
 
     /// The fields of a connection that begins after the last event.
     ///
-    /// An id that no field can carry is left out: it would make every further request fail.
+    /// An id that is not a valid field value is left out, because it would make every further request fail.
     var resumption: HTTPHeaders {
         let id = lastEventID
         guard !id.isEmpty, id.utf8.isFieldValue else { return [:] }
@@ -76,8 +76,7 @@ final class EventSession: Sendable {
 }
 
 extension HTTPResponse {
-    /// Checks whether this is the beginning of an event stream, or the server's answer that there are no more events
-    /// (204).
+    /// Checks whether this is the beginning of an event stream, or the statement that there are no more events (204).
     ///
     /// - Throws: `NetworkError` of kind `httpStatus` or `protocolViolation`.
     @Sendable static func checkIsEventStream(_ response: HTTPResponse) throws {

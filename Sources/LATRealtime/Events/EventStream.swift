@@ -10,14 +10,14 @@ import Platform
 /// }
 /// ```
 ///
-/// The connection is opened when the first event is asked for, and closed when the loop is left or its task is
-/// cancelled. A slow reader makes the server wait: at most 256 KiB are buffered. One loop
-/// reads at a time. A loop that begins after another was left opens a connection of its own, which begins after
-/// ``lastEventID``.
+/// The connection is opened when the first event is requested, and closed when the loop ends or its task is cancelled. A
+/// slow reader makes the server wait: at most 256 KiB are buffered. One loop reads at a time. A later loop opens its own
+/// connection, which begins after ``lastEventID``.
 ///
 /// The stream ends when the server ends it. With a ``Reconnection`` it is opened again instead, with the id of the
 /// last event as `Last-Event-ID`, and ends when the server answers 204. Any other status than 200 ends it with an
-/// error, unless ``Reconnection/statuses`` has it, and so does another media type. After its end there are no more events.
+/// error, unless ``Reconnection/statuses`` contains it, and so does another media type. After its end there are no more
+/// events.
 public struct EventStream<Element: Sendable>: AsyncSequence, Sendable {
     let session: EventSession
     /// Makes the element of an event; `nil` for an event that is skipped.
@@ -30,7 +30,7 @@ public struct EventStream<Element: Sendable>: AsyncSequence, Sendable {
     /// never the latest.
     public var states: AsyncStream<LiveState> { session.state.values() }
 
-    /// The id of the last event; empty before it, and when the server gives none. A new stream can go on after it, with
+    /// The id of the last event; empty before it, and when the server gives none. A new stream can continue after it, with
     /// ``EventOptions/lastEventID``.
     public var lastEventID: String { session.lastEventID }
 
@@ -76,8 +76,8 @@ extension EventStream where Element == ServerSentEvent {
     /// for try await token in central.events("POST", url, body: .json(prompt)).decoded(as: Token.self) { … }
     /// ```
     ///
-    /// The loop ends with an error of kind `decoding(path:)` when an event cannot be decoded. A loop over this is a loop
-    /// over the stream that it was made from.
+    /// The loop ends with an error of kind `decoding(path:)` when an event cannot be decoded. A loop over the
+    /// result counts as a loop over this stream.
     ///
     /// - Parameters:
     ///   - model: what the data of each event is decoded as.

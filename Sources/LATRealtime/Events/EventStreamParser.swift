@@ -1,4 +1,4 @@
-/// Reads an event stream as the HTML standard describes it (§9.2.6, "Interpreting an event stream"): bytes in, events
+/// Parses an event stream as the HTML standard describes it (§9.2.6, "Interpreting an event stream"): bytes in, events
 /// out.
 ///
 /// The caller appends chunks as they arrive, and takes events until there is none. Where the chunks are split does not

@@ -2,7 +2,7 @@ public import LATNetworking
 import Platform
 import Synchronization
 
-/// The handle of an event stream in closure form: cancels it, and has its state. The stream goes on when the handle is
+/// The handle of an event stream in closure form: cancels it, and shows its state. The stream continues when the handle is
 /// released.
 public final class EventTask: Sendable {
     private let session: EventSession
@@ -17,8 +17,8 @@ public final class EventTask: Sendable {
     /// Identifies the stream within the process, for `cancelRequests(.key(_:))`.
     public var key: String { call?.key ?? "" }
 
-    /// Ends the stream: its end is an error of kind `cancelled`, and no event is delivered after this. Has no effect
-    /// once it has ended.
+    /// Cancels the stream: it ends with an error of kind `cancelled`, and no event is delivered after this. Has no effect once
+    /// it has ended.
     public func cancel() {
         call?.cancel()
         work.withLock(\.self)?.cancel()
@@ -48,11 +48,11 @@ extension EventStream {
     /// let task = central.events("GET", url).start { task, event in
     ///     print(event.data)
     /// } end: { task, error in
-    ///     print("over:", error?.message ?? "the server has ended it")
+    ///     print("ended:", error?.message ?? "by the server")
     /// }
     /// ```
     ///
-    /// The next event is read when the closure of the one before has returned, so a slow closure makes the server wait.
+    /// The next event is read when the closure for the previous one has returned, so a slow closure makes the server wait.
     ///
     /// - Parameters:
     ///   - event: called for each event.

@@ -8,14 +8,14 @@ public struct ServerSentEvent: Sendable {
     public var type: String
     /// The lines of the fields `data`, joined by LF.
     public var data: String
-    /// The last id of the stream, from this event or an earlier one; empty when there was none. It is the
-    /// `Last-Event-ID` with which the stream is resumed after this event.
+    /// The last id of the stream, from this event or an earlier one; empty when there was none. It is the `Last-Event-ID`
+    /// that resumes the stream after this event.
     public var id: String
 
     /// How values in the response of this event are decoded.
     var coding: CodingRules?
 
-    /// Makes an event, as a test does.
+    /// Makes an event, for tests.
     public init(type: String = "message", data: String, id: String = "") {
         self.type = type
         self.data = data

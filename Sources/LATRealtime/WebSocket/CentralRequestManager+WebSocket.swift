@@ -9,7 +9,7 @@ extension CentralRequestManager {
     /// ```
     ///
     /// The handshake is made like any call, with headers, token, redirects, proxies, cookies and limits. It is not cached,
-    /// and the connection does not count against limits of connections. The `timeout` of the request is that of the handshake.
+    /// and the connection does not count against limits of connections. The `timeout` of the request limits the handshake.
     ///
     /// - Parameters:
     ///   - url: a `ws`, `wss`, `http` or `https` URL, or a path that is joined to the base URL.
@@ -42,8 +42,10 @@ extension CentralRequestManager {
             options: options)
     }
 
-    /// Opens a WebSocket with a request, whose settings are those of the handshake. Its `timeout` is that of one
-    /// handshake, its `deadline` that of the whole socket.
+    /// Opens a WebSocket with a request, whose settings apply to the handshake. Its `timeout` limits one handshake, its
+    /// `deadline` the whole socket.
+    ///
+    /// - Throws: as the form with a URL.
     public func webSocket(
         _ request: HTTPRequest, protocols: [String] = [], options: WebSocketOptions = WebSocketOptions()
     ) async throws -> WebSocket {
@@ -53,7 +55,7 @@ extension CentralRequestManager {
     }
 
     /// Opens the WebSocket of a route: a row of the server table, or a path of a domain. The rows apply as they do to
-    /// any call. An `https` base is upgraded as a `wss` one is.
+    /// any call. An `https` base URL works like a `wss` one.
     ///
     /// - Parameters:
     ///   - route: a row of the table, or an address, with the method GET.
@@ -62,6 +64,7 @@ extension CentralRequestManager {
     ///   - headers: override the row's and the provider's; a `nil` value removes a field. Default none.
     ///   - tag: names a group of calls for `cancelRequests(_:)`. Default `nil`.
     ///   - options: limits, keep-alive and reconnection.
+    /// - Throws: as the form with a URL.
     public func webSocket(
         _ route: Route, protocols: [String] = [], parameters: Parameters? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, options: WebSocketOptions = WebSocketOptions()
@@ -71,6 +74,8 @@ extension CentralRequestManager {
     }
 
     /// Opens the WebSocket of a row of the server table, by its name. The row needs no method.
+    ///
+    /// - Throws: as the form with a URL.
     public func webSocket(
         server: ServerName, protocols: [String] = [], parameters: Parameters? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, options: WebSocketOptions = WebSocketOptions()

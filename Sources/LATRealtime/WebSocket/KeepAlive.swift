@@ -1,7 +1,7 @@
-/// Decides, at each beat of a clock, whether a connection gets a ping or counts as lost. A pure value.
+/// Decides at each tick of a timer whether a connection gets a ping or counts as lost. A pure value.
 ///
-/// Any bytes of the server keep the connection alive, not only pongs. Silence says nothing about the server while the reader
-/// of the messages is behind, because nothing is read then, and while the last ping waits behind other bytes to be sent.
+/// Any bytes from the server keep the connection alive, not only pongs. Silence does not count while the reader of the messages
+/// is behind, because nothing is read then, nor while the last ping is still queued behind other bytes.
 struct KeepAlive: Equatable {
     enum Action: Equatable {
         case rest
@@ -10,18 +10,18 @@ struct KeepAlive: Equatable {
     }
 
     let limit: Int
-    /// The pings since the last bytes of the server.
+    /// The pings since the last bytes from the server.
     private(set) var missed = 0
     /// How many bytes were written before the last ping.
     private var pingStart: Int64 = 0
-    /// How many bytes had left at the last beat.
+    /// How many bytes had been sent at the last tick.
     private var lastTaken: Int64 = 0
 
     init(limit: Int) { self.limit = limit }
 
     /// - Parameters:
     ///   - written: how many bytes were written since the connection was opened.
-    ///   - taken: how many of them have left.
+    ///   - taken: how many of them have been sent.
     mutating func beat(hadInput: Bool, isReaderBehind: Bool, written: Int64, taken: Int64) -> Action {
         let isPingBehind = taken <= pingStart && taken > lastTaken
         lastTaken = taken

@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// Joins a server's frames into messages (RFC 6455 §5.4), and reads its control frames.
+/// Assembles a server's frames into messages (RFC 6455 §5.4), and reads its control frames.
 struct MessageReader {
     enum Event: Equatable {
         case message(WebSocket.Message)
@@ -18,7 +18,7 @@ struct MessageReader {
 
     /// The message whose frames are arriving.
     private var message: Message?
-    /// Whether the server has closed: what follows is not read (RFC 6455 §1.4).
+    /// Whether the server has sent a close frame. What follows is not read (RFC 6455 §1.4).
     private var isClosed = false
 
     private struct Message {
@@ -33,7 +33,7 @@ struct MessageReader {
 
     /// - Parameters:
     ///   - limit: the largest size of a message, in bytes after decompression.
-    ///   - compression: what was agreed on; `nil` for no compression.
+    ///   - compression: what was negotiated; `nil` for no compression.
     init(limit: Int, compression: WebSocketHandshake.Compression? = nil) {
         self.limit = limit
         self.compression = compression
@@ -57,7 +57,7 @@ struct MessageReader {
                 if let event = try add(range, isEnd) { return event }
             }
         }
-        frames.rest()
+        frames.releaseMemory()
         return nil
     }
 
@@ -75,7 +75,7 @@ struct MessageReader {
                 isText: head.opcode == .text, isCompressed: head.isCompressed, isLastFrame: head.isFinal)
         }
         guard var message else { return }
-        // A frame is refused before its bytes arrive. Compression makes some messages a little larger.
+        // Rejects a frame before its bytes arrive. Compression makes some messages a little larger.
         let (count, isOverflow) = message.wireCount.addingReportingOverflow(head.length)
         let slack = message.isCompressed ? min(limit / 8 + 1024, .max - limit) : 0
         guard !isOverflow, count <= limit + slack else { throw tooLarge }
@@ -111,7 +111,7 @@ struct MessageReader {
             message.isText ? .text(String(decoding: message.bytes, as: UTF8.self)) : .data(Data(message.bytes)))
     }
 
-    /// A message that lies in the buffer as a whole.
+    /// A message that is in the buffer as a whole.
     private func whole(_ range: Range<Int>, isText: Bool) throws(WebSocketViolation) -> Event {
         guard isText else { return .message(.data(Data(frames.buffer[range]))) }
         guard let text = String(validating: frames.buffer[range], as: UTF8.self) else { throw Self.badText }

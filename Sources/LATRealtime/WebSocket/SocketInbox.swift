@@ -2,8 +2,7 @@ import LATNetworking
 import Platform
 import Synchronization
 
-/// The messages that have arrived and nobody has read yet. It is bounded: when it is full, the connection is read no
-/// further.
+/// The messages that have arrived and are not read yet. It is bounded: while it is full, nothing is read from the connection.
 final class SocketInbox: Sendable {
     fileprivate struct State {
         var messages: [WebSocket.Message] = []
@@ -13,7 +12,7 @@ final class SocketInbox: Sendable {
         var reader: Waiter<WebSocket.Message?>?
         var writer: Waiter<Void>?
         var end: Result<Void, NetworkError>?
-        /// Whether messages that find no room are dropped, because the socket closes.
+        /// Whether messages are dropped when the inbox is full, because the socket closes.
         var dropsSurplus = false
 
         var count: Int { messages.count - first }
@@ -52,7 +51,7 @@ final class SocketInbox: Sendable {
     /// Waits until the reader has made room.
     ///
     /// - Throws: `CancellationError` when the current task is cancelled, ``NetworkError`` when the call is.
-    func room(for call: LiveCall) async throws {
+    func waitForRoom(_ call: LiveCall) async throws {
         let writer = Waiter<Void>()
         let mustWait = state.withLock { state in
             guard state.isFull, !state.dropsSurplus, state.end == nil else { return false }
@@ -64,7 +63,7 @@ final class SocketInbox: Sendable {
         try await call.value(of: writer)
     }
 
-    /// Lets the connection be read to its end, whether somebody reads the messages or not.
+    /// Lets the connection be read to its end, even if nobody reads the messages.
     func dropSurplus() {
         let writer = state.withLock { state in
             state.dropsSurplus = true
@@ -76,7 +75,7 @@ final class SocketInbox: Sendable {
     /// Ends the effect of ``dropSurplus()``, for the next connection.
     func keepSurplus() { state.withLock { $0.dropsSurplus = false } }
 
-    /// Ends the messages, after those that are there.
+    /// Ends the messages after those that have arrived.
     func finish(_ end: Result<Void, NetworkError>) {
         let (reader, writer) = state.withLock { state in
             if state.end == nil { state.end = end }
@@ -118,7 +117,7 @@ extension SocketInbox.State {
     fileprivate mutating func next() -> SocketInbox.Step {
         if count > 0 {
             let message = messages[first]
-            // The memory of the message is freed at once.
+            // Frees the memory of the message.
             messages[first] = .text("")
             first += 1
             byteCount -= message.byteCount
@@ -132,7 +131,7 @@ extension SocketInbox.State {
             return .message(message, isHalfEmpty ? writer : nil)
         }
         if let end { return .end(end) }
-        // The result of a reader that was cancelled is there already.
+        // A reader that was cancelled already has its result.
         guard reader == nil || reader?.result != nil else { return .misuse }
         let waiter = Waiter<WebSocket.Message?>()
         reader = waiter

@@ -4,7 +4,7 @@ import LATNetworking
 import Platform
 import Synchronization
 
-/// The connections of one WebSocket, one after the other, with the messages that were received and are to be sent.
+/// The connections of one WebSocket, one after the other, with the messages that were received and those to send.
 final class SocketSession: Sendable {
     let state = LatestValue(LiveState.connecting)
     let inbox = SocketInbox()
@@ -17,10 +17,10 @@ final class SocketSession: Sendable {
     private let opened = Waiter<Void>()
 
     private struct Shared {
-        var link: SocketLink?
-        var latest: SocketLink?
+        var connection: SocketConnection?
+        var latest: SocketConnection?
         var closing: WebSocket.Closing?
-        /// Whether this side closes the socket, so that there is no other connection.
+        /// The close frame of this side once it closes the socket. No other connection follows then.
         var isClosing: (code: WebSocket.CloseCode, reason: String)?
         var end: Result<Void, NetworkError>?
         var waiters: [ObjectIdentifier: Waiter<Void>] = [:]
@@ -48,7 +48,7 @@ final class SocketSession: Sendable {
         return closing ?? latest?.state.withLock { $0.failure == nil ? nil : $0.closing }
     }
     /// The newest connection, open or not.
-    var latest: SocketLink? { shared.withLock(\.latest) }
+    var latest: SocketConnection? { shared.withLock(\.latest) }
     var isOver: Bool { shared.withLock { $0.end != nil } }
     var coding: CodingRules? { call.coding }
 
@@ -60,63 +60,63 @@ final class SocketSession: Sendable {
         do {
             try await opened.value()
         } catch {
-            let (opening, link) = shared.withLock { shared in
+            let (opening, connection) = shared.withLock { shared in
                 shared.isAbandoned = true
-                return (shared.opening, shared.link)
+                return (shared.opening, shared.connection)
             }
             opening?.cancel()
-            link?.abort()
+            connection?.abort()
             throw error
         }
     }
 
-    /// Opens one connection. A task of its own reads it, so that the stack of this task is freed.
+    /// Opens one connection. Another task reads it, so that the memory of this task is freed.
     private func openNext() async {
         state.send(.connecting)
         do {
-            let (link, body) = try await connect()
-            // A greeting that is not sent is not kept: the next connection makes its own.
-            try link.sendAtOnce(try await greeting(), isKept: false)
-            try link.sendAtOnce(takeUnsent(), isKept: true)
-            publish(link)
-            link.start(body, on: manager.executor) { [self] in ended($0, $1) }
+            let (connection, body) = try await connect()
+            // An unsent greeting is not kept: the next connection makes its own.
+            try connection.sendAtOnce(try await greeting(), isKept: false)
+            try connection.sendAtOnce(takeUnsent(), isKept: true)
+            publish(connection)
+            connection.start(body, on: manager.executor) { [self] in ended($0, $1) }
         } catch {
             let error = call.failure(error)
             if error.kind == .httpStatus, let status = error.response?.status {
-                follow(.refused(status: status, retryAfter: error.retryAfter), error)
+                continueOrFinish(.refused(status: status, retryAfter: error.retryAfter), error)
             } else {
                 // The first connection must open in time; a later one that does not is tried again.
                 let isLate = error.kind == .timeout(.total) && latest != nil
-                follow(isLate || error.isWorthReconnecting ? .failed : nil, error)
+                continueOrFinish(isLate || error.isWorthReconnecting ? .failed : nil, error)
             }
         }
     }
 
-    private func ended(_ link: SocketLink, _ end: SocketLink.End) {
-        let unsent = link.takeUnsent()
+    private func ended(_ connection: SocketConnection, _ end: SocketConnection.End) {
+        let unsent = connection.takeUnsent()
         let openedAt = shared.withLock { shared in
-            shared.link = nil
+            shared.connection = nil
             shared.unsent += unsent
             shared.closing =
                 switch end {
                 case .closed(let closing): closing
-                case .lost: link.state.withLock(\.closing) ?? .lost
+                case .lost: connection.state.withLock(\.closing) ?? .lost
                 }
             return shared.openedAt
         }
-        let loss = ReconnectionPlan.End.lost(after: openedAt.duration(to: .now), hadEvents: link.hadMessages)
+        let loss = ReconnectionPlan.End.lost(after: openedAt.duration(to: .now), hadEvents: connection.hadMessages)
         switch end {
         case .closed(let closing):
-            follow(closing.isByServer && closing.code.isWorthReconnecting ? loss : nil, nil)
+            continueOrFinish(closing.isByServer && closing.code.isWorthReconnecting ? loss : nil, nil)
         case .lost(let error):
-            follow(error.isWorthReconnecting ? loss : nil, error)
+            continueOrFinish(error.isWorthReconnecting ? loss : nil, error)
         }
     }
 
     /// Opens the next connection after a wait, or ends the socket.
     ///
-    /// - Parameter end: how the last one ended; `nil` when no other one may follow.
-    private func follow(_ end: ReconnectionPlan.End?, _ error: NetworkError?) {
+    /// - Parameter end: how the last connection ended; `nil` when no other one may follow.
+    private func continueOrFinish(_ end: ReconnectionPlan.End?, _ error: NetworkError?) {
         let (isLast, isAbandoned, isClosing) = shared.withLock { shared in
             shared.opening = nil
             guard let end, shared.isClosing == nil, !shared.isAbandoned,
@@ -127,7 +127,7 @@ final class SocketSession: Sendable {
         }
         guard isLast else { return }
         var failure = isAbandoned ? call.failure(CancellationError()) : error
-        // A close between two connections has cancelled the next one.
+        // Closing between two connections has cancelled the next one.
         if isClosing, failure?.kind == .cancelled, !call.isCancelled { failure = nil }
         finish(failure.map { .failure($0) } ?? .success(()))
     }
@@ -137,7 +137,7 @@ final class SocketSession: Sendable {
         do {
             try await call.wait(wait)
         } catch {
-            return follow(nil, call.failure(error))
+            return continueOrFinish(nil, call.failure(error))
         }
         await openNext()
     }
@@ -145,12 +145,12 @@ final class SocketSession: Sendable {
     /// The longest time of the handshake, and of the greeting.
     private var limit: Duration { call.request.timeout ?? options.openTimeout }
 
-    private func connect() async throws -> (SocketLink, ResponseBody) {
+    private func connect() async throws -> (SocketConnection, ResponseBody) {
         let handshake = WebSocketHandshake(protocols: protocols, offersCompression: options.compresses)
         let response = try await call.open(handshake.headers, within: limit) { try handshake.check($0) }
         let agreement = try handshake.agreement(response.headers)
         guard let output = response.output else { throw handshake.refusal("it was not upgraded", response) }
-        return (SocketLink(response, output, agreement, options, call, inbox), response.body)
+        return (SocketConnection(response, output, agreement, options, call, inbox), response.body)
     }
 
     private func greeting() async throws -> [WebSocket.Message] {
@@ -174,17 +174,17 @@ final class SocketSession: Sendable {
         }
     }
 
-    private func publish(_ link: SocketLink) {
+    private func publish(_ connection: SocketConnection) {
         let (closing, isAbandoned, waiters) = shared.withLock { shared in
-            (shared.link, shared.latest, shared.opening, shared.openedAt) = (link, link, nil, .now)
+            (shared.connection, shared.latest, shared.opening, shared.openedAt) = (connection, connection, nil, .now)
             defer { shared.waiters = [:] }
             return (shared.isClosing, shared.isAbandoned, shared.waiters.values)
         }
         state.send(.open)
         for waiter in waiters { waiter.end(.success(())) }
         opened.end(.success(()))
-        if let closing { link.close(closing.code, closing.reason) } else { inbox.keepSurplus() }
-        if isAbandoned { link.abort() }
+        if let closing { connection.close(closing.code, closing.reason) } else { inbox.keepSurplus() }
+        if isAbandoned { connection.abort() }
     }
 
     private func finish(_ result: Result<Void, NetworkError>) {
@@ -207,14 +207,14 @@ final class SocketSession: Sendable {
     /// Sends a message on the open connection, or on the next one when the options say so.
     func send(_ message: WebSocket.Message) async throws {
         while true {
-            let link = shared.withLock(\.link)
-            if let link, try await link.send(message) { return }
-            try await waitForLink(after: link)
+            let connection = shared.withLock(\.connection)
+            if let connection, try await connection.send(message) { return }
+            try await waitForConnection(after: connection)
         }
     }
 
     /// Waits for another connection than the one that was tried.
-    private func waitForLink(after tried: SocketLink?) async throws {
+    private func waitForConnection(after tried: SocketConnection?) async throws {
         let waiter = Waiter<Void>()
         let failure = shared.withLock { shared -> NetworkError? in
             guard shared.end == nil, shared.isClosing == nil, options.reconnection != nil, options.resend == .unsent
@@ -222,7 +222,7 @@ final class SocketSession: Sendable {
                 return closedError(shared)
             }
             // It may have been opened in the meantime.
-            if let link = shared.link, link !== tried {
+            if let connection = shared.connection, connection !== tried {
                 waiter.end(.success(()))
             } else {
                 shared.waiters[ObjectIdentifier(waiter)] = waiter
@@ -235,12 +235,12 @@ final class SocketSession: Sendable {
     }
 
     func ping() async throws -> Duration {
-        guard let link = shared.withLock(\.link) else { throw shared.withLock { closedError($0) } }
-        return try await link.ping()
+        guard let connection = shared.withLock(\.connection) else { throw shared.withLock { closedError($0) } }
+        return try await connection.ping()
     }
 
-    /// The error for what needs an open connection. While the next connection is being opened, that of the last one would be
-    /// wrong: the socket is not closed.
+    /// The error for an operation that needs an open connection. While the next connection is being opened, the error of the
+    /// last one would be wrong, because the socket is not closed.
     private func closedError(_ shared: Shared) -> NetworkError {
         if shared.opening == nil || shared.isClosing != nil, let latest = shared.latest { return latest.closedError }
         return NetworkError(
@@ -249,15 +249,15 @@ final class SocketSession: Sendable {
 
     /// Begins to close the socket: there is no other connection.
     func close(_ code: WebSocket.CloseCode, _ reason: String) {
-        let (link, opening) = shared.withLock { shared -> (SocketLink?, Task<Void, Never>?) in
+        let (connection, opening) = shared.withLock { shared -> (SocketConnection?, Task<Void, Never>?) in
             guard shared.end == nil, shared.isClosing == nil else { return (nil, nil) }
             shared.isClosing = (code, reason)
-            if shared.link == nil {
+            if shared.connection == nil {
                 shared.closing = .init(code: code, reason: reason, isByServer: false, isClean: false)
             }
-            return (shared.link, shared.link == nil ? shared.opening : nil)
+            return (shared.connection, shared.connection == nil ? shared.opening : nil)
         }
-        link?.close(code, reason)
+        connection?.close(code, reason)
         // No connection is open, so no close frame is sent.
         opening?.cancel()
     }
@@ -272,7 +272,7 @@ extension WebSocket.Closing {
 }
 
 extension WebSocketHandshake {
-    /// Checks whether a response is the answer to this handshake.
+    /// Checks whether a response completes this handshake.
     ///
     /// - Throws: `NetworkError` of kind `protocolViolation`.
     func check(_ response: HTTPResponse) throws {

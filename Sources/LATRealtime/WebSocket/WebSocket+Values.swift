@@ -19,7 +19,7 @@ extension WebSocket {
         /// The text; `nil` for bytes.
         public var text: String? { if case .text(let text) = self { text } else { nil } }
 
-        /// The bytes; those of the UTF-8 of a text.
+        /// The bytes; for a text its UTF-8.
         public var data: Data {
             switch self {
             case .text(let text): Data(text.utf8)
@@ -47,25 +47,25 @@ extension WebSocket {
         /// Makes a code from a literal.
         public init(integerLiteral value: UInt16) { rawValue = value }
 
-        /// 1000: all is done.
+        /// 1000: normal closure.
         public static let normal: CloseCode = 1000
         /// 1001: the server shuts down, or the client leaves.
         public static let goingAway: CloseCode = 1001
-        /// 1002: a rule of the protocol was broken.
+        /// 1002: protocol error.
         public static let protocolError: CloseCode = 1002
         /// 1003: this kind of message is not accepted.
         public static let unsupportedData: CloseCode = 1003
-        /// 1005: the close frame had no code. Never sent.
+        /// 1005: the close frame had no status code. Never sent.
         public static let noCode: CloseCode = 1005
-        /// 1006: the connection ended without a close frame. Never sent.
+        /// 1006: abnormal closure; the connection ended without a close frame. Never sent.
         public static let lost: CloseCode = 1006
         /// 1007: the content is not what its kind says, such as a text that is not UTF-8.
         public static let invalidContent: CloseCode = 1007
-        /// 1008: a rule of the app was broken.
+        /// 1008: a message violates the policy of the app.
         public static let policyViolation: CloseCode = 1008
         /// 1009: a message is too large.
         public static let tooLarge: CloseCode = 1009
-        /// 1011: the server failed.
+        /// 1011: internal error of the server.
         public static let serverError: CloseCode = 1011
         /// 1012: the server restarts.
         public static let serviceRestart: CloseCode = 1012
@@ -88,14 +88,14 @@ extension WebSocket {
     public struct Closing: Sendable, Hashable {
         /// The code of the first close frame; ``CloseCode/lost`` without one.
         public var code: CloseCode
-        /// The reason in it; often empty.
+        /// The reason in the first close frame; often empty.
         public var reason: String
         /// Whether the server sent the first close frame.
         public var isByServer: Bool
         /// Whether both sides have sent a close frame.
         public var isClean: Bool
 
-        /// Makes a closing, as a test does.
+        /// Makes a closing, for tests.
         public init(code: CloseCode, reason: String = "", isByServer: Bool, isClean: Bool) {
             self.code = code
             self.reason = reason
@@ -107,8 +107,8 @@ extension WebSocket {
 
 /// The messages of a WebSocket, in the order in which they arrive.
 ///
-/// The loop ends when the socket is closed, and throws when its connection is lost. One loop reads at a time. Leaving
-/// the loop does not close the socket.
+/// The loop ends when the socket is closed, and throws when its connection is lost. One loop reads at a time. Ending the
+/// loop early does not close the socket.
 public struct WebSocketMessages<Element: Sendable>: AsyncSequence, Sendable {
     let session: SocketSession
     /// Makes the element of a message.

@@ -14,7 +14,7 @@ import HTTPCore
 ///
 /// The connection is made like any call, with headers, token, redirects, proxies, cookies, pins and limits. A reader that
 /// is slow makes the server wait, and a server that is slow makes `send` wait. The socket answers the server's pings, and
-/// notices a dead connection by pings of its own. It closes when it is released.
+/// detects a lost connection with its own pings. It closes when it is released.
 public final class WebSocket: Sendable {
     let session: SocketSession
 
@@ -24,9 +24,8 @@ public final class WebSocket: Sendable {
 
     // MARK: Receiving
 
-    /// The messages of the server, for one loop at a time. The loop ends when the socket is closed, by either side and
-    /// with any code, which ``closing`` has. It throws when the connection is lost, or when the server breaks the
-    /// protocol.
+    /// The messages of the server, for one loop at a time. The loop ends when either side closes the socket, with any code;
+    /// see ``closing``. It throws when the connection is lost, or when the server violates the protocol.
     public var messages: WebSocketMessages<Message> { WebSocketMessages(session: session) { $0 } }
 
     /// The messages decoded from JSON, with the `Coding` of the call.
@@ -70,7 +69,7 @@ public final class WebSocket: Sendable {
         try await send(.text(String(decoding: try encoder.encode(), as: UTF8.self)))
     }
 
-    /// How many bytes wait to be sent, with the heads of their frames.
+    /// How many bytes are queued to be sent, including the headers of their frames.
     public var bufferedAmount: Int { session.latest?.output.pendingCount ?? 0 }
 
     /// Sends a ping, and waits for its pong.
@@ -82,15 +81,15 @@ public final class WebSocket: Sendable {
 
     // MARK: Closing
 
-    /// Closes the socket: sends a close frame after the messages that wait, and waits for the server's close frame at most for
+    /// Closes the socket: sends a close frame after the queued messages, and waits for the server's close frame at most for
     /// ``WebSocketOptions/closeTimeout``. Has no effect once the socket closes.
     ///
     /// - Parameters:
     ///   - code: 1000 to 1003, 1007 to 1014, or 3000 to 4999. Default ``CloseCode/normal``.
     ///   - reason: at most 123 bytes of UTF-8. Default empty.
-    /// - Returns: how the socket was closed, which may be by the server before this.
+    /// - Returns: how the socket was closed; the server may have closed it before.
     /// - Throws: `NetworkError` of kind `invalidRequest` for a code or a reason that cannot be sent; `CancellationError` if the
-    ///   current task is cancelled, which does not stop the closing.
+    ///   current task is cancelled, which does not stop the closing handshake.
     @discardableResult
     public func close(code: CloseCode = .normal, reason: String = "") async throws -> Closing {
         guard code.mayBeSent else {
@@ -123,9 +122,9 @@ public final class WebSocket: Sendable {
     /// The subprotocol that the server chose among those offered; `nil` for none.
     public var subprotocol: String? { session.latest?.agreement.subprotocol }
 
-    /// Whether messages may be compressed, because both sides want it.
+    /// Whether `permessage-deflate` was negotiated, so that messages may be compressed.
     public var isCompressed: Bool { session.latest?.agreement.compression != nil }
 
-    /// The answer to the newest handshake, without a body.
+    /// The response to the newest handshake, without a body; `nil` before it.
     public var response: HTTPResponse? { session.latest?.response }
 }

@@ -3,7 +3,7 @@ import FoundationEssentials
 import HTTPCore
 import LATNetworking
 
-/// The opening handshake (RFC 6455 §4): what the client asks, and what the server may answer.
+/// The opening handshake (RFC 6455 §4): the fields of the request, and the check of the response.
 struct WebSocketHandshake: Sendable {
     /// The random key of this attempt.
     let key: String
@@ -39,14 +39,14 @@ struct WebSocketHandshake: Sendable {
         var clientWindow = 15
     }
 
-    /// Why a server's answer is not a valid handshake, as the rest of a sentence.
+    /// Why a server's response is not a valid handshake, as the rest of a sentence.
     struct Refusal: Error, Equatable {
         let reason: String
 
         init(_ reason: String) { self.reason = reason }
     }
 
-    /// Checks the answer 101.
+    /// Checks the fields of a 101 response.
     func agreement(_ headers: HTTPHeaders) throws(Refusal) -> Agreement {
         guard headers[values: "Upgrade"].map({ $0.lowercased() }) == ["websocket"] else {
             throw Refusal("its Upgrade is \(Self.quoted(headers["Upgrade"])), not websocket")

@@ -1,6 +1,6 @@
 import LATNetworking
 
-/// How a WebSocket behaves, besides its request.
+/// The settings of a WebSocket, besides its request.
 ///
 /// ```swift
 /// let options = WebSocketOptions(pingInterval: .seconds(15), reconnection: Reconnection())
@@ -11,26 +11,26 @@ public struct WebSocketOptions: Sendable {
     public enum Resend: Sendable, Hashable {
         /// Nothing: a `send` without a connection throws.
         case never
-        /// Messages that were not handed to the network are sent first on the next connection, and a `send` waits for it.
-        /// Others may have arrived or not.
+        /// Messages that were not written to the network are sent first on the next connection, and a `send` waits for it.
+        /// Whether the others arrived is unknown.
         case unsent
     }
 
-    /// Whether compressed messages are offered to the server (`permessage-deflate`, RFC 7692). Default `true`; messages
-    /// below 1 KiB are sent as they are.
+    /// Whether compression is offered to the server (`permessage-deflate`, RFC 7692). Default `true`; messages below 1 KiB
+    /// are sent uncompressed.
     public var compresses: Bool
     /// The largest size of a message that is received, and of each of its frames, in bytes after decompression. A larger
     /// one ends the connection with the code 1009. Default 16 MiB.
     public var messageLimit: Int
-    /// How many bytes wait to be sent before `send` waits for room. Default 256 KiB.
+    /// How many bytes may be queued before `send` waits. Default 256 KiB.
     public var sendBuffer: Int
     /// The longest time of the opening handshake, with its redirects, and then of the ``greeting``. The request's `timeout`
     /// replaces it. A ``reconnection`` that takes longer is tried again. Default 30 s.
     public var openTimeout: Duration
-    /// The time between two checks. A ping is sent if the server was silent since the last one. Default 30 s; `nil` for no
+    /// The time between two checks. A ping is sent if the server was silent since the last check. Default 30 s; `nil` for no
     /// pings.
     public var pingInterval: Duration?
-    /// How many pings in a row may stay without any bytes of the server before the connection counts as lost. Default 2.
+    /// How many pings in a row may get no bytes from the server before the connection counts as lost. Default 2.
     public var missedPongs: Int
     /// How long the closing handshake may take. Default 10 s.
     public var closeTimeout: Duration

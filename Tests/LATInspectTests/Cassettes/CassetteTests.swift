@@ -46,7 +46,7 @@ struct CassetteTests {
         }
     }
 
-    @Test func endOfTheProcessWaitsForACassetteThatIsBeingReleased() async throws {
+    @Test func processExitWaitsForAReleasedCassette() async throws {
         await #expect(processExitsWith: .success) { [path = path as String] in
             let cassette = Box<Cassette?>(try Cassette(path, mode: .once, transport: LongTexts()))
             for number in 0..<300 {
@@ -100,7 +100,7 @@ struct CassetteTests {
         #expect(path.contains(#"path: asked "/user", recorded "/users""#), "\(path)")
         _ = try await central.startRequest("GET", "\(url)?size=5&page=1")
         let third = await refusal { _ = try await central.startRequest("GET", "\(url)?size=5&page=1") }
-        #expect(third.contains("was recorded once (line 6), and is asked for once more"), "\(third)")
+        #expect(third.contains("was recorded once (line 6), and is requested again"), "\(third)")
         #expect(cassette.unused.isEmpty && server.requests.count == 1)
     }
 
@@ -210,7 +210,7 @@ struct CassetteTests {
         let members = (0..<20_000).map { #""key":"aaaaaa\#($0)""# }.joined(separator: ",")
         let shown = redactor.text("{\(members)}")
         #expect(!shown.contains("aaaaaa"))
-        // Those that are remembered are found elsewhere, also where they overlap.
+        // Remembered values are found in other texts, even where they overlap.
         #expect(redactor.scrubbed("x aaaaaa17aaaaaa19999 y aaaaaa y aaaaaa1") == "x ****** y aaaaaa y ***")
         #expect(redactor.scrubbed("aaaaaa123456") == "***6")
         _ = redactor.form("token=abcdefgh&secret=efghijkl")
@@ -232,7 +232,7 @@ struct CassetteTests {
         #expect(text().contains("nonce={{nonce}}") && text().contains(#""nonce":"{{nonce}}""#), "\(text())")
         try await run(.none, "12")
         #expect(server.requests.count == 1)
-        // Written by hand in another place.
+        // A placeholder that is written by hand into the file.
         let edited = text().replacing("x=1", with: "x={{any}}")
         try Data(edited.utf8).write(to: URL(filePath: path))
         let (central, _) = try manager(.none, matching)
@@ -357,7 +357,7 @@ struct CassetteTests {
         matching.order = true
         let (central, _) = try manager(.none, matching)
         let message = await refusal { _ = try await central.startRequest("GET", server.url("/b")) }
-        #expect(message.contains("is not the next one, which is in line 6"), "\(message)")
+        #expect(message.contains("is not the next request, which is in line 6"), "\(message)")
         for name in ["a", "b"] { _ = try await central.startRequest("GET", server.url("/\(name)")) }
     }
 

@@ -34,12 +34,12 @@ struct CassetteTextTests {
         "a:\u{301} b", "\"\u{301}", "a\n \u{301}\n",
     ]
 
-    @Test(arguments: texts) func textComesBack(_ text: String) throws {
+    @Test(arguments: texts) func textRoundTrips(_ text: String) throws {
         let entries = [entry(RecordedBody(Data(text.utf8)), value: text), entry(.none, value: text)]
         #expect(try roundTrip(entries) == entries)
     }
 
-    @Test func randomTextsComeBack() throws {
+    @Test func randomTextsRoundTrip() throws {
         var generator = SeededGenerator(seed: 7)
         let pieces = Self.texts + ["\n", "  ", "\n  ", ": ", "-", "a", "{{x}}"]
         for _ in 0..<2_000 {
@@ -57,7 +57,7 @@ struct CassetteTextTests {
         #expect(try CassetteReader { _ in nil }.entries(windows) == CassetteReader { _ in nil }.entries(text))
     }
 
-    @Test func binaryAndLargeBodiesComeBack() throws {
+    @Test func binaryAndLargeBodiesRoundTrip() throws {
         let binary = Data((0..<200).map { UInt8($0) })
         let entries = [
             entry(.bytes(binary)), entry(.bytes(Data(repeating: 0xFF, count: 5_000))),
@@ -68,7 +68,7 @@ struct CassetteTextTests {
         #expect(try roundTrip(entries) == entries)
     }
 
-    @Test func allKindsOfErrorsComeBack() throws {
+    @Test func allKindsOfErrorsRoundTrip() throws {
         let kinds: [NetworkError.Kind] = [
             .invalidRequest, .dns, .connect, .tls(.expired), .timeout(.total), .cancelled, .business(code: "7"),
             .decoding(path: "a[1]"), .bodyTooLarge, .connectionLost, .protocolViolation, .addressBlocked(.loopback),

@@ -17,14 +17,14 @@ import Testing
                 + "'https://api.example.com/v2/orders?page=1'")
     }
 
-    @Test func httpieHasItems() {
+    @Test func httpieCommandHasItems() {
         #expect(
             CopyText(request).text(as: .httpie)
                 == "http POST 'https://api.example.com/v2/orders?page=1' 'X-Note:it'\\''s' 'age:=36' 'name=Ada' 'tags:=[\"a\"]'"
         )
     }
 
-    @Test func methodOfAFileRunsNothing() {
+    @Test func methodIsQuotedForTheShell() {
         let foreign = HTTPRequest("GET; touch x", "https://api.example.com/")
         #expect(CopyText(foreign).text(as: .httpie) == "http 'GET; touch x' 'https://api.example.com/'")
     }

@@ -6,7 +6,7 @@ import Testing
 
 /// `lat inspect -- COMMAND`, with programs that allow it and one that does not.
 @Suite(.timeLimit(.minutes(2))) struct InspectCommandTests {
-    @Test func programThatAllowsItIsShown() async throws {
+    @Test func callsOfAPermittingProgramAreShown() async throws {
         let server = try MockServer()
         server.route("GET", "/slow") { _ in .text("never whole").stalling(.afterBodyBytes(3)) }
         // `lat` allows it in its code. The address goes to standard error, here with all else to a terminal.
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func programThatDoesNotIsNamed() async throws {
+    @Test func programThatOpensNoPageIsNamed() async throws {
         let result = try await LatProcess.run(["inspect", "--", "/bin/true"])
         #expect(result.exitCode == 0)
         #expect(result.err.contains("/bin/true opened no page; its code has to allow it"))

@@ -55,7 +55,7 @@ import Testing
         #expect(result["texts"]["httpie"].string?.contains(#"name=ada'\''s"#) == true)
     }
 
-    @Test func nothingOfACallIsRun() async throws {
+    @Test func contentOfACallIsNeverExecuted() async throws {
         let inspected = try InspectedManager()
         let script = "</script><script>window.ran = 1</script>"
         let replies: [MockReply] = [

@@ -15,7 +15,7 @@ import Testing
             (["Origin": "null"], 403), (["Sec-Fetch-Site": "cross-site"], 403), (["Authorization": "Bearer x"], 401),
             (["Cookie": "lat-inspector=x"], 401), ([:], 401),
         ] as [([String: String], Int)])
-    func strangersAreRefused(_ headers: [String: String], _ status: Int) async throws {
+    func requestFromElsewhereIsRefused(_ headers: [String: String], _ status: Int) async throws {
         let inspected = try InspectedManager()
         let central = try CentralRequestManager(configuration: CentralRequestManager.Configuration())
         for path in ["/hello", "/stream", "/calls/1", "/calls/1/body?side=response&entry=0", "/calls/1/copy?as=curl"] {
@@ -79,7 +79,7 @@ import Testing
         #expect(sizes.values.reduce(0, +) < 60_000, "\(sizes)")
     }
 
-    @Test func usedPortIsOneSentence() throws {
+    @Test func usedPortErrorIsOneSentence() throws {
         let server = try MockServer()
         do {
             try Inspector().start(port: server.port)

@@ -6,18 +6,13 @@ import Testing
 
 /// `scripts/lib/websocket_peer.py`: a server of `websockets` or `aiohttp` that echoes messages.
 final class WebSocketPeer: Sendable {
-    let port: Int
-    private let process: ChildProcess
+    private let script: PythonScript
 
-    private static let root: URL = {
-        var root = URL(filePath: #filePath)
-        for _ in 0..<4 { root.deleteLastPathComponent() }
-        return root
-    }()
-    private static let python = root.appending(path: ".venv/bin/python").path
+    var port: Int { script.port }
+
     static let isThere: Bool = {
-        let modules = "import websockets, aiohttp"
-        return (try? ChildProcess.run("env", [python, "-c", modules], in: "/")) != nil
+        guard let python = PythonScript.python else { return false }
+        return (try? ChildProcess.run("env", [python, "-c", "import websockets, aiohttp"], in: "/")) != nil
     }()
 
     /// - Parameters:
@@ -25,26 +20,19 @@ final class WebSocketPeer: Sendable {
     ///   - settings: JSON; the script describes it.
     ///   - certificate: a file with certificate and key, for TLS.
     init(_ library: String, _ settings: String = "{}", certificate: String? = nil) async throws {
-        let script = Self.root.appending(path: "scripts/lib/websocket_peer.py").path
-        process = try ChildProcess(
-            "env",
-            ["PYTHONDONTWRITEBYTECODE=1", Self.python, script, library, settings] + (certificate.map { [$0] } ?? []))
-        port = try await process.awaitOutput("a port") { output in
-            output.split(whereSeparator: \.isNewline).first { $0.hasPrefix("port ") }
-                .flatMap { Int($0.dropFirst(5)) }
-        }
+        script = try await PythonScript(
+            "websocket_peer.py", [library, settings] + (certificate.map { [$0] } ?? []))
     }
 
     /// Random sequences of frames, and what `websockets` reads in them: `scripts/lib/websocket_frames.py`.
     static func frames(count: Int, seed: UInt32) throws -> String {
-        let script = root.appending(path: "scripts/lib/websocket_frames.py").path
-        return try ChildProcess.run("env", [python, script, "\(count)", "\(seed)"], in: "/")
+        try PythonScript.run("websocket_frames.py", ["\(count)", "\(seed)"])
     }
 
     func url(_ scheme: String = "ws", _ path: String = "/") -> String { "\(scheme)://127.0.0.1:\(port)\(path)" }
 
-    /// Ends the server without a word to its clients.
-    func kill() { process.killAndWait() }
+    /// Kills the server, which then sends no close frame.
+    func kill() { script.process.killAndWait() }
 }
 
 extension WebSocket {

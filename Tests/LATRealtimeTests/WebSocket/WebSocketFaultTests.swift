@@ -138,7 +138,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func serverThatNeverClosesIsLeft() async throws {
+    @Test func closeEndsWithoutTheServersAnswer() async throws {
         server.enqueue(.webSocket(.text("a"), .stall))
         let socket = try await manager.webSocket(
             server.url("/"), options: WebSocketOptions(closeTimeout: .milliseconds(50)))
@@ -159,7 +159,7 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
-    @Test func slowPongsAreEnough() async throws {
+    @Test func slowPongsKeepTheConnection() async throws {
         server.enqueue(.webSocket { [.text($0.text)] }.pongs(.after(.milliseconds(150))))
         let socket = try await manager.webSocket(
             server.url("/"), options: WebSocketOptions(pingInterval: .milliseconds(100), missedPongs: 50))
@@ -188,7 +188,7 @@ import Testing
         #expect(received == size * count)
     }
 
-    @Test func slowReaderIsNoDeadServer() {
+    @Test func slowReaderIsNotTakenForADeadServer() {
         var rule = KeepAlive(limit: 1)
         func beat(hadInput: Bool = false, isReaderBehind: Bool = false) -> KeepAlive.Action {
             rule.beat(hadInput: hadInput, isReaderBehind: isReaderBehind, written: 0, taken: 0)
@@ -271,11 +271,11 @@ import Testing
         let body = PingBody()
         let response = HTTPResponse(status: 101, url: server.url("/"))
         let call = try manager.liveCall(HTTPRequest("GET", server.url("/")), standard: [:], upgrades: true)
-        let link = SocketLink(
+        let connection = SocketConnection(
             response, body.output, .init(), WebSocketOptions(pingInterval: nil), call, SocketInbox())
-        try link.sendAtOnce([.data(Data(count: count))], isKept: true)
+        try connection.sendAtOnce([.data(Data(count: count))], isKept: true)
         await withCheckedContinuation { over in
-            link.start(ResponseBody(body), on: nil) { _, _ in over.resume() }
+            connection.start(ResponseBody(body), on: nil) { _, _ in over.resume() }
         }
         call.cancel()
         let sent = body.sent.elements.flatMap { $0 }

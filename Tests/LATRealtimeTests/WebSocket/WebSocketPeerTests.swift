@@ -107,10 +107,7 @@ struct WebSocketPeerTests {
         #expect(await failure { _ = try await socket.all() }?.kind == .connectionLost)
     }
 
-    @Test(
-        .enabled(
-            if: Servers.nginx != nil && Servers.nginxTLS != nil && Servers.authority != nil
-        ))
+    @Test(.needsNginx)
     func socketsPassAReverseProxy() async throws {
         let peer = try await WebSocketPeer("websockets", #"{"deflate": [{}]}"#)
         let manager = try CentralRequestManager.make { $0.tls.caFile = Servers.authority }

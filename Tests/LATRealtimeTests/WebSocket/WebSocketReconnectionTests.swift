@@ -55,7 +55,7 @@ import Testing
         #expect(try await socket.all() == [.text("a")])
     }
 
-    @Test func attemptsHaveAnEnd() async throws {
+    @Test func attemptsAreLimited() async throws {
         let closed = try ClosedPort()
         var reconnection = Reconnection.quick
         reconnection.attempts = 3
@@ -79,16 +79,16 @@ import Testing
         #expect(first == ["subscribe", "\u{1}"] && second == first)
     }
 
-    /// No engine takes the bytes of this connection.
+    /// The test takes the place of the engine, so nothing is sent.
     @Test func greetingIsNotKeptForTheNextConnection() throws {
         let request = HTTPRequest("GET", server.url("/"))
-        let link = SocketLink(
+        let connection = SocketConnection(
             HTTPResponse(status: 101, url: request.url), ConnectionOutput(), .init(),
             WebSocketOptions(reconnection: .quick, resend: .unsent),
             try manager.liveCall(request, standard: [:], upgrades: true), SocketInbox())
-        try link.sendAtOnce([.text("subscribe")], isKept: false)
-        try link.sendAtOnce([.text("a")], isKept: true)
-        #expect(link.takeUnsent() == [.text("a")])
+        try connection.sendAtOnce([.text("subscribe")], isKept: false)
+        try connection.sendAtOnce([.text("a")], isKept: true)
+        #expect(connection.takeUnsent() == [.text("a")])
     }
 
     @Test func messagesWaitForTheNextConnection() async throws {
@@ -129,7 +129,7 @@ import Testing
         #expect(accessory.events.elements == ["willStart", "didStart", "willFinish", "didFinish"])
     }
 
-    @Test func messagesBeyondTheLimitArriveAfterAReconnection() async throws {
+    @Test func messagesBeyondTheLimitSurviveReconnection() async throws {
         server.enqueue(
             .webSocket(.text("a"), .close(1012)),
             .webSocket(.repeated([.text("b")], count: 3_000), .close(1000)))

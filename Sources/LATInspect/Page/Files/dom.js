@@ -3,7 +3,7 @@ import { icon } from './icons.js';
 
 export const $ = id => document.getElementById(id);
 
-// Sets attributes, listeners and styles of an element; children, where there are any, take the place of those before.
+// Sets attributes, listeners and styles of an element, and replaces its children if any are given.
 export function set(element, attributes, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith('on')) element[name] = value;
@@ -77,7 +77,7 @@ export function toast(text) {
   hiding = setTimeout(() => set($('toast'), { class: '' }), 2600);
 }
 
-// MARK: What is said of a call
+// MARK: Texts about a call
 
 // The class and the text of a status, or of a call without one.
 export function statusOf({ state, status, errorKind }) {
@@ -99,5 +99,5 @@ export const decisionOf = call => call.cache?.outcome !== 'none' && call.cache;
 export const durationOf = call => call.duration ?? (isOpen(call) ? Math.max(0, Date.now() - call.at) : null);
 
 export const sorted = numbers => numbers.filter(number => number != null).sort((a, b) => a - b);
-// The value that so large a part of the sorted numbers does not exceed.
+// The quantile of sorted numbers; `part` is from 0 to 1.
 export const quantile = (numbers, part) => numbers[Math.min(numbers.length - 1, Math.floor(numbers.length * part))];

@@ -1,4 +1,4 @@
-// The filter: words that must all match. A leading minus negates one; quotes keep blanks together.
+// The filter: words that must all match. A leading minus negates a word; quotes allow blanks in it.
 import { durationOf, isCached, isFailed, isOpen } from './dom.js';
 
 const lower = text => (text ?? '').toLowerCase();
@@ -29,7 +29,7 @@ const states = {
   pinned: isPinned,
 };
 
-// Each word with values that it takes, and what makes a test of a value: false when it cannot.
+// Each word with examples of its values, and a function that makes a test of a value: false for an invalid value.
 export const words = {
   __proto__: null,
   domain: ['api, *.example.com', matches('host', 'domain')],

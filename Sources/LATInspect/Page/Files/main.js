@@ -74,7 +74,7 @@ function status() {
   const { paused } = store, words = { lost: 'no connection', refused: 'locked' };
   const text = paused ? `paused, ${count(store.held.size)} changed since` : words[state] ?? state;
   set($('live'), { 'data-state': paused ? 'paused' : state });
-  // A text that is set again would be read out again.
+  // Setting the same text again would make a screen reader repeat it.
   if ($('live').lastChild.textContent !== text) $('live').lastChild.textContent = text;
 }
 
@@ -236,7 +236,7 @@ async function connect() {
   if (token) {
     history.replaceState(null, '', location.pathname);
     const opened = await post('session', token).catch(() => null);
-    // Where the cookie is sent, and nobody else can be asked.
+    // The browser sends the cookie only below this path.
     if (opened?.ok) return location.replace(await opened.text());
   }
   const response = await ask('hello');

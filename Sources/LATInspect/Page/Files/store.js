@@ -27,7 +27,7 @@ export class Store {
   put(fresh, origin, key) {
     let call = this.byKey.get(key);
     if (!call) {
-      // Cleared calls come again when the page connects anew, unless something happens to them.
+      // When the page reconnects, the server sends cleared calls again: they are skipped.
       if (this.cleared?.origin === origin && fresh.number <= this.cleared.number) return;
       call = { key, origin, pinned: false, spans: [] };
       this.byKey.set(key, call);

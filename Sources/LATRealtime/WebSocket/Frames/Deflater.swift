@@ -8,8 +8,8 @@ final class Deflater {
     /// How many bytes zlib is given at once; it counts them with 32 bits.
     private let largestPiece: Int
 
-    /// A window of 4 KiB with a small table takes 32 KiB, and compresses messages nearly as well as the largest, which
-    /// takes 256.
+    /// A window of 4 KiB with a small table takes 32 KiB, and compresses messages nearly as well as the largest one, which
+    /// takes 256 KiB.
     private static let usualWindow = 12
     private static let memoryLevel: CInt = 5
 

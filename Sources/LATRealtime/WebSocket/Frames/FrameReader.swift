@@ -1,4 +1,4 @@
-/// Takes a server's bytes apart into frames (RFC 6455 §5.2), and refuses what the RFC forbids a server to send.
+/// Splits a server's bytes into frames (RFC 6455 §5.2), and rejects what the RFC forbids a server to send.
 ///
 /// Data frames are returned in pieces as they arrive, so that a frame of any length takes no memory here. Control frames
 /// are returned whole: they have at most 125 bytes.
@@ -31,7 +31,7 @@ struct FrameReader {
         case control(Opcode, [UInt8])
     }
 
-    /// Whether compression was agreed on, so that RSV1 may be set.
+    /// Whether compression was negotiated, so that RSV1 may be set.
     let allowsCompression: Bool
     private(set) var buffer: [UInt8] = []
     private var start = 0
@@ -46,8 +46,8 @@ struct FrameReader {
         buffer.append(contentsOf: bytes)
     }
 
-    /// Frees the memory of bytes that were read.
-    mutating func rest() { if start == buffer.count { (buffer, start) = ([], 0) } }
+    /// Frees the buffer when all of its bytes were read.
+    mutating func releaseMemory() { if start == buffer.count { (buffer, start) = ([], 0) } }
 
     /// Returns the next event; `nil` when more bytes are needed.
     mutating func next() throws(WebSocketViolation) -> Event? {

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Writes a client's frames (RFC 6455 §5.2), each with a random mask of its own from the system.
+/// Writes a client's frames (RFC 6455 §5.2), each with its own masking key of random bytes from the system.
 struct FrameWriter {
     /// Random bytes that were not used yet. One system call returns those of many frames.
     private var random: [UInt32] = []

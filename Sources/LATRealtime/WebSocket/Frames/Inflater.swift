@@ -1,7 +1,7 @@
 import CZlib
 
-/// Decompresses the messages of a server (RFC 7692 §7.2.2). It always has the largest window, which reads what any
-/// smaller one has written.
+/// Decompresses the messages of a server (RFC 7692 §7.2.2). It always has the largest window, which can read the data of any
+/// smaller one.
 final class Inflater {
     enum Outcome {
         case done
@@ -12,7 +12,7 @@ final class Inflater {
     private let stream: UnsafeMutablePointer<z_stream>
     /// Whether the server begins each message with an empty window.
     private let resetsEachMessage: Bool
-    /// Whether the last byte was the end of a last block.
+    /// Whether the last byte ended a final block.
     private var hasEnded = false
     /// The bytes that end every compressed message and are not sent.
     private static let tail: [UInt8] = [0x00, 0x00, 0xFF, 0xFF]
@@ -37,16 +37,16 @@ final class Inflater {
     ///
     /// - Parameters:
     ///   - isEnd: whether it is the last piece.
-    ///   - output: gets the bytes; never more than `limit` in all, and no more are decompressed.
+    ///   - output: gets the bytes, at most `limit` in all.
     func inflate(
         _ piece: UnsafeBufferPointer<UInt8>, isEnd: Bool, into output: inout [UInt8], upTo limit: Int
     ) -> Outcome {
         var outcome = open(piece, into: &output, upTo: limit)
         guard isEnd, outcome == .done else { return outcome }
-        // Some servers leave out the byte that belongs before the tail after a last block (RFC 7692 §7.2.3.4).
+        // Some servers leave out the byte that belongs between a final block and the tail (RFC 7692 §7.2.3.4).
         if !hasEnded {
             outcome = Self.tail.withUnsafeBufferPointer { open($0, into: &output, upTo: limit) }
-            // A message that is cut stops in the middle of a block.
+            // A truncated message stops in the middle of a block.
             if outcome == .done, !isBetweenBlocks { return .broken }
         }
         if resetsEachMessage, inflateReset(stream) != Z_OK { return .broken }
@@ -72,7 +72,7 @@ final class Inflater {
                 output.append(contentsOf: buffer[..<count])
                 switch code {
                 case Z_STREAM_END:
-                    // A last block inside a message is legal; what follows is a new stream (RFC 7692 §7.2.3.5).
+                    // A final block inside a message is legal; what follows is a new stream (RFC 7692 §7.2.3.5).
                     guard inflateReset(stream) == Z_OK else { return .broken }
                     hasEnded = stream.pointee.avail_in == 0
                     if hasEnded { return .done }

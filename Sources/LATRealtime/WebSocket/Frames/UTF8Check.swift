@@ -1,9 +1,9 @@
-/// Checks UTF-8 while it arrives (RFC 3629), so that a bad text fails at its first bad byte.
+/// Validates UTF-8 while it arrives (RFC 3629), so that an invalid text fails at its first invalid byte.
 struct UTF8Check {
     /// How many bytes of the current character are missing.
     private var missing = 0
-    /// The range of the next byte: narrower after some first bytes, which rules out long forms, surrogates and numbers
-    /// above U+10FFFF.
+    /// The range of the next byte: narrower after some first bytes, which rules out overlong forms, surrogates and
+    /// numbers above U+10FFFF.
     private var low: UInt8 = 0x80
     private var high: UInt8 = 0xBF
 

@@ -2,13 +2,13 @@ import FoundationEssentials
 import LATNetworking
 import Platform
 
-// Sending: messages of many tasks never mix, since each is compressed and written under one lock, and a cancelled one is
-// sent whole or not at all.
-extension SocketLink {
-    /// Messages below this size are not compressed: it would make some of them larger.
+// Sending: messages of many tasks never mix, because each is compressed and written under one lock. A cancelled message is
+// sent completely or not at all.
+extension SocketConnection {
+    /// Messages below this size are not compressed: compression would make some of them larger.
     private static let compressedFrom = 1_024
 
-    /// Senders continue once at most this many bytes wait.
+    /// Waiting senders continue once at most this many bytes are unsent.
     var lowMark: Int { min(options.sendBuffer / 2, 64 << 10) }
 
     /// Sends a message, after a wait for room.
@@ -51,7 +51,7 @@ extension SocketLink {
 
     /// Sends messages at once, whether there is room or not.
     ///
-    /// - Parameter isKept: whether ``takeUnsent()`` returns those that are not sent.
+    /// - Parameter isKept: whether ``takeUnsent()`` returns those that were not sent.
     func sendAtOnce(_ messages: [WebSocket.Message], isKept: Bool) throws {
         try sending.withLock { deflater in
             for message in messages where state.withLock(\.isOpen) {
@@ -105,7 +105,7 @@ extension SocketLink {
 
     /// - Returns: whether it was sent; `false` when the connection has ended or closes meanwhile.
     private func write(_ message: WebSocket.Message, isKept: Bool = true, _ deflater: inout Deflater?) throws -> Bool {
-        try follower?.send(message.socketMessage)
+        try observer?.send(message.socketMessage)
         switch message {
         case .text(let text):
             var text = text
@@ -137,7 +137,7 @@ extension SocketLink {
         }
     }
 
-    /// The compressed payload; `nil` when it is sent as it is. A payload that was compressed is sent even if larger, because
+    /// The compressed payload; `nil` when it is sent uncompressed. A compressed payload is sent even if it is larger, because
     /// the next message may refer to it.
     private func compressed(_ payload: UnsafeRawBufferPointer, _ deflater: inout Deflater?) -> [UInt8]? {
         guard let compression = agreement.compression, compression.clientWindow > 8,
@@ -150,7 +150,7 @@ extension SocketLink {
     }
 
     func writePing(_ payload: [UInt8], _ state: inout State) {
-        follower?.sendPing(payload)
+        observer?.sendPing(payload)
         write(.ping, payload, &state)
     }
 

@@ -4,7 +4,7 @@ import Platform
 import Synchronization
 
 /// One connection after its handshake: reads messages, answers pings, sends, and closes.
-final class SocketLink: Sendable {
+final class SocketConnection: Sendable {
     /// How a connection ended.
     enum End: Sendable {
         case closed(WebSocket.Closing)
@@ -35,7 +35,7 @@ final class SocketLink: Sendable {
         /// Sends the next ping.
         var beat: TimeLimits.Ticket?
         var keepAlive: KeepAlive
-        var pump: Task<Void, Never>?
+        var readTask: Task<Void, Never>?
         var isAborted = false
 
         /// Whether messages and pings may be sent.
@@ -57,10 +57,10 @@ final class SocketLink: Sendable {
     let output: ConnectionOutput
     let options: WebSocketOptions
     let state: Mutex<State>
-    /// Compresses messages; made for the first one. Held by one sender at a time, before the lock of the state: the engine's
-    /// thread, which needs the state, never waits for a compression.
+    /// Compresses messages; made for the first one. A sender locks it before the state, so that the engine's thread, which
+    /// locks only the state, never waits for a compression.
     let sending = Mutex<Deflater?>(nil)
-    let follower: (any MessageFollower)?
+    let observer: (any MessageObserver)?
     private let call: LiveCall
     private let inbox: SocketInbox
 
@@ -73,7 +73,7 @@ final class SocketLink: Sendable {
         head.output = nil
         self.response = head
         self.output = output
-        follower = output.follower
+        observer = output.observer
         self.agreement = agreement
         self.options = options
         self.call = call
@@ -87,29 +87,29 @@ final class SocketLink: Sendable {
 
     // MARK: Reading
 
-    /// Reads the connection to its end, in a task of its own. While nothing arrives, it is the only task of the connection, so
-    /// that no other stack is kept.
+    /// Reads the connection to its end, in its own task. It is the only task of an idle connection, which saves memory.
     ///
     /// - Parameters:
-    ///   - executor: where it reads; `nil` for anywhere.
-    ///   - ended: called once, when the connection is over. It does not run on `executor`, because it calls the app's
-    ///     observers, which must not hold up the engine.
+    ///   - executor: the preferred executor for reading; `nil` for none.
+    ///   - ended: called once, when the connection has ended. It does not run on `executor`, because it calls the app's
+    ///     observers, which must not delay the engine.
     func start(
-        _ body: ResponseBody, on executor: (any TaskExecutor)?, _ ended: @escaping @Sendable (SocketLink, End) -> Void
+        _ body: ResponseBody, on executor: (any TaskExecutor)?,
+        _ ended: @escaping @Sendable (SocketConnection, End) -> Void
     ) {
         let aborted = state.withLock { state in
-            let pump = Task { [self] in
+            let task = Task { [self] in
                 let error = await withTaskExecutorPreference(executor) { await read(body) }
                 ended(self, over(error))
             }
-            state.pump = pump
-            return state.isAborted ? pump : nil
+            state.readTask = task
+            return state.isAborted ? task : nil
         }
         aborted?.cancel()
         scheduleBeat()
     }
 
-    /// - Returns: the error, `nil` when the server has ended the connection.
+    /// - Returns: the error; `nil` when the server has ended the connection.
     private func read(_ body: ResponseBody) async -> (any Error)? {
         var chunks = body.makeAsyncIterator()
         do {
@@ -119,7 +119,7 @@ final class SocketLink: Sendable {
                     state.withLock { $0.hasInput = true }
                     reader.append(chunk)
                     while let event = try reader.next() {
-                        if handle(event) { try await inbox.room(for: call) }
+                        if handle(event) { try await inbox.waitForRoom(call) }
                     }
                 }
             } catch let violation as WebSocketViolation {
@@ -137,7 +137,7 @@ final class SocketLink: Sendable {
     private func handle(_ event: MessageReader.Event) -> Bool {
         switch event {
         case .message(let message):
-            follower?.receive(message.socketMessage)
+            observer?.receive(message.socketMessage)
             state.withLock { $0.hadMessages = true }
             return inbox.put(message)
         case .ping(let payload): answer(payload)
@@ -150,7 +150,7 @@ final class SocketLink: Sendable {
     private func answer(_ payload: [UInt8]) {
         state.withLock { state in
             guard !state.hasSentClose else { return }
-            // While much waits, only the newest ping is answered (RFC 6455 §5.5.3).
+            // While many bytes are unsent, only the newest ping is answered (RFC 6455 §5.5.3).
             let isLate = output.awaitDrain(to: lowMark)
             state.latePong = isLate ? payload : nil
             if !isLate { write(.pong, payload, &state) }
@@ -170,7 +170,7 @@ final class SocketLink: Sendable {
     // MARK: Closing
 
     private func receivedClose(_ code: UInt16?, _ reason: String) {
-        follower?.receive(.close(code: code, reason: reason))
+        observer?.receive(.close(code: code, reason: reason))
         state.withLock { state in
             state.noteClose(code.map(WebSocket.CloseCode.init(rawValue:)) ?? .noCode, reason, isByServer: true)
             state.closing?.isClean = true
@@ -207,7 +207,7 @@ final class SocketLink: Sendable {
 
     private func sendClose(_ code: UInt16?, _ reason: String, _ state: inout State) {
         guard !state.hasSentClose else { return }
-        follower?.sendClose(code, reason)
+        observer?.sendClose(code, reason)
         write(.close, FrameWriter.closePayload(code, reason), &state)
         state.hasSentClose = true
     }
@@ -223,13 +223,13 @@ final class SocketLink: Sendable {
 
     /// Ends the connection at once.
     func abort(_ failure: NetworkError? = nil) {
-        let pump = state.withLock { state in
+        let task = state.withLock { state in
             guard !state.isOver else { return Task<Void, Never>?.none }
             if state.failure == nil { state.failure = failure }
             state.isAborted = true
-            return state.pump
+            return state.readTask
         }
-        pump?.cancel()
+        task?.cancel()
     }
 
     private func over(_ error: (any Error)?) -> End {
@@ -237,7 +237,7 @@ final class SocketLink: Sendable {
         let (end, timers, pings, senders) = state.withLock { state in
             state.isOver = true
             let timers = [state.timer, state.beat].compactMap(\.self)
-            (state.timer, state.beat, state.pump) = (nil, nil, nil)
+            (state.timer, state.beat, state.readTask) = (nil, nil, nil)
             let (pings, senders) = (state.pings, state.senders)
             (state.pings, state.senders) = ([], [])
             return (ending(of: state, error), timers, pings, senders)
@@ -269,7 +269,7 @@ final class SocketLink: Sendable {
     private func beat(_ interval: Duration) {
         let isReaderBehind = inbox.holdsUpConnection
         let action = state.withLock { state -> KeepAlive.Action? in
-            // The closing handshake has a time limit of its own.
+            // The closing handshake has its own time limit.
             guard state.isOpen else { return nil }
             let action = state.keepAlive.beat(
                 hadInput: state.hasInput, isReaderBehind: isReaderBehind, written: state.written,
@@ -286,7 +286,7 @@ final class SocketLink: Sendable {
                 "the server answered none of \(options.missedPongs) pings, each \(interval) after the last"))
     }
 
-    /// The error for what needs an open connection.
+    /// The error for an operation that needs an open connection.
     var closedError: NetworkError {
         let (failure, closing) = state.withLock { ($0.failure, $0.closing) }
         if let failure { return failure }
