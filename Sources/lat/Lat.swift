@@ -5,7 +5,7 @@ import LATNetworking
 @main
 struct Lat {
     static func main() async {
-        // A closed pipe then shows as EPIPE at the write, which ends the program quietly.
+        // Without the signal, a write to a closed pipe fails with EPIPE, and the program ends without a message.
         signal(SIGPIPE, SIG_IGN)
         let console = Console.standard
         let arguments = Array(CommandLine.arguments.dropFirst())
@@ -61,7 +61,7 @@ struct Invocation {
             let type = try isRequest ? RequestCommand.self : Commands.named(first)
             let parser = ArgumentParser(options: type.options + [.help])
             let rest = isRequest ? arguments : Array(arguments.dropFirst())
-            // A request for help is answered even when the rest of the line is wrong.
+            // --help is obeyed even when the rest of the line is invalid.
             if rest.prefix(while: { $0 != "--" }).contains(where: Option.help.isNamed) {
                 command = HelpCommand(topic: type)
             } else {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import lat
 
-/// What completions propose.
+/// The proposals of completions.
 @Suite struct CandidatesTests {
     private static let table = try? DomainTable(
         json5: """

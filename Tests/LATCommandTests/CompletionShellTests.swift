@@ -25,10 +25,6 @@ import Testing
         _ = try folder.write(Data("x".utf8), to: "photos/one two.png")
     }
 
-    private static let hasBash = Shell.isInstalled("/bin/bash")
-    private static let hasZsh = Shell.isInstalled("/usr/bin/zsh")
-    private static let hasFish = Shell.isInstalled("/usr/bin/fish")
-
     /// Command lines up to the cursor, and what is proposed there.
     private static let cases: [(line: String, proposed: [String])] = [
         ("lat dev", ["device"]), ("lat start us", ["user.detail", "user.save"]),
@@ -55,13 +51,12 @@ import Testing
         return result.text.split(separator: "\n").map(String.init)
     }
 
-    @Test(.enabled(if: hasBash), arguments: cases) func bashProposes(_ line: String, _ proposed: [String]) async throws
-    {
+    @Test(.needs("bash"), arguments: cases) func bashProposes(_ line: String, _ proposed: [String]) async throws {
         let words = line.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
         #expect(try await bash(words, line: line) == proposed)
     }
 
-    @Test(.enabled(if: hasBash)) func bashJoinsTheWordsThatItSplit() async throws {
+    @Test(.needs("bash")) func bashJoinsTheWordsThatItSplit() async throws {
         #expect(try await bash(["lat", "device", "--format", "=", "js"], line: "lat device --format=js") == ["json"])
         #expect(try await bash(["lat", "device", "--format", "="], line: "lat device --format=") == ["text", "json"])
         #expect(
@@ -83,7 +78,7 @@ import Testing
             isTyped: true, in: folder.path, program: shell)
         process.type("\(setUp); echo REA''DY\n")
         await process.waitForOutput("READY")
-        // The quotes tell the output from what is typed.
+        // The quotes distinguish the output from the echo of the typed line.
         process.type("\(line)\t\u{1}echo \u{5}FI''N\n")
         await process.waitForOutput("FIN\r\n")
         process.type("exit\n")
@@ -91,7 +86,7 @@ import Testing
         return lines.last { $0.hasSuffix("FIN") && !$0.contains("echo") }.map { String($0.dropLast(3)) } ?? ""
     }
 
-    @Test(.enabled(if: hasBash)) func tabCompletesInBash() async throws {
+    @Test(.needs("bash")) func tabCompletesInBash() async throws {
         let line = try await typed(
             "/bin/bash", ["--norc", "--noprofile", "-i"], setUp: "PS1='> '; source <(lat completions bash)",
             "lat start user.d\tid=4 --table=Con\tdom")
@@ -100,7 +95,7 @@ import Testing
 
     // MARK: zsh
 
-    @Test(.enabled(if: hasZsh)) func tabCompletesInZsh() async throws {
+    @Test(.needs("zsh")) func tabCompletesInZsh() async throws {
         let setUp = "PS1='> '; autoload -U compinit; compinit -u -D; source <(lat completions zsh)"
         for (line, whole) in [
             ("lat start user.d", "lat start user.detail"), ("lat start user.save ", "lat start user.save id="),
@@ -113,7 +108,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: hasZsh)) func zshShowsExplanations() async throws {
+    @Test(.needs("zsh")) func zshShowsExplanations() async throws {
         let process = try LatProcess(
             ["-f", "-i"], environment: Shell.environment(folder), columns: 80, isTyped: true, in: folder.path,
             program: "/usr/bin/zsh")
@@ -128,7 +123,7 @@ import Testing
 
     // MARK: fish
 
-    @Test(.enabled(if: hasFish)) func fishProposes() async throws {
+    @Test(.needs("fish")) func fishProposes() async throws {
         var script = "lat completions fish | source\n"
         for test in Self.cases { script += "complete -C '\(test.line)'; echo ==\n" }
         let result = try await Shell.run("/usr/bin/fish", script, in: folder)
@@ -136,11 +131,12 @@ import Testing
         let answers = result.text.split(separator: "==\n", omittingEmptySubsequences: false).map { answer in
             answer.split(separator: "\n").map { String($0.prefix { $0 != "\t" }) }
         }
+        #expect(answers.count == Self.cases.count + 1)
         for (test, answer) in zip(Self.cases, answers) { #expect(answer.sorted() == test.proposed.sorted()) }
         #expect(result.text.contains("user.save\tPUT demo users/{id}"))
     }
 
-    @Test(.enabled(if: hasFish)) func fishProposesFiles() async throws {
+    @Test(.needs("fish")) func fishProposesFiles() async throws {
         let script = """
             lat completions fish | source
             complete -C 'lat upload u -F img=pho'

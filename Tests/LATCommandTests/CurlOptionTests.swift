@@ -17,7 +17,7 @@ import Testing
         try directory.write(Data(#"{"a": [1]}"#.utf8), to: "a.json")
     }
 
-    /// What a server can tell of a request, without the boundary of a multipart body.
+    /// A request as a server sees it, without the boundary of a multipart body.
     private struct Facts: Equatable {
         var line: String
         var headers: [String]
@@ -31,7 +31,7 @@ import Testing
                     boundary = String(value[mark.upperBound...])
                     return "content-type: multipart/form-data"
                 }
-                // The length of a multipart body is that of its boundaries too.
+                // The length of a multipart body includes its boundaries.
                 if name.lowercased() == "content-length", value != "0", request.text.contains("form-data;") {
                     return "content-length"
                 }
@@ -93,6 +93,6 @@ import Testing
         }
         #expect(printed.exitCode == 0, "\(printed.err)")
         let left = try await LatProcess.run(["h/", "a=1", "--gzip", "--curl"])
-        #expect(left.err.contains("lat: curl has nothing like --gzip, so it is left out\n"), "\(left.err)")
+        #expect(left.err.contains("lat: curl has no option like --gzip; it is left out\n"), "\(left.err)")
     }
 }

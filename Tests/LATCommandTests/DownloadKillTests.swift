@@ -9,7 +9,7 @@ import Testing
 /// lists is fetched twice.
 ///
 /// `LAT_KILL_ROUNDS=100` sets the number of kills for each number of segments. The file then has 200 MiB.
-@Suite(.enabled(if: KillRounds.server != nil), .serialized, .timeLimit(.minutes(30))) struct DownloadKillTests {
+@Suite(.needsNginx, .serialized, .timeLimit(.minutes(30))) struct DownloadKillTests {
     private let directory: TemporaryDirectory
     private let manager: CentralRequestManager
 
@@ -34,7 +34,7 @@ import Testing
         while tally.kills < KillRounds.count {
             try await downloadOnce(url, segments, digest, &tally)
         }
-        // A last request of the test itself: the last run may only have given the file its name, and have sent nothing.
+        // A last request by the test itself, because the last run may have renamed the file without a request.
         let headers: HTTPHeaders = ["X-Run": "\(tally.listed.count)", "Range": "bytes=0-0"]
         _ = try await manager.startRequest("GET", url, headers: headers)
         let requests = try await Self.requests(of: name, before: tally.listed.count)
@@ -45,7 +45,7 @@ import Testing
         // The limit is 5 % of 200 MiB, the size of the file with LAT_KILL_ROUNDS. How far the journal lags behind does
         // not depend on the file's size.
         #expect(tally.worst * Double(KillRounds.size) < 0.05 * Double(200 << 20))
-        // The number of bytes that were sent says nothing: how many lie unread in the sockets depends on the machine.
+        // The number of sent bytes is not checked: how many of them were never read depends on the machine.
         for request in requests {
             let again = tally.listed[request.run].filter { $0.overlaps(request.range) }
             #expect(again.isEmpty, "run \(request.run) requested \(request.range), but the journal listed \(again)")
@@ -112,8 +112,8 @@ import Testing
         return min(Int64(status.st_blocks) * 512, Int64(status.st_size), KillRounds.size)
     }
 
-    /// The bytes that the journal lists, which are not fetched again. A run that was killed between the two last steps has
-    /// given the file its name and left the journal, which counts no longer.
+    /// The bytes that the journal lists, which are not fetched again. A run that was killed between its two last steps has
+    /// renamed the file and left the journal, which is then ignored.
     private func listed() throws -> [Range<Int64>] {
         guard directory.contents.contains("target.bin.part"), let data = directory.read("target.bin.part.journal"),
             let line = data.firstIndex(of: 0x0A)

@@ -16,7 +16,7 @@ import Testing
         closed = try ClosedPort()
     }
 
-    /// What shows that a message speaks to a programmer: a name in camel case, or a member of an enumeration.
+    /// The words of a message that come from the code: names in camel case, and members of enumerations.
     private static func wordsOfCode(in message: String) -> [Substring] {
         let address = message.lastIndex(of: "[") ?? message.endIndex
         return message[..<address].split(separator: " ").filter { word in
@@ -48,7 +48,10 @@ import Testing
         try await check(["http://no.such.host.invalid/"], 3, ["no.such.host.invalid", "check the name for a typo"])
         try await check(
             [server.url(), "--unix-socket", "/no/such"], 3, ["nothing listens on the Unix domain socket \"/no/such\""])
-        guard let plain = ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTP"] else { return }
+    }
+
+    @Test(.needsNginx) func handshakeWithAPlainPortNamesTheNextStep() async throws {
+        let plain = try #require(Servers.nginx)
         try await check(
             [plain.replacing("http:", with: "https:")], 3,
             ["the TLS handshake with", "does this port speak plain http?"])
@@ -134,7 +137,7 @@ import Testing
         #expect(try words("nameResolver: no", ["--dns-servers", "x"]) == "--dns-servers: no")
         #expect(try words("nameResolver: no") == "--doh: no")
         #expect(try words("netrc: no", ["--netrc"]) == "--netrc: no")
-        // English words that settings have too.
+        // English words that are also names of settings.
         #expect(
             try words("the proxy did not resolve the name; raise timeout")
                 == "the proxy did not resolve the name; raise --timeout")

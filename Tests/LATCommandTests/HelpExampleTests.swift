@@ -11,7 +11,7 @@ import Testing
     private static let examples = Commands.all.flatMap { command in
         HelpBlock.reading(command.details).flatMap { if case .examples(let lines) = $0 { lines } else { [String]() } }
     }
-    /// Those that end, and that leave this machine alone.
+    /// The examples that end by themselves and need no other server.
     private static let runnable = examples.filter { example in
         !["--watch", "--serve", "example.org", "inspect calls.har", "./server"].contains { example.contains($0) }
     }
@@ -41,7 +41,7 @@ import Testing
                 atPath: folder.path(of: name), withIntermediateDirectories: true)
         }
         for example in Self.runnable {
-            // As a narrow terminal shows it: several lines, which the shell joins.
+            // As on a narrow terminal: several lines, which the shell joins.
             let line = ShellLine.wrapped(example, to: 38).joined(separator: "\n")
                 .replacing("http://127.0.0.1:8080", with: address)
                 .replacing("ws://127.0.0.1:8080", with: address.replacing("http:", with: "ws:"))
@@ -68,6 +68,4 @@ enum Shell {
             ["-c", script], environment: environment(home), in: home.path, program: shell
         ).result
     }
-
-    static func isInstalled(_ program: String) -> Bool { FileManager.default.isExecutableFile(atPath: program) }
 }

@@ -1,13 +1,13 @@
 import FoundationEssentials
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import lat
 
 /// `lat man`, read by the system's man and groff.
 @Suite(.timeLimit(.minutes(1))) struct ManualPageTests {
-    @Test(.enabled(if: Shell.isInstalled("/usr/bin/man") && Shell.isInstalled("/usr/bin/groff")))
-    func manShowsThePageWithoutWarnings() async throws {
+    @Test(.needs("man"), .needs("groff")) func manShowsThePageWithoutWarnings() async throws {
         let folder = try TemporaryDirectory()
         let result = try await Shell.run(
             "/bin/sh", "lat man > lat.1 && man --warnings -P cat -E UTF-8 -l lat.1", in: folder)

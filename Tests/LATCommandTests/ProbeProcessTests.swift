@@ -53,14 +53,14 @@ import Testing
             (["probe", "http://a/", "--check", "/x=y"], "--check"),
             (["doctor", "example.org"], "https://example.org/"),
             (["doctor", "http://a/", "http://b/"], "one argument too many"),
-            (["doctor", ""], "the URL is empty"), (["doctor", "ftp://h/"], "another scheme than http and https"),
+            (["doctor", ""], "the URL is empty"), (["doctor", "ftp://h/"], "a scheme other than http and https"),
             (["doctor", "https://h:99999/"], "write https://HOST:PORT/"),
             (["doctor", "--ca", "no-such-file"], "--ca \"no-such-file\" cannot be read"),
             (["probe", "127.0.0.1"], "neither a domain of the table nor a URL; write lat probe http://127.0.0.1/"),
-            (["probe", "ftp://h/"], "another scheme than http and https"),
+            (["probe", "ftp://h/"], "a scheme other than http and https"),
             (["probe", "http://a/", "--check", ""], "--check"),
             (["cache", "report", "--directory", "/dev/null"], "/dev/null is a file; name a folder"),
-            (["cache", "explain", "ftp://h/"], "another scheme than http and https"),
+            (["cache", "explain", "ftp://h/"], "a scheme other than http and https"),
         ] {
             let result = try await LatProcess.run(arguments)
             #expect(result.exitCode == 2)
@@ -145,6 +145,29 @@ import Testing
         #expect(machine.text.contains("libcurl") && machine.text.contains("network"))
     }
 
+    @Test(arguments: [
+        ("127.0.0.1", "http://127.0.0.1:80/"), ("::1", "http://[::1]:80/"),
+        ("fe80::1%eth0", "http://[fe80::1%25eth0]:80/"),
+    ])
+    func addressBecomesAURL(_ address: String, _ url: String) {
+        #expect(DoctorExamination.url(of: address, 80) == url)
+    }
+
+    @Test(.enabled(if: RawServer.linkLocalAddress != nil, "needs a link-local IPv6 address"))
+    func linkLocalAddressKeepsItsZone() async throws {
+        let address = try #require(RawServer.linkLocalAddress)
+        let server = try RawServer(address: address) { connection in
+            guard !connection.read().isEmpty else { return }
+            connection.write(Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8))
+            connection.drain()
+        }
+        let doctor = try await LatProcess.run(["doctor", server.url()])
+        #expect(doctor.exitCode == 0, "\(doctor.text)")
+        #expect(doctor.text.contains("\(address), port \(server.port)"))
+        let probe = try await LatProcess.run(["probe", server.url()])
+        #expect(probe.exitCode == 0, "\(probe.text)\(probe.err)")
+    }
+
     @Test func missingLibcurlFeaturesAreReported() async throws {
         let result = try await LatProcess.run(["doctor", "--format", "json"])
         let libcurl = try JSONValue(parsing: result.out)["steps"][0]
@@ -164,11 +187,9 @@ import Testing
         #expect(isRefused == facts.missing.contains("HTTP/3"))
     }
 
-    private static let nginx = ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTPS"]
-
-    @Test(.enabled(if: nginx != nil, "needs nginx; scripts/test starts it")) func certificateIsExamined() async throws {
-        let url = try #require(Self.nginx)
-        let authority = try #require(ProcessInfo.processInfo.environment["LAT_TEST_CA"])
+    @Test(.needsNginx) func certificateIsExamined() async throws {
+        let url = try #require(Servers.nginxTLS)
+        let authority = try #require(Servers.authority)
         let untrusted = try await LatProcess.run(["doctor", url])
         #expect(untrusted.exitCode == 3)
         #expect(untrusted.text.contains("It fails at tls") && untrusted.text.contains("--ca"))

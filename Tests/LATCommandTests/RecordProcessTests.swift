@@ -87,7 +87,7 @@ import Testing
         #expect(directory.read("tool") == program)
     }
 
-    @Test func mistakesAreSaid() async throws {
+    @Test func mistakesAreReported() async throws {
         #expect(try await record([]).err.contains("no file is given"))
         #expect(try await record(["a.yaml"]).err.contains("no program is given"))
         #expect(try await record(["a.yaml", "--mode", "some", "--", "true"]).err.contains("is not a mode"))

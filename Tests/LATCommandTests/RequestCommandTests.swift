@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (["GET", "ftp://h"], "URL \"ftp://h\" has another scheme than http and https; lat sends only these two"),
+        (["GET", "ftp://h"], "URL \"ftp://h\" has a scheme other than http and https; lat sends only these two"),
         (["G ET", "http://h/"], "METHOD \"G ET\" is not a method; write GET, POST or another word of letters"),
         (
             ["POST", "http://h/", "--json", "a", "-d", "b"],

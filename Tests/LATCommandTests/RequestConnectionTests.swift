@@ -43,20 +43,18 @@ import Testing
         #expect(server.requests.filter { $0.method == "GET" }.count == 1)
     }
 
-    @Test func hstsAndAltSvcAreKeptInFiles() async throws {
+    @Test func hstsHostOfAFileIsRequestedOverTLS() async throws {
         let directory = try TemporaryDirectory()
         let hsts = try directory.write(Data("localhost \"unlimited\"\n".utf8), to: "hsts")
         let result = try await request(
             "GET", "--hsts", hsts, "--alt-svc", directory.path(of: "alt-svc"), host: "localhost")
-        // The server does not support TLS.
+        // Over TLS the call fails, because the server speaks plain HTTP only.
         #expect(result.exitCode == 3 && server.requests.isEmpty)
     }
 
-    @Test(.enabled(if: ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTPS"] != nil))
-    func tlsKeysAreLogged() async throws {
-        let environment = ProcessInfo.processInfo.environment
-        let url = try #require(environment["LAT_TEST_NGINX_HTTPS"])
-        let authority = try #require(environment["LAT_TEST_CA"])
+    @Test(.needsNginx) func tlsKeysAreLogged() async throws {
+        let url = try #require(Servers.nginxTLS)
+        let authority = try #require(Servers.authority)
         let directory = try TemporaryDirectory()
         let keys = directory.path(of: "keys")
         let request = ["request", "GET", "\(url)/1k.bin", "--ca", authority]

@@ -82,9 +82,9 @@ import Testing
     func urlsAreCompleted(text: String, url: String) throws { #expect(try URLArgument.checked(text) == url) }
 
     @Test(arguments: [
-        ("ftp://h", "URL \"ftp://h\" has another scheme than http and https; lat sends only these two"),
-        ("", "URL \"\" is empty or has a space; write http://host/path, with %20 in the place of a space"),
-        ("h/a b", "URL \"h/a b\" is empty or has a space; write http://host/path, with %20 in the place of a space"),
+        ("ftp://h", "URL \"ftp://h\" has a scheme other than http and https; lat sends only these two"),
+        ("", "URL \"\" is empty or has a space; write http://host/path, with %20 instead of a space"),
+        ("h/a b", "URL \"h/a b\" is empty or has a space; write http://host/path, with %20 instead of a space"),
     ])
     func unusableURLsAreRefused(text: String, message: String) {
         #expect(throws: UsageError(message)) { try URLArgument.checked(text) }
@@ -173,7 +173,7 @@ import Testing
         #expect(try addresses("h/", "h:::1") == ["h:80": "::1", "h:443": "::1"])
     }
 
-    @Test func badJSONAfterTheURLIsTold() throws {
+    @Test func badJSONAfterTheURLIsReported() throws {
         let error = #expect(throws: UsageError.self) { try Invocation([":80", "{a: 1}"]) }
         #expect(error?.message.hasPrefix("\"{a: 1}\" begins like JSON but is invalid (line 1, column 2") == true)
         #expect(error?.message.hasSuffix("correct it, or give items such as name=text") == true)

@@ -10,8 +10,6 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct RequestOptionTests {
     private let server: MockServer
     private let directory: TemporaryDirectory
-    private static let environment = ProcessInfo.processInfo.environment
-    private static let hasTLS = environment["LAT_TEST_NGINX_HTTPS"] != nil
 
     init() throws {
         server = try MockServer()
@@ -112,9 +110,9 @@ import Testing
 
     // MARK: Certificates
 
-    @Test(.enabled(if: hasTLS)) func certificatesAreVerifiedUnlessToldOtherwise() async throws {
-        let url = try #require(Self.environment["LAT_TEST_NGINX_HTTPS"]) + "/1k.bin"
-        let authority = try #require(Self.environment["LAT_TEST_CA"])
+    @Test(.needsNginx) func certificatesAreVerifiedUnlessToldOtherwise() async throws {
+        let url = try #require(Servers.nginxTLS) + "/1k.bin"
+        let authority = try #require(Servers.authority)
         let unknown = try await lat(url)
         #expect(unknown.exitCode == 3 && unknown.err.contains("give its authority as --ca"), "\(unknown.err)")
         #expect(try await lat(url, "--ca", authority).exitCode == 0)
@@ -128,8 +126,8 @@ import Testing
         #expect(pinned.exitCode == 3 && pinned.err.contains("and the pins (--pin) must be updated"), "\(pinned.err)")
     }
 
-    @Test(.enabled(if: hasTLS)) func clientCertificateIsSent() async throws {
-        let authority = try #require(Self.environment["LAT_TEST_CA"])
+    @Test(.needsNginx) func clientCertificateIsSent() async throws {
+        let authority = try #require(Servers.authority)
         let folder = authority.prefix(upTo: try #require(authority.lastIndex(of: "/")))
         let (certificate, key) = ("\(folder)/server.pem", "\(folder)/server.key")
         let openssl = try LatProcess(

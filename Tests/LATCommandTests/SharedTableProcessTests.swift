@@ -78,7 +78,7 @@ extension RedisServer {
 
                 """)
         #expect(try server.cli("HGET", "lat:table:domains", "revision") == "2")
-        // Written another way, the rows are the same; the text is pushed all the same.
+        // The same rows in another notation: the text is pushed nevertheless.
         _ = try folder.writeTable(
             table("1m", ", pay: { domain: \"shop\", path: \"pay\" }").replacing("hidden-1m", with: "hidden-60s"))
         #expect(try await lat("domains", "push", server: server).text == "\(name) has revision 3 now\n")
@@ -217,7 +217,7 @@ extension RedisServer {
         #expect(full.exitCode == 1 && full.text.contains("full, takes no writes"))
     }
 
-    @Test func unusableRedisIsSaidWithoutThePassword() async throws {
+    @Test func unusableRedisIsReportedWithoutPassword() async throws {
         let server = try await RedisServer()
         let wrong = try await lat("fleet", "status", "--fleet", "unix://:not-it@\(server.socketPath)")
         #expect(

@@ -171,7 +171,7 @@ import Testing
         ),
         (["user.detail", "id"], "\"id\" is no item: it has none of = := == : @; write name=text"),
         (["user.detail", "id=1", "id=2"], "\"id\" is given twice; for several values write 'id:=["),
-        (["user.detail", "id@f"], "\"id@f\" is of no use to lat start; write name=text"),
+        (["user.detail", "id@f"], "\"id@f\" is not for lat start; write name=text"),
         (["user.detail", "id="], "the path parameter {id} of the server \"user.detail\" is empty"),
         (["user.detail", "id:=[1]"], "{id} in the path users/{id} cannot be [1]; write id=TEXT"),
         (["user.detail", "id:=null"], "{id} in the path users/{id} cannot be null; write id=TEXT"),

@@ -51,6 +51,26 @@ import Testing
         #expect(!result.text.contains("team:"))
     }
 
+    @Test func pastedLinesAnswerAllPrompts() async throws {
+        let names = (1...20).map { "part\($0)" }
+        let path = names.map { "{\($0)}" }.joined(separator: "/")
+        _ = try folder.writeTable(
+            """
+            {
+              domains: { demo: { baseURL: "\(server.baseURL)" } },
+              servers: { "user.detail": { domain: "demo", path: "\(path)", method: "GET" } },
+            }
+            """)
+        let process = try typed()
+        await process.waitForOutput("part1: ")
+        process.type(names.indices.map { "v\($0)\n" }.joined())
+        // Ends the program if it waits for a line that was lost.
+        process.type("\u{4}")
+        let result = await process.result
+        #expect(result.exitCode == 0)
+        #expect(server.requests.map(\.path) == ["/" + names.indices.map { "v\($0)" }.joined(separator: "/")])
+    }
+
     @Test func controlCLeavesWith130() async throws {
         let process = try typed()
         await process.waitForOutput("team: ")

@@ -42,7 +42,9 @@ import Testing
         return (try? String(contentsOfFile: path.appending(path: "Documentation/Command.md").path, encoding: .utf8))
             ?? ""
     }()
-    static let jobs = page.split(separator: "\n").compactMap { Job(row: $0) }
+    private static let jobs = page.split(separator: "\n").compactMap { Job(row: $0) }
+    private static let plainJobs = jobs.filter { !$0.lat.contains("https:") }
+    private static let secureJobs = jobs.filter { $0.lat.contains("https:") }
 
     private let server: MockServer
     private let directory: TemporaryDirectory
@@ -58,7 +60,7 @@ import Testing
 
     /// A line for this test's server.
     private func line(_ arguments: String) -> String {
-        let secure = ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTPS"] ?? "https://localhost:8443"
+        let secure = Servers.nginxTLS ?? "https://localhost:8443"
         return arguments.replacing("https://localhost:8443", with: "\(secure)/1k.json").replacing(
             ":8080", with: ":\(server.port)")
     }
@@ -78,16 +80,19 @@ import Testing
         }
     }
 
-    @Test(arguments: jobs) func lineDoesWhatThatOfCurlDoes(job: Job) async throws {
-        guard !job.lat.contains("https:") || ProcessInfo.processInfo.environment["LAT_TEST_NGINX_HTTPS"] != nil else {
-            return
-        }
+    /// Runs the lines of `lat` and curl, which must succeed, and returns what this test's server received from each.
+    private func requests(of job: Job) async throws -> (lat: RecordedRequest?, curl: RecordedRequest?) {
         let (result, request) = try await run(LatProcess.path, job.lat)
         #expect(result.exitCode == 0, "\(result.err)")
         for name in ["big.iso", "half.iso"] { unlink(directory.path(of: name)) }
         let (expected, other) = try await run("curl -s", job.curl)
         #expect(expected.exitCode == 0, "\(expected.err)")
-        guard let request, let other else { return #expect(job.lat.contains("https:")) }
+        return (request, other)
+    }
+
+    @Test(.needs("curl"), arguments: plainJobs) func lineDoesWhatThatOfCurlDoes(job: Job) async throws {
+        let (lat, curl) = try await requests(of: job)
+        let (request, other) = (try #require(lat), try #require(curl))
         #expect(request.method == other.method && request.path == other.path && request.queryItems == other.queryItems)
         for name in ["Authorization", "X-Trace", "Host"] { #expect(request.headers[name] == other.headers[name]) }
         if let document = try? JSONValue(parsing: other.body) {
@@ -100,6 +105,12 @@ import Testing
         } else {
             #expect(request.body == other.body)
         }
+    }
+
+    @Test(.needs("curl"), .needsNginx, arguments: secureJobs) func secureLineSucceedsLikeThatOfCurl(job: Job)
+        async throws
+    {
+        _ = try await requests(of: job)
     }
 
     @Test func pageNamesEveryOption() {

@@ -66,7 +66,7 @@ import Testing
         let url = server.url()
         for (arguments, words) in [
             ([], ["URL is missing"]), ([url], ["no file is given", "--file NAME=PATH"]),
-            (["ftp://127.0.0.1:1/x", "-F", "a=\(path)"], ["another scheme than http and https"]),
+            (["ftp://127.0.0.1:1/x", "-F", "a=\(path)"], ["a scheme other than http and https"]),
             ([url, "-F", "a=\(directory.path(of: "none"))"], ["cannot be read", "none"]),
             ([url, "-F", "a=\(directory.path)"], ["is a directory"]), ([url, "-F", "a"], ["NAME=PATH"]),
             ([url, "--body", directory.path(of: "none")], ["--body", "cannot be read"]),

@@ -1,7 +1,7 @@
 import Platform
 public import ResponseCache
 
-/// Checks that a store of the response cache keeps the contract of `CacheStore`.
+/// Checks that a store of the response cache obeys the contract of `CacheStore`.
 ///
 /// ```swift
 /// @Test func myStoreKeepsTheContract() async throws {
@@ -34,7 +34,7 @@ public enum CacheStoreConformance {
         case commit
         /// There is one entry for each variant. The variant that was stored last comes first.
         case variants
-        /// Each stored response has a version of its own, and updates keep it.
+        /// Each stored response has its own version, and updates keep it.
         case versions
         /// A writer commits only while the store still has the version that it replaces, or no entry under the key.
         /// Otherwise it reports that it was superseded.

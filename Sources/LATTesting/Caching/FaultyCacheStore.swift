@@ -1,15 +1,16 @@
 public import FoundationEssentials
 public import HTTPCore
+import Platform
 public import ResponseCache
 import Synchronization
 
-/// A store of the response cache with one fault, for tests of how an app copes with it.
+/// A store of the response cache with one fault, to test how an app handles it.
 ///
 /// ```swift
 /// configuration.cacheStore = FaultyCacheStore(MemoryStore(), .slow(.seconds(5)))
 /// ```
 ///
-/// It has no `CacheInspecting`, even if the wrapped store does.
+/// It is never `CacheInspecting`, even if the wrapped store is.
 public final class FaultyCacheStore: CacheStore {
     /// The kinds of fault.
     public enum Fault: Hashable, Sendable {
@@ -52,7 +53,7 @@ public final class FaultyCacheStore: CacheStore {
 
     private func act() async throws {
         switch fault {
-        case .slow(let duration): try await Task.sleep(for: duration)
+        case .slow(let duration): try await CallClock.continuous.sleep(duration)
         case .throwing(let kind): throw NetworkError(kind, message: "the faulty store is set to throw")
         case .defective: break
         }

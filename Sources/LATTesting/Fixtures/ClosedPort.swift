@@ -1,6 +1,6 @@
 import Glibc
 
-/// A loopback port on which every connection is refused while this value lives: it is bound, so that no one else can
+/// A loopback port on which every connection is refused while this value lives: it is bound, so that nobody else can
 /// use it, but nothing listens on it.
 ///
 /// ```swift

@@ -5,15 +5,15 @@ import HTTPCore
 extension MockReply {
     /// A step of an event stream.
     public enum EventStep: Sendable {
-        /// An event with this data, each line of it in a field of its own.
+        /// An event with this data, each line in its own field.
         case event(_ data: String, type: String? = nil, id: String? = nil)
-        /// A comment, which says that the stream is alive.
+        /// A comment, which keeps the connection alive.
         case comment(_ text: String = "")
         /// A field that asks the client to wait this long before its next connection.
         case retry(milliseconds: Int)
-        /// Bytes of UTF-8 in a chunk of their own, sent unchanged, such as a part of an event.
+        /// UTF-8 in its own chunk, sent unchanged, such as a part of an event.
         case text(_ text: String)
-        /// Steps, repeated in one chunk, such as a flood of events. Waits and ends among them are left out.
+        /// Steps, repeated in one chunk, such as a flood of events. Steps among them that send nothing are left out.
         case repeated(_ steps: [EventStep], count: Int)
         /// A wait.
         case wait(_ duration: Duration)
@@ -30,7 +30,7 @@ extension MockReply {
                 var text = ""
                 if let type { text += "event: \(type)\n" }
                 if let id { text += "id: \(id)\n" }
-                // Each of them ends a line for the client.
+                // The client ends a line at each of them.
                 let ends: Set<Character> = ["\n", "\r", "\r\n"]
                 for line in data.split(omittingEmptySubsequences: false, whereSeparator: ends.contains) {
                     text += "data: \(line)\n"

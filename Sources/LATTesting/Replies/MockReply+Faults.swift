@@ -43,8 +43,8 @@ extension MockReply {
         changed { $0.announcedLength = byteCount }
     }
 
-    /// Replaces the status line and the headers by these bytes, to which no empty line is added. The body follows
-    /// without framing, and the connection is closed after it.
+    /// Replaces the status line and the headers by these bytes. No empty line is added. The body follows without framing,
+    /// and the connection is closed after it.
     ///
     /// ```swift
     /// server.enqueue(.text("hello").withRawHead("HTTP/1.1 2x0 What\r\nContent-Length: 5\r\n\r\n"))
@@ -56,8 +56,8 @@ extension MockReply {
     /// Adds `Connection: close` (RFC 9112 §9.6), and closes the connection after the reply.
     public func closingConnection() -> MockReply { changed { $0.connectionEnd = .close } }
 
-    /// Closes the connection after the reply without announcing it: what a client meets when it takes a stale
-    /// connection from its pool.
+    /// Closes the connection after the reply without `Connection: close`, so that the client has a stale connection in its
+    /// pool.
     ///
     /// ```swift
     /// server.enqueue(.text("one").droppingConnection(), .text("two"))

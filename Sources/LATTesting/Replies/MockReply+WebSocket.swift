@@ -13,12 +13,12 @@ extension MockReply {
         case fragments(_ parts: [String])
         /// A ping.
         case ping(_ payload: String = "")
-        /// A pong, which nobody has asked for.
+        /// An unsolicited pong.
         case pong(_ payload: String = "")
         /// A close frame; without a code an empty one. The frames, bytes, waits and ends that follow still take effect, up to
         /// the first step of another kind. When the client answers the close frame, the connection is closed.
         case close(_ code: Int? = 1000, _ reason: String = "")
-        /// A frame as the fields say, right or wrong. The three reserved bits are 4, 2 and 1.
+        /// A frame with these fields, valid or not. The reserved bits RSV1, RSV2 and RSV3 are 4, 2 and 1.
         case frame(opcode: UInt8, _ payload: Data, isFinal: Bool = true, reserved: UInt8 = 0, isMasked: Bool = false)
         /// Bytes sent unchanged, such as a part of a frame.
         case bytes(_ bytes: Data)
@@ -48,8 +48,8 @@ extension MockReply {
         case never
     }
 
-    /// Makes a WebSocket. After the last step the server closes it with 1000, and a close frame of the client is answered
-    /// at any time.
+    /// Makes a WebSocket. After the last step the server closes it with 1000. A close frame of the client is answered at any
+    /// time.
     ///
     /// ```swift
     /// server.enqueue(.webSocket(.text("hello"), .echo(2), .ping(), .cut))

@@ -8,7 +8,7 @@ import HTTPCore
 /// server.enqueue(.json(#"{"id": 1}"#, status: 201).header("ETag", "\"a\""))
 /// server.enqueue(.pattern(byteCount: 1 << 30).throttled(bytesPerSecond: 1 << 20))
 /// server.enqueue(.text("late").delayed(by: .milliseconds(200)))
-/// server.enqueue(.text("never whole").resetting(afterBytes: 20))
+/// server.enqueue(.text("never complete").resetting(afterBytes: 20))
 /// ```
 ///
 /// `Content-Length` or `Transfer-Encoding`, and `Connection` where it matters, are added to ``headers`` as RFC 9112
@@ -191,7 +191,7 @@ extension MockReply {
         changed { $0.interims.append((status, headers)) }
     }
 
-    /// Sends the reply as soon as the head of the request has arrived. The body is read afterwards.
+    /// Sends the reply as soon as the head of the request has arrived. The request body is read afterwards.
     ///
     /// This works for queued replies only: a route is called when the whole request has been read. With
     /// ``closingConnection()`` the server does not wait for the rest of the body.

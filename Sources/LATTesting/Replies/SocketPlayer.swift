@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Platform
 
-/// Performs a ``SocketScript`` without I/O: it is given the client's bytes, and returns what to do next.
+/// Performs a ``SocketScript`` without I/O: it gets the client's bytes, and returns what to do next.
 struct SocketPlayer {
     enum Action: Equatable {
         /// Send from the start of these bytes; report how many were taken to ``SocketPlayer/didSend(_:)``.
@@ -82,7 +82,7 @@ struct SocketPlayer {
             receivedCode = code
         case .text, .data:
             guard let answer = script.answer, !wantsMessage else { return inbox.append(message) }
-            // The steps that were performed are removed, so that they do not pile up in a long conversation.
+            // Removes the performed steps, so that their number stays small in a long conversation.
             if index == steps.count {
                 steps.removeAll(keepingCapacity: true)
                 index = 0
@@ -91,7 +91,7 @@ struct SocketPlayer {
         }
     }
 
-    /// Whether the steps ahead wait for more messages than the inbox has.
+    /// Whether the remaining steps wait for more messages than the inbox has.
     private var wantsMessage: Bool {
         var spare = inbox.count
         return steps.indices[index...].contains { number in
@@ -148,14 +148,14 @@ struct SocketPlayer {
 
     private var pause: Action { latePongs.first.map { .wait(until: $0.due) } ?? .receive }
 
-    /// Waits for a message. If the client has closed, none will come, and the steps ahead are dropped.
+    /// Waits for a message. If the client has closed, none will arrive, and the remaining steps are dropped.
     private mutating func waitForMessage() -> Action? {
         guard hasReceivedClose else { return pause }
         steps.removeSubrange(index...)
         return nil
     }
 
-    /// Performs a step, or one round of a repeated one. Returns what to do now; `nil` to go on.
+    /// Performs a step, or one round of a repeated one. Returns what to do now; `nil` to continue.
     private mutating func perform(_ step: MockReply.SocketStep, at now: MonotonicTime) -> Action? {
         switch step {
         case .receive(let count):
@@ -231,7 +231,7 @@ struct SocketPlayer {
     }
 }
 
-/// Takes a client's bytes apart into messages and control frames (RFC 6455 §5.2).
+/// Splits a client's bytes into messages and control frames (RFC 6455 §5.2).
 struct ClientFrames {
     enum Event {
         case message(RecordedMessage)

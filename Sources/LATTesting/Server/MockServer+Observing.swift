@@ -38,7 +38,7 @@ extension MockServer {
     /// How many file descriptors the server has open: 3 and one for each connection; 0 after ``stop()``.
     public var openDescriptors: Int { shared.read { $0.hasEnded ? 0 : 3 + $0.openConnections } }
 
-    /// Closes the idle connections, so that the client's pool goes stale. Returns before they are closed; see
+    /// Closes the idle connections, so that those in the client's pool are stale. Returns before they are closed; see
     /// ``waitForClosedConnections(_:timeout:)``.
     public func closeIdleConnections() {
         shared.update { $0.idleConnectionsAreToClose = true }

@@ -3,8 +3,8 @@ import Glibc
 import HTTPCore
 import Platform
 
-/// An HTTP/1.1 server inside the test: real sockets, replies that the test defines, the faults of networks, and a
-/// record of the requests.
+/// An HTTP/1.1 server inside the test: real sockets, replies that the test defines, network faults, and a record of the
+/// requests.
 ///
 /// ```swift
 /// let server = try MockServer()                            // 127.0.0.1, a free port

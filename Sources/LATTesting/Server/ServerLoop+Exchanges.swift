@@ -99,7 +99,7 @@ extension ServerLoop {
         connection.phase = .replying(.none)
     }
 
-    /// Sends what the socket takes. Returns `true` when the reply is complete and the connection goes on reading.
+    /// Sends what the socket takes. Returns `true` when the reply is complete and the connection reads again.
     func writeReply(of connection: Connection) -> Bool {
         guard var writer = connection.writer else { return false }
         // Removed while it changes, so that its bytes are not copied.

@@ -28,7 +28,7 @@ extension ServerLoop {
         }
     }
 
-    /// Does what the script says until it waits.
+    /// Performs the script until it waits.
     func playSocket(_ connection: Connection) {
         guard var player = connection.player else { return }
         // Removed while it changes, so that its bytes are not copied.

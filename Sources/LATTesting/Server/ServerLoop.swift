@@ -23,9 +23,9 @@ final class ServerLoop {
     // The tokens of the descriptors that are not connections. Connections are numbered from 1.
     private static let listenerToken = 0
     private static let wakeToken = -1
-    /// How long a closing connection may go on sending, and how long a reset waits for its bytes.
+    /// How long a closing connection may continue to send, and how long a reset waits for its bytes.
     static let lingerTime = Duration.seconds(2)
-    /// How many bytes a connection may send before the others get their turn.
+    /// How many bytes a connection may send before the others are served.
     static let sendBudget = 4 << 20
 
     /// Makes a loop that owns the queue and the listener from the start of its thread.
@@ -45,7 +45,7 @@ final class ServerLoop {
         while true {
             let now = MonotonicTime.now
             fireTimers(at: now)
-            if handleOrders() { break }
+            if applyRequestedChanges() { break }
             let wakeTimes = [timers.first?.time, acceptPausedUntil].compactMap { $0 }
             let pause = wakeTimes.min().map { Int32(min(60_000, now.milliseconds(until: $0))) } ?? -1
             let count = queue.wait(milliseconds: pause)
@@ -54,12 +54,12 @@ final class ServerLoop {
         end()
     }
 
-    /// Returns `true` when the server is to stop.
-    private func handleOrders() -> Bool {
+    /// Returns `true` when the server must stop.
+    private func applyRequestedChanges() -> Bool {
         let (stops, closesIdle) = shared.update { contents in
-            let orders = (contents.stopIsRequested, contents.idleConnectionsAreToClose)
+            let requested = (contents.stopIsRequested, contents.idleConnectionsAreToClose)
             contents.idleConnectionsAreToClose = false
-            return orders
+            return requested
         }
         if closesIdle {
             for connection in Array(connections.values)
@@ -92,7 +92,7 @@ final class ServerLoop {
         default:
             guard let connection = connections[event.token] else { return }
             handle(event.events, of: connection)
-            settle(connection)
+            updateInterest(of: connection)
         }
     }
 
@@ -133,12 +133,12 @@ final class ServerLoop {
             case .resetting: resetWhenReceived(connection)
             case .closed: break
             }
-            settle(connection)
+            updateInterest(of: connection)
         }
     }
 
-    /// Changes the registered events when the connection needs others.
-    private func settle(_ connection: Connection) {
+    /// Changes the registered events if the connection needs others.
+    private func updateInterest(of connection: Connection) {
         if case .closed = connection.phase { return }
         let wanted = connection.wantedInterest
         guard wanted != connection.interest else { return }

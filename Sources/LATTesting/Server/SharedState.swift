@@ -9,7 +9,7 @@ final class SharedState: Sendable {
     struct Contents {
         // Set by the user.
         var queue: [MockReply] = []
-        /// How many elements of `queue` are taken, so that taking one does not move the rest.
+        /// How many elements of `queue` are taken. Taking one does not move the rest.
         var queueHead = 0
         var routes: [(pattern: RoutePattern, handler: MockServer.Handler)] = []
         var fallback: MockServer.Handler?

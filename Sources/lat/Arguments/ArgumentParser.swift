@@ -69,8 +69,8 @@ struct ArgumentParser {
         of option: Option, written name: String, _ rest: inout ArraySlice<String>
     ) throws(UsageError) -> String {
         let next = rest.first
-        // An option in the place of a value means that the value was forgotten. `--name=--value` passes a value that
-        // looks like an option.
+        // An option where a value belongs means that the value was forgotten. `--name=--value` passes a value that looks
+        // like an option.
         guard let next, !options.contains(where: { $0.isNamed(next) }) else {
             throw UsageError("\(name) needs a value; write \(name) \(option.value ?? "VALUE")")
         }

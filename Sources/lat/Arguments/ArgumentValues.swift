@@ -3,7 +3,7 @@ import LATNetworking
 
 /// A duration on the command line: `500ms`, `1.5s`, `2m`, `1h`. A number alone is in seconds, as in curl and sleep(1).
 enum DurationArgument {
-    /// System timers hold their milliseconds in 31 bits.
+    /// System timers hold milliseconds in 31 bits, which is 596 hours.
     private static let longestHours = 500
 
     /// The value of an option; `nil` when it was not given.

@@ -74,7 +74,7 @@ struct UsageError: Error, Hashable {
 
     init(_ message: String) { self.message = message }
 
-    /// The value. An error of the library becomes one of the command line.
+    /// The value. An error of the library becomes a ``UsageError``.
     static func checked<Value>(_ value: @autoclosure () throws -> Value) throws(UsageError) -> Value {
         do {
             return try value()

@@ -14,12 +14,12 @@ enum URLArgument {
     /// Completes a URL: `:8080/x` is `http://localhost:8080/x`, and `example.org/x` is `http://example.org/x`. With
     /// port 443 the scheme is `https`.
     ///
-    /// - Throws: ``UsageError`` for a text that is not a URL, and for another scheme than http and https.
+    /// - Throws: ``UsageError`` for a text that is not a URL, and for a scheme other than http and https.
     static func checked(_ text: String) throws(UsageError) -> String {
         let shown = SafeText.line(text)
         guard !text.isEmpty, !text.unicodeScalars.contains(where: { $0 == " " || SafeText.isControl($0) }) else {
             throw UsageError(
-                "URL \"\(shown)\" is empty or has a space; write http://host/path, with %20 in the place of a space")
+                "URL \"\(shown)\" is empty or has a space; write http://host/path, with %20 instead of a space")
         }
         guard !text.hasPrefix("-") else {
             throw UsageError("URL \"\(shown)\" begins with a dash; write options before the --, or http://host/path")
@@ -28,7 +28,7 @@ enum URLArgument {
         if scheme.hasPrefix("http://") || scheme.hasPrefix("https://") { return text }
         let start = authority(text)
         guard !(start.hasSuffix(":") && text.dropFirst(start.count).hasPrefix("//")) else {
-            throw UsageError("URL \"\(shown)\" has another scheme than http and https; lat sends only these two")
+            throw UsageError("URL \"\(shown)\" has a scheme other than http and https; lat sends only these two")
         }
         let rest = text.hasPrefix(":") ? "localhost" + (hasPort(text) ? text : String(text.dropFirst())) : text
         return (authority(rest).hasSuffix(":443") ? "https://" : "http://") + rest

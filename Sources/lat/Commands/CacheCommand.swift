@@ -21,7 +21,7 @@ struct CacheCommand: Command {
     }
 
     static let name = "cache"
-    static let summary = "Shows what a cache folder has and would do, and clears it."
+    static let summary = "Reports on a cache folder, explains a request to it, and clears it."
     static let usage = "report | explain URL | clear SELECTION [options]"
 
     static let directory = Option(
@@ -40,7 +40,7 @@ struct CacheCommand: Command {
         "--cache", value: "POLICY", help: "With explain: the policy of the request, as in lat request. Default: http.")
     static let header = Option(
         "--header", "-H", value: "'K: V'", repeats: true,
-        help: "With explain: a header field of the request. Credentials count, and the fields that Vary names.")
+        help: "With explain: a header field of the request, such as credentials or a field that Vary names.")
     static let options = [
         directory, url, prefix, domain, server, user, olderThan, all, policy, header, OutputFormat.option,
     ]
@@ -163,8 +163,7 @@ struct CacheCommand: Command {
         do {
             var options = DiskStore.Options()
             options.collectionInterval = nil
-            // A store evicts entries beyond its limits when it writes. The limits of the app that owns the folder are unknown
-            // here, so this store has none.
+            // A store evicts entries beyond its limits when it writes. The app's limits are unknown here, so there are none.
             options.byteLimit = .max
             options.minimumFreeBytes = 0
             let store = try DiskStore(directory: directory, options: options)
@@ -208,7 +207,7 @@ struct CacheReport {
     let directory: String
     /// The amount stored now.
     let usage: CacheUsage
-    /// The stored entries; empty where only the sizes are known.
+    /// The stored entries; empty when only the sizes are known.
     var entries: [CacheEntry] = []
     /// The amount removed; `nil` when nothing was to be removed.
     var removed: CacheUsage?
@@ -280,7 +279,7 @@ struct CacheReport {
 /// The output of `lat cache explain`: lines for people, one object for programs. A pure value.
 struct CacheExplanationReport {
     let explanation: CacheExplanation
-    /// Whether the folder has encrypted entries, whose key is not known here.
+    /// Whether the folder has encrypted entries, which cannot be read here.
     var isSealed = false
 
     /// The lines, with names on the left and the verdict in bold.

@@ -14,7 +14,7 @@ enum CompletionScript {
         _lat() {
             local line="${COMP_LINE:0:COMP_POINT}" word current cut head before path
             local words=() lines=()
-            # bash also splits words at = : and @. Here they become whole again.
+            # bash also splits words at = : and @. This joins them again.
             for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
                 if ((${#words[@]} == 0)) || [[ "$line" == [[:space:]]* ]]; then
                     line="${line#"${line%%[![:space:]]*}"}"
@@ -73,7 +73,7 @@ enum CompletionScript {
                     for line in "${(@)lines[2,-1]}"; do
                         value=${line%%$'\t'*}
                         line="${value//:/\\:}:${line#*$'\t'}"
-                        # A value follows without a blank.
+                        # The value follows without a blank.
                         if [[ $value == *[=:] ]]; then open+=("$line"); else whole+=("$line"); fi
                     done
                     _describe lat whole -- open -S ''

@@ -2,10 +2,10 @@ import FoundationEssentials
 import LATNetworking
 import LATTesting
 
-/// `lat demo`: shows the features of the library, on a server of its own.
+/// `lat demo`: shows the features of the library, with its own server.
 struct DemoCommand: Command {
     static let name = "demo"
-    static let summary = "Shows the library at work, on a server of its own."
+    static let summary = "Shows the library at work, with its own server."
     static let usage = "[--serve [--port N]]"
 
     static let serve = Option(
@@ -46,7 +46,7 @@ struct DemoCommand: Command {
     func run(_ console: Console) async throws -> ExitCode {
         if let servedPort { return try await serve(on: servedPort, console) }
         let server = try MockServer()
-        DemoServer.setUp(server, isUnhurried: console.errTerminal.canRedraw)
+        DemoServer.setUp(server, slowsTransfers: console.errTerminal.canRedraw)
         var configuration = CentralRequestManager.Configuration()
         configuration.baseURL = server.baseURL
         configuration.maxConnectionsPerHost = 8
@@ -55,7 +55,7 @@ struct DemoCommand: Command {
         let table = try DemoTable()
         try table.set(up: &configuration, baseURL: server.baseURL)
         let central = try CentralRequestManager(configuration: configuration)
-        let steps = DemoSteps(central: central, server: server, table: table, stage: DemoStage(console: console))
+        let steps = DemoSteps(central: central, server: server, table: table, output: DemoOutput(console: console))
         let isAllRight = try await steps.run()
         await central.shutdown()
         server.stop()
@@ -71,7 +71,7 @@ struct DemoCommand: Command {
                 "port \(port) of 127.0.0.1 cannot be used; name another with --port N, or --port 0 for a free one")
         }
         defer { server.stop() }
-        DemoServer.setUp(server, isUnhurried: false)
+        DemoServer.setUp(server, slowsTransfers: false)
         server.recordsRequests = false
         try console.print("The server is at \(server.baseURL) until Ctrl-C. Try this in another terminal:")
         let address = server.baseURL
@@ -94,8 +94,8 @@ enum DemoServer {
     /// The size of the uploaded file in bytes: more than the system buffers at once.
     static let uploadSize: Int64 = 16 << 20
 
-    /// - Parameter isUnhurried: whether transfers are slowed to about 1.5 s, so that their progress can be seen.
-    static func setUp(_ server: MockServer, isUnhurried: Bool) {
+    /// - Parameter slowsTransfers: whether transfers are slowed to about 1.5 s, so that their progress can be seen.
+    static func setUp(_ server: MockServer, slowsTransfers: Bool) {
         // The last route that matches is taken, so this first one answers only where no other matches. Its answer shows
         // what was sent.
         server.echo(path: "/")
@@ -111,10 +111,10 @@ enum DemoServer {
             // A request without a range is the first download, which the server does not finish.
             let reply = file(request)
             let whole = request.headers["Range"] == nil ? reply.stalling(.afterBodyBytes(downloadStop)) : reply
-            return isUnhurried ? whole.throttled(bytesPerSecond: 4 << 20) : whole
+            return slowsTransfers ? whole.throttled(bytesPerSecond: 4 << 20) : whole
         }
         server.route("GET", "/big.iso") { file($0) }
-        server.route("GET", "/stall") { _ in .text("never whole").stalling(.beforeHead) }
+        server.route("GET", "/stall") { _ in .text("never sent").stalling(.beforeHead) }
         server.route("GET", "/prices") { _ in
             .events((1...10).map { .event(#"{"price": \#(100 + $0)}"#, type: "price", id: "\($0)") })
         }
@@ -122,7 +122,7 @@ enum DemoServer {
             .events(.event(#"{"text": "Hello"}"#), .event("[DONE]"))
         }
         server.route("GET", "/chat") { _ in
-            .webSocket([.text("Welcome. What you say comes back.")]) { [.text($0.text)] }
+            .webSocket([.text("Welcome. Each message is sent back.")]) { [.text($0.text)] }
         }
         server.route("GET", "/items/{id}") { request in
             .json(#"{"id": \#(request.pathParameters["id"] ?? "0")}"#)
@@ -133,7 +133,7 @@ enum DemoServer {
         }
         // The bodies are only counted, so they need not be recorded.
         server.bodyLimit = 65_536
-        if isUnhurried { server.bodyReadRate = 10 << 20 }
+        if slowsTransfers { server.bodyReadRate = 10 << 20 }
     }
 
     /// The file, or the range of it that is asked for (RFC 9110 §14.2).

@@ -8,7 +8,7 @@ struct DemoSteps: Sendable {
     let central: CentralRequestManager
     let server: MockServer
     let table: DemoTable
-    let stage: DemoStage
+    let output: DemoOutput
 
     /// Runs all steps, and returns whether all of them succeeded.
     func run() async throws -> Bool {
@@ -17,15 +17,15 @@ struct DemoSteps: Sendable {
             cancelInClosureForm, callInParallel, editTheTable,
         ].map { $0() }
         let start = ContinuousClock.now
-        try stage.open(address: server.baseURL)
+        try output.open(address: server.baseURL)
         var succeeded = 0
         for (index, step) in steps.enumerated() {
-            try stage.step(index + 1, step.title, step.call)
+            try output.step(index + 1, step.title, step.call)
             let outcome = try await outcome(of: step)
-            try stage.show(outcome)
+            try output.show(outcome)
             if outcome.isExpected { succeeded += 1 }
         }
-        try stage.close(
+        try output.close(
             succeeded: succeeded, of: steps.count, after: ContinuousClock.now - start, program: DemoCommand.program)
         return succeeded == steps.count
     }
@@ -36,7 +36,7 @@ struct DemoSteps: Sendable {
         let run: () async throws -> DemoOutcome
     }
 
-    /// Reports an unexpected error as the step's outcome, unless the demo was cancelled.
+    /// Reports an unexpected error as the outcome of the step, unless the demo was cancelled.
     private func outcome(of step: Step) async throws -> DemoOutcome {
         do {
             return try await step.run()
@@ -147,7 +147,7 @@ struct DemoSteps: Sendable {
 
     private func timeOut() -> Step {
         Step(
-            title: "A server that never answers, and a timeout",
+            title: "A server that never responds, and a timeout",
             call: """
                 try await central.startRequest("GET", "/stall", timeout: .milliseconds(300))
                 """

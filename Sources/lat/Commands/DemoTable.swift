@@ -3,7 +3,7 @@ import LATNetworking
 import LATTesting
 import Synchronization
 
-/// The table of the demo, in a folder of its own so that it can be edited. It is a copy of `Config/domains.json5` in
+/// The table of the demo, in a temporary folder so that it can be edited. It is a copy of `Config/domains.json5` in
 /// the current folder if that file has the demo's row, otherwise a short table.
 final class DemoTable: Sendable {
     /// The row that the demo calls and edits.

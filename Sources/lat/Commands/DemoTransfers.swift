@@ -26,7 +26,7 @@ extension DemoSteps {
                 server.closeIdleConnections()
                 try await server.waitUntilDisconnected()
             }
-            let bar = stage.bar("uploading")
+            let bar = output.bar("uploading")
             defer { bar.clear() }
             let events = Mutex(0)
             let response = try await central.startRequest("POST", "/photos", files: files) { progress in
@@ -81,7 +81,7 @@ extension DemoSteps {
     private func follow(
         _ download: Download, _ label: String, until isFarEnough: (TransferProgress) -> Bool
     ) async throws {
-        let bar = stage.bar(label)
+        let bar = output.bar(label)
         defer { bar.clear() }
         while download.state == .running {
             let progress = download.currentProgress

@@ -90,7 +90,7 @@ extension DoctorCommand {
 struct DoctorStep: Hashable, Sendable {
     enum Outcome: String, Hashable, Sendable {
         case good
-        /// It passed, but with something worth knowing.
+        /// It passed, with a note.
         case warning
         /// The server answered with a failure.
         case refusal
@@ -102,7 +102,7 @@ struct DoctorStep: Hashable, Sendable {
     var name: String
     var outcome = Outcome.good
     var finding: String
-    /// How long it took; `nil` when the time means nothing.
+    /// How long it took; `nil` when no time was measured.
     var duration: Duration?
     var details: [String] = []
     /// The next step; `nil` when there is nothing to do.

@@ -35,7 +35,9 @@ struct DoctorExamination: Sendable {
         }
         isSecure = origin.hasPrefix("https:")
         self.port = port
+        // The zone of an IPv6 address is written `%25eth0` in a URL, and `%eth0` elsewhere (RFC 6874 §2).
         host = origin[..<colon].drop { $0 != "/" }.dropFirst(2).filter { $0 != "[" && $0 != "]" }
+            .replacing("%25", with: "%")
     }
 
     /// The steps, each as soon as it is done.
@@ -156,13 +158,17 @@ struct DoctorExamination: Sendable {
         }
     }
 
-    /// Connects to each of the first four addresses separately. A connection to the name would hide an address that does
-    /// not answer: it would only take longer.
+    static func url(of address: String, _ port: Int) -> String {
+        let host = address.contains(":") ? "[\(address.replacing("%", with: "%25"))]" : address
+        return "http://\(host):\(port)/"
+    }
+
+    /// Connects to each of the first four addresses separately. A connection to the name would only take longer when one of its
+    /// addresses does not respond.
     private func connections(to addresses: [String]) async -> DoctorStep {
         var reports: [(address: String, report: ConnectionReport)] = []
         for address in addresses.prefix(4) {
-            let literal = address.contains(":") ? "[\(address.prefix { $0 != "%" })]" : address
-            reports.append((address, await direct.connect(for: request("http://\(literal):\(port)/"))))
+            reports.append((address, await direct.connect(for: request(Self.url(of: address, port)))))
         }
         let good = reports.filter { $0.report.error == nil }
         var step = DoctorStep(name: "tcp", finding: "port \(port)")
@@ -201,7 +207,7 @@ struct DoctorExamination: Sendable {
             step.finding = error.message
             step.duration = nil
             if certificates.isEmpty {
-                // Only to read the certificate: nothing is sent over this connection.
+                // This connection is only for reading the certificate. Nothing is sent over it.
                 var options = ConnectionOptions()
                 options.verifiesCertificate = false
                 certificates = await engine.connect(for: request(url), options: options).certificates

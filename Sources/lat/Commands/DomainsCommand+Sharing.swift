@@ -234,7 +234,7 @@ private struct TablePush {
     func current(_ console: Console) async throws -> FleetTable.Version? {
         switch try await table.read() {
         case .version(let version): return version
-        case .garbage(let problem): console.note("\(SafeText.line(name)) \(SafeText.line(problem))")
+        case .unusable(let problem): console.note("\(SafeText.line(name)) \(SafeText.line(problem))")
         case .nothing, .unchanged: break
         }
         return nil

@@ -78,7 +78,7 @@ struct DomainsCommand: Command {
             case .diff(let operands): operands.count < 2
             default: false
             }
-        // `LAT_FLEET_URL` counts only for a command that needs a Redis.
+        // `LAT_FLEET_URL` is used only by a command that needs a Redis.
         let fleet = try FleetArgument(arguments)
         self.fleet = isRequired || fleet.isGiven ? fleet : nil
         sharing = try TableSharing(arguments, for: action)

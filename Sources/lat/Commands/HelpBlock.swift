@@ -11,8 +11,8 @@ enum HelpBlock: Hashable, Sendable {
         let text: String
     }
 
-    /// Reads the blocks of a text. An empty line ends a block. Examples stand indented below the line `Examples`.
-    /// Terms are indented lines with at least two blanks between a word and its explanation.
+    /// Reads the blocks of a text. An empty line ends a block. Examples are indented lines below the line `Examples`. Terms are
+    /// indented lines with at least two blanks between a word and its explanation.
     static func reading(_ text: String) -> [HelpBlock] {
         text.split(separator: "\n", omittingEmptySubsequences: false).split(separator: "").map { lines in
             if lines.first == "Examples" { return .examples(lines.dropFirst().map(trimmed)) }

@@ -2,7 +2,7 @@ import LATNetworking
 
 /// The help texts, made from the descriptions of the commands.
 enum HelpText {
-    /// Below this width, the help of an option stands below its name, not beside it.
+    /// Below this width, the help of an option is below its name, not beside it.
     private static let narrow = 64
 
     static let exitCodes = [
@@ -35,7 +35,7 @@ enum HelpText {
         var text = layout.paragraph(command.summary) + "\n"
         text += layout.usage(["lat", command.name, command.usage].filter { !$0.isEmpty }.joined(separator: " "))
         let blocks = HelpBlock.reading(command.details)
-        // What a command does stands above its options. Examples and exit codes stand below them.
+        // The description is above the options. Examples and exit codes are below them.
         let end = blocks.firstIndex { if case .examples = $0 { true } else { false } } ?? blocks.endIndex
         for block in blocks[..<end] { text += "\n" + layout.block(block) }
         text += "\n" + style.bold("Options") + "\n"
@@ -97,7 +97,7 @@ private struct HelpLayout {
 
     func option(_ option: Option, isNarrow: Bool) -> String {
         guard isNarrow else { return entry("  " + option.form, option.help, column: Self.optionColumn) }
-        // The blanks in the place of a letter align names in a column. Here there is no column.
+        // The blanks for a missing letter align names in a column, which does not exist here.
         let form = option.form.drop { $0 == " " }
         return style.bold("  \(form)") + "\n" + lines(option.help.wrapped(to: width - 6).map { margin(6) + $0 })
     }

@@ -90,7 +90,7 @@ struct InspectCommand: Command {
         else { throw UsageError("no pipe can be made in \(folder): \(String(cString: strerror(errno)))") }
         let queue = DispatchQueue(label: "lat-inspect")
         let count = Mutex(0)
-        // Called on the queue. An address is so short that the system never splits its write to the pipe.
+        // Called on the queue. A write this short to a pipe is atomic.
         let showAddresses = { @Sendable () -> Void in
             var bytes = [UInt8](repeating: 0, count: 4096)
             let length = Glibc.read(descriptor, &bytes, bytes.count)

@@ -45,8 +45,8 @@ enum ManualPage {
             ".SH NAME", #"lat \- sends HTTP requests, and runs the calls of a table"#,
             ".SH SYNOPSIS", #".B lat"#, #"\fICOMMAND\fR [\fIarguments\fR] [\fIoptions\fR]"#,
             ".br", ".B lat", #"[\fIMETHOD\fR] \fIURL\fR [\fIITEM\fR\[u2026]] [\fIoptions\fR]"#,
-            ".SH DESCRIPTION", "A URL or a method in the place of a command is a request.",
-            "Each command has its own arguments and options. Options may stand before and after arguments.",
+            ".SH DESCRIPTION", "A URL or a method instead of a command is a request.",
+            "Each command has its own arguments and options. Options may come before and after arguments.",
             #"After \fB\-\-\fR nothing is an option."#,
             ".SH COMMANDS",
         ]

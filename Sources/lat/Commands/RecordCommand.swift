@@ -11,7 +11,7 @@ struct RecordCommand: Command {
         "--mode", value: "MODE",
         kind: .choices([
             .init("once", "Records if there is no file yet, else only replays."), .init("none", "Only replays."),
-            .init("new", "Replays what is recorded, and records the rest."), .init("all", "Records everything anew."),
+            .init("new", "Replays what is recorded, and records the rest."), .init("all", "Records everything again."),
         ]), help: "What is recorded: once, none, new or all. Default once.")
     static let options = [mode]
     static let details = """
@@ -68,7 +68,7 @@ struct RecordCommand: Command {
     ///
     /// - Throws: ``UsageError`` when it is not a cassette.
     private func content() throws(UsageError) -> Data? {
-        // Also a file that will be replaced: it may be a program, named in the place of the cassette.
+        // Checks even a file that will be replaced: it may be a program, named by mistake in place of the cassette.
         _ = try UsageError.checked(Cassette(file, mode: mode == .all ? .new : mode))
         return FileManager.default.contents(atPath: file)
     }

@@ -64,7 +64,7 @@ struct StartCommand: Command {
             parameters[item.name] = try RequestContent.value(of: item)
         case .headerFile, .queryFile, .file:
             throw UsageError(
-                "\"\(item.shown)\" is of no use to lat start; write name=text, name:=json, name=@FILE or Name:value")
+                "\"\(item.shown)\" is not for lat start; write name=text, name:=json, name=@FILE or Name:value")
         }
     }
 }
@@ -117,7 +117,7 @@ private struct StartRun {
     func run() async throws -> ExitCode {
         var table = try command.table.read()
         let route = try route(in: table)
-        try standIn(for: route, in: &table)
+        try replaceAuthenticator(of: route, in: &table)
         let parameters = try await parameters(of: route)
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
         defer { file?.discard() }
@@ -159,9 +159,12 @@ private struct StartRun {
         return route
     }
 
-    /// Checks that the call needs neither an authenticator nor a sealer, since only a program has those. A header field
-    /// with a secret, given with `-H`, replaces the authenticator.
-    private func standIn(for route: DomainTable.ResolvedRoute, in table: inout DomainTable) throws(UsageError) {
+    /// Turns the row's authenticator off if a secret header field is given with `-H` in its place.
+    ///
+    /// - Throws: ``UsageError`` for a call that needs an authenticator or a sealer, because only a program has those.
+    private func replaceAuthenticator(
+        of route: DomainTable.ResolvedRoute, in table: inout DomainTable
+    ) throws(UsageError) {
         let settings = route.settings
         if case .sealed(let name) = settings.sealing {
             throw UsageError(
@@ -256,9 +259,9 @@ private struct StartRun {
 // MARK: Parameters of the path
 
 extension StartRun {
-    /// The parameters with those of the path. Asks on a terminal for those that are missing, and checks all.
+    /// The parameters with those of the path. On a terminal, asks for those that are missing. Checks all.
     ///
-    /// - Throws: ``UsageError`` where nobody can be asked, no answer was given, or a value cannot be in a path.
+    /// - Throws: ``UsageError`` when the user cannot be asked or gave no answer, or when a value cannot be in a path.
     ///   `CancellationError` after Ctrl-C.
     private func parameters(of route: DomainTable.ResolvedRoute) async throws -> [String: JSONValue] {
         let parameters = try await completed(route)

@@ -26,7 +26,7 @@ struct WebSocketRun {
         }
         defer { watcher.cancel() }
         let result = await live.result(of: Task { try await talk(socket, prompt) })
-        if !Task.isCancelled { await leave(socket) }
+        if !Task.isCancelled { await closeIfOpen(socket) }
         prompt?.close()
         if case .success = result, command.request.isVerbose || prompt != nil, let closing = socket.closing {
             note(closing)
@@ -61,7 +61,7 @@ struct WebSocketRun {
                 try await converse(socket, prompt)
             } else if command.sendsInput {
                 for try await line in LineInput.lines() { try await socket.send(line) }
-                // The server's answers to the last lines still arrive, before its close frame.
+                // The server's messages after the last line still arrive before its close frame.
                 if command.count == nil, command.limit == nil { try await socket.close() }
             }
         }
@@ -75,8 +75,7 @@ struct WebSocketRun {
         }
     }
 
-    /// Sends each typed line, and carries out `/ping` and `/close`. What fails is shown, such as a ping between two
-    /// connections.
+    /// Sends each typed line, and carries out `/ping` and `/close`. Shows errors, such as that of a ping without a connection.
     private func converse(_ socket: WebSocket, _ prompt: LinePrompt) async throws {
         let style = console.outStyle
         while let line = try await prompt.next() {
@@ -108,7 +107,7 @@ struct WebSocketRun {
     }
 
     /// Closes the socket if it is open. Waits at most a second for the server's close frame.
-    private func leave(_ socket: WebSocket) async {
+    private func closeIfOpen(_ socket: WebSocket) async {
         guard socket.state == .open else { return }
         let live = LiveRun(request: command.request, console: console, limit: .seconds(1))
         _ = await live.result(of: Task { _ = try await socket.close() })

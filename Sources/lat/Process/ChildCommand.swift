@@ -7,7 +7,7 @@ struct ChildCommand: Sendable {
     private let process: pid_t
 
     /// - Parameters:
-    ///   - environment: Variables beside those of this process, or in place of them.
+    ///   - environment: Variables to add to those of this process, or to replace them.
     ///   - input: Its standard input. Default `nil`: that of this process.
     /// - Throws: ``UsageError`` when the program cannot be started.
     init(_ words: [String], environment: [String: String], input: Int32? = nil) throws(UsageError) {
@@ -15,7 +15,7 @@ struct ChildCommand: Sendable {
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         if let input { posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO) }
-        // This program handles these signals itself. What it was started to ignore (nohup), the child ignores too.
+        // This program handles these signals itself. A signal that was ignored at its start (nohup) stays ignored in the child.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -48,7 +48,7 @@ struct ChildCommand: Sendable {
         self.process = process
     }
 
-    /// Waits for the end. A cancellation is passed on as a signal.
+    /// Waits for the end. A cancellation sends SIGTERM to the program.
     func end() async -> ExitCode {
         await withTaskCancellationHandler {
             await uninterruptedEnd()
@@ -57,7 +57,7 @@ struct ChildCommand: Sendable {
         }
     }
 
-    /// Waits for the end, whatever happens to the task.
+    /// Waits for the end, even when the task is cancelled.
     @discardableResult
     func uninterruptedEnd() async -> ExitCode {
         await withCheckedContinuation { continuation in

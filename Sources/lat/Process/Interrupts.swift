@@ -7,7 +7,8 @@ enum Interrupts {
     private struct State {
         var signal: Int32?
         var cancel: (@Sendable () -> Void)?
-        var leftovers: Set<String> = []
+        /// The files to delete when the process is ended at once.
+        var temporaryFiles: Set<String> = []
         var watched: [Int32] = []
         /// Whether a pager has the terminal. Ctrl-C is then meant for it.
         var isPaging = false
@@ -38,19 +39,19 @@ enum Interrupts {
     static var watched: [Int32] { state.withLock(\.watched) }
 
     /// Registers a file to delete when the process is ended at once.
-    static func willLeave(_ path: String) { state.withLock { _ = $0.leftovers.insert(path) } }
+    static func register(_ path: String) { state.withLock { _ = $0.temporaryFiles.insert(path) } }
 
-    /// Undoes ``willLeave(_:)``.
-    static func left(_ path: String) { state.withLock { _ = $0.leftovers.remove(path) } }
+    /// Undoes ``register(_:)``.
+    static func unregister(_ path: String) { state.withLock { _ = $0.temporaryFiles.remove(path) } }
 
     /// Sets whether Ctrl-C is left to a pager.
     static func setPaging(_ isPaging: Bool) { state.withLock { $0.isPaging = isPaging } }
 
-    /// Waits until the signal is watched: the work may show a prompt at once, and Ctrl-C must not be lost then.
+    /// Returns once the signal is watched: the work may show a prompt at once, and Ctrl-C must work there.
     private static func watch(_ number: Int32) async -> (any DispatchSourceSignal)? {
         var action = sigaction()
         sigaction(number, nil, &action)
-        // This process was started with the signal ignored (nohup, a background job), so it stays ignored.
+        // A signal that was ignored at the start of this process (nohup, a background job) stays ignored.
         if unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1 { return nil }
         let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
         source.setEventHandler {
@@ -72,7 +73,7 @@ enum Interrupts {
     }
 
     private static func endNow(_ number: Int32) {
-        for path in state.withLock(\.leftovers) { unlink(path) }
+        for path in state.withLock(\.temporaryFiles) { unlink(path) }
         LinePrompt.restoreTerminal()
         _exit(ExitCode.signal(number).rawValue)
     }

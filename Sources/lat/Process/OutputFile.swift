@@ -37,7 +37,7 @@ final class OutputFile {
         }
         if exists, isReplaced { fchmod(descriptor, status.st_mode & 0o7777) }
         output = Output(descriptor: descriptor, name: name)
-        if let temporary { Interrupts.willLeave(temporary) }
+        if let temporary { Interrupts.register(temporary) }
     }
 
     /// Renames the complete file to its name.
@@ -46,7 +46,7 @@ final class OutputFile {
         isOpen = false
         let isClosed = close(output.descriptor) == 0
         guard let temporary else { return }
-        defer { Interrupts.left(temporary) }
+        defer { Interrupts.unregister(temporary) }
         if isClosed, rename(temporary, target) == 0 { return }
         let failure = output.failure(errno)
         unlink(temporary)
@@ -60,7 +60,7 @@ final class OutputFile {
         close(output.descriptor)
         if let temporary {
             unlink(temporary)
-            Interrupts.left(temporary)
+            Interrupts.unregister(temporary)
         }
     }
 

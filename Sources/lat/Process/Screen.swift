@@ -2,10 +2,9 @@ import FoundationEssentials
 import Glibc
 import Synchronization
 
-/// A text on a terminal. When it is longer than the terminal is high, a pager shows it.
+/// A text on a terminal. A text that is longer than the screen is shown by a pager.
 ///
-/// The text is held back until it fills more than one screen, until its end, or until ``release()``. Only in the first
-/// case does it need a pager.
+/// The text is held back until it fills more than one screen, until its end, or until ``release()``.
 final class Screen: Sendable {
     private struct State {
         /// The text so far; `nil` once it has been shown.
@@ -40,7 +39,7 @@ final class Screen: Sendable {
         }
     }
 
-    /// Shows what was held, and all that follows as it comes.
+    /// Shows the text held so far, and all that follows as it arrives.
     func release() {
         state.withLock { state in
             guard let held = state.held else { return }

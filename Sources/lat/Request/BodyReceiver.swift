@@ -7,7 +7,7 @@ struct BodyReceiver {
     /// Whether a text that is longer than the terminal is shown by a pager.
     var usesPager = false
 
-    /// Writes the body to the file if there is one, otherwise to standard output. For a JSON report, it is returned instead.
+    /// Writes the body to the file if there is one, otherwise to standard output. With `--format json` it is returned instead.
     ///
     /// - Parameter head: Lines to show before the body.
     /// - Throws: ``NetworkError`` when it was incomplete, `Output.Failure`, `CancellationError`.
@@ -39,7 +39,7 @@ struct BodyReceiver {
         try file.complete()
         guard console.errTerminal.isTerminal else { return }
         let time = ContinuousClock.now - start
-        // A body that is no stream had already arrived, so the measured time says nothing about the transfer.
+        // A body that is not a stream had already arrived, so the measured time is not that of the transfer.
         let rate =
             response.body.isStream ? " in \(Quantity.duration(time)) (\(Quantity.rate(completed, in: time)))" : ""
         console.note("\(label)  \(Quantity.bytes(completed))\(rate)")
@@ -62,12 +62,12 @@ struct BodyReceiver {
     private func show(_ response: HTTPResponse, _ head: String) async throws {
         let screen = Screen(console, usesPager: usesPager)
         var body = TerminalBody(response, screen, console.outStyle)
-        // A text that arrives slowly is shown as it comes, without a pager. JSON is laid out at its end.
+        // A text that arrives slowly is shown as it arrives, without a pager. JSON is formatted when it is complete.
         let pagerDelay = Task {
             try await Task.sleep(for: .milliseconds(300))
             screen.release()
         }
-        if body.isLaidOut { pagerDelay.cancel() }
+        if body.isFormatted { pagerDelay.cancel() }
         var failure: (any Error)?
         do {
             defer { pagerDelay.cancel() }
@@ -108,8 +108,8 @@ struct TerminalBody {
     private(set) var isBinary = false
     /// Whether the body is a sequence of messages, each to be shown when it arrives.
     let isEndless: Bool
-    /// Whether the body is laid out when it is complete.
-    var isLaidOut: Bool { held != nil }
+    /// Whether the body is formatted when it is complete.
+    var isFormatted: Bool { held != nil }
 
     init(_ response: HTTPResponse, _ screen: Screen, _ style: Style) {
         self.screen = screen
@@ -138,7 +138,7 @@ struct TerminalBody {
             if let text = JSONLayout.text(of: held, style: style) { return try screen.write(Data((text + "\n").utf8)) }
             try show(held)
         }
-        // The shell's prompt belongs on a line of its own.
+        // The shell's prompt must begin on a new line.
         if lastByte != UInt8(ascii: "\n") { try screen.write(Data([UInt8(ascii: "\n")])) }
     }
 

@@ -104,10 +104,10 @@ extension ConnectionArguments {
             + "port of the URL, 80 and 443.")
     static let connectToOption = Option(
         "--connect-to", value: "HOST:PORT:HOST2:PORT2", repeats: true,
-        help: "Connects to another host and port in the place of these; an empty HOST or PORT stands for any.")
+        help: "Connects to HOST2 and PORT2 instead of HOST and PORT; an empty HOST or PORT matches any.")
     static let cert = Option(
         "--cert", value: "FILE", help: "Identifies this client by a certificate: PEM with its key, or .p12.")
-    static let key = Option("--key", value: "FILE", help: "The key of --cert, when it is in a PEM file of its own.")
+    static let key = Option("--key", value: "FILE", help: "The key of --cert, when it is in a separate PEM file.")
     static let keyPassword = Option(
         "--key-password", value: "TEXT", help: "The password of the key, or of the .p12 file.")
     static let insecure = Option("--insecure", "-k", help: "Trusts any certificate. For servers of your own only.")

@@ -1,7 +1,7 @@
 import LATNetworking
 
-/// The library's messages in the words of the command line. The names of settings, and the few places that show how code
-/// sets one, are replaced by options.
+/// The library's messages in the words of the command line: names of settings, and code that sets one, are replaced by
+/// options.
 struct ErrorWords {
     private let arguments: ParsedArguments?
 
@@ -36,7 +36,7 @@ struct ErrorWords {
         return text
     }
 
-    /// Settings with their options. A name that is part of another comes after it.
+    /// Settings with their options. A name that is part of another one comes after it.
     private static let settings: [(String, [Option])] = [
         ("tls.caFile", [Option.authority]),
         ("tls.clientCertificate", [ConnectionArguments.cert]),

@@ -125,7 +125,7 @@ struct RequestContent {
         do {
             return .data(try (document.value ?? [:]).data(), contentType: "application/json")
         } catch {
-            throw UsageError("the items make no JSON document: \(error)")
+            throw UsageError("the items do not make a JSON document: \(error)")
         }
     }
 

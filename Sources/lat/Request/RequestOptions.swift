@@ -12,7 +12,8 @@ extension RequestCommand {
         "--header", "-H", value: "'K: V'", repeats: true,
         help: "A header field. 'K:' omits a default one, 'K;' sends it empty.")
     static let json = Option(
-        "--json", value: "JSON|FILE|-", help: "A JSON body: a text that begins with { or [, a file, or - for input.")
+        "--json", value: "JSON|FILE|-",
+        help: "A JSON body: a text that begins with { or [, a file, or - for standard input.")
     static let data = Option(
         "--data", "-d", value: "TEXT|@FILE", help: "A body sent unchanged: a text, a file, or standard input with @-.")
     static let form = Option("--form", "-f", help: "Sends items and parameters as a form instead of JSON.")
@@ -100,7 +101,7 @@ extension RequestCommand {
           lat :8080/photos img@a.png title=Holiday
           lat request GET http://127.0.0.1:8080/big.iso -o big.iso --timeout 10m
 
-        On a terminal, JSON is laid out and coloured, and a pager ($PAGER, or less)
+        On a terminal, JSON is formatted and coloured, and a pager ($PAGER, or less)
         shows what is longer than the screen. Elsewhere the body is written as it came.
 
         Exit codes: 0 success, 1 the status is not a success (the body is still shown),

@@ -14,8 +14,8 @@ struct RequestSender {
     ) async throws -> HTTPResponse {
         let parameters = command.parameters.isEmpty ? nil : command.parameters
         let headers = RequestSettings.headers.merging(content.headers)
-        // The recorder sees the bytes of a body only if the call was started as a stream. A call that ``RequestSettings``
-        // turns into a stream later does not report them.
+        // The recorder gets the bytes of a body only if the call was started as a stream, not if ``RequestSettings`` turns it
+        // into one later.
         guard command.har == nil else {
             return try await manager.stream(
                 command.method, content.url, parameters: parameters, files: content.files, body: content.body,
@@ -68,7 +68,7 @@ struct RequestSender {
         try console.print(CurlCommand(.run).text(of: request, options: command.curlOptions))
         let names = command.optionsWithoutCurl.map(\.name)
         if !names.isEmpty {
-            console.note("lat: curl has nothing like \(names.joined(separator: ", ")), so it is left out")
+            console.note("lat: curl has no option like \(names.joined(separator: ", ")); it is left out")
         }
         return .success
     }
@@ -153,7 +153,7 @@ struct RequestRun {
         return (error ?? recordError).map { ExitCode($0) } ?? .success
     }
 
-    /// - Returns: Also the manager, when it writes files that must be complete at the end.
+    /// - Returns: The answer, and the manager if it writes files that must be complete at the end.
     private func answer(
         to content: RequestContent, _ recorder: HARRecorder?
     ) async throws -> (Answer, writer: CentralRequestManager?) {

@@ -19,7 +19,7 @@ enum RequestSettings {
     /// Makes a manager with the command's settings.
     ///
     /// - Parameters:
-    ///   - inner: Another interceptor, next to the network.
+    ///   - inner: Another interceptor, which runs last.
     ///   - observer: Sees the call.
     ///   - willSend: Called with the request before it is sent on.
     /// - Throws: ``NetworkError`` for invalid settings.
@@ -30,7 +30,7 @@ enum RequestSettings {
     ) throws -> CentralRequestManager {
         var configuration = configuration(for: command, console)
         let settings = RequestChange { request in
-            // A body of any size is shown as it arrives and never held whole.
+            // A body of any size is shown as it arrives, and is never in memory as a whole.
             request.streamsBody = true
             if let authentication = command.authentication { request.authentication = authentication }
             // Over TLS, both sides negotiate the version.

@@ -45,7 +45,7 @@ struct FleetArgument: Sendable {
     private static func configuration(_ url: String, _ authority: String?) throws(UsageError) -> FleetConfiguration {
         var configuration = try UsageError.checked(FleetConfiguration(url: url))
         configuration.tls.caFile = authority
-        // Warnings are not printed, because every failure is thrown as well.
+        // Warnings are not printed, because every failure is also thrown.
         configuration.warningHandler = { _ in }
         return configuration
     }

@@ -31,7 +31,7 @@ struct Console: Sendable {
     /// Writes a message. A failure to write it does not stop the command.
     func note(_ line: String) { try? err.write(line + "\n") }
 
-    /// Writes an error. It is one line, because programs search for whole lines; only on a terminal it is wrapped.
+    /// Writes an error. It is one line, because programs search for whole lines. On a terminal it is wrapped.
     func complain(_ message: String) {
         let margin = "     "
         let width = errTerminal.isTerminal ? Terminal.width(of: err.descriptor) - margin.count : .max
@@ -98,7 +98,7 @@ struct Terminal: Hashable, Sendable {
     let hasColour: Bool
     /// Whether a line can be redrawn: not with `TERM=dumb`.
     let canRedraw: Bool
-    /// Whether other characters than ASCII can be shown.
+    /// Whether characters beyond ASCII can be shown.
     let isUnicode: Bool
 
     init(isTerminal: Bool, environment: [String: String]) {

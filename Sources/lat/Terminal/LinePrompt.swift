@@ -3,7 +3,7 @@ import FoundationEssentials
 import Glibc
 import Synchronization
 
-/// A prompt at the bottom of a terminal, above which lines appear while somebody types.
+/// A prompt at the bottom of a terminal. Lines appear above it while the user types.
 ///
 /// The terminal delivers each key at once and echoes none, so that the typed text can be drawn again below a new line.
 /// Ctrl-C stays a signal.
@@ -135,10 +135,10 @@ struct LineEditor: Equatable {
 
 /// Standard input, read without blocking a thread of Swift's tasks.
 enum LineInput {
-    /// How many lines are read before they are used.
+    /// How many lines are read ahead.
     static let ahead = 16
 
-    /// Reads the bytes that are there, none after an interruption; `nil` at the end.
+    /// Reads the available bytes, none after an interruption; `nil` at the end.
     static func bytes() -> ArraySlice<UInt8>? {
         var buffer = [UInt8](repeating: 0, count: 4_096)
         let count = Glibc.read(STDIN_FILENO, &buffer, buffer.count)
@@ -151,7 +151,10 @@ enum LineInput {
         let (chunks, reader) = AsyncStream<ArraySlice<UInt8>>.makeStream()
         let source = DispatchSource.makeReadSource(fileDescriptor: STDIN_FILENO, queue: .global())
         source.setEventHandler {
-            if let bytes = bytes() { reader.yield(bytes) } else { reader.finish() }
+            guard let bytes = LineInput.bytes() else { return reader.finish() }
+            // The next line belongs to the next caller.
+            if bytes.last == UInt8(ascii: "\n") { source.cancel() }
+            reader.yield(bytes)
         }
         source.resume()
         defer { source.cancel() }
@@ -170,7 +173,7 @@ enum LineInput {
         _ read: @escaping @Sendable () -> String? = { readLine(strippingNewline: true) }
     ) -> AsyncMapSequence<AsyncStream<String>, String> {
         let (lines, reader) = AsyncStream<String>.makeStream()
-        // It starts at 0, because a semaphore must not be freed below its first value.
+        // It starts at 0, because a semaphore must not be released while it is below its initial value.
         let room = DispatchSemaphore(value: 0)
         for _ in 0..<ahead { room.signal() }
         DispatchQueue.global().async {
@@ -188,7 +191,7 @@ enum LineInput {
 }
 
 extension Console {
-    /// Whether there is somebody to ask: standard input and standard error are a terminal.
+    /// Whether the user can be asked: standard input and standard error are a terminal.
     var canAsk: Bool { errTerminal.isTerminal && isatty(STDIN_FILENO) == 1 }
 
     /// Asks on standard error for a line of standard input. Returns `nil` when the input ended, as with Ctrl-D, and throws

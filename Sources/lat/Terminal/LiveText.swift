@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import LATNetworking
 
-/// The common texts of lines about events and messages.
+/// The parts that lines about events and messages have in common.
 enum LiveText {
     /// The local time of day, with milliseconds.
     static func clock(_ date: Date) -> String {
@@ -39,8 +39,8 @@ enum LiveText {
 
 // Texts in the columns of a terminal, where East Asian characters and emoji take two.
 extension String {
-    /// The text if it fits into the columns, otherwise its beginning and a sign of one column. Sequences that set colours
-    /// take no columns. A cut text ends its colours before the sign.
+    /// The text if it fits into the columns, otherwise its beginning and a sign of one column. Colour sequences take no
+    /// columns. A cut text resets its colours before the sign.
     func prefix(columns: Int, ending sign: String) -> String {
         var (begin, used) = (startIndex, 0)
         var (isSequence, hasColour) = (false, false)

@@ -57,7 +57,7 @@ extension Duration {
     var microseconds: Int64 { components.seconds * 1_000_000 + components.attoseconds / 1_000_000_000_000 }
 }
 
-/// Makes text from elsewhere safe for a terminal.
+/// Makes untrusted text safe for a terminal.
 enum SafeText {
     /// One line in which control characters, which could move the cursor or end the line, show as `\n` or `\u{1b}`.
     static func line(_ text: String) -> String {

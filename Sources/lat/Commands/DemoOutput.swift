@@ -1,7 +1,7 @@
 import LATNetworking
 
 /// The output of the demo: for each step a title, the call in Swift, the outcome and its timings.
-struct DemoStage: Sendable {
+struct DemoOutput: Sendable {
     let console: Console
     private var style: Style { console.outStyle }
     private var width: Int { min(Terminal.standardWidth, console.textWidth) }
