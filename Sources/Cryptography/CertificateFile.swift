@@ -74,7 +74,7 @@ package enum CertificateFile {
         guard PKCS12_parse(file, password, &key, &certificate, nil) == 1 else {
             throw Problem(
                 reason:
-                    "uses an encryption that OpenSSL no longer supports (most likely RC2-40); export it anew with "
+                    "uses an encryption that OpenSSL no longer supports (most likely RC2-40); export it again with "
                     + "AES: openssl pkcs12 -export")
         }
         defer {

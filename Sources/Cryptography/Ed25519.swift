@@ -123,7 +123,7 @@ package enum Ed25519 {
             var bytes = [UInt8](repeating: 0, count: keyByteCount)
             var count = bytes.count
             guard read(pointer, &bytes, &count) == 1, count == keyByteCount else {
-                throw Problem(reason: "is no Ed25519 key; make one: openssl genpkey -algorithm ed25519")
+                throw Problem(reason: "is not an Ed25519 key; make one: openssl genpkey -algorithm ed25519")
             }
             return bytes
         }

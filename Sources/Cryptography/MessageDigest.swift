@@ -43,18 +43,18 @@ package struct MessageDigest: ~Copyable {
     }
 
     private let context: OpaquePointer?
-    private var isSound: Bool
+    private var isValid: Bool
 
     package init(_ algorithm: Algorithm) {
         context = EVP_MD_CTX_new()
-        isSound = context != nil && EVP_DigestInit_ex(context, algorithm.function, nil) == 1
+        isValid = context != nil && EVP_DigestInit_ex(context, algorithm.function, nil) == 1
     }
 
     deinit { EVP_MD_CTX_free(context) }
 
     package mutating func update(_ bytes: UnsafeRawBufferPointer) {
-        guard isSound, let base = bytes.baseAddress else { return }
-        isSound = EVP_DigestUpdate(context, base, bytes.count) == 1
+        guard isValid, let base = bytes.baseAddress else { return }
+        isValid = EVP_DigestUpdate(context, base, bytes.count) == 1
     }
 
     package mutating func update(_ data: some ContiguousBytes) { data.withUnsafeBytes { update($0) } }
@@ -63,7 +63,7 @@ package struct MessageDigest: ~Copyable {
     package consuming func finalize() throws(CryptographyError) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
         var count: UInt32 = 0
-        guard isSound, EVP_DigestFinal_ex(context, &digest, &count) == 1 else { throw .unavailable }
+        guard isValid, EVP_DigestFinal_ex(context, &digest, &count) == 1 else { throw .unavailable }
         return Array(digest.prefix(Int(count)))
     }
 
@@ -120,6 +120,7 @@ package struct MessageDigest: ~Copyable {
     }
 }
 
+/// A failure of libcrypto, or an input that it cannot take.
 package enum CryptographyError: Error, Equatable {
     /// libcrypto does not support the function, or has no memory or randomness left.
     case unavailable

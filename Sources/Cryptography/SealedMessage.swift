@@ -151,7 +151,7 @@ package enum SealingFault: Error, Equatable, CustomStringConvertible {
 /// Detects replayed messages. The caller passes the time.
 ///
 /// Messages whose time is too far from now are rejected, so only the nonces of recent messages are kept, and of those at
-/// most ``capacity``. Messages of the time of a nonce that was dropped, or before, are rejected.
+/// most ``capacity``. Messages that are not newer than a dropped nonce are rejected.
 package struct ReplayWindow: Sendable {
     /// The largest difference between a message's time and now, in milliseconds.
     let maxAge: Int64
@@ -192,7 +192,7 @@ package struct ReplayWindow: Sendable {
     }
 
     private mutating func forget(now: Int64) {
-        // A clock that is set back later makes no message new again.
+        // `floor` never falls, so that no message is accepted again after the clock is set back.
         while start < entries.count, entries[start].time < now - maxAge || count > capacity {
             floor = max(floor, entries[start].time)
             removeOldest()

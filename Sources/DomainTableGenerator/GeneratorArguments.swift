@@ -1,3 +1,4 @@
+/// The arguments of the program; `main.swift` lists them.
 struct GeneratorArguments {
     struct Problem: Error {
         var message: String

@@ -75,7 +75,7 @@ extension IPAddress {
         case (0xFC...0xFD, _): return .uniqueLocal
         default: break
         }
-        for (prefix, offset, isObsolete) in Self.carriers where starts(with: prefix) {
+        for (prefix, offset, isObsolete) in Self.embeddingPrefixes where starts(with: prefix) {
             let inner = IPAddress(bytes: bytes[offset..<(offset + 4)])
             return inner?.rule ?? (isObsolete ? .reserved : nil)
         }
@@ -95,9 +95,9 @@ extension IPAddress {
         return bytes[0] & 0xE0 == 0x20 ? nil : .reserved
     }
 
-    /// The prefixes of IPv6 addresses that contain an IPv4 address, and the offset of that address. An obsolete form does not
-    /// lead to it.
-    private static let carriers: [(prefix: [UInt8], offset: Int, isObsolete: Bool)] = [
+    /// The prefixes of IPv6 addresses that contain an IPv4 address, and the offset of that address. An address of an obsolete
+    /// form is reserved even if its IPv4 address is public.
+    private static let embeddingPrefixes: [(prefix: [UInt8], offset: Int, isObsolete: Bool)] = [
         ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF], 12, false),  // mapped, RFC 4291 §2.5.5.2
         ([0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0], 12, true),  // translated, RFC 2765
         ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 12, true),  // compatible, RFC 4291 §2.5.5.1

@@ -7,7 +7,7 @@ package struct Charset: Hashable, Sendable {
 
     package init(_ name: String) { self.name = name }
 
-    /// UTF-8, the default of the web.
+    /// UTF-8, which is used when `Content-Type` names no charset.
     package static let utf8 = Charset("utf-8")
 
     /// The `charset` parameter of a media type; UTF-8 when there is none.
@@ -33,7 +33,7 @@ package struct Charset: Hashable, Sendable {
         }
     }
 
-    /// What these names mean on the web (WHATWG Encoding §4.2), where their texts have more characters than the standards.
+    /// What these names mean on the web (WHATWG Encoding §4.2): supersets of the standard charsets.
     private static let supersets = [
         "gb2312": "GB18030", "gb_2312-80": "GB18030", "gbk": "GB18030", "x-gbk": "GB18030", "shift_jis": "CP932",
         "sjis": "CP932", "x-sjis": "CP932", "euc-kr": "CP949", "ks_c_5601-1987": "CP949", "big5": "BIG5-HKSCS",
@@ -48,19 +48,19 @@ package struct Charset: Hashable, Sendable {
         var input = data.map { CChar(bitPattern: $0) }
         var output = [CChar](repeating: 0, count: max(64, data.count * 2))
         var text: [UInt8] = []
-        /// Adds what one call writes to the text. Returns whether another call can go on.
+        /// Appends the output of one call of iconv to the text. Returns `false` for invalid input.
         func step(
             _ next: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?, _ left: UnsafeMutablePointer<Int>?
         ) -> Bool {
             output.withUnsafeMutableBufferPointer { output in
                 var room = output.count
                 var end = output.baseAddress
-                let isDone = iconv(converter, next, left, &end, &room) != -1 || errno == E2BIG
+                let isValid = iconv(converter, next, left, &end, &room) != -1 || errno == E2BIG
                 text.append(contentsOf: output[..<(output.count - room)].map { UInt8(bitPattern: $0) })
-                return isDone
+                return isValid
             }
         }
-        let isWhole = input.withUnsafeMutableBufferPointer { input in
+        let isValid = input.withUnsafeMutableBufferPointer { input in
             var next = input.baseAddress
             var left = input.count
             while left > 0 {
@@ -68,7 +68,7 @@ package struct Charset: Hashable, Sendable {
             }
             return true
         }
-        guard isWhole else { return nil }
+        guard isValid else { return nil }
         // For some charsets iconv holds a letter back until it knows that no accent follows.
         _ = step(nil, nil)
         let decoded = String(decoding: text, as: UTF8.self)

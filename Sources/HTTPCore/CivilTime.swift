@@ -17,7 +17,7 @@ struct CivilTime {
 }
 
 extension CivilTime {
-    /// The time in UTC, rounded down to whole seconds, or to the nearest of the given units of a second.
+    /// The time in UTC. Whole seconds are rounded down, smaller units to the nearest.
     init(_ date: Date, unitsPerSecond: Double = 1) {
         self.init()
         // A time with a fraction is rounded to the nearest unit first, because a `Date` does not hold 0.1 s exactly.
@@ -27,7 +27,7 @@ extension CivilTime {
         let seconds = (units / unitsPerSecond).rounded(.down)
         fraction = (units - seconds * unitsPerSecond) / unitsPerSecond
         let total = Int(seconds)
-        let days = total.dividedDown(by: 86_400)
+        let days = total.dividedRoundingDown(by: 86_400)
         let time = total - days * 86_400
         (year, month, day) = Self.civil(days)
         (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60)
@@ -55,7 +55,7 @@ extension CivilTime {
     }
 
     /// Reads `2025-03-01T09:30:00Z` with any zone and any fraction, also without seconds, and `2025-03-01` alone; `nil` for
-    /// anything else. A time without a zone is refused, because it may mean any.
+    /// anything else. A time without a zone is refused, because it is ambiguous.
     static func date(iso8601 text: String) -> Date? {
         var scanner = DigitScanner(text)
         guard let year = scanner.number(4), scanner.skip("-"), let month = scanner.number(2), scanner.skip("-"),
@@ -85,7 +85,7 @@ extension CivilTime {
     /// Days since 1970-01-01 in the Gregorian calendar, counted in eras of 400 years that begin in March.
     static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
         let year = month <= 2 ? year - 1 : year
-        let era = year.dividedDown(by: 400)
+        let era = year.dividedRoundingDown(by: 400)
         let yearOfEra = year - era * 400
         let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
         return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
@@ -93,7 +93,7 @@ extension CivilTime {
 
     static func civil(_ days: Int) -> (year: Int, month: Int, day: Int) {
         let days = days + 719_468
-        let era = days.dividedDown(by: 146_097)
+        let era = days.dividedRoundingDown(by: 146_097)
         let dayOfEra = days - era * 146_097
         let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
         let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
@@ -125,7 +125,7 @@ struct DigitScanner {
     /// A number with exactly this many digits.
     mutating func number(_ digits: Int) -> Int? { number(digits...digits) }
 
-    /// A number with as many digits as there are, within a range.
+    /// A number of as many digits as follow, at most the upper bound; `nil` when there are fewer than the lower bound.
     mutating func number(_ digits: ClosedRange<Int>) -> Int? {
         let word = rest.prefix(digits.upperBound).prefix(while: \.isDigit)
         guard word.count >= digits.lowerBound else { return nil }
@@ -138,7 +138,7 @@ struct DigitScanner {
         let word = rest.prefix(while: \.isDigit)
         guard !word.isEmpty else { return nil }
         rest.removeFirst(word.count)
-        // A `Double` has no use for more.
+        // A `Double` holds no more than 15 digits exactly.
         let digits = word.prefix(15)
         return digits.reduce(0.0) { $0 * 10 + Double($1 - 0x30) } / Double.powersOfTen[digits.count]
     }
@@ -156,7 +156,7 @@ struct DigitScanner {
 
 extension Int {
     /// The quotient rounded down, also for negative numbers.
-    func dividedDown(by divisor: Int) -> Int {
+    func dividedRoundingDown(by divisor: Int) -> Int {
         let quotient = self / divisor
         return self % divisor < 0 ? quotient - 1 : quotient
     }

@@ -66,8 +66,8 @@ public struct Coding: Sendable, Hashable {
     public var nonConformingNumbers = NonConformingNumbers.refused
     /// Whether members that are `null` are read as if they were missing. Default `false`.
     public var ignoresNullMembers = false
-    /// Encodes ``HTTPBody/json(_:encoder:)`` in place of these settings; parameters and entities keep to them. Default
-    /// `nil`.
+    /// Encodes ``HTTPBody/json(_:encoder:)`` in place of these settings, which still apply to parameters and entities.
+    /// Default `nil`.
     public var encoder: JSONEncoder? {
         get { ownEncoder?.coder }
         set { ownEncoder = newValue.map(Reference.init) }
@@ -81,7 +81,7 @@ public struct Coding: Sendable, Hashable {
     private var ownEncoder: Reference<JSONEncoder>?
     private var ownDecoder: Reference<JSONDecoder>?
 
-    /// Creates a coding with ISO 8601 dates, names as declared and Base64.
+    /// Creates a coding. By default it has ISO 8601 dates and names as declared.
     public init(dates: Dates = .iso8601, keys: Keys = .asDeclared) {
         self.dates = dates
         self.keys = keys
@@ -99,7 +99,7 @@ public struct Coding: Sendable, Hashable {
     }
 }
 
-/// A ``Coding`` with what is prepared for it. Coders hold `nil` for the standard coding, which costs them nothing.
+/// A ``Coding`` and its parsed date pattern. Coders hold `nil` for the standard coding, so that it costs nothing.
 package final class CodingRules: Sendable {
     package let coding: Coding
     /// The pattern of ``Coding/Dates/pattern(_:)``, or why it is invalid.
@@ -141,7 +141,7 @@ package final class CodingRules: Sendable {
             return .int(milliseconds)
         case .iso8601, .iso8601WithFractionalSeconds, .pattern:
             guard yearsInText.contains(seconds) else {
-                throw CodingProblem("a date outside of the years 0 to 9999")
+                throw CodingProblem("the date is outside of the years 0 to 9999")
             }
             if case .pattern = dates { return .string(try pattern(of: rules).text(of: date)) }
             return .string(CivilTime.iso8601(date, hasFraction: dates == .iso8601WithFractionalSeconds))

@@ -18,7 +18,8 @@ extension HTTPResponse {
         /// The bytes of the response's head. Over HTTP/2 and HTTP/3 those of its fields as text.
         public let headSize: Int
 
-        /// Makes a description, for transports other than the engine.
+        /// Makes a description, for transports other than the engine. By default the id and the size of the received
+        /// body are unknown, the connection is new, and the other numbers are 0.
         public init(
             id: Int64? = nil, remoteAddress: String, remotePort: Int, localPort: Int = 0, isReused: Bool = false,
             sentBodySize: Int64 = 0, receivedBodySize: Int64? = nil, headSize: Int = 0
@@ -34,15 +35,14 @@ extension HTTPResponse {
         }
     }
 
-    /// The connection; `nil` for a response that came over none, and for calls that nobody observes
-    /// (`RequestAccessory`), which spares them the work.
+    /// The connection; `nil` for a response that came over none, and for a call without observers (`RequestAccessory`).
     public var connection: Connection? {
         get { connectionFacts?.value }
         set { connectionFacts = newValue.map(ConnectionFacts.init) }
     }
 }
 
-/// Holds a connection's description apart, so that a response stays small.
+/// A box for a connection's description, so that a response stays small.
 package final class ConnectionFacts: Sendable {
     let value: HTTPResponse.Connection
 

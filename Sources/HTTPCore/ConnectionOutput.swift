@@ -16,7 +16,7 @@ package final class ConnectionOutput: Sendable {
         var drained: (@Sendable () -> Void)?
         /// ``drained`` is called as soon as no more than this many bytes wait; `nil` when no sender waits for that.
         var drainLimit: Int?
-        var follower: (any MessageFollower)?
+        var observer: (any MessageObserver)?
     }
 
     /// The result of ``read(into:)``.
@@ -29,7 +29,7 @@ package final class ConnectionOutput: Sendable {
     }
 
     private let state = Mutex(State())
-    /// The capacity that is kept. Memory beyond it, which a burst needed, is freed.
+    /// The capacity that is kept while no bytes wait. Memory beyond it is freed.
     private static let keptCapacity = 16 << 10
 
     package init() {}
@@ -37,9 +37,9 @@ package final class ConnectionOutput: Sendable {
     // MARK: For senders
 
     /// Records or replays the messages of the connection; `nil` for neither.
-    package var follower: (any MessageFollower)? {
-        get { state.withLock(\.follower) }
-        set { state.withLock { $0.follower = newValue } }
+    package var observer: (any MessageObserver)? {
+        get { state.withLock(\.observer) }
+        set { state.withLock { $0.observer = newValue } }
     }
 
     /// How many bytes wait for the engine.
@@ -63,8 +63,8 @@ package final class ConnectionOutput: Sendable {
     /// Calls `body` on the engine's thread after each ``awaitDrain(to:)``, and when the connection is over.
     package func onDrain(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.drained = body } }
 
-    /// Requests one call of the closure of ``onDrain(_:)`` as soon as at most `limit` bytes wait. Returns `false` when no more
-    /// wait already.
+    /// Requests one call of the closure of ``onDrain(_:)`` as soon as at most `limit` bytes wait. Returns `false`, and
+    /// requests nothing, when no more bytes wait already or the connection is over.
     package func awaitDrain(to limit: Int) -> Bool {
         state.withLock { state in
             guard !state.isOver, state.bytes.count - state.start > limit else { return false }
@@ -139,8 +139,8 @@ package final class ConnectionOutput: Sendable {
 
 /// Records or replays the messages of a WebSocket, before they become frames. A replay compares the sent messages and
 /// makes the received ones.
-package protocol MessageFollower: Sendable {
-    /// Called before each message that is sent, in the order of the wire.
+package protocol MessageObserver: Sendable {
+    /// Called before each message is sent, in the order of sending.
     ///
     /// - Throws: the error for a message that a replay does not expect. It is not sent.
     func send(_ message: SocketMessage) throws(NetworkError)
@@ -148,7 +148,7 @@ package protocol MessageFollower: Sendable {
     func sendClose(_ code: UInt16?, _ reason: String)
     /// Called before each ping of this side.
     func sendPing(_ payload: [UInt8])
-    /// Called for each message, and for the close frame, of the server.
+    /// Called for each message and for the close frame that the server sends.
     func receive(_ message: SocketMessage)
 }
 

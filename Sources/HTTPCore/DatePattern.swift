@@ -48,7 +48,7 @@ package struct DatePattern: Sendable {
         }
         guard allowed.contains(width), letter != "y" || width != 3 else {
             throw Problem(
-                "the date pattern \"\(text)\" has \(width) times \"\(letter)\"; write "
+                "the date pattern \"\(text)\" has \"\(letter)\" \(width) times; write "
                     + (letter == "y" ? "yy or yyyy" : "at most \(allowed.upperBound)"))
         }
     }
@@ -86,7 +86,7 @@ package struct DatePattern: Sendable {
         case "m": CivilTime.padded(time.minute, width)
         case "s": CivilTime.padded(time.second, width)
         case "S": CivilTime.padded(Int((time.fraction * Double.powersOfTen[width]).rounded()), width)
-        // Dates are written in UTC: one to four Z as +0000, five Z and any number of X as the letter.
+        // Dates are written in UTC: one to four Z as +0000, five Z and any number of X as the letter Z.
         default: letter == "Z" && width < 5 ? "+0000" : "Z"
         }
     }

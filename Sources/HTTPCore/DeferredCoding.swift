@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 
-/// Notes the values whose form depends on a ``Coding`` that is not known yet. An entity is read when its call is created;
-/// its coding is known when a manager sends it.
+/// Records the values whose form depends on a ``Coding`` that is not known yet. An entity is read when its call is
+/// created; its coding is known when a manager sends it.
 final class DeferredCoding {
     enum Content: Hashable, Sendable {
         case date(Date)
@@ -61,7 +61,7 @@ extension EncodedMembers {
             members.list.map { Member(name: $0.name, value: $0.value, keepsName: true) }, deferred.notes)
     }
 
-    /// The members with what the coding determines. Names stay as declared; see ``named(by:)``.
+    /// The members with the recorded values in the form of the coding. Names stay as declared; see ``named(by:)``.
     ///
     /// - Throws: `EncodingError.invalidValue` for a value that the coding cannot write.
     package func coded(by rules: CodingRules?) throws -> EncodedMembers {
@@ -90,7 +90,7 @@ extension EncodedMembers {
                 value: member.value.snakeCased(at: path, kept))
         }
         list.sort { $0.name < $1.name }
-        // `userName` and `user_name` are one name now. The last wins, which is the one declared as `user_name`.
+        // `userName` and `user_name` are one name now. The last one counts, which is the one declared as `user_name`.
         let unique = list.indices.filter { $0 + 1 == list.count || list[$0 + 1].name != list[$0].name }
         return EncodedMembers(unique.map { list[$0] }, [])
     }
@@ -101,7 +101,7 @@ extension DeferredCoding.Content {
     fileprivate func write(into value: inout JSONValue, _ name: String, _ rules: CodingRules?) throws {
         switch self {
         case .date(let date):
-            // A later member of the same name has replaced it.
+            // If it is not null, a later member of the same name has replaced it.
             guard value == .null else { return }
             do throws(CodingProblem) {
                 value = try CodingRules.value(of: date, by: rules)

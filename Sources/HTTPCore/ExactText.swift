@@ -1,10 +1,10 @@
 import Glibc
 
-// Swift's `==` takes canonically equivalent texts for equal, such as é in one scalar and in two. On the wire and on disk they
+// Swift's `==` treats canonically equivalent texts as equal, such as é as one scalar and as two. On the wire and on disk they
 // differ.
 
 extension String {
-    /// Whether the UTF-8 bytes are the same. `==` would compare by canonical equivalence.
+    /// Whether the UTF-8 bytes are the same.
     package func hasSameBytes(as other: String) -> Bool {
         let isSame: Bool?? = utf8.withContiguousStorageIfAvailable { a in
             other.utf8.withContiguousStorageIfAvailable { b in
@@ -18,7 +18,7 @@ extension String {
         return utf8.elementsEqual(other.utf8)
     }
 
-    /// Hashes the bytes and 0xFF as their end, which never occurs in UTF-8.
+    /// Hashes the bytes, and then 0xFF as their end, because it never occurs in UTF-8.
     package func hashBytes(into hasher: inout Hasher) {
         let isDone: Void? = utf8.withContiguousStorageIfAvailable { bytes in
             hasher.combine(bytes: UnsafeRawBufferPointer(bytes))

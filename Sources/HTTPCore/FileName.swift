@@ -7,8 +7,8 @@ package enum FileName {
     /// The name when no other can be derived.
     package static let fallback = "download"
 
-    /// The file name in `Content-Disposition`, for any disposition type (RFC 6266); `filename*` wins over `filename`
-    /// (§4.3). `nil` when there is none.
+    /// The file name in `Content-Disposition`, for any disposition type (RFC 6266); `filename*` takes precedence over
+    /// `filename` (§4.3). `nil` when there is none.
     package static func disposition(_ field: String?) -> String? {
         guard let field else { return nil }
         let parameters = Self.parameters(of: field)
@@ -28,9 +28,9 @@ package enum FileName {
         return sanitized(segment[...].percentDecoded()) ?? fallback
     }
 
-    /// Returns a file name that is harmless to a terminal and a directory: the text after the last slash or backslash,
-    /// without control characters, bidirectional marks, and dots and white space at both ends, cut to ``longest`` bytes.
-    /// `nil` when nothing is left.
+    /// Returns a file name that is safe to print and to create: the text after the last slash or backslash, without
+    /// control characters, bidirectional marks, and dots and white space at both ends, cut to ``longest`` bytes. `nil`
+    /// when nothing is left.
     package static func sanitized(_ text: String) -> String? {
         // Works on scalars: a slash followed by a combining mark is one `Character` but still separates directories, and a
         // dot followed by one still hides the file.

@@ -9,9 +9,8 @@ public import FoundationEssentials
 /// try await manager.startRequest("POST", url, body: .stream(rows, contentType: "text/csv"))
 /// ```
 ///
-/// Data and files can be sent again, after a redirect or on a fresh
-/// connection. A stream can be sent again when it was made with a closure. A
-/// `Content-Type` among the request's headers wins over the body's own.
+/// Data and files can be sent again, after a redirect or on a new connection. A stream can be sent again when it was
+/// made with a closure. A `Content-Type` among the request's headers takes precedence over the body's own.
 public struct HTTPBody: Sendable, Hashable {
     /// Indirect, so that the body adds one pointer to a request: requests are copied often, and most have no body.
     package indirect enum Content: Sendable, Hashable {
@@ -62,7 +61,8 @@ public struct HTTPBody: Sendable, Hashable {
         return HTTPBody(content: .encoded(content), contentType: "application/json")
     }
 
-    /// Parameters as `application/x-www-form-urlencoded`, flattened as in a query.
+    /// Parameters as `application/x-www-form-urlencoded`, flattened as in a query. When encoding fails, the request
+    /// fails as with ``json(_:encoder:)``.
     public static func form(_ parameters: Parameters) -> HTTPBody {
         HTTPBody(
             content: .encoded(
@@ -90,7 +90,7 @@ public struct HTTPBody: Sendable, Hashable {
     }
 
     /// The chunks of a sequence, read no faster than they are sent, by default without a `Content-Type`. The body can
-    /// be sent only once: the request fails when a redirect or a fresh connection needs it again. It also fails, with
+    /// be sent only once: the request fails when a redirect or a new connection needs it again. It also fails, with
     /// ``NetworkError/Kind/requestBody``, when the sequence throws.
     ///
     /// - Parameter length: the number of bytes. Default `nil`: unknown, so that HTTP/1.1 uses chunked transfer coding.
@@ -101,7 +101,7 @@ public struct HTTPBody: Sendable, Hashable {
         return HTTPBody(content: .stream(stream), contentType: contentType)
     }
 
-    /// The chunks of a sequence that the closure makes anew each time the body is sent; otherwise like
+    /// The chunks of a sequence that the closure makes again each time the body is sent; otherwise like
     /// ``stream(_:length:contentType:)``.
     public static func stream<S: AsyncSequence & Sendable>(
         length: Int64? = nil, contentType: String? = nil, _ makeChunks: @escaping @Sendable () -> S
@@ -110,7 +110,8 @@ public struct HTTPBody: Sendable, Hashable {
         return HTTPBody(content: .stream(stream), contentType: contentType)
     }
 
-    /// Parts as `multipart/form-data` (RFC 7578), streamed in constant memory.
+    /// Parts as `multipart/form-data` (RFC 7578), streamed in constant memory. A file that cannot be read fails the
+    /// request as with ``file(_:contentType:)``.
     public static func multipart(_ files: [UploadFile]) -> HTTPBody {
         HTTPBody(content: .multipart(files))
     }
@@ -154,13 +155,32 @@ package final class BodyEncoder: Sendable, ComparedByIdentity {
         self.rules = rules
     }
 
-    package func encode() throws -> Data { try make(rules) }
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode. The message names its path.
+    package func encode() throws(NetworkError) -> Data {
+        do {
+            return try make(rules)
+        } catch let error as NetworkError {
+            throw error
+        } catch {
+            throw NetworkError(
+                .invalidRequest, message: "the body does not encode: \(Self.reason(error))", underlying: error)
+        }
+    }
+
+    private static func reason(_ error: any Error) -> String {
+        // Leaves out the value itself, which may be a secret.
+        guard case EncodingError.invalidValue(_, let context) = error else { return "\(error)" }
+        let path = context.codingPath.jsonPath
+        // The SDK's own encoder begins its text with the path, cut to 200 characters.
+        if !path.isEmpty, context.debugDescription.hasPrefix(path.prefix(200)) { return context.debugDescription }
+        return "\(path.isEmpty ? "the value" : path): \(context.debugDescription)"
+    }
 
     fileprivate func with(_ rules: CodingRules) -> BodyEncoder { BodyEncoder(rules: rules, make) }
 }
 
 extension HTTPBody {
-    /// The body with the coding of its request; other bodies than encoded values have none.
+    /// An encoded value with the coding of its request; any other body unchanged.
     package func coded(by rules: CodingRules) -> HTTPBody {
         guard case .encoded(let encoder) = content else { return self }
         var body = self

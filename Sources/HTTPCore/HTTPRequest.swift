@@ -23,14 +23,14 @@ public struct HTTPRequest: Sendable, Hashable {
     /// An absolute http or https URL, or a path that the manager joins to its base URL.
     /// Spaces and non-ASCII characters are percent-encoded when sent; `%20` stays `%20`.
     public var url: String
-    /// The header fields of this request. They win over the manager's.
+    /// The header fields of this request. They take precedence over the manager's.
     public var headers: HTTPHeaders
     /// The content. Default `nil`: none.
     public var body: HTTPBody?
 
     private var options: OptionsBox
 
-    /// Makes a request. Known methods are recognised in any case.
+    /// Makes a request, by default without header fields and body. Known methods are recognised in any case.
     public init(
         _ method: String, _ url: String, headers: HTTPHeaders = HTTPHeaders(), body: HTTPBody? = nil
     ) {
@@ -41,7 +41,7 @@ public struct HTTPRequest: Sendable, Hashable {
         options = .standard
     }
 
-    /// Makes a request with the address as `URL`.
+    /// Makes a request with the address as `URL`, by default without header fields and body.
     public init(_ method: String, _ url: URL, headers: HTTPHeaders = HTTPHeaders(), body: HTTPBody? = nil) {
         self.init(method, url.absoluteString, headers: headers, body: body)
     }
@@ -74,8 +74,9 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.redirects = newValue } }
     }
 
-    /// Whether the request asks for the codings that libcurl decodes (gzip, br, zstd), and the body is decoded. Default
-    /// `true`. The body stays as received when this is `false` or the request sets its own `Accept-Encoding` or `Range`.
+    /// Whether the request asks for the content codings that libcurl decodes (gzip, br, zstd), and the body is decoded.
+    /// Default `true`. The body stays as received when this is `false` or the request sets its own `Accept-Encoding` or
+    /// `Range`.
     public var decompresses: Bool {
         get { options.value.decompresses }
         set { options.modifyTransfer { $0.decompresses = newValue } }
@@ -178,8 +179,8 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.pinnedPublicKeys = newValue } }
     }
 
-    /// The trusted authorities, client certificate and oldest version of TLS. Dropped, like
-    /// ``pinnedPublicKeys``, when a redirect changes the origin. Default `nil`: the manager's.
+    /// The trusted authorities, client certificate and lowest version of TLS. Dropped, like ``pinnedPublicKeys``, when
+    /// a redirect changes the origin. Default `nil`: the manager's.
     public var tls: TLS? {
         get { options.value.tls }
         set { options.modifyTransfer { $0.tls = newValue } }
@@ -192,16 +193,16 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.maxBodySize = newValue } }
     }
 
-    /// The highest rate at which the body is received, in bytes per second. It replaces the coarse
-    /// `CURLOPT_MAX_RECV_SPEED_LARGE`. The chunk that crosses the limit is received whole. Default `nil`: only the
-    /// manager's limit.
+    /// The highest rate at which the body is received, in bytes per second. Used in place of
+    /// `CURLOPT_MAX_RECV_SPEED_LARGE`, which is less exact. The chunk that crosses the limit is received whole. Default
+    /// `nil`: only the manager's limit.
     public var maxReceiveRate: Int64? {
         get { options.value.maxReceiveRate }
         set { options.modifyTransfer { $0.maxReceiveRate = newValue } }
     }
 
-    /// The highest rate at which the body is sent, in bytes per second. It replaces `CURLOPT_MAX_SEND_SPEED_LARGE`.
-    /// Default `nil`: only the manager's limit.
+    /// The highest rate at which the body is sent, in bytes per second. Used in place of
+    /// `CURLOPT_MAX_SEND_SPEED_LARGE`. Default `nil`: only the manager's limit.
     public var maxSendRate: Int64? {
         get { options.value.maxSendRate }
         set { options.modifyTransfer { $0.maxSendRate = newValue } }
@@ -213,7 +214,8 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.streamsBody = newValue } }
     }
 
-    /// Whether the connection stays open, as that of an event stream does. No limit of connections counts it.
+    /// Whether the connection stays open, as that of an event stream does. It does not count towards the limits of
+    /// connections.
     package var isLive: Bool {
         get { options.value.isLive }
         set { options.modifyTransfer { $0.isLive = newValue } }
@@ -279,13 +281,13 @@ public struct HTTPRequest: Sendable, Hashable {
     }
 
     /// Whether the request is sent without regard to the limits and circuits of the manager and its domain: it waits for
-    /// none, and counts for none. Default `false`.
+    /// none and counts towards none. Default `false`.
     public var ignoresLimits: Bool {
         get { options.value.ignoresLimits }
         set { options.modify { $0.ignoresLimits = newValue } }
     }
 
-    /// Which of the manager's authenticators puts its token on the request. Default ``AuthenticatorPolicy/automatic``:
+    /// Which of the manager's authenticators adds its token to the request. Default ``AuthenticatorPolicy/automatic``:
     /// the row's or the manager's.
     public var authenticator: AuthenticatorPolicy {
         get { options.value.authenticator }
@@ -313,7 +315,7 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.acceptedStatuses = newValue } }
     }
 
-    /// What the app wants to find again in observers, interceptors and errors. It is not sent. Default empty.
+    /// Values for the app's own use in observers, interceptors and errors. They are not sent. Default empty.
     public var userInfo: [String: JSONValue] {
         get { options.value.userInfo }
         set { options.modify { $0.userInfo = newValue } }
@@ -325,7 +327,8 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.observers = newValue } }
     }
 
-    /// The header fields of the table's rows. They win over the manager's; a provider's and ``headers`` win over them.
+    /// The header fields of the table's rows. They take precedence over the manager's, and a provider's and ``headers``
+    /// over them.
     package var rowHeaders: HTTPHeaders {
         get { options.value.rowHeaders }
         set { options.modify { $0.rowHeaders = newValue } }
@@ -343,7 +346,7 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.hasLeftOrigin = newValue } }
     }
 
-    /// The fields that the manager's signer has added, in lower case. They differ each time.
+    /// The names of the fields that the manager's signer has added, in lower case. Their values differ each time.
     package var signatureFields: Set<String> {
         get { options.value.signatureFields }
         set { options.modify { $0.signatureFields = newValue } }

@@ -25,13 +25,14 @@ public struct HTTPResponse: Sendable {
     public var body: ResponseBody
     /// The URL that the response came from, after redirects.
     public var url: String
-    /// The hops on the way to ``url``, first to last; empty when there were none.
+    /// The redirects that led to ``url``, first to last; empty when there were none.
     public var redirects: [Redirect]
     /// Where the response came from.
     public var source: Source
     /// How long the stages took.
     public var timings: Timings
-    /// Sends on the connection after its upgrade (101); `nil` for any other response. The body is what arrives on it.
+    /// The bytes to send on the connection after its upgrade (101); `nil` for any other response. The received ones are
+    /// the ``body``.
     package var output: ConnectionOutput?
     package var connectionFacts: ConnectionFacts?
     /// The failure that this stored response replaces.
@@ -39,14 +40,14 @@ public struct HTTPResponse: Sendable {
     /// How ``decode(_:decoder:)`` reads values; `nil` for the standard coding.
     package var coding: CodingRules?
 
-    /// A hop: a URL that redirected, and its status.
+    /// A redirect that was followed.
     public struct Redirect: Hashable, Sendable {
         /// The URL that redirected.
         public let url: String
         /// Its status: 301, 302, 303, 307 or 308.
         public let status: Int
 
-        /// Makes a hop.
+        /// Makes a redirect.
         public init(url: String, status: Int) {
             self.url = url
             self.status = status
@@ -77,7 +78,8 @@ public struct HTTPResponse: Sendable {
         }
     }
 
-    /// Makes a response, for transports and for interceptors that respond without the network.
+    /// Makes a response, for transports and for interceptors that respond without the network. By default it is of
+    /// HTTP/1.1 and from the network, and everything else is empty.
     public init(
         status: Int, reason: String = "", version: Version = .http1_1,
         headers: HTTPHeaders = HTTPHeaders(),

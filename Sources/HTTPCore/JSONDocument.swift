@@ -51,7 +51,7 @@ package struct JSONDocument: Sendable {
 
     // MARK: Values
 
-    // They have the results of the same properties of ``JSONValue``.
+    // They return the same as the properties of ``JSONValue`` with these names.
 
     package var value: JSONValue {
         switch token {

@@ -9,8 +9,7 @@ extension JSONDocument {
         return try decode(type, at: JSONCodingPath(rules: rules))
     }
 
-    /// Types that are not part of JSON are decoded as the ``Coding`` says: `Date` from ISO 8601, `Data` from Base64; `URL`
-    /// from text.
+    /// JSON has no dates, bytes and URLs. A `Date` and `Data` are decoded as the ``Coding`` says, a `URL` from text.
     fileprivate func decode<T: Decodable>(_ type: T.Type, at place: JSONCodingPath) throws -> T {
         // Each bit cast converts to the same type. `as? T` would do a slow look-up.
         if type == String.self { return unsafeBitCast(try read(string, at: place), to: type) }

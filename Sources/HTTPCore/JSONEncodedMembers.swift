@@ -21,7 +21,7 @@ package struct EncodedMembers: Hashable, Sendable {
 
     /// The members, sorted by name, without repeated names.
     private(set) var list: [Member]
-    /// What depends on a coding that was not known; see ``coded(by:)``.
+    /// The values that depend on a coding that was not known; see ``coded(by:)``.
     private(set) var notes: [DeferredCoding.Note] = []
 
     package init() { list = [] }

@@ -1,6 +1,6 @@
 /// The `Encoder` of one value, with what was encoded so far.
 ///
-/// `Encoder` cannot report that a type asks for two kinds of container for one value, so the later one wins.
+/// `Encoder` cannot report that a type asks for two kinds of container for one value, so the later one counts.
 final class JSONEncodingNode: Encoder {
     private enum Content {
         case nothing

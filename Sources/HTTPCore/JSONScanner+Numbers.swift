@@ -25,7 +25,7 @@ extension JSONScanner {
             return .int(isNegative ? -Int64(significand) : Int64(significand))
         }
         if digitCount <= 15, exponent.magnitude <= 22 {
-            // Both operands are exact, so the result is rounded once, and 15 digits survive a Double.
+            // Both operands are exact, so the result is rounded once, and a `Double` holds 15 digits.
             let power = Double.powersOfTen[Int(exponent.magnitude)]
             let value = exponent < 0 ? Double(significand) / power : Double(significand) * power
             return .double(isNegative ? -value : value)
@@ -82,7 +82,7 @@ struct DecimalDigits: Equatable {
             } else if byte == UInt8(ascii: ".") {
                 isPastPoint = true
             } else if byte | 0x20 == UInt8(ascii: "e") {
-                // The bound exceeds every valid exponent, yet further digits cannot make it overflow an `Int`.
+                // The bound exceeds every valid exponent, and later additions cannot make it overflow an `Int`.
                 exponent += min(max(Int(Substring(rest)) ?? 0, -1 << 60), 1 << 60)
                 break
             }

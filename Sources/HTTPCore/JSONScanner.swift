@@ -1,7 +1,7 @@
 /// A JSON parser (RFC 8259) that checks a whole document and produces its tokens.
 ///
-/// Decoding ``JSONValue`` with `JSONDecoder` takes some 400 ms for a megabyte of small objects, because every wrong guess
-/// of a type throws. `JSONDecoder` also accepts `[1,]` and does not report where a document is malformed.
+/// Decoding ``JSONValue`` with `JSONDecoder` takes about 400 ms for a megabyte of small objects, because every wrong
+/// guess of a type throws. `JSONDecoder` also accepts `[1,]` and does not report where a document is malformed.
 struct JSONScanner {
     typealias Failure = JSONValue.ParsingError
 
@@ -13,7 +13,7 @@ struct JSONScanner {
 
     static func tokens(of bytes: UnsafeBufferPointer<UInt8>) throws(Failure) -> JSONTokens {
         var scanner = JSONScanner(bytes)
-        // An estimate: names and values take some ten bytes each.
+        // An estimate: names and values take about ten bytes each.
         scanner.tokens.list.reserveCapacity(bytes.count / 10 + 8)
         try scanner.document()
         return scanner.tokens

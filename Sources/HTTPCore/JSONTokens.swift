@@ -131,8 +131,8 @@ extension UnsafeBufferPointer<UInt8> {
         String(decoding: UnsafeBufferPointer(rebasing: self[start..<start + Int(count)]), as: UTF8.self)
     }
 
-    /// The bytes as a string; `nil` when they are not UTF-8. `String(validating:as:)` takes some thousand instructions
-    /// more.
+    /// The bytes as a string; `nil` when they are not UTF-8. `String(validating:as:)` takes about a thousand
+    /// instructions more.
     var utf8Text: String? {
         var text = String(decoding: self, as: UTF8.self)
         // Decoding replaces invalid UTF-8, so the bytes differ then.

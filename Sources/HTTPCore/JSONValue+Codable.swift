@@ -1,7 +1,8 @@
 internal import FoundationEssentials
 
 extension JSONValue: Codable {
-    /// Decodes any value from any decoder. For JSON as bytes ``init(parsing:)-(Data)`` is some ten times as fast.
+    /// Decodes any value from any decoder. For JSON as bytes ``init(parsing:)-(Data)`` is about ten times as fast.
+    /// Throws what the decoder throws.
     public init(from decoder: any Decoder) throws {
         // A failed attempt costs a thrown error, so the frequent types come first. `try?` opens a container but does not
         // decode its content, so that an error further down is reported.
@@ -36,7 +37,7 @@ extension JSONValue: Codable {
         }
     }
 
-    /// Encodes the value with any encoder.
+    /// Encodes the value with any encoder. Throws what the encoder throws.
     public func encode(to encoder: any Encoder) throws {
         switch self {
         case .object(let members):
@@ -50,10 +51,21 @@ extension JSONValue: Codable {
             try container.encodeNil()
         case .bool(let value): try encodeSingle(value, to: encoder)
         case .int(let value): try encodeSingle(value, to: encoder)
-        case .double(let value): try encodeSingle(value, to: encoder)
+        case .double(let value):
+            if !value.isFinite { try Self.refuse(value, in: encoder) }
+            try encodeSingle(value, to: encoder)
         case .decimal(let value): try encodeSingle(value, to: encoder)
         case .string(let value): try encodeSingle(value, to: encoder)
         }
+    }
+
+    /// Throws if the encoder says that it writes this number as a text (``CodingUserInfoKey/numbersAsTexts``).
+    private static func refuse(_ number: Double, in encoder: any Encoder) throws {
+        guard let key = CodingUserInfoKey.numbersAsTexts, let areInfiniteToo = encoder.userInfo[key] as? Bool,
+            number.isNaN || areInfiniteToo
+        else { return }
+        let reason = "a JSONValue in it is \(number.isNaN ? "NaN" : "infinite"), which JSON does not have; use null"
+        throw EncodingError.invalidValue(number, .init(codingPath: encoder.codingPath, debugDescription: reason))
     }
 
     private func encodeSingle(_ value: some Encodable, to encoder: any Encoder) throws {
@@ -72,6 +84,12 @@ extension JSONValue: Codable {
     public func decode<T: Decodable>(_ type: T.Type, coding: Coding = Coding()) throws -> T {
         try JSONDocument(self).decode(type, by: CodingRules.of(coding))
     }
+}
+
+extension CodingUserInfoKey {
+    /// Set by an encoder that writes NaN as a text, to whether it does the same with infinite numbers. A ``JSONValue`` would be
+    /// read back as that text, so such a number in it is refused.
+    package static let numbersAsTexts = CodingUserInfoKey(rawValue: "JSONValue.numbersAsTexts")
 }
 
 /// A coding key: the name of a member or the index of an element.

@@ -10,12 +10,12 @@ internal import FoundationEssentials
 ///   `Decimal` a number. Sets are sorted by their JSON; otherwise equal requests would differ from run to run.
 /// - A type that encodes nothing is an empty object.
 ///
-/// Errors are `EncodingError.invalidValue` with the path, also for refused numbers and for more than
-/// ``JSONValue/maximumDepth`` levels, most likely a cycle of objects.
+/// Errors are `EncodingError.invalidValue` with the path: for a refused number, and for more than
+/// ``JSONValue/maximumDepth`` levels, as in a cycle of objects.
 package struct JSONValueEncoder {
     /// The coding; `nil` for the standard one.
     let rules: CodingRules?
-    /// Notes what depends on the coding, where that is not known yet.
+    /// Records the values that depend on the coding; `nil` when the coding is known.
     let deferred: DeferredCoding?
 
     package init(rules: CodingRules? = nil) { self.init(rules: rules, deferred: nil) }
@@ -58,7 +58,7 @@ package struct JSONValueEncoder {
         try value.encode(to: node)
         let json = node.resolved
         if value is any UnorderedElements, case .array(let elements) = json {
-            // What depends on the coding is found again by its index.
+            // The recorded values are found by their index, so the elements are sorted after these are written.
             if let deferred, deferred.notes.count != notes {
                 deferred.note(.unordered, at: path)
             } else {

@@ -28,7 +28,7 @@ public struct NetworkError: Error, Sendable {
         let underlying: (any Error)?
     }
 
-    /// Holds the facts apart, so that an error is one pointer.
+    /// A box for the facts, so that an error is one pointer.
     private final class Storage: Sendable {
         let facts: Facts
 
@@ -38,7 +38,7 @@ public struct NetworkError: Error, Sendable {
     private let storage: Storage
     private var facts: Facts { storage.facts }
 
-    /// Makes an error.
+    /// Makes an error, by default after one attempt and with nothing else known.
     ///
     /// - Parameter message: what happened, and the next step for the reader.
     public init(
@@ -64,7 +64,7 @@ public struct NetworkError: Error, Sendable {
     /// What happened and the next step, for people. Contains no secrets.
     public var message: String { facts.message }
     /// The request as the caller made it, so that it can be sent again. It does not contain the values of providers and
-    /// authenticators, which are added anew each time.
+    /// authenticators, which are added again each time.
     public var request: HTTPRequest? { facts.request }
     /// The URL requested last, such as that of a mirror or of the last redirect.
     public var url: String? { facts.url }
@@ -76,8 +76,8 @@ public struct NetworkError: Error, Sendable {
     public var attempts: Int { facts.attempts }
     /// The timings of the transfer up to the failure.
     public var timings: Timings? { facts.timings ?? facts.response?.timings }
-    /// The connection of the transfer that failed; `nil` when there was none, and for calls that nobody observes
-    /// (`RequestAccessory`), which spares them the work.
+    /// The connection of the transfer that failed; `nil` when there was none, and for a call without observers
+    /// (`RequestAccessory`).
     public var connection: HTTPResponse.Connection? { facts.connection ?? facts.response?.connection }
     /// The error that caused this one.
     public var underlying: (any Error)? { facts.underlying }
@@ -183,7 +183,7 @@ package enum URLText {
 }
 
 extension NetworkError {
-    /// The system's reason for the failure of a file operation, in place of a dump of everything that the error knows.
+    /// The system's reason for the failure of a file operation, which is shorter than the error's own description.
     package static func reason(of error: any Error) -> String {
         guard let cause = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
         // EEXIST means that there is a file in the place of a folder.

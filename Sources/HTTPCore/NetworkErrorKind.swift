@@ -4,9 +4,9 @@ extension NetworkError {
 
     /// A kind of failure.
     public enum Kind: Hashable, Sendable {
-        /// The request or a setting is invalid: a method that is no token, a URL that is malformed or not
-        /// `http` or `https`, a line break in a field, parameters that do not encode, a limit that is not
-        /// above zero, a file of settings that cannot be read. Nothing was sent.
+        /// The request or a setting is invalid: a method that is not a token, a URL that is malformed or not `http` or
+        /// `https`, a line break in a field, parameters that do not encode, a limit that is not above zero, a file of
+        /// settings that cannot be read. Nothing was sent.
         ///
         /// Next step: correct what the message names.
         case invalidRequest

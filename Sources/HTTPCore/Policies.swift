@@ -169,11 +169,11 @@ public enum SealingPolicy: Hashable, Sendable {
     case sealed(by: String)
 }
 
-/// Which authenticator puts its token on a request.
+/// Which authenticator adds its token to a request.
 public enum AuthenticatorPolicy: Hashable, Sendable {
-    /// The row's, else the manager's.
+    /// The row's, else the manager's. The default.
     case automatic
-    /// None.
+    /// No authenticator.
     case off
     /// The manager's authenticator of this name.
     case named(String)

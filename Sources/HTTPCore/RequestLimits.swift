@@ -48,7 +48,7 @@ extension RequestLimits {
         /// The number of requests that may start at once after a pause, at least 1. Default 1.
         public var burst: Int
 
-        /// Creates a limit.
+        /// Creates a limit. `burst` is 1 by default.
         public init(perSecond: Double, burst: Int = 1) {
             self.perSecond = perSecond
             self.burst = burst
@@ -74,7 +74,7 @@ extension RequestLimits {
         /// The statuses that count as failures, like network failures. Default 500, 502, 503, 504.
         public var statuses: Set<Int>
 
-        /// Creates a policy.
+        /// Creates a policy. Each parameter has the default of its property.
         public init(failures: Int = 5, pause: Duration = .seconds(30), statuses: Set<Int> = [500, 502, 503, 504]) {
             self.failures = failures
             self.pause = pause
@@ -89,11 +89,11 @@ extension RequestLimits {
         }
     }
 
-    /// When requests to a failing host of a domain are held back: `circuit` of the table.
+    /// The circuit breaker of a row: `circuit` of the table.
     public enum CircuitChoice: Hashable, Sendable {
-        /// Never, whatever the broader rows and the manager say: `circuit: null`.
+        /// None, whatever the broader rows and the manager say: `circuit: null`.
         case off
-        /// As this policy says.
+        /// A circuit breaker with this policy.
         case breaker(CircuitBreakerPolicy)
     }
 }

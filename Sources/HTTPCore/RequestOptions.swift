@@ -1,4 +1,5 @@
-/// The settings that most requests leave at their defaults. They share one pointer, so that a request stays small.
+/// The settings that most requests leave at their defaults. A request holds them behind one pointer, so that it stays
+/// small.
 struct RequestOptions: Sendable, Hashable {
     var cachePolicy: CachePolicy?
     var cachesUnsafeMethods = false
@@ -93,7 +94,8 @@ struct OptionsBox: Sendable, Hashable {
     }
 }
 
-/// Observers of one request, which a module above this one knows. Two lists are equal when they are the same object.
+/// The observers of one request. A module above this one defines their type. Two lists are equal when they are the same
+/// object.
 package final class RequestObservers: Sendable, ComparedByIdentity {
     package let list: [any Sendable]
 

@@ -18,12 +18,12 @@ extension HTTPRequest {
         /// The certificate that the client sends to a server that requests one. Responses to requests with their own
         /// certificate are cached like those to requests with credentials. Default `nil`.
         public var clientCertificate: ClientCertificate?
-        /// The oldest version that is offered. Default `nil`.
+        /// The lowest version that is offered. Default `nil`.
         public var minimumVersion: TLSVersion?
         /// What set the values, for error messages. Ignored when settings are compared.
         package var place: String?
 
-        /// Makes settings.
+        /// Makes settings. Each parameter has the default of its property.
         public init(
             caFile: String? = nil, clientCertificate: ClientCertificate? = nil, minimumVersion: TLSVersion? = nil
         ) {

@@ -24,7 +24,8 @@ extension HTTPRequest {
         /// Makes the trailers of a request.
         ///
         /// - Parameters:
-        ///   - names: the names of the fields. Each must be a token, and none may frame or route a message.
+        ///   - names: the names of the fields. Each must be a token. Fields for framing or routing are not allowed (RFC
+        ///     9110 §6.5.1).
         ///   - fields: called for the fields each time the body was sent. A field that is not among the names, or that
         ///     contains a control character, makes the request fail with ``NetworkError/Kind/requestBody``.
         public init(_ names: [String], _ fields: @escaping @Sendable () -> HTTPHeaders) {

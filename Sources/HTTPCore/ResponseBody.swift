@@ -74,7 +74,7 @@ public struct ResponseBody: AsyncSequence, Sendable {
     /// not UTF-8 become U+FFFD.
     public var lines: Lines { Lines(body: self, limit: 1 << 20) }
 
-    /// The same as ``lines``, with a limit other than 1 MiB for the length of a line. A longer line throws
+    /// The same as ``lines``, with a limit in bytes other than 1 MiB for the length of a line. A longer line throws
     /// ``NetworkError/Kind/bodyTooLarge``.
     public func lines(upTo limit: Int) -> Lines { Lines(body: self, limit: limit) }
 
@@ -186,6 +186,6 @@ struct LineSplitter {
         String(decoding: buffer[start..<(end < buffer.count ? lineEnd(before: end) : end)], as: UTF8.self)
     }
 
-    /// Where the line that ends before a position ends without its carriage return, which does not count as content.
+    /// The end of the line before a position, without its carriage return, which is not content.
     private func lineEnd(before end: Int) -> Int { start < end && buffer[end - 1] == 0x0D ? end - 1 : end }
 }

@@ -9,12 +9,12 @@
 /// and after 429 or 503 with a `Retry-After` (RFC 9110 §10.2.3). Each wait is random between zero and an upper bound that
 /// doubles each time, so that clients that failed together do not repeat together.
 public struct RetryPolicy: Sendable, Hashable {
-    /// The largest number of repetitions. Default 0. `retries` of a manager, entity, call or request is short for
-    /// it. A manager refuses a negative number or wait; on a single request each counts as 0.
+    /// The largest number of repetitions. Default 0. `retries` of a manager, entity, call or request sets only this
+    /// number. A manager refuses a negative number or wait; on a single request each counts as 0.
     public var retries: Int
     /// The upper bound of the first wait. It doubles with each repetition. Default 100 ms.
     public var firstWait: Duration
-    /// The largest upper bound. Default 10 s.
+    /// The maximum to which the upper bound grows. Default 10 s.
     public var longestWait: Duration
     /// The statuses after which a request is repeated. Default none.
     public var statuses: Set<Int>
@@ -24,8 +24,8 @@ public struct RetryPolicy: Sendable, Hashable {
     /// Whether only idempotent methods (RFC 9110 §9.2.2) and requests with an ``HTTPRequest/idempotencyKey`` are
     /// repeated. Default `true`. When `false`, a request may take effect twice.
     public var repeatsOnlyIdempotent: Bool
-    /// Decides first, given the request and its response or error; `nil` applies the rules above. A request whose body
-    /// cannot be sent again is never repeated. Default `nil`.
+    /// Decides before the other rules whether to repeat a request, given its response or error; `nil` applies the other
+    /// rules. A request whose body cannot be sent again is never repeated. Default `nil`.
     public var judge: (@Sendable (_ request: HTTPRequest, _ answer: Result<HTTPResponse, NetworkError>) -> Bool?)? {
         get { judgement?.judge }
         set { judgement = newValue.map(Judgement.init) }

@@ -29,7 +29,7 @@ public struct Secrets: Hashable, Sendable {
             "sig", "code", "X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature",
         ])
 
-    /// Makes a list of names.
+    /// Makes a list of names, by default empty.
     public init(headers: [String] = [], parameters: [String] = []) {
         for name in headers { insert(header: name) }
         for name in parameters { insert(parameter: name) }
@@ -54,7 +54,7 @@ public struct Secrets: Hashable, Sendable {
 
     package var isEmpty: Bool { headers.isEmpty && parameters.isEmpty }
 
-    /// Both lists as one.
+    /// The names of both lists.
     public func union(_ other: Secrets) -> Secrets {
         if other.isEmpty { return self }
         var both = self

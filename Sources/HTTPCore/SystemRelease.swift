@@ -32,7 +32,7 @@ package struct SystemRelease: Sendable {
 
     private func present(_ name: String) -> String? { values[name].flatMap { $0.isEmpty ? nil : $0 } }
 
-    /// The value without quotes, parsed like a shell does.
+    /// The value without quotes, parsed as a shell does.
     private static func value(_ text: Substring) -> String {
         guard let quote = text.first, quote == "\"" || quote == "'" else { return String(text) }
         var value = ""

@@ -15,8 +15,8 @@ public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     public let spanID: String
     /// Whether the trace is recorded.
     public let isSampled: Bool
-    /// What goes with the trace to every server, in the field `baggage` (W3C Baggage): names that are tokens, and any text.
-    /// Default none. Everyone on the way can read it.
+    /// The values that are sent with the trace, by name, in the field `baggage` (W3C Baggage). A name must be a token.
+    /// Every server on the way can read them. Default none.
     public var baggage: [String: String] = [:]
 
     /// The trace of the task's requests that do not set their own. Default `nil`: no field is sent.
@@ -55,7 +55,7 @@ public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     /// The field's value.
     public var description: String { "00-\(traceID)-\(spanID)-\(isSampled ? "01" : "00")" }
 
-    /// The value of the field `baggage`; `nil` for none. Names that are no tokens are left out.
+    /// The value of the field `baggage`; `nil` for none. Names that are not tokens are left out.
     package var baggageField: String? {
         let members = baggage.sorted { $0.key < $1.key }.filter { $0.key.utf8.isToken }
         return members.isEmpty

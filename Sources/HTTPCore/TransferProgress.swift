@@ -39,7 +39,7 @@ public struct TransferProgress: Hashable, Sendable {
         total == 0 && !files.allSatisfy { $0.state == .done } ? 0 : Self.fraction(completed, total)
     }
 
-    /// Makes a progress value.
+    /// Makes a progress value, by default at 0 bytes of an unknown total.
     public init(
         direction: Direction, completed: Int64 = 0, total: Int64? = nil, bytesPerSecond: Double? = nil,
         estimatedTimeRemaining: Duration? = nil, files: [File] = []

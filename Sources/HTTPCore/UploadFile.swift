@@ -42,7 +42,7 @@ public struct UploadFile: Sendable, Hashable {
             && lhs.contentType.hasSameBytes(as: rhs.contentType) && lhs.source == rhs.source
     }
 
-    /// A part from memory: a file if it has a file name, else a field.
+    /// A part from memory: a file if it has a file name, else a field, which is the default.
     public init(name: String, fileName: String? = nil, data: Data, contentType: String? = nil) {
         self.init(name: name, fileName: fileName, contentType: contentType, source: .data(data))
     }
@@ -52,7 +52,8 @@ public struct UploadFile: Sendable, Hashable {
         self.init(name: name, fileName: nil, contentType: nil, source: .data(Data(value.utf8)))
     }
 
-    /// A file from disk, read while it is sent. Its name is the path's last component unless given.
+    /// A file from disk, read while it is sent. Its name is the path's last component unless given. When it cannot be
+    /// read, the request fails with ``NetworkError/Kind/requestBody``.
     public init(name: String, fileName: String? = nil, path: String, contentType: String? = nil) {
         let lastComponent = path.split(separator: "/").last.map(String.init) ?? path
         self.init(name: name, fileName: fileName ?? lastComponent, contentType: contentType, source: .path(path))
@@ -76,8 +77,8 @@ public struct UploadFile: Sendable, Hashable {
         self.source = source
     }
 
-    /// A part from a sequence of chunks that the closure makes anew each time they are sent, so that the upload can be
-    /// repeated after a redirect or on a fresh connection.
+    /// A part from a sequence of chunks that the closure makes again each time they are sent, so that the upload can be
+    /// repeated after a redirect or on a new connection.
     ///
     /// - Parameter length: the number of bytes, if known. Without it the whole upload has no known length.
     public init<S: AsyncSequence & Sendable>(

@@ -1,4 +1,5 @@
 package import Glibc
+import Synchronization
 
 /// Writes files atomically: readers find the old content or the new one, never a part.
 package enum AtomicFile {
@@ -8,7 +9,7 @@ package enum AtomicFile {
     /// - Parameters:
     ///   - mode: the permissions, whatever the process's umask. Default: the owner reads and writes.
     ///   - isShared: whether several processes may write the file at the same time; each then uses its own temporary
-    ///     name, and the next one removes those that killed processes left. Default `false`.
+    ///     name, and a later write removes those that killed processes left. Default `false`.
     ///   - replaces: whether an existing file is replaced. If `false`, writing throws `EEXIST` when there is one. Default
     ///     `true`.
     /// - Throws: ``SystemError``. The file is unchanged then, and the temporary file is removed.
@@ -72,9 +73,22 @@ package enum AtomicFile {
         path + ".\(getpid())-\(UInt64.random(in: 0 ... .max)).new"
     }
 
+    /// When the leftovers of each file were last removed.
+    private static let cleanings = Mutex<[String: time_t]>([:])
+
     /// Removes the temporary files that killed processes left beside a shared file. A writer locks its own until it has
     /// renamed it. Process numbers would not do: containers that share a folder have the same ones.
+    ///
+    /// At most once in ten minutes for each file, because it lists the folder, which may have very many files.
     private static func removeLeftovers(of path: String) {
+        let now = time(nil)
+        let isDue = cleanings.withLock { cleanings in
+            if let last = cleanings[path], abs(now - last) < 600 { return false }
+            if cleanings.count >= 1_000 { cleanings = [:] }
+            cleanings[path] = now
+            return true
+        }
+        guard isDue else { return }
         let parts = PathParts(path)
         for name in SystemFiles.names(inFolder: parts.folder) where isOwnName(name, of: parts.name) {
             removeIfLeft("\(parts.folder)/\(name)")
@@ -90,7 +104,8 @@ package enum AtomicFile {
         return numbers.count == 2 && numbers.allSatisfy { !$0.isEmpty && $0.allSatisfy { (0x30...0x39).contains($0) } }
     }
 
-    /// Removes a temporary file that is not locked. A file of the last minute stays: its writer may not have locked it yet.
+    /// Removes a temporary file that is not locked. A file changed within the last minute stays: its writer may not have
+    /// locked it yet.
     private static func removeIfLeft(_ path: String) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return }
@@ -114,7 +129,7 @@ package enum AtomicFile {
             errno = EEXIST
             return false
         }
-        // The file system has no hard links. Of several concurrent writers, the last one wins.
+        // The file system has no hard links. Of several concurrent writers, the last one replaces the file.
         return rename(temporary, path) == 0
     }
 

@@ -52,7 +52,7 @@ package final class EventQueue: @unchecked Sendable {
         ready.deallocate()
     }
 
-    /// Closes the descriptor. No thread may wait at that time.
+    /// Closes the descriptor. Must not be called while a thread waits.
     package func end() {
         if isOpen { close(descriptor) }
         isOpen = false

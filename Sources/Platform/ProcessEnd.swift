@@ -24,8 +24,8 @@ package enum ProcessEnd {
 
     /// Registers an object.
     ///
-    /// - Parameter isKept: Whether the object is retained until ``remove(_:)``. This is for an object whose work must be
-    ///   done even if the last other reference to it ends just before the process. Default `false`.
+    /// - Parameter isKept: Whether the object is retained until ``remove(_:)``. For work that must be done even if the
+    ///   object is referenced by nothing else when the process ends. Default `false`.
     package static func register(_ object: any ProcessExitObserver, isKept: Bool = false) {
         _ = process
         references.withLock { references in

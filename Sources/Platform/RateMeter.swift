@@ -39,8 +39,8 @@ package struct RateMeter: Sendable {
     /// Resets the meter, because the transfer pauses, ends or changes its direction.
     package mutating func stop() { self = RateMeter() }
 
-    /// The estimated time for this many bytes; `nil` when the rate is unknown or 0, or the time is more than a year: then the
-    /// transfer is stuck.
+    /// The estimated time for this many bytes; `nil` when the rate is unknown or 0, or the time is more than a year, as when
+    /// the transfer has stalled.
     package func time(for count: Int64) -> Duration? {
         guard let bytesPerSecond, bytesPerSecond > 0 else { return nil }
         let seconds = Double(count) / bytesPerSecond

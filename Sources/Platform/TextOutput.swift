@@ -2,7 +2,7 @@ internal import Glibc
 
 /// Writes text to a terminal or a pipe, for people to read.
 package enum TextOutput {
-    /// Writes the whole text, with as few calls as the system needs, so that lines of several threads stay apart. A pipe that
+    /// Writes the whole text, with as few calls as the system needs, so that lines of several threads do not mix. A pipe that
     /// nobody empties for a second loses the rest; failures are ignored, since standard error may be closed.
     package static func write(_ text: String, to descriptor: Int32) {
         var bytes = Array(text.utf8)[...]

@@ -72,6 +72,7 @@ package final class SQLiteConnection {
     /// folder was removed and made again in between, it would delete those of another database.
     package func keepLogOnClose() { _ = lat_sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1) }
 
+    /// Runs a closure with another busy timeout.
     package func waiting<Result>(atMost limit: Duration, _ body: () throws -> Result) rethrows -> Result {
         sqlite3_busy_timeout(handle, Self.milliseconds(limit))
         defer { sqlite3_busy_timeout(handle, Self.milliseconds(busyTimeout)) }

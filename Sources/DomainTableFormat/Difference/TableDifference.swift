@@ -24,7 +24,7 @@ package struct TableDifference: Sendable {
         package var values: [Value]
     }
 
-    /// The rows that differ, section by section: those of the new version in its order, then those that are gone.
+    /// The rows that differ, section by section: those of the new version in its order, then the removed ones.
     package let rows: [Row]
 
     package var isEmpty: Bool { rows.isEmpty }

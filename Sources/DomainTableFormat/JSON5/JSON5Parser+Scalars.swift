@@ -98,8 +98,8 @@ extension JSON5Parser {
         let token = token(at: index)
         let text = source.text(token)
         guard let number = Self.number(text) else {
-            let beginsAsDuration = text.first?.isNumber == true && DurationText.parse(text) != nil
-            let advice = beginsAsDuration ? "; durations are written in quotes: \"\(text)\"" : ""
+            let isDuration = text.first?.isNumber == true && DurationText.parse(text) != nil
+            let advice = isDuration ? "; durations are written in quotes: \"\(text)\"" : ""
             throw Failure(
                 range: token, message: "\(shown(token)) is not a number\(advice)", expected: "a number",
                 found: shown(token))

@@ -22,7 +22,7 @@ package struct DomainTableFile: Sendable {
     }
 
     /// Reads and checks a whole file.
-    package static func read(_ bytes: [UInt8], name: String, files: FilesOfRows = .any) -> Reading {
+    package static func read(_ bytes: [UInt8], name: String, files: AllowedFiles = .any) -> Reading {
         let document = JSON5Document(bytes, name: name)
         guard let root = document.root else {
             return Reading(file: DomainTableFile(name: name), diagnostics: document.diagnostics.inFileOrder)
@@ -35,8 +35,8 @@ package struct DomainTableFile: Sendable {
     }
 }
 
-/// The settings that `defaults`, domains and servers have in common. A server's settings win over those of its domain,
-/// which win over `defaults`.
+/// The settings that `defaults`, domains and servers have in common. A server's settings take precedence over those of
+/// its domain, and these over `defaults`.
 package struct SettingsEntry: Sendable {
     package enum Cache: String, Sendable, CaseIterable {
         case networkOnly, writeOnly, cacheOnly, cacheElseNetwork, cacheThenNetwork, networkElseCache, http

@@ -47,7 +47,7 @@ enum TableKey {
     ]
 
     /// Keys of other programs, and the keys of a table with the same meaning.
-    private static let otherWords = [
+    private static let synonyms = [
         "url": "baseURL", "base": "baseURL", "host": "baseURL", "endpoint": "baseURL", "uri": "path", "verb": "method",
         "env": "environments", "failover": "mirrors", "policy": "cache", "cachepolicy": "cache", "expires": "ttl",
         "ssl": "tls", "ca": "caFile", "cacert": "caFile", "cert": "certificate", "throttle": "limits",
@@ -57,7 +57,7 @@ enum TableKey {
 
     /// Advice on an unknown key, as the rest of a sentence, and the key that was probably meant.
     static func advice(_ key: String, in place: Place) -> (text: String, suggestion: String?) {
-        let synonym = otherWords[key.lowercased()].flatMap { place.keys.contains($0) ? $0 : nil }
+        let synonym = synonyms[key.lowercased()].flatMap { place.keys.contains($0) ? $0 : nil }
         if let name = NearestName.of(key, among: place.keys) ?? synonym { return ("; did you mean \"\(name)\"?", name) }
         let elsewhere = Place.allCases.filter { $0 != place && $0.keys.contains(key) }
         if !elsewhere.isEmpty {

@@ -1,5 +1,5 @@
 /// Which files the rows of a table may name: certificates, keys, and folders of fixtures.
-package enum FilesOfRows: Sendable {
+package enum AllowedFiles: Sendable {
     /// Any, as in a file that belongs to the app.
     case any
     /// None, as in a table from a source.
@@ -19,8 +19,8 @@ package enum FilesOfRows: Sendable {
                 }
             return TableDiagnostic(
                 .error, at: file.range, of: source,
-                "\(QuotedText.of(file.key)) names the file \(QuotedText.of(file.path)), which a table from a source may not; "
-                    + advice, found: QuotedText.of(file.path))
+                "\(QuotedText.of(file.key)) names the file \(QuotedText.of(file.path)), which is not allowed in a "
+                    + "table from a source; \(advice)", found: QuotedText.of(file.path))
         }
     }
 
