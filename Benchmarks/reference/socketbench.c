@@ -24,7 +24,7 @@ struct client {
     wslay_event_context_ptr frames;
     curl_socket_t descriptor;
     uint32_t watched;
-    // What came right behind the head of the handshake's answer.
+    // The bytes that arrived right after the head of the handshake's response.
     unsigned char early[4096];
     size_t early_count, early_used;
 };

@@ -10,7 +10,7 @@ let package = Package(
             name: "FetchTool",
             dependencies: [
                 .product(name: "LATNetworking", package: "LATNetworking"),
-                // For the trial run alone.
+                // For the trial only.
                 .product(name: "LATTesting", package: "LATNetworking"),
             ])
     ]

@@ -11,7 +11,7 @@ let package = Package(
             dependencies: [
                 .product(name: "LATNetworking", package: "LATNetworking"),
                 .product(name: "LATStorage", package: "LATNetworking"),
-                // For the rehearsal alone.
+                // For the rehearsal only.
                 .product(name: "LATTesting", package: "LATNetworking"),
             ])
     ]

@@ -10,7 +10,7 @@ let package = Package(
             name: "PriceService",
             dependencies: [
                 .product(name: "LATNetworking", package: "LATNetworking"),
-                // For the rehearsal alone.
+                // For the rehearsal only.
                 .product(name: "LATTesting", package: "LATNetworking"),
             ],
             plugins: [.plugin(name: "DomainTablePlugin", package: "LATNetworking")])

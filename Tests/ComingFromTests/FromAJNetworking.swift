@@ -41,7 +41,7 @@ private struct Hub: ActivityIndicator.Presenter {
     func dismiss() { screen.show("dismissHub") }
 }
 
-/// The calls of the README of AJNetworking, as they are written here.
+/// The calls of the README of AJNetworking, written with this library.
 @Suite(.timeLimit(.minutes(1))) struct FromAJNetworking {
     private let server: MockServer
     private let screen = Screen()
@@ -242,7 +242,7 @@ private struct Hub: ActivityIndicator.Presenter {
         let central = try manager()
         let kind = central.reachability.currentStatus
         #expect(central.reachability.isReachable == ![.none, .loopback].contains(kind))
-        // It informs only. AJNetworking fails a request at its start where the status is not known yet.
+        // The status is information only. AJNetworking fails a request while the status is unknown.
         #expect(central.reachability.currentStatus(of: "app") == .unknown)
         #expect(try await Register(userName: "ada").startRequest(on: central).userId == 7)
     }

@@ -27,7 +27,7 @@ extension NetworkError {
     fileprivate var failureMessage: String { businessFailure?.message ?? "网络错误" }
 }
 
-/// The calls of the README of CJNetwork, as they are written here.
+/// The calls of the README of CJNetwork, written with this library.
 @Suite(.timeLimit(.minutes(1))) struct FromCJNetwork {
     private let server: MockServer
     private let screen = Screen()

@@ -45,7 +45,7 @@ private struct AppVersion: Interceptor {
     }
 }
 
-/// The calls of the README of FSOCNetworking, and of YTKNetwork which it wraps, as they are written here.
+/// The calls of the README of FSOCNetworking, and of YTKNetwork, which it wraps, written with this library.
 @Suite(.timeLimit(.minutes(1))) struct FromFSOCNetworking {
     private let server: MockServer
     private let screen = Screen()
@@ -162,10 +162,10 @@ private struct AppVersion: Interceptor {
         _ = try await central.startRequest(server: "user.info", parameters: ["id": 7, "language": "fi"])
         let sent = try #require(server.requests.first)
         #expect(sent.headers["X-Kind"] == "write")
-        // What the request says wins over what all have in common.
+        // The parameters of the request win over the common ones.
         #expect(sent.json?["language"] == "fi" && sent.json?["appType"] == 1 && sent.json?["nonce"].int != nil)
 
-        // The nonce changes each time, and yet the stored reply is found.
+        // The stored reply is found although the nonce changes each time.
         for _ in 1...2 { _ = try await FetchUser(id: 7).cache(.cacheElseNetwork(.forever)).startRequest(on: central) }
         #expect(server.requests.filter { $0.method == "GET" }.count == 1)
     }

@@ -49,7 +49,7 @@ private struct Note: Codable, Identifiable, Sendable { var id: Int; var text: St
 
 extension PreferenceKey<Int> { fileprivate static var fontSize: Self { Self("fontSize", default: 12) } }
 
-/// The calls of the README of FrankNetworkManage, as they are written here.
+/// The calls of the README of FrankNetworkManage, written with this library.
 @Suite(.timeLimit(.minutes(1))) struct FromFrankNetworkManage {
     private let server: MockServer
     private let screen = Screen()

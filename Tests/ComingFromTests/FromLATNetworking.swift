@@ -28,7 +28,7 @@ private struct LegacyModel: Codable { var id = "42" }
 
 extension LegacyModel: RequestEntity { static let route = Route("POST", domain: "daxiang", path: "save") }
 
-/// The calls of the README of LATNetworking (Objective-C), as they are written here.
+/// The calls of the README of LATNetworking (Objective-C), written with this library.
 @Suite(.timeLimit(.minutes(1))) struct FromLATNetworking {
     private let server: MockServer
     private let screen = Screen()
@@ -169,7 +169,7 @@ extension LegacyModel: RequestEntity { static let route = Route("POST", domain: 
         #expect(try await screen.next() == ["Ada", "memoryCache"])
         #expect(try await screen.next() == ["Eve", "network"])
 
-        // Without a network the cached reply comes all the same, then the error.
+        // Without a network, the cached reply is still delivered, then the error.
         server.stop()
         let error = try await failure {
             for try await reply in ListUsers().cache(.cacheThenNetwork).replies(on: central) {

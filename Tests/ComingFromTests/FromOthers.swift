@@ -38,7 +38,7 @@ private struct FetchUser: RequestEntity, Encodable {
     var login: String
 }
 
-/// The calls of Alamofire, Moya, URLSession and AsyncHTTPClient in the tables of the guide, as they are written here.
+/// The calls of Alamofire, Moya, URLSession and AsyncHTTPClient in the tables of the guide, written with this library.
 @Suite(.timeLimit(.minutes(1))) struct FromOthers {
     private let server: MockServer
     private let screen = Screen()

@@ -15,7 +15,7 @@ extension CentralRequestManager {
     }
 }
 
-/// Stands for the app: what it is shown a test can wait for.
+/// Takes the place of the app. A test can wait for the values that it is shown.
 final class Screen: Sendable {
     private let shown = AsyncStream<any Sendable>.makeStream()
 

@@ -53,7 +53,7 @@ struct Ed25519Tests {
     }
 
     @Test func keysAreReadFromPEM() throws {
-        // Section 10.3 of RFC 8410: the private key, and its public one of section 10.1.
+        // RFC 8410 §10.3: the private key, with the public key of §10.1.
         let pem = """
             -----BEGIN PRIVATE KEY-----
             MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC

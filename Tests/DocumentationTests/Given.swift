@@ -4,11 +4,11 @@ import LATStorage
 import LATTesting
 import ResponseCache
 
-// What the samples of the pages take as given: the values and types of an app. A sample that declares a name of its own
-// uses that; what only one page needs is in a comment `<!-- given … -->` of the page. The samples are compiled and, but
-// for those of Recipes.md, never run, so each of these must only have the right type.
+// Values and types of an app that the samples of the pages use without declaring them. A sample may declare one of these
+// names itself. What only one page needs is in a comment `<!-- given … -->` of that page. Except for those of Recipes.md,
+// samples are compiled but never run, so only the types matter here.
 
-/// A value of which only the type matters.
+/// A value that is never used.
 func given<Value>() -> Value { preconditionFailure("samples are not run") }
 
 nonisolated(unsafe) var configuration = CentralRequestManager.Configuration()

@@ -2,7 +2,7 @@ import FoundationEssentials
 import LATNetworking
 import ResponseCache
 
-// The types that samples take as given.
+// Types that samples use without declaring them.
 
 struct User: Codable, Identifiable, Sendable {
     struct Address: Codable, Sendable {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import lat
 
-/// What stands in the pages beside samples in Swift, and that no sample is left out.
+/// Tables, links, command lines and manifests in the pages are valid, and no sample in Swift is left out.
 @Suite struct PageTests {
     private static let root = URL(filePath: #filePath).appending(path: "../../..").standardizedFileURL
 
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    /// A mark after the language leaves a block out of the compilation.
+    /// A block with a mark after its language is not compiled.
     @Test func onlyKnownMarksLeaveSamplesOut() {
         let marks: Set = ["manifest", "plan"]
         let languages: Set = ["swift", "json5", "json", "sh", "diff", "text", ""]
@@ -87,7 +87,7 @@ import Testing
         var count = 0
         for page in pages {
             for block in page.blocks where ["sh", ""].contains(block.language) {
-                // A line that ends with a backslash goes on.
+                // A backslash at the end continues a line.
                 let lines = block.text.replacing("\\\n", with: "").split(separator: "\n")
                 for line in lines where line.hasPrefix("lat ") {
                     count += 1
@@ -144,7 +144,7 @@ private enum Compiler {
     static let path: URL? = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
         .map { URL(filePath: "\($0)/swiftc") }.first { FileManager.default.isExecutableFile(atPath: $0.path) }
 
-    /// What the compiler says of a package manifest; `nil` when there is no compiler.
+    /// The compiler's diagnostics for a package manifest; `nil` when there is no compiler.
     static func problems(ofManifest manifest: String) throws -> String? {
         guard let path else { return nil }
         let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)

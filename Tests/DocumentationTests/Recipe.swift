@@ -20,7 +20,7 @@ struct Recipe: Sendable, CustomTestStringConvertible {
 ///
 /// | path | answer |
 /// |---|---|
-/// | `/get`, `/post`, `/put`, `/delete`, `/anything/…` | what was asked for, in JSON, as httpbin does it |
+/// | `/get`, `/post`, `/put`, `/delete`, `/anything/…` | the request as JSON, in the form of httpbin |
 /// | `/users`, `/users/{id}` | users: `id`, `name`, `age` |
 /// | `/orders`, `/orders/{id}` | an order: `id`, `product`, `count`; 201 to a POST |
 /// | `/private` | 401 without `Authorization: Bearer` and the token of `/login` |
@@ -34,8 +34,8 @@ struct Recipe: Sendable, CustomTestStringConvertible {
 /// | `/events` | three server-sent events |
 /// | `/big` | 1 MiB with an `ETag`, ranges and 304 |
 /// | `/image.png` | a picture of one pixel |
-/// | `/upload` | how many bytes came, and their media type |
-/// | `/cached` | an answer that is good for a minute |
+/// | `/upload` | the number of received bytes, and their media type |
+/// | `/cached` | a response that is fresh for a minute |
 final class RecipeServer: Sendable {
     private static let token = "fresh"
     private static let tag = #""v1""#

@@ -3,7 +3,7 @@ import LATTesting
 import Snippets
 import Testing
 
-/// What the generator makes of a page.
+/// The Swift file that the generator makes from a page.
 @Suite struct SnippetTests {
     private func source(_ page: String) -> [String] {
         Source(MarkdownPage(path: "A.md", text: page), name: "A", root: URL(filePath: "/p/")).text
@@ -31,7 +31,7 @@ import Testing
         let type = try #require(lines.firstIndex(of: "struct B: C {"))
         #expect(type < function)
         #expect(lines[type - 1] == #"#sourceLocation(file: "/p/A.md", line: 2)"#)
-        // A second type of the name is local to its sample.
+        // A second type of the same name is local to its sample.
         #expect(try #require(lines.firstIndex(of: "struct B {}")) > function)
     }
 

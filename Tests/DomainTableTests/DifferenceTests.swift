@@ -2,7 +2,7 @@ import Testing
 
 @testable import DomainTableFormat
 
-/// What one table changes in another.
+/// The differences between two tables.
 @Suite struct DifferenceTests {
     private func difference(_ old: String, _ new: String) -> TableDifference {
         TableDifference(from: Array(old.utf8), to: Array(new.utf8))
@@ -62,7 +62,7 @@ import Testing
         #expect(value?.old == "[\"http://u:•••@h\"]" && value?.new == value?.old)
     }
 
-    @Test func quotedTextIsCutByWhatIsShown() {
+    @Test func quotedTextIsCutAfterHidingPasswords() {
         let password = String(repeating: "p", count: 60)
         #expect(QuotedText.of("http://u:\(password)@h/") == "\"http://u:•••@h/\"")
         let path = String(repeating: "x", count: 47)
@@ -86,8 +86,8 @@ import Testing
         #expect(reading.errors.count == 3)
         #expect(
             reading.errors.first?.summary
-                == "t:1:56: error: \"caFile\" names the file \"ca.pem\", which a table from a source may not; leave it out, or "
-                + "name the folder of such files in the program: DomainTable(from: …, files:)")
+                == "t:1:56: error: \"caFile\" names the file \"ca.pem\", which is not allowed in a table from a source"
+                + "; leave it out, or name the folder of such files in the program: DomainTable(from: …, files:)")
         #expect(DomainTableFile.read(Array(naming.utf8), name: "t").errors.isEmpty)
     }
 

@@ -17,7 +17,6 @@ struct MirrorStateTests {
         state.failed(0, at: start)
         #expect(state.order(of: 3, at: start) == [1, 2, 0])
         #expect(state.order(of: 3, at: start + .milliseconds(29_999)) == [1, 2, 0])
-        #expect(state.isFailing(0, at: start + .milliseconds(29_999)))
         #expect(state.order(of: 3, at: start + .seconds(30)) == [0, 1, 2])
         state.succeeded(0)
         #expect(state.order(of: 3, at: start + .seconds(30)) == [0, 1, 2])

@@ -4,7 +4,7 @@ import Testing
 
 @testable import DomainTableFormat
 
-/// The JSON schema, by which editors complete a table, and the reader have the same keys.
+/// The JSON schema, with which editors complete a table, has the same keys as the reader.
 @Suite struct SchemaTests {
     private let schema: JSONValue
 

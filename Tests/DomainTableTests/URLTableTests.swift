@@ -6,12 +6,12 @@ import LATTesting
 import Synchronization
 import Testing
 
-/// Tables from a URL: the first load, changes, and everything that a server may do wrong.
+/// Tables from a URL: the first load, changes, and faults of the server.
 @Suite("DomainTable.Source.url", .timeLimit(.minutes(2)))
 struct URLTableTests {
     private let directory: TemporaryDirectory
     private let server: MockServer
-    /// What the server has: the table's revision and text, and its signature.
+    /// The content of the server: the table's revision, text and signature.
     private let site = Site()
 
     private final class Site: Sendable {
@@ -19,9 +19,9 @@ struct URLTableTests {
             var text = ""
             var tag: String?
             var signature: Data?
-            /// In place of the table.
+            /// Sent instead of the table.
             var reply: MockReply?
-            /// Before each reply.
+            /// The wait before each reply.
             var delay = Duration.zero
         }
 
@@ -71,7 +71,7 @@ struct URLTableTests {
         return try #require(url.split(separator: ":").last.flatMap { Int($0) })
     }
 
-    /// A manager that follows the table, and what its observer hears.
+    /// A manager that follows the table, and the events of its observer.
     private func follow(_ table: DomainTable) throws -> (CentralRequestManager, AsyncStream<DomainTable.FileEvent>) {
         let (events, continuation) = AsyncStream.makeStream(of: DomainTable.FileEvent.self)
         var configuration = CentralRequestManager.Configuration()
@@ -87,7 +87,7 @@ struct URLTableTests {
         throw CancellationError()
     }
 
-    /// Waits until a port is in use, whatever is rejected before.
+    /// Waits until the table with this port is loaded, and ignores rejections before it.
     private func expect(
         _ wanted: Int, _ events: inout AsyncStream<DomainTable.FileEvent>.Iterator
     ) async throws {
@@ -135,7 +135,7 @@ struct URLTableTests {
         let table = try await DomainTable(from: source(), environment: nil)
         #expect(try port(table) == 1)
         #expect(table.isCopy && table.revision == "\"1\"" && table.explain("a").contains("the copy on disk"))
-        // The server is back, with another version.
+        // The server responds again, with another version.
         let (manager, events) = try follow(table)
         publish(2)
         var iterator = events.makeAsyncIterator()
@@ -170,7 +170,7 @@ struct URLTableTests {
         #expect(await error(source())?.kind == .httpStatus)
     }
 
-    @Test func silentServerHoldsAStartWithACopyUpForTwoSeconds() async throws {
+    @Test func copyIsUsedWhenTheServerIsSilent() async throws {
         _ = try await DomainTable(from: source(), environment: nil)
         site.change { $0.reply = MockReply.text("").stalling(.start) }
         #expect(try await DomainTable(from: source(), environment: nil).isCopy)
@@ -184,10 +184,10 @@ struct URLTableTests {
             try await expect(2, &iterator)
             _ = manager
         }
-        // The engine of the source ends with the last one who follows it.
+        // The engine of the source ends with its last follower.
         try await server.waitUntilDisconnected()
         let count = server.requestCount
-        // Several periods of the source: a time in which nothing may happen, no wait for an event.
+        // During several periods of the source nothing may happen, so there is no event to wait for.
         try await Task.sleep(for: .milliseconds(500))
         #expect(server.openConnections == 0 && server.requestCount == count)
     }
@@ -250,7 +250,7 @@ struct URLTableTests {
         #expect(manager.domains?.revision == "\"2\"")
         let asked = server.requests.last?.headers["If-None-Match"]
         #expect(asked == "\"1\"" || asked == "\"2\"")
-        // Without an entity tag, the digest tells.
+        // Without an entity tag, a digest shows whether the table has changed.
         site.change { $0.tag = nil }
         try await expect(2, &iterator)
         site.change { $0.text = text(3) }
@@ -275,11 +275,11 @@ struct URLTableTests {
         let (manager, events) = try follow(try await DomainTable(from: source, environment: nil))
         let first = try #require(manager.domains)
         #expect(try port(first) == 1 && first.revision?.hasPrefix("\"") == true)
-        // A look costs no more than a 304.
+        // A check transfers no more than a 304.
         while try !String(contentsOfFile: log, encoding: .utf8).contains("/transfers/\(name) 304 0 ") {
             try await Task.sleep(for: .milliseconds(10))
         }
-        // nginx' entity tag is the second and the size, so the size differs.
+        // The entity tag of nginx is the modification time in seconds and the size, so the size differs.
         try await put(20)
         var iterator = events.makeAsyncIterator()
         try await expect(20, &iterator)
@@ -326,21 +326,21 @@ struct URLTableTests {
         publish(1, signedBy: key)
         let (manager, events) = try follow(try await DomainTable(from: source, environment: nil))
         var iterator = events.makeAsyncIterator()
-        // The new table is there before its signature: not an event, if it is soon there.
+        // The new table is published before its signature. That is not rejected if the signature follows soon.
         publish(2, signedBy: stranger)
         #expect(try await rejection(&iterator).kind == .integrity)
         #expect(try port(try #require(manager.domains)) == 1)
         let good = try key.signature(of: Data(text(2).utf8))
         site.change { $0.signature = Data(Data(good).base64EncodedString().utf8) }
         try await expect(2, &iterator)
-        // The copy is signed, too: with another key it is none.
+        // The copy is signed too, and is not used with another key.
         site.change { $0.reply = .status(500) }
         #expect(try await DomainTable(from: source, environment: nil).isCopy)
         let other = self.source(publicKey: try stranger.publicKey().text)
         #expect(await error(other)?.kind == .httpStatus)
     }
 
-    /// Each reply alone comes within the limit.
+    /// Each reply alone would arrive within the limit.
     @Test func tableAndSignatureShareTheLimit() async throws {
         let key = try Ed25519.PrivateKey(seed: [UInt8](repeating: 7, count: 32))
         publish(1, signedBy: key)
@@ -352,7 +352,7 @@ struct URLTableTests {
         #expect(error?.kind == .timeout(.total))
     }
 
-    @Test func unusablePublicKeyIsSaid() async throws {
+    @Test func unusablePublicKeyIsReported() async throws {
         let error = try #require(await error(source(publicKey: "AAAA")))
         #expect(error.message.contains("has 3 bytes; an Ed25519 key has 32"))
     }

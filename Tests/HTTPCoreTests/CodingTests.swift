@@ -133,8 +133,8 @@ import Testing
     @Test(
         arguments: [
             ("yyyy-MM-dd EEE", "\"E\""), ("HH:mm", "no \"y\""), ("yyyy-MM-dd'T", "not closed"),
-            ("yyyyy-MM-dd", "5 times"), ("yyy-MM-dd", "3 times \"y\"; write yy or yyyy"),
-            ("y-MM-dd", "1 times \"y\"; write yy or yyyy"), ("yyyy-MMMM-dd", "4 times \"M\"; write at most 3"),
+            ("yyyyy-MM-dd", "5 times"), ("yyy-MM-dd", "\"y\" 3 times; write yy or yyyy"),
+            ("y-MM-dd", "\"y\" 1 times; write yy or yyyy"), ("yyyy-MMMM-dd", "\"M\" 4 times; write at most 3"),
         ])
     func invalidPatternIsExplained(pattern: String, word: String) {
         let coding = Coding(dates: .pattern(pattern))
@@ -150,7 +150,7 @@ import Testing
             ("line2", "line2"), ("already_snake", "already_snake"), ("A", "a"), ("", ""), ("_private", "_private"),
             ("größeÄnderung", "größeÄnderung"),
         ])
-    func nameInSnakeCase(name: String, snake: String) { #expect(name.snakeCase == snake) }
+    func nameIsConvertedToSnakeCase(name: String, snake: String) { #expect(name.snakeCase == snake) }
 
     @Test func snakeCaseKeepsKeysOfDictionaries() throws {
         let json = try encoded(account, Coding(keys: .snakeCase))

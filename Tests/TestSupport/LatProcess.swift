@@ -2,6 +2,14 @@ import FoundationEssentials
 import Glibc
 import Synchronization
 
+/// Programs of this package, which are built beside the tests.
+package enum BuiltProgram {
+    package static func path(_ name: String) -> String {
+        let tests = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+        return "\(tests.prefix(upTo: tests.lastIndex(of: "/") ?? tests.startIndex))/\(name)"
+    }
+}
+
 /// The built `lat` as a child process.
 ///
 /// ```swift
@@ -214,13 +222,7 @@ package final class LatProcess: Sendable {
 
     // MARK: Starting
 
-    /// `lat` is in the folder of the tests' bundle.
-    package static let path: String = {
-        var buffer = [CChar](repeating: 0, count: 4_096)
-        let count = readlink("/proc/self/exe", &buffer, buffer.count)
-        let bundle = String(decoding: buffer[..<max(0, count)].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        return bundle.prefix(upTo: bundle.lastIndex(of: "/") ?? bundle.startIndex) + "/lat"
-    }()
+    package static let path = BuiltProgram.path("lat")
 
     private static func spawn(
         _ words: [String], _ environment: [String: String], _ descriptors: [Int32], _ folder: String?,

@@ -2,6 +2,16 @@ import CLibcurl
 import Dispatch
 import FoundationEssentials
 import Glibc
+import Testing
+
+extension Trait where Self == ConditionTrait {
+    /// Skips a test when this process may not make network namespaces.
+    package static var needsNetworkNamespaces: Self {
+        .enabled(
+            if: NetworkNamespace.isPermitted,
+            "needs the right to make network namespaces (root or CAP_SYS_ADMIN) and ip(8)")
+    }
+}
 
 /// A network namespace without a route out, in which every address is local. Sockets and threads created on its thread
 /// belong to it. It ends when they have ended.

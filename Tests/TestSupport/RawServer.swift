@@ -1,27 +1,49 @@
 import CLibcurl
 import Dispatch
 import Glibc
+import Platform
 
 /// A server that handles the bytes of each connection itself, for responses that no HTTP server sends.
 package final class RawServer: Sendable {
     package let port: Int
+    private let address: String
     private let listener: CInt
 
-    /// - Parameter serve: Runs on a thread of its own for each connection, which is closed after it.
-    package init(_ serve: @escaping @Sendable (RawConnection) -> Void) throws {
-        let listener = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isListening = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, length) == 0 && listen(listener, 64) == 0 && getsockname(listener, $0, &length) == 0
-            }
+    /// The first link-local IPv6 address of this machine, with its zone: `fe80::1%eth0`. `nil` when it has none.
+    package static let linkLocalAddress: String? = {
+        var list: UnsafeMutablePointer<ifaddrs>?
+        guard getifaddrs(&list) == 0 else { return nil }
+        defer { freeifaddrs(list) }
+        var entry = list
+        while let current = entry?.pointee {
+            entry = current.ifa_next
+            guard let name = current.ifa_addr, CInt(name.pointee.sa_family) == AF_INET6 else { continue }
+            var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+            let length = socklen_t(MemoryLayout<sockaddr_in6>.size)
+            guard getnameinfo(name, length, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) == 0 else { continue }
+            let address = String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            if address.hasPrefix("fe80:"), address.contains("%") { return address }
         }
-        guard isListening else { throw Overdue(description: "no port to listen on") }
-        self.listener = listener
-        port = Int(UInt16(bigEndian: address.sin_port))
+        return nil
+    }()
+
+    /// - Parameters:
+    ///   - address: The address to listen on.
+    ///   - serve: Runs on a thread of its own for each connection, which is closed after it.
+    package init(address: String = "127.0.0.1", _ serve: @escaping @Sendable (RawConnection) -> Void) throws {
+        var hints = addrinfo()
+        hints.ai_flags = AI_NUMERICHOST
+        hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
+        var found: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(address, "0", &hints, &found) == 0, let name = found?.pointee else {
+            throw Overdue(description: "\(address) is no address")
+        }
+        defer { freeaddrinfo(found) }
+        let listener = socket(name.ai_family, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+        guard bind(listener, name.ai_addr, name.ai_addrlen) == 0, listen(listener, 64) == 0,
+            let port = SocketAddress.own(of: listener)?.port
+        else { throw Overdue(description: "no port to listen on") }
+        (self.address, self.listener, self.port) = (address, listener, port)
         DispatchQueue(label: "raw-server").async {
             while true {
                 let connection = accept(listener, nil, nil)
@@ -37,7 +59,10 @@ package final class RawServer: Sendable {
 
     deinit { Glibc.shutdown(listener, CInt(SHUT_RDWR)) }
 
-    package func url(_ path: String = "/") -> String { "http://127.0.0.1:\(port)\(path)" }
+    package func url(_ path: String = "/") -> String {
+        let host = address.contains(":") ? "[\(address.replacing("%", with: "%25"))]" : address
+        return "http://\(host):\(port)\(path)"
+    }
 }
 
 /// One connection of a ``RawServer``.

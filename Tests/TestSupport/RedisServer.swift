@@ -78,7 +78,7 @@ package final class RedisServer: Sendable {
         try await process.value.awaitOutput(text) { $0.contains(text) ? () : nil }
     }
 
-    // MARK: What happens to servers
+    // MARK: Faults
 
     package func kill() { process.value.killAndWait() }
 

@@ -1,7 +1,5 @@
 import Glibc
 
-import Glibc
-
 /// A port of 127.0.0.1 that stays reserved for a program, before it listens and across restarts.
 ///
 /// While this value lives, the system assigns the port to nobody else. The program can still listen on it, because both

@@ -1,4 +1,19 @@
 import FoundationEssentials
+import Testing
+
+extension Trait where Self == ConditionTrait {
+    /// Skips a test when nginx is not running.
+    package static var needsNginx: Self {
+        .enabled(
+            if: Servers.nginx != nil && Servers.nginxTLS != nil && Servers.authority != nil,
+            "needs nginx; scripts/test starts it")
+    }
+
+    /// Skips a test when httpbin is not running.
+    package static var needsHTTPBin: Self {
+        .enabled(if: Servers.httpbin != nil, "needs httpbin; scripts/test starts it")
+    }
+}
 
 /// The real servers that `scripts/test` starts. Tests that need one are skipped without it.
 package enum Servers {

@@ -1,5 +1,13 @@
 import FoundationEssentials
 import LATTesting
+import Testing
+
+extension Trait where Self == ConditionTrait {
+    /// Skips a test when `openssl` cannot make certificates.
+    package static var needsOpenSSL: Self {
+        .enabled(if: TestCertificates.shared != nil, "needs openssl; scripts/setup --tests installs it")
+    }
+}
 
 /// Certificates made by `openssl` once per test run; most are named after their fault.
 package final class TestCertificates: Sendable {

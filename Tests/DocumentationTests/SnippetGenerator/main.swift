@@ -1,7 +1,7 @@
 import Foundation
 import Snippets
 
-// Makes Swift files of the pages of documentation, and of the documentation comments of modules. SnippetPlugin runs it.
+// Makes Swift files from the pages of documentation and from the documentation comments of modules. SnippetPlugin runs it.
 //
 //     SnippetGenerator ROOT LIST [PAGE|MODULE SOURCE]…
 
@@ -13,7 +13,7 @@ guard arguments.count >= 2, arguments.count.isMultiple(of: 2) else {
 let root = URL(filePath: arguments[1])
 var pages: [(page: MarkdownPage, name: String)] = []
 
-/// Writes a file that has changed; one that is the same is not compiled again.
+/// Writes a file unless it is unchanged, so that it is not compiled again.
 func write(_ text: String, to path: String) throws {
     guard (try? String(contentsOfFile: path, encoding: .utf8)) != text else { return }
     try text.write(toFile: path, atomically: true, encoding: .utf8)

@@ -5,7 +5,7 @@ import Foundation
 public struct Source {
     /// The page whose samples GuideTests of ComingFromTests compares with its code.
     static let comparedPage = "Documentation/Coming-from.md"
-    /// The page that also names what is gone.
+    /// The page that also names removed properties.
     static let changelog = "CHANGELOG.md"
 
     /// The given values whose properties the text of a page may name.
@@ -34,7 +34,7 @@ public struct Source {
         self.name = name
         self.file = root.appending(path: page.path).path
         for given in page.givens { add(given: given) }
-        // A recipe is whole by itself.
+        // The types of a recipe are local to it.
         if !page.isRecipes {
             let shown = page.samples.flatMap { Declaration.all(in: $0.lines) }.filter { !$0.isExtension }
             shownTypes = types.union(shown.map(\.name))
@@ -131,7 +131,7 @@ public struct Source {
             } else {
                 continue
             }
-            // The lines that follow keep their numbers.
+            // Empty lines keep the numbers of the lines that follow.
             for index in declaration.lines { lines[index] = "" }
         }
         let parameters = isRecipe ? "central: CentralRequestManager, server: String, folder: String" : ""
@@ -151,7 +151,7 @@ public struct Source {
     }
 
     /// Moves imports to the top of the file, and leaves empty lines where they were. Attributes that only a program or a
-    /// test target may have are blanked out.
+    /// test target may have are removed.
     private mutating func withoutImports(_ lines: [String]) -> [String] {
         lines.map { line in
             if line.hasPrefix("import ") || line.hasPrefix("@testable import ") {
@@ -165,8 +165,8 @@ public struct Source {
         }
     }
 
-    /// The lines of an extension. A type that is a member of the enum is qualified, and what is added to a type counts for
-    /// this file only.
+    /// The lines of an extension. The name of a type that is a member of the enum is qualified. An extension without a
+    /// conformance is private, so that it does not affect other pages.
     private func adapted(_ lines: [String], _ type: String) -> [String] {
         var head = lines[0]
         if shownTypes.contains(type) {

@@ -14,7 +14,7 @@ import FoundationEssentials
     let whole = MessageRun(of: wire, inPiecesOf: wire.count, compression)
     for size in [1, 3, 64] {
         let pieces = MessageRun(of: wire, inPiecesOf: size, compression)
-        // Of a compressed message, a large piece may be found too large before its text is found bad.
+        // A large piece of a compressed message may exceed the limit before its invalid text is found.
         let isSame =
             compression == nil
             ? whole.violation == pieces.violation : (whole.violation == nil) == (pieces.violation == nil)

@@ -14,7 +14,7 @@ import FoundationEssentials
 }
 
 private func expectConsistent(_ data: Data) throws {
-    guard let journal = try? DownloadJournal(decoding: data) else { return }
+    guard let journal = DownloadJournal(decoding: data) else { return }
     let done = journal.done
     for (range, next) in zip(done.ranges, done.ranges.dropFirst()) {
         try expect(range.upperBound < next.lowerBound, "ranges out of order: \(done.ranges)")
@@ -24,6 +24,8 @@ private func expectConsistent(_ data: Data) throws {
     try expect(done.upperBound <= max(0, total), "ranges beyond the total size")
     let missing = done.gaps(upTo: total).reduce(0) { $0 + Int64($1.count) }
     try expect(missing + done.count == max(0, total), "\(missing) bytes missing and \(done.count) done, of \(total)")
-    let again = try DownloadJournal(decoding: journal.encoded())
+    guard let again = DownloadJournal(decoding: try journal.encoded()) else {
+        return try expect(false, "\(journal) is not read again")
+    }
     try expect(again == journal, "\(journal) is read as \(again)")
 }

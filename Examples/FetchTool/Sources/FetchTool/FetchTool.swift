@@ -2,8 +2,8 @@ import Foundation
 import LATNetworking
 
 /// A command-line tool that downloads a file: arguments, a progress bar, exit codes, Ctrl-C, and an interrupted
-/// download that the same command resumes. Run it with `swift run FetchTool URL -o FILE`. Without arguments it tries
-/// itself against a server of its own, as `scripts/examples` does.
+/// download that the same command resumes. Run it with `swift run FetchTool URL -o FILE`. Without arguments it
+/// runs a trial against a server of its own, as `scripts/examples` does.
 @main
 struct FetchTool {
     static func main() async {
@@ -15,7 +15,7 @@ struct FetchTool {
         do {
             let options = try Options(arguments)
             var configuration = CentralRequestManager.Configuration()
-            configuration.timeout = nil  // A download takes as long as it takes; idleTimeout ends one that stalls.
+            configuration.timeout = nil  // A download may take any time; idleTimeout ends one that stalls.
             configuration.retries = 3
             let manager = try CentralRequestManager(configuration: configuration)
             var choices = DownloadOptions()
@@ -23,7 +23,7 @@ struct FetchTool {
             let download = manager.download(
                 options.url, to: options.output, segments: options.connections, options: choices)
 
-            // What has come stays beside the target, and the same command goes on from there.
+            // The received bytes stay beside the target, and the same command continues from there.
             let interrupts = [SIGINT, SIGTERM].map { on($0) { download.cancel(keepingProgress: true) } }
             defer { for interrupt in interrupts { interrupt.cancel() } }
 
@@ -46,7 +46,7 @@ struct FetchTool {
         }
     }
 
-    /// Calls a closure for each signal, in place of what the signal does by itself.
+    /// Calls a closure for each signal instead of its default action.
     static func on(_ number: Int32, _ action: @escaping @Sendable () -> Void) -> any DispatchSourceSignal {
         signal(number, SIG_IGN)
         let source = DispatchSource.makeSignalSource(signal: number, queue: .global())

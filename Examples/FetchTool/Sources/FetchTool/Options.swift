@@ -1,6 +1,6 @@
 /// The command line as values.
 struct Options {
-    /// What is wrong with a command line, what was expected.
+    /// What is wrong with a command line, and what was expected.
     struct Failure: Error, CustomStringConvertible {
         let description: String
     }

@@ -16,7 +16,7 @@ extension Reading: RequestEntity {
     var options: RequestOptions {
         var options = RequestOptions(retries: 2)
         options.waitsForConnectivity = true
-        // A reading whose answer was lost is sent again. By the key the station knows that it has it.
+        // A reading whose response was lost is sent again. By the key, the station recognizes that it has it already.
         options.idempotencyKey = id.uuidString
         return options
     }
@@ -30,13 +30,12 @@ struct FetchSettings: RequestEntity {
     var options: RequestOptions { RequestOptions(cachePolicy: .networkElseCache) }
 }
 
-/// A device that measures all the time and is online sometimes. Nothing that it has measured is lost when the network
-/// or the power is.
+/// A device that measures all the time and is online sometimes. No reading is lost when the network or the power fails.
 struct Device {
     let central: CentralRequestManager
     private let store: ObjectStore
 
-    /// - Parameter folder: What is kept over a restart: the readings that are not sent yet, and the last settings.
+    /// - Parameter folder: What is kept across restarts: the readings that are not sent yet, and the last settings.
     init(folder: String, station: String) throws {
         store = try ObjectStore(path: folder + "/readings.sqlite", isDurable: true)
         var configuration = CentralRequestManager.Configuration()

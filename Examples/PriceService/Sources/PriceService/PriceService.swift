@@ -1,13 +1,14 @@
 import Foundation
 import LATNetworking
 
-/// A service that asks two exchanges for prices every few seconds, takes the best and reports it. It shows both faces,
-/// a table that is edited while it runs, the cache, counters of its calls, and an end that cuts nothing off.
+/// A service that asks two exchanges for prices every few seconds, takes the best and reports it. It shows
+/// centralized and distributed calls, a table that is edited while it runs, the cache, counters of its calls, and a
+/// shutdown that lets running calls finish.
 /// `swift run PriceService Config/domains.json5 https://reports.example.org AAPL MSFT` runs until Ctrl-C or SIGTERM.
 /// Without arguments it rehearses against servers of its own, as `scripts/examples` does.
 @main
 struct PriceService {
-    /// What the service tells whoever runs it.
+    /// What the service logs.
     enum News: Sendable, CustomStringConvertible {
         case prices([String: Double])
         case problem(String)
@@ -84,7 +85,7 @@ struct PriceService {
         do {
             var prices: [String: Double] = [:]
             for symbol in symbols { prices[symbol] = try await price(of: symbol) }
-            // The centralized face: a call by method and address. With a key the server can tell a repetition from a
+            // A centralized call, by method and address. With a key the server can tell a repetition from a
             // second report, so the POST may be sent again.
             _ = try await central.startRequest(
                 "POST", "prices", body: .json(prices),
@@ -106,7 +107,7 @@ struct PriceService {
         return quotes.compactMap { try? $0.get() }.min()
     }
 
-    /// Waits for the first of these signals, in place of what they do by themselves.
+    /// Waits for the first of these signals, whose default actions are disabled.
     private static func signal(_ numbers: Int32...) async {
         let (arrivals, arrival) = AsyncStream<Void>.makeStream()
         let sources = numbers.map { number in

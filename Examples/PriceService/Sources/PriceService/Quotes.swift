@@ -1,6 +1,6 @@
 import LATNetworking
 
-// The distributed face: one type for each call to an upstream. It says what is sent and what comes back; where it goes
+// Distributed calls: one type for each call to an upstream. It says what is sent and what comes back; where it goes
 // is a row of Config/domains.json5, whose names the build plugin checks.
 
 struct NorthQuote: RequestEntity, Encodable {

@@ -39,7 +39,7 @@ enum Rehearsal {
             case .problem: break
             case .prices(let values):
                 prices.append(values["AAPL"] ?? 0)
-                // After the first price a bad edit, after its rejection a good one: the exchange has moved.
+                // Edits the table after the first price: first with a mistake, and after its rejection with the new address.
                 if prices.count == 1 { try (table + "}").write(toFile: path, atomically: true, encoding: .utf8) }
                 if prices.count == 200 { kill(getpid(), SIGTERM) }  // The edits were not seen; the checks below say so.
             case .table(.rejected):
