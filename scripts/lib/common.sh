@@ -29,7 +29,7 @@ has_hiredis() { [[ -e /usr/include/hiredis/hiredis.h ]] || pkg-config --exists h
 lean_build=(--disable-index-store -debug-info-format none)
 
 # Sets the options with which the package is built for tests. They include the package trait Fleet where hiredis is
-# installed, as `scripts/setup --tests` does. All scripts use the same options, because SwiftPM builds everything anew when a
+# installed, as `scripts/setup --tests` does. All scripts use the same options, because SwiftPM rebuilds everything when a
 # trait is switched. Call it after setup.
 find_test_options() {
     test_options=(-Xswiftc -warnings-as-errors)
