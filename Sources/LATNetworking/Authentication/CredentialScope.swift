@@ -66,7 +66,7 @@ final class CredentialScope: Sendable {
         guard let slash = bytes.firstIndex(of: UInt8(ascii: "/")), bytes[slash...].starts(with: "//".utf8)
         else { return url[...] }
         let start = bytes.index(slash, offsetBy: 2)
-        let end = bytes[start...].firstIndex { "/?#\\".utf8.contains($0) } ?? bytes.endIndex
+        let end = bytes[start...].firstIndex { $0 == 0x2F || $0 == 0x3F || $0 == 0x23 || $0 == 0x5C } ?? bytes.endIndex
         return url[..<end]
     }
 }

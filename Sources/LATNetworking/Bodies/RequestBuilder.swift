@@ -91,7 +91,9 @@ enum RequestBuilder {
 
     /// Whether a URL starts with a scheme and `://`.
     static func isAbsolute(_ url: String) -> Bool {
-        let scheme = url.utf8.prefix { (0x61...0x7A).contains($0 | 0x20) || "0123456789+-.".utf8.contains($0) }
+        let scheme = url.utf8.prefix {
+            (0x61...0x7A).contains($0 | 0x20) || (0x30...0x39).contains($0) || $0 == 0x2B || $0 == 0x2D || $0 == 0x2E
+        }
         return !scheme.isEmpty && url.utf8[scheme.endIndex...].starts(with: "://".utf8)
     }
 
