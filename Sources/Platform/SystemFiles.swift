@@ -54,10 +54,11 @@ package struct SystemFiles: Sendable {
         guard let folder = opendir(path) else { return [] }
         defer { closedir(folder) }
         var names: [String] = []
+        let offset = MemoryLayout<dirent>.offset(of: \.d_name) ?? 0
         while let entry = readdir(folder) {
-            let name = withUnsafeBytes(of: entry.pointee.d_name) {
-                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
-            }
+            // Not copied: an entry ends with its name, so the whole field would reach beyond the last one in the buffer.
+            let field = UnsafeRawPointer(entry).advanced(by: offset)
+            let name = String(cString: field.assumingMemoryBound(to: CChar.self))
             if name != ".", name != ".." { names.append(name) }
         }
         return names

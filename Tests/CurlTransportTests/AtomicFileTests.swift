@@ -17,6 +17,13 @@ import Testing
         return path
     }
 
+    /// AddressSanitizer sees when the last name in the system's buffer is read beyond its end.
+    @Test func namesOfALargeFolderAreRead() throws {
+        let names = (0..<3_000).map { String($0, radix: 36) }
+        for name in names { _ = try directory.write(Data(), to: name) }
+        #expect(SystemFiles(root: directory.path).names(in: "/") == names.sorted())
+    }
+
     @Test(arguments: [false, true]) func leftoversOfKilledWritersAreRemoved(inPieces: Bool) throws {
         let path = directory.path(of: "cookies")
         let kept = [
