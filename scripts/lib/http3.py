@@ -10,6 +10,7 @@ responds, as behind a firewall. The value of --alternative is the Alt-Svc field 
 
 import argparse
 import asyncio
+import errno
 import signal
 import socket
 import ssl
@@ -130,24 +131,38 @@ async def answer_tcp(reader, writer):
     writer.close()
 
 
+async def listen(options, tls, quic):
+    """Listens on one port for TCP and UDP. For some time, another program may use it for either."""
+    tickets = {}
+    for attempts_left in reversed(range(100)):
+        tcp = None
+        try:
+            tcp = await asyncio.start_server(answer_tcp, "127.0.0.1", options.port, ssl=tls)
+            port = tcp.sockets[0].getsockname()[1]
+            if options.silent:
+                loop = asyncio.get_running_loop()
+                return await loop.create_datagram_endpoint(Silence, local_addr=("127.0.0.1", port)), tcp, port
+            server = await serve(
+                "127.0.0.1", port, configuration=quic, create_protocol=HTTP3,
+                session_ticket_fetcher=tickets.get, session_ticket_handler=lambda ticket: tickets.update({ticket.ticket: ticket}),
+            )
+            server._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+            return server, tcp, port
+        except OSError as error:
+            if tcp:
+                tcp.close()
+            if error.errno != errno.EADDRINUSE or attempts_left == 0:
+                raise
+            await asyncio.sleep(0.1)
+
+
 async def main(options):
     quic = QuicConfiguration(alpn_protocols=H3_ALPN, is_client=False, idle_timeout=options.idle)
     quic.max_data = quic.max_stream_data = 16 << 20
     quic.load_cert_chain(options.certificate)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(options.certificate)
-    tickets = {}
-    tcp = await asyncio.start_server(answer_tcp, "127.0.0.1", options.port, ssl=tls)
-    port = tcp.sockets[0].getsockname()[1]
-    if options.silent:
-        loop = asyncio.get_running_loop()
-        await loop.create_datagram_endpoint(Silence, local_addr=("127.0.0.1", port))
-    else:
-        server = await serve(
-            "127.0.0.1", port, configuration=quic, create_protocol=HTTP3,
-            session_ticket_fetcher=tickets.get, session_ticket_handler=lambda ticket: tickets.update({ticket.ticket: ticket}),
-        )
-        server._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    server, _tcp, port = await listen(options, tls, quic)
     end = asyncio.Event()
     # The parent process may have blocked the signal.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
