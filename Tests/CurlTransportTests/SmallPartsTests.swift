@@ -241,6 +241,17 @@ import Testing
         try body(epoll, pair[0], pair[1])
     }
 
+    /// A table in which the connections are idle.
+    private func pool(_ epoll: EventQueue, _ descriptors: [CInt]) -> SocketTable {
+        var table = SocketTable(epoll)
+        for descriptor in descriptors {
+            table.opened(descriptor)
+            table.watch(descriptor, CURL_POLL_IN)
+            table.watch(descriptor, CURL_POLL_REMOVE)
+        }
+        return table
+    }
+
     private func eventCount(_ epoll: EventQueue) -> Int { epoll.wait(milliseconds: 0) }
 
     @Test func idleSocketIsRemovedAtItsFirstEvent() throws {
@@ -296,12 +307,7 @@ import Testing
     /// No port tells Unix sockets apart: input on one counts for each of them until its connection is closed.
     @Test func inputOnUnixSocketCountsUntilItIsClosed() throws {
         try withSockets { epoll, near, far in
-            var table = SocketTable(epoll)
-            for descriptor in [near, far] {
-                table.opened(descriptor)
-                table.watch(descriptor, CURL_POLL_IN)
-                table.watch(descriptor, CURL_POLL_REMOVE)
-            }
+            var table = pool(epoll, [near, far])
             write(near, "a", 1)
             let isWanted = table.isWanted(far, .readable)
             table.closed(near)
@@ -319,12 +325,7 @@ import Testing
     /// Session tickets may arrive on a prewarmed connection, responses may not arrive on another one.
     @Test func inputIsExpectedOnAnUnusedSocketOnly() throws {
         try withSockets { epoll, near, far in
-            var table = SocketTable(epoll)
-            for descriptor in [near, far] {
-                table.opened(descriptor)
-                table.watch(descriptor, CURL_POLL_IN)
-                table.watch(descriptor, CURL_POLL_REMOVE)
-            }
+            var table = pool(epoll, [near, far])
             table.noteUnused(far)
             table.noteUnused(-1)
             table.noteUnused(10_000)

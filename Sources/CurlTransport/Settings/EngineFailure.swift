@@ -1,11 +1,11 @@
 import CLibcurl
-internal import HTTPCore
+package import HTTPCore
 
 /// Makes errors from what libcurl and the engine report. This file has those that belong to no transfer.
-enum EngineFailure {
+package enum EngineFailure {
     static let cancelled = NetworkError(.cancelled, message: "the request was cancelled")
 
-    static let shutDown = NetworkError(
+    package static let shutDown = NetworkError(
         .shutDown, message: "the manager was shut down; make a new one, or shut it down after its last request")
 
     static func noResources(_ what: String) -> NetworkError {

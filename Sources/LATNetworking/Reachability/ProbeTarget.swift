@@ -154,10 +154,7 @@ final class LazyEngine: Sendable {
     func engine() throws -> CurlTransport {
         try state.withLock { state in
             if let engine = state.engine { return engine }
-            guard !state.isOver else {
-                throw NetworkError(
-                    .shutDown, message: "the manager was shut down; make a new one, or shut it down last")
-            }
+            guard !state.isOver else { throw EngineFailure.shutDown }
             let new = try make()
             state.engine = new
             return new

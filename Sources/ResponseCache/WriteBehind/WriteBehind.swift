@@ -134,8 +134,12 @@ package final class WriteBehind: ProcessExitObserver {
     /// may be older than what waits.
     private func forget(_ refused: CacheEntry) async {
         await (store as? TieredStore)?.forgetCopies(.key(refused.key))
+        forgetWaiting(refused.key, requestedBefore: refused.responseTime)
+    }
+
+    private func forgetWaiting(_ key: CacheKey, requestedBefore time: Date) {
         state.withLock { state in
-            state.pending.forget(refused.key, requestedBefore: refused.responseTime)
+            state.pending.forget(key, requestedBefore: time)
             isIdle.store(state.pending.isEmpty, ordering: .releasing)
         }
     }
@@ -160,10 +164,7 @@ package final class WriteBehind: ProcessExitObserver {
         report(error, "write")
         guard case .tooLarge = refusal else { return }
         _ = await removeUnpinned(entry.key)
-        state.withLock { state in
-            state.pending.forget(entry.key, requestedBefore: entry.requestTime)
-            isIdle.store(state.pending.isEmpty, ordering: .releasing)
-        }
+        forgetWaiting(entry.key, requestedBefore: entry.requestTime)
     }
 
     /// Removes the entry under a key, unless the app asked for it to stay.
