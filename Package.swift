@@ -42,8 +42,9 @@ let package = Package(
         .target(name: "Platform", dependencies: ["CLinux"]),
         .target(name: "SQLite", dependencies: ["CSQLite"]),
         .target(name: "Cryptography", dependencies: ["CLibcrypto"]),
-        .target(name: "HTTPCore"),
-        .target(name: "DomainTableFormat"),
+        .target(name: "JSONText"),
+        .target(name: "HTTPCore", dependencies: ["JSONText"]),
+        .target(name: "DomainTableFormat", dependencies: ["JSONText"]),
         .target(
             name: "CurlTransport",
             dependencies: ["HTTPCore", "CLibcurl", "CLinux", "CZlib", "Cryptography", "Platform"]),
@@ -73,9 +74,10 @@ let package = Package(
             ],
             swiftSettings: [.define("HAS_HIREDIS", .when(traits: ["Fleet"]))]),
         .target(name: "CassetteTesting", dependencies: ["LATInspect", "HTTPCore", "CurlTransport"]),
-        .target(name: "LATStorage", dependencies: ["HTTPCore", "SQLite", "Cryptography", "Platform"]),
+        .target(name: "LATStorage", dependencies: ["HTTPCore", "JSONText", "SQLite", "Cryptography", "Platform"]),
         .target(
-            name: "LATTesting", dependencies: ["CLinux", "Cryptography", "HTTPCore", "Platform", "ResponseCache"]),
+            name: "LATTesting",
+            dependencies: ["CLinux", "Cryptography", "HTTPCore", "JSONText", "Platform", "ResponseCache"]),
         .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTableFormat"]),
         .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
         .executableTarget(
@@ -140,6 +142,7 @@ let package = Package(
             name: "DomainTableTests",
             dependencies: [
                 "LATNetworking", "DomainTableFormat", "DomainTableGenerator", "LATTesting", "Cryptography",
+                "TestSupport",
             ]),
         .testTarget(
             name: "LATCommandTests",

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+import JSONText
 
 /// A day and time of the Gregorian calendar, in UTC unless ``offset`` says otherwise, computed without a `Calendar`.
 struct CivilTime {

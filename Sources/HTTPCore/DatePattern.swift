@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+import JSONText
 
 /// A pattern of dates with the letters of Unicode (UTS #35), such as `yyyy-MM-dd'T'HH:mm:ss.SSSXXX`.
 package struct DatePattern: Sendable {

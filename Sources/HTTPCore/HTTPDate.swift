@@ -1,4 +1,5 @@
 package import FoundationEssentials
+import JSONText
 
 /// Parses and formats the dates of header fields (RFC 9110 §5.6.7), without a `Calendar`.
 package enum HTTPDate {

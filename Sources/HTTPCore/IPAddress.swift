@@ -1,4 +1,5 @@
 import Glibc
+import JSONText
 
 /// An IPv4 or IPv6 address, parsed, compared and classified without a resolver.
 ///

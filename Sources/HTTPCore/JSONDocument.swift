@@ -1,4 +1,5 @@
 package import FoundationEssentials
+import JSONText
 
 /// A checked JSON document (RFC 8259), or one of its values. Swift values are made only on access.
 ///
@@ -34,13 +35,21 @@ package struct JSONDocument: Sendable {
     /// - Throws: ``JSONValue/ParsingError``, with the position and the reason.
     package init(parsing data: Data) throws {
         let bytes = [UInt8](data)
-        self.init(Storage(bytes, try bytes.withUnsafeBufferPointer { try JSONScanner.tokens(of: $0) }), 0)
+        self.init(Storage(bytes, try bytes.withUnsafeBufferPointer { try JSONTokens.scanning($0) }), 0)
     }
 
-    /// A document of a parsed value. The contents of its arrays and objects become tokens on access.
-    init(_ value: JSONValue) {
-        self.init(Storage([], JSONTokens(value)), 0)
+    /// A document of a parsed value; `nil` when it has more than ``JSONValue/maximumDepth`` levels.
+    init?(_ value: JSONValue) {
+        guard let tokens = JSONTokens(value) else { return nil }
+        self.init(Storage([], tokens), 0)
     }
+
+    /// A document that is a null.
+    static let null: JSONDocument = {
+        var tokens = JSONTokens()
+        tokens.append(.null)
+        return JSONDocument(Storage([], tokens), 0)
+    }()
 
     private init(_ storage: Storage, _ index: Int) {
         self.storage = storage
@@ -53,24 +62,9 @@ package struct JSONDocument: Sendable {
 
     // They return the same as the properties of ``JSONValue`` with these names.
 
-    package var value: JSONValue {
-        switch token {
-        case .text, .array, .object: withBytes { storage.tokens.value(at: index, in: $0) }
-        case .null: .null
-        case .bool(let value): .bool(value)
-        case .int(let value): .int(value)
-        case .double(let value): .double(value)
-        case .value(let index): storage.tokens.values[index]
-        }
-    }
+    package var value: JSONValue { withBytes { storage.tokens.value(at: index, in: $0) } }
 
-    package var string: String? {
-        switch token {
-        case .text(let start, let count): withBytes { $0.text(at: start, count) }
-        case .value(let index): storage.tokens.values[index].string
-        default: nil
-        }
-    }
+    package var string: String? { withBytes { storage.tokens.string(at: index, in: $0) } }
 
     package var int: Int? { number?.int }
 
@@ -79,15 +73,7 @@ package struct JSONDocument: Sendable {
     }
 
     /// The number, `nil` for everything else.
-    var number: JSONValue? {
-        switch token {
-        case .int(let value): .int(value)
-        case .double(let value): .double(value)
-        case .value(let index):
-            if case .decimal = storage.tokens.values[index] { storage.tokens.values[index] } else { nil }
-        default: nil
-        }
-    }
+    var number: JSONValue? { storage.tokens.number(at: index) }
 
     package var isNull: Bool {
         if case .null = token { true } else { false }
@@ -95,12 +81,11 @@ package struct JSONDocument: Sendable {
 
     /// The kind of the value, for messages.
     var kindName: String {
-        switch opened.token {
+        switch token {
         case .null: "null"
         case .bool: "a Boolean"
-        case .int, .double: "a number"
-        case .text: "a string"
-        case .value: string == nil ? "a number" : "a string"
+        case .int, .double, .number: "a number"
+        case .text, .string: "a string"
         case .array: "an array"
         case .object: "an object"
         }
@@ -110,10 +95,7 @@ package struct JSONDocument: Sendable {
 
     /// The member of an object; `nil` when this is not an object or has no such member. The last of repeated members counts.
     package subscript(name: String) -> JSONDocument? {
-        let document = opened
-        return document.withBytes {
-            document.storage.tokens.member(name, ofObjectAt: document.index, in: $0)
-        }.map { JSONDocument(document.storage, $0) }
+        withBytes { storage.tokens.member(name, ofObjectAt: index, in: $0) }.map { JSONDocument(storage, $0) }
     }
 
     /// The value at a path: the member with the whole path as its name, else the nested member whose names are separated
@@ -150,14 +132,6 @@ package struct JSONDocument: Sendable {
 
     /// The element after this one, unless this is the last.
     var next: JSONDocument { JSONDocument(storage, storage.tokens.end(of: index)) }
-
-    /// The same document, with tokens for the contents of an array or object that is still a value.
-    var opened: JSONDocument {
-        guard case .value(let index) = token, let tokens = JSONTokens(opening: storage.tokens.values[index]) else {
-            return self
-        }
-        return JSONDocument(Storage([], tokens), 0)
-    }
 
     private func withBytes<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
         storage.bytes.withUnsafeBufferPointer(body)

@@ -115,7 +115,6 @@ final class JSONDocumentDecoder: Decoder {
     private let table: [String: JSONDocument]?
 
     fileprivate init(_ document: JSONDocument, at place: JSONCodingPath) {
-        let document = document.opened
         self.document = document
         self.place = place
         depth = place.depth
@@ -250,7 +249,7 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func superDecoder(forKey key: Key) throws -> any Decoder { decoder(of: decoder.member(key.stringValue), at: key) }
 
     private func decoder(of member: JSONDocument?, at key: any CodingKey) -> JSONDocumentDecoder {
-        JSONDocumentDecoder(member ?? JSONDocument(.null), at: JSONCodingPath(decoder: decoder, key: key))
+        JSONDocumentDecoder(member ?? .null, at: JSONCodingPath(decoder: decoder, key: key))
     }
 }
 

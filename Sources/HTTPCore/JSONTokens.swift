@@ -1,95 +1,60 @@
-import Glibc
+internal import FoundationEssentials
+import JSONText
 
-/// A value or a name in a document. The contents of an array or object follow its token: elements, or names and values in
-/// turn.
-enum JSONToken {
-    case null
-    case bool(Bool)
-    case int(Int64)
-    case double(Double)
-    /// The bytes of an ASCII string without escapes.
-    case text(start: Int, count: UInt32)
-    /// The index of a value that was made while parsing: any other string, or a decimal.
-    case value(Int)
-    /// `end` is the index of the token after the contents.
-    case array(count: UInt32, end: Int)
-    case object(count: UInt32, end: Int)
-}
+extension JSONTokens {
+    /// Scans a document of JSON.
+    static func scanning(_ bytes: UnsafeBufferPointer<UInt8>) throws(JSONValue.ParsingError) -> JSONTokens {
+        do throws(JSONFailure) {
+            return try JSONScanner.tokens(of: bytes, .json, maximumDepth: JSONValue.maximumDepth)
+        } catch {
+            throw JSONValue.ParsingError(error, in: bytes)
+        }
+    }
 
-/// The tokens of a document, whose bytes the caller keeps.
-struct JSONTokens: Sendable {
-    var list: [JSONToken] = []
-    private(set) var values: [JSONValue] = []
+    /// The tokens of a value, which refer to no bytes; `nil` when it has more than ``JSONValue/maximumDepth`` levels.
+    init?(_ value: JSONValue) {
+        self.init()
+        guard append(value, depth: 0) else { return nil }
+    }
 
-    init() {}
-
-    init(_ value: JSONValue) { append(value) }
-
-    /// The tokens of an array or object and its contents; `nil` for everything else.
-    init?(opening value: JSONValue) {
+    private mutating func append(_ value: JSONValue, depth: Int) -> Bool {
+        guard depth <= JSONValue.maximumDepth else { return false }
         switch value {
+        case .null: append(.null)
+        case .bool(let value): append(.bool(value))
+        case .int(let value): append(.int(value))
+        case .double(let value): append(.double(value))
+        case .decimal(let value): append(number: value.description)
+        case .string(let value): append(value)
         case .array(let elements):
-            list = [.array(count: UInt32(clamping: elements.count), end: 1 + elements.count)]
-            for element in elements { append(element) }
+            let place = open()
+            for element in elements where !append(element, depth: depth + 1) { return false }
+            close(place, isObject: false, count: elements.count)
         case .object(let members):
-            list = [.object(count: UInt32(clamping: members.count), end: 1 + 2 * members.count)]
+            let place = open()
             for (name, value) in members {
-                append(.string(name))
-                append(value)
+                append(name)
+                guard append(value, depth: depth + 1) else { return false }
             }
-        default: return nil
+            close(place, isObject: true, count: members.count)
         }
+        return true
     }
 
-    mutating func append(_ value: JSONValue) {
-        switch value {
-        case .null: list.append(.null)
-        case .bool(let value): list.append(.bool(value))
-        case .int(let value): list.append(.int(value))
-        case .double(let value): list.append(.double(value))
-        case .decimal, .string, .array, .object:
-            list.append(.value(values.count))
-            values.append(value)
-        }
-    }
-
-    /// Reserves a token that is set when its contents are known, and returns its index.
-    mutating func open() -> Int {
-        list.append(.null)
-        return list.count - 1
-    }
-
-    /// The index of the token after a value.
-    func end(of index: Int) -> Int {
+    /// The number of a token; `nil` for every other one.
+    func number(at index: Int) -> JSONValue? {
         switch list[index] {
-        case .array(_, let end), .object(_, let end): end
-        default: index + 1
+        case .int(let value): .int(value)
+        case .double(let value): .double(value)
+        case .number(let index): Self.number(strings[index])
+        default: nil
         }
     }
 
-    /// The index of a member's value in the object at an index. The last of repeated members counts.
-    func member(_ name: String, ofObjectAt index: Int, in bytes: UnsafeBufferPointer<UInt8>) -> Int? {
-        guard case .object(let count, _) = list[index] else { return nil }
-        var contiguous = name
-        return contiguous.withUTF8 { key in
-            // Names are compared as `String`s. For ASCII, comparing the bytes is the same.
-            let isASCII = key.endOfPlainText(from: 0) == key.count
-            var found: Int?
-            var next = index + 1
-            for _ in 0..<count {
-                let isEqual =
-                    switch list[next] {
-                    case .text(let start, let count) where isASCII:
-                        Int(count) == key.count && bytes.isEqual(to: key, at: start)
-                    case .text(let start, let count): name == bytes.text(at: start, count)
-                    case .value(let index): values[index] == .string(name)
-                    default: false
-                    }
-                if isEqual { found = next + 1 }
-                next = end(of: next + 1)
-            }
-            return found
-        }
+    /// A number that is neither an `Int64` nor a `Double`: a `Decimal` if that can hold it, else the nearest `Double`.
+    private static func number(_ text: String) -> JSONValue {
+        if let decimal = Decimal(string: text), decimal.isFinite { return .decimal(decimal) }
+        return .double(Double(text) ?? .nan)
     }
 
     /// The value whose token is at an index. Default: the whole document.
@@ -99,8 +64,9 @@ struct JSONTokens: Sendable {
         case .bool(let value): return .bool(value)
         case .int(let value): return .int(value)
         case .double(let value): return .double(value)
+        case .number(let index): return Self.number(strings[index])
         case .text(let start, let count): return .string(bytes.text(at: start, count))
-        case .value(let index): return values[index]
+        case .string(let index): return .string(strings[index])
         case .array(let count, _):
             var elements: [JSONValue] = []
             elements.reserveCapacity(Int(count))
@@ -115,9 +81,7 @@ struct JSONTokens: Sendable {
             members.reserveCapacity(Int(count))
             var next = index + 1
             for _ in 0..<count {
-                if case .string(let name) = value(at: next, in: bytes) {
-                    members[name] = value(at: next + 1, in: bytes)
-                }
+                if let name = string(at: next, in: bytes) { members[name] = value(at: next + 1, in: bytes) }
                 next = end(of: next + 1)
             }
             return .object(members)
@@ -125,22 +89,33 @@ struct JSONTokens: Sendable {
     }
 }
 
-extension UnsafeBufferPointer<UInt8> {
-    /// A string that is known to be ASCII.
-    func text(at start: Int, _ count: UInt32) -> String {
-        String(decoding: UnsafeBufferPointer(rebasing: self[start..<start + Int(count)]), as: UTF8.self)
+extension JSONValue.ParsingError {
+    fileprivate init(_ failure: JSONFailure, in bytes: UnsafeBufferPointer<UInt8>) {
+        let place = failure.range.lowerBound
+        line = 1 + bytes[..<place].count { $0 == 0x0A }
+        column = 1 + bytes[..<place].reversed().prefix { $0 != 0x0A }.count { $0 & 0xC0 != 0x80 }
+        let found = ", found \(Self.character(at: place, in: bytes))"
+        reason =
+            switch failure.problem {
+            case .empty: "the document is empty"
+            case .value: "expected a value" + found
+            case .name: "expected a member's name" + found
+            case .colon: "expected \":\" after the name" + found
+            case .comma(let closing, _): "expected \",\" or \"\(Unicode.Scalar(closing))\"" + found
+            case .end: "expected the end of the document" + found
+            case .openString: "the string has no closing quote"
+            case .escape: "unknown escape: \\ followed by" + found.dropFirst(", found".count)
+            case .number(let digit?): "expected \(digit)" + found
+            case .number(nil): "a number must not begin with 0"
+            case .unclosed, .comment, .bareName: "expected JSON" + found  // Of JSON5 only.
+            case .other(let reason): reason
+            }
     }
 
-    /// The bytes as a string; `nil` when they are not UTF-8. `String(validating:as:)` takes about a thousand
-    /// instructions more.
-    var utf8Text: String? {
-        var text = String(decoding: self, as: UTF8.self)
-        // Decoding replaces invalid UTF-8, so the bytes differ then.
-        return text.withUTF8 { $0.count == count && $0.isEqual(to: self, at: 0) } ? text : nil
-    }
-
-    fileprivate func isEqual(to other: UnsafeBufferPointer<UInt8>, at start: Int) -> Bool {
-        guard let left = baseAddress, let right = other.baseAddress else { return other.isEmpty }
-        return memcmp(left + start, right, other.count) == 0
+    /// The character at a place, for messages, which show no more of a document.
+    private static func character(at place: Int, in bytes: UnsafeBufferPointer<UInt8>) -> String {
+        guard place < bytes.count else { return "the end of the document" }
+        let next = String(decoding: bytes[place..<min(place + 4, bytes.count)], as: UTF8.self)
+        return next.unicodeScalars.first.map { "\"\($0.escaped(asASCII: false))\"" } ?? "nothing"
     }
 }

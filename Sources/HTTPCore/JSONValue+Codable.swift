@@ -82,7 +82,11 @@ extension JSONValue: Codable {
     /// - Parameter coding: how dates, names and bytes are read. Default `Coding()`: dates in ISO 8601.
     /// - Throws: `DecodingError` as `JSONDecoder` does.
     public func decode<T: Decodable>(_ type: T.Type, coding: Coding = Coding()) throws -> T {
-        try JSONDocument(self).decode(type, by: CodingRules.of(coding))
+        guard let document = JSONDocument(self) else {
+            let reason = "more than \(JSONValue.maximumDepth) levels of nesting"
+            throw DecodingError.dataCorrupted(.init(codingPath: [], debugDescription: reason))
+        }
+        return try document.decode(type, by: CodingRules.of(coding))
     }
 }
 

@@ -1,4 +1,5 @@
 public import FoundationEssentials
+import JSONText
 
 extension JSONValue: CustomStringConvertible {
     /// The value as JSON in UTF-8.

@@ -1,4 +1,5 @@
 public import FoundationEssentials
+import JSONText
 
 /// Any JSON value (RFC 8259), read without a model type.
 ///
@@ -162,7 +163,7 @@ extension JSONValue {
     public init(parsing data: Data) throws {
         self = try data.withUnsafeBytes { raw throws(ParsingError) in
             try raw.withMemoryRebound(to: UInt8.self) { bytes throws(ParsingError) in
-                try JSONScanner.tokens(of: bytes).value(in: bytes)
+                try JSONTokens.scanning(bytes).value(in: bytes)
             }
         }
     }
@@ -173,7 +174,7 @@ extension JSONValue {
     public init(parsing text: String) throws {
         var text = text
         self = try text.withUTF8 { bytes throws(ParsingError) in
-            try JSONScanner.tokens(of: bytes).value(in: bytes)
+            try JSONTokens.scanning(bytes).value(in: bytes)
         }
     }
 

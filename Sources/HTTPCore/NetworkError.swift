@@ -1,5 +1,6 @@
 public import FoundationEssentials
 import Glibc
+import JSONText
 
 /// The failure of a request, with everything that is known about it.
 ///

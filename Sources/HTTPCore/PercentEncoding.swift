@@ -1,3 +1,5 @@
+import JSONText
+
 extension String {
     /// This text escaped as one component of a URL: a name or value of a query or form, or a path segment.
     ///
@@ -108,18 +110,6 @@ extension [UInt8] {
 }
 
 extension UInt8 {
-    /// The value of an ASCII hexadecimal digit; `nil` for every other byte.
-    package var hexadecimalValue: UInt8? {
-        switch self {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): self - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): self - UInt8(ascii: "A") + 10
-        default: nil
-        }
-    }
-
-    var isDigit: Bool { self >= UInt8(ascii: "0") && self <= UInt8(ascii: "9") }
-
     /// The ASCII digit of the low four bits. RFC 3986 §2.1 recommends uppercase in URLs.
     static func hexadecimalDigit(_ value: UInt8, isUppercase: Bool = false) -> UInt8 {
         let digit = value & 0x0F

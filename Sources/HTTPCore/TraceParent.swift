@@ -1,3 +1,5 @@
+import JSONText
+
 /// The place of a request in a distributed trace: the field `traceparent` (W3C Trace Context, level 1).
 ///
 /// ```swift

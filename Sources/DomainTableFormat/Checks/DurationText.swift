@@ -1,3 +1,5 @@
+import JSONText
+
 /// The text form of durations in a table: `250ms`, `60s`, `5m`, `1h30m`, `2d`.
 package enum DurationText {
     /// The name of the expected form in error messages.

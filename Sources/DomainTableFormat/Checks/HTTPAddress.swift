@@ -1,3 +1,5 @@
+import JSONText
+
 /// An absolute http or https URL, split into the parts that a table checks (RFC 3986 §3). A ws or wss URL, of a WebSocket,
 /// counts as the http or https URL with the same parts.
 package struct HTTPAddress: Hashable, Sendable {

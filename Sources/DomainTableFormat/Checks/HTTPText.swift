@@ -1,3 +1,5 @@
+import JSONText
+
 /// Checks of a table's strings against the grammar of HTTP.
 package enum HTTPText {
     /// Whether a text is a token (RFC 9110 §5.6.2), as methods and field names are.
@@ -30,4 +32,8 @@ package enum HTTPText {
         return digits.allSatisfy { $0.isDigit || $0.isLetter || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "/") }
             && "AEIMQUYcgkosw048".utf8.contains(last)
     }
+}
+
+extension UInt8 {
+    var isLetter: Bool { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self | 0x20) }
 }

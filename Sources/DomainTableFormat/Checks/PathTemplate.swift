@@ -1,3 +1,5 @@
+import JSONText
+
 /// The path of a server, with parameters in braces: `v1/users/{id}/posts`.
 package struct PathTemplate: Hashable, Sendable {
     package enum Piece: Hashable, Sendable {

@@ -1,3 +1,5 @@
+import JSONText
+
 /// A JSON5 document (<https://spec.json5.org>) as a tree with source positions.
 ///
 /// It supports comments, trailing commas, single quotes, keys without quotes, hexadecimal numbers, `Infinity` and `NaN`,
@@ -9,6 +11,9 @@ package struct JSON5Document: Sendable {
     /// The errors in the document. After a missing comma parsing continues, so that the rest is checked. Every other error
     /// ends parsing.
     package let diagnostics: [TableDiagnostic]
+
+    /// The largest depth of arrays and objects: more than any table needs, and safe for any stack.
+    private static let depthLimit = 64
 
     /// Parses a document. Never traps, whatever the bytes.
     package init(_ bytes: [UInt8], name: String) {
@@ -23,18 +28,16 @@ package struct JSON5Document: Sendable {
             ]
             return
         }
-        var parser = JSON5Parser(source)
-        do throws(JSON5Parser.Failure) {
-            root = try parser.document()
-            diagnostics = parser.diagnostics
+        do throws(JSONFailure) {
+            let tokens = try bytes.withUnsafeBufferPointer { bytes throws(JSONFailure) in
+                try JSONScanner.tokens(of: bytes, .json5, maximumDepth: Self.depthLimit)
+            }
+            var reader = JSON5Reader(source, tokens)
+            root = reader.value()
+            diagnostics = source.diagnostics(missingCommas: tokens.missingCommas)
         } catch {
             root = nil
-            diagnostics =
-                parser.diagnostics + [
-                    TableDiagnostic(
-                        .error, at: error.range, of: source, error.message, expected: error.expected, found: error.found
-                    )
-                ]
+            diagnostics = source.diagnostics(missingCommas: error.missingCommas) + [source.diagnostic(error)]
         }
     }
 
@@ -44,6 +47,54 @@ package struct JSON5Document: Sendable {
         var repaired = String(decoding: bytes, as: UTF8.self).utf8.makeIterator()
         for (index, byte) in bytes.enumerated() where repaired.next() != byte { return index }
         return bytes.count - 1
+    }
+}
+
+/// Makes the tree of a document from its tokens.
+private struct JSON5Reader {
+    private let source: SourceText
+    private let tokens: JSONTokens
+    /// The index of the next token.
+    private var next = 0
+
+    init(_ source: SourceText, _ tokens: JSONTokens) {
+        self.source = source
+        self.tokens = tokens
+    }
+
+    /// Reads the next value, and all of its contents.
+    mutating func value() -> JSON5Node {
+        let (token, range) = (tokens.list[next], tokens.ranges[next])
+        next += 1
+        let value: JSON5Node.Value =
+            switch token {
+            case .null: .null
+            case .bool(let flag): .bool(flag)
+            case .int(let integer):
+                .number(JSON5Number(double: Double(integer), integer: integer, text: source.text(range)))
+            case .double(let double): .number(number(double, range))
+            case .number(let index): .number(number(Double(tokens.strings[index]) ?? .nan, range))
+            case .text, .string: .string(string(at: next - 1))
+            case .array(let count, _): .array((0..<count).map { _ in self.value() })
+            case .object(let count, _): .object((0..<count).map { _ in member() })
+            }
+        return JSON5Node(value, at: range)
+    }
+
+    private mutating func member() -> JSON5Member {
+        let name = next
+        next += 1
+        return JSON5Member(key: string(at: name), keyRange: tokens.ranges[name], value: value())
+    }
+
+    private func string(at index: Int) -> String {
+        source.bytes.withUnsafeBufferPointer { tokens.string(at: index, in: $0) } ?? ""
+    }
+
+    private func number(_ double: Double, _ range: Range<Int>) -> JSON5Number {
+        let text = source.text(range)
+        // For JSON, `-0` is no integer.
+        return JSON5Number(double: double, integer: Int64(text), text: text)
     }
 }
 

@@ -1,3 +1,5 @@
+import JSONText
+
 /// Readers of the settings that are objects: `retry`, `events`, `limits`, `circuit` and `tls`.
 extension TableReader {
     mutating func readRetry(_ node: JSON5Node, into entry: inout SettingsEntry) {

@@ -1,6 +1,7 @@
 import Cryptography
 public import FoundationEssentials
 import HTTPCore
+import JSONText
 
 extension String {
     /// Returns the digest of the text's UTF-8 as lower-case hexadecimal digits: `try "hello".digest(.sha256)`.

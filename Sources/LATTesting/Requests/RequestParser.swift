@@ -1,4 +1,5 @@
 import HTTPCore
+import JSONText
 
 /// An incremental parser of HTTP/1.1 requests (RFC 9112): bytes in, events out, no I/O.
 ///

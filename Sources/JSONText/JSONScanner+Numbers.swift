@@ -1,20 +1,30 @@
-internal import FoundationEssentials
-
 // Numbers (RFC 8259 §6), read as the narrowest type that holds all digits.
 extension JSONScanner {
+    mutating func number() throws(JSONFailure) {
+        guard isJSON5 else { return try decimal(from: position, isNegative: take(UInt8(ascii: "-"))) }
+        let token = token(at: position)
+        do throws(JSONFailure) {
+            try additionalNumber()
+        } catch {
+            throw JSONFailure(position == token.upperBound ? error.problem : .number(expected: nil), at: token)
+        }
+        guard position == token.upperBound else { throw JSONFailure(.number(expected: nil), at: token) }
+    }
 
-    mutating func number() throws(Failure) -> JSONValue {
-        let start = position
-        let isNegative = take(UInt8(ascii: "-"))
+    /// Reads a number after its sign. In JSON5 the decimal point may come first or last.
+    mutating func decimal(from start: Int, isNegative: Bool) throws(JSONFailure) {
         var significand: UInt64 = 0
         var digitCount = 0  // Without leading zeros.
-        guard peek.isDigit else { throw failure("expected a digit, found \(found)") }
+        let integerStart = position
+        guard peek.isDigit || isJSON5 && peek == UInt8(ascii: ".") else { throw failure(.number(expected: "a digit")) }
         if !take(UInt8(ascii: "0")) { takeDigits(into: &significand, count: &digitCount) }
-        if peek.isDigit { throw failure("a number must not begin with 0") }
+        if peek.isDigit { throw failure(.number(expected: nil)) }
         let integerEnd = position
         var exponent = 0
         if take(UInt8(ascii: ".")) {
-            guard peek.isDigit else { throw failure("expected a digit after the decimal point, found \(found)") }
+            guard peek.isDigit || isJSON5 && integerEnd > integerStart else {
+                throw failure(.number(expected: "a digit after the decimal point"))
+            }
             let first = position
             takeDigits(into: &significand, count: &digitCount)
             exponent = first - position
@@ -22,19 +32,20 @@ extension JSONScanner {
         if take(UInt8(ascii: "e")) || take(UInt8(ascii: "E")) { exponent += try exponentPart() }
 
         if position == integerEnd, digitCount <= 18, !(isNegative && significand == 0) {
-            return .int(isNegative ? -Int64(significand) : Int64(significand))
+            return tokens.append(.int(isNegative ? -Int64(significand) : Int64(significand)))
         }
         if digitCount <= 15, exponent.magnitude <= 22 {
             // Both operands are exact, so the result is rounded once, and a `Double` holds 15 digits.
             let power = Double.powersOfTen[Int(exponent.magnitude)]
             let value = exponent < 0 ? Double(significand) / power : Double(significand) * power
-            return .double(isNegative ? -value : value)
+            return tokens.append(.double(isNegative ? -value : value))
         }
         let text = String(decoding: bytes[start..<position], as: UTF8.self)
-        if position == integerEnd, let value = Int64(text) { return .int(value) }
-        if let value = JSONScanner.fraction(text) { return value }
-        position = start
-        throw failure("the number is too large")
+        if position == integerEnd, let value = Int64(text) { return tokens.append(.int(value)) }
+        let double = Double(text) ?? .infinity
+        guard double.isFinite else { throw JSONFailure(.other("the number is too large"), at: start..<position) }
+        if DecimalDigits(text) == DecimalDigits(double.description) { return tokens.append(.double(double)) }
+        tokens.append(number: text)
     }
 
     private mutating func takeDigits(into significand: inout UInt64, count: inout Int) {
@@ -45,10 +56,10 @@ extension JSONScanner {
         }
     }
 
-    private mutating func exponentPart() throws(Failure) -> Int {
+    private mutating func exponentPart() throws(JSONFailure) -> Int {
         let isNegative = take(UInt8(ascii: "-"))
         if !isNegative { _ = take(UInt8(ascii: "+")) }
-        guard peek.isDigit else { throw failure("expected a digit in the exponent, found \(found)") }
+        guard peek.isDigit else { throw failure(.number(expected: "a digit in the exponent")) }
         var value = 0
         while peek.isDigit {
             if value < 1_000_000 { value = value * 10 + Int(peek &- UInt8(ascii: "0")) }
@@ -56,23 +67,14 @@ extension JSONScanner {
         }
         return isNegative ? -value : value
     }
-
-    /// Returns a number that is not an `Int64`: a `Double` if that holds all digits, else a `Decimal`, else the nearest
-    /// `Double`.
-    private static func fraction(_ text: String) -> JSONValue? {
-        let double = Double(text) ?? .infinity
-        if double.isFinite, DecimalDigits(text) == DecimalDigits(double.description) { return .double(double) }
-        if let decimal = Decimal(string: text), decimal.isFinite { return .decimal(decimal) }
-        return double.isFinite ? .double(double) : nil
-    }
 }
 
 /// The digits of a number in text, without leading and trailing zeros, and its exponent.
-struct DecimalDigits: Equatable {
+package struct DecimalDigits: Equatable {
     private var digits: [UInt8] = []
     private var exponent = 0
 
-    init(_ text: String) {
+    package init(_ text: String) {
         var isPastPoint = false
         var rest = text.utf8[...]
         while let byte = rest.popFirst() {
@@ -97,7 +99,7 @@ struct DecimalDigits: Equatable {
 
 extension Double {
     /// The powers that a `Double` holds exactly.
-    static let powersOfTen: [Double] = [
+    package static let powersOfTen: [Double] = [
         1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
         1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
     ]

@@ -1,0 +1,140 @@
+import Glibc
+
+/// A value or a name in a document. The contents of an array or object follow its token: elements, or names and values in
+/// turn.
+package enum JSONToken: Sendable {
+    case null
+    case bool(Bool)
+    case int(Int64)
+    case double(Double)
+    /// The index of a number's text in `strings`. Neither an `Int64` nor a `Double` holds all its digits.
+    case number(Int)
+    /// The bytes of an ASCII string without escapes.
+    case text(start: Int, count: UInt32)
+    /// The index of any other string in `strings`.
+    case string(Int)
+    /// `end` is the index of the token after the contents.
+    case array(count: UInt32, end: Int)
+    case object(count: UInt32, end: Int)
+}
+
+/// The tokens of a document, whose bytes the caller keeps.
+package struct JSONTokens: Sendable {
+    package internal(set) var list: [JSONToken] = []
+    package private(set) var strings: [String] = []
+    /// The bytes of each token; for JSON5 only.
+    package internal(set) var ranges: [Range<Int>] = []
+    /// The tokens before which a comma is missing; for JSON5 only.
+    package internal(set) var missingCommas: [Range<Int>] = []
+
+    package init() {}
+
+    package mutating func append(_ token: JSONToken) { list.append(token) }
+
+    package mutating func append(_ string: String) {
+        list.append(.string(strings.count))
+        strings.append(string)
+    }
+
+    package mutating func append(number: String) {
+        list.append(.number(strings.count))
+        strings.append(number)
+    }
+
+    /// Reserves the token of an array or object, and returns its index for ``close(_:isObject:count:)``.
+    package mutating func open() -> Int {
+        list.append(.null)
+        return list.count - 1
+    }
+
+    /// Sets the token of an array or object whose contents are complete.
+    package mutating func close(_ place: Int, isObject: Bool, count: Int) {
+        let (size, next) = (UInt32(clamping: count), list.count)
+        list[place] = isObject ? .object(count: size, end: next) : .array(count: size, end: next)
+    }
+
+    /// The index of the token after a value.
+    package func end(of index: Int) -> Int {
+        switch list[index] {
+        case .array(_, let end), .object(_, let end): end
+        default: index + 1
+        }
+    }
+
+    /// The string or name of a token; `nil` for every other one.
+    package func string(at index: Int, in bytes: UnsafeBufferPointer<UInt8>) -> String? {
+        switch list[index] {
+        case .text(let start, let count): bytes.text(at: start, count)
+        case .string(let index): strings[index]
+        default: nil
+        }
+    }
+
+    /// The index of a member's value in the object at an index. The last of repeated members counts.
+    package func member(_ name: String, ofObjectAt index: Int, in bytes: UnsafeBufferPointer<UInt8>) -> Int? {
+        guard case .object(let count, _) = list[index] else { return nil }
+        var contiguous = name
+        return contiguous.withUTF8 { key in
+            // Names are compared as `String`s. For ASCII, comparing the bytes is the same.
+            let isASCII = key.endOfPlainText(from: 0) == key.count
+            var found: Int?
+            var next = index + 1
+            for _ in 0..<count {
+                let isEqual =
+                    switch list[next] {
+                    case .text(let start, let count) where isASCII:
+                        Int(count) == key.count && bytes.isEqual(to: key, at: start)
+                    case .text(let start, let count): name == bytes.text(at: start, count)
+                    case .string(let index): strings[index] == name
+                    default: false
+                    }
+                if isEqual { found = next + 1 }
+                next = end(of: next + 1)
+            }
+            return found
+        }
+    }
+}
+
+extension UnsafeBufferPointer<UInt8> {
+    /// A string that is known to be ASCII.
+    package func text(at start: Int, _ count: UInt32) -> String {
+        String(decoding: UnsafeBufferPointer(rebasing: self[start..<start + Int(count)]), as: UTF8.self)
+    }
+
+    /// The bytes as a string; `nil` when they are not UTF-8. `String(validating:as:)` takes about a thousand
+    /// instructions more.
+    var utf8Text: String? {
+        var text = String(decoding: self, as: UTF8.self)
+        // Decoding replaces invalid UTF-8, so the bytes differ then.
+        return text.withUTF8 { $0.count == count && $0.isEqual(to: self, at: 0) } ? text : nil
+    }
+
+    fileprivate func isEqual(to other: UnsafeBufferPointer<UInt8>, at start: Int) -> Bool {
+        guard let left = baseAddress, let right = other.baseAddress else { return other.isEmpty }
+        return memcmp(left + start, right, other.count) == 0
+    }
+
+    /// The index of the first byte that is `"`, `\`, a control character or not ASCII; the end if there is none. Compares
+    /// eight bytes at a time.
+    package func endOfPlainText(from start: Int) -> Int {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let bytes = UnsafeRawBufferPointer(self)
+        var position = start
+        while count - position >= 8 {
+            let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+            let quotes = word ^ (ones &* 0x22)
+            let backslashes = word ^ (ones &* 0x5C)
+            // The high bit of every byte that matches. Borrows can set it in other bytes, but only above the first match.
+            let hits =
+                ((quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes | (word &- ones &* 0x20) & ~word
+                    | word) & (ones &* 0x80)
+            if hits != 0 { return position + hits.trailingZeroBitCount / 8 }
+            position += 8
+        }
+        while position < count, case let byte = self[position], byte < 0x80, byte >= 0x20, byte != 0x22, byte != 0x5C {
+            position += 1
+        }
+        return position
+    }
+}
