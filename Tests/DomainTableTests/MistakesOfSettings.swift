@@ -163,6 +163,17 @@ extension Mistake {
                 #"1:73: error: the header "X-App" contains a line break or another control character"#
             ]),
         Mistake(
+            "a header with a control character in its name",
+            #"""
+            { domains: { a: { baseURL: "https://h.example/api", headers: { "X\u0007": 2, "x\u0007": null } } } }
+            """#,
+            [
+                #"1:64: error: "X\u{7}" cannot be the name of a header"#,
+                #"1:75: error: the header "X\u{7}" must be a string, or null to remove it, found the number 2; write "2""#,
+                #"1:78: error: "x\u{7}" cannot be the name of a header"#,
+                #"1:78: error: the header "x\u{7}" repeats "X\u{7}" of line 1; case does not matter"#,
+            ]),
+        Mistake(
             "a header that is a number",
             """
             { domains: { a: { baseURL: "https://h.example/api", headers: { "X-App": 2 } } } }

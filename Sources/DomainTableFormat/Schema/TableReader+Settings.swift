@@ -193,7 +193,8 @@ extension TableReader {
                 let line = source.position(of: twin.keyRange.lowerBound).line
                 report(
                     member.keyRange,
-                    "the header \"\(member.key)\" repeats \"\(twin.key)\" of line \(line); case does not matter")
+                    "the header \(QuotedText.of(member.key)) repeats \(QuotedText.of(twin.key)) of line \(line); "
+                        + "case does not matter")
             }
             seen[lowercased] = seen[lowercased] ?? member
             switch member.value.value {
@@ -202,7 +203,7 @@ extension TableReader {
                 if !HTTPText.isFieldValue(value) {
                     report(
                         member.value.range,
-                        "the header \"\(member.key)\" contains a line break or another control character",
+                        "the header \(QuotedText.of(member.key)) contains a line break or another control character",
                         expected: "text without control characters")
                 }
                 headers.append((member.key, located(value, member.value)))
@@ -210,7 +211,8 @@ extension TableReader {
                 var advice = ""
                 if case .number(let number) = member.value.value { advice = "; write \"\(number.text)\"" }
                 reportType(
-                    member.value, "the header \"\(member.key)\"", "a string, or null to remove it", advice: advice)
+                    member.value, "the header \(QuotedText.of(member.key))", "a string, or null to remove it",
+                    advice: advice)
             }
         }
         return headers

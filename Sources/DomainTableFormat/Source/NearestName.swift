@@ -18,10 +18,10 @@ package enum NearestName {
     /// Advice as the rest of a sentence: `; did you mean "name"?` if a name is similar, else the list of names. It is
     /// empty if the list has more than 12 names.
     package static func advice(_ text: String, among names: [String], allCalled plural: String) -> String {
-        if let name = of(text, among: names) { return "; did you mean \"\(name)\"?" }
+        if let name = of(text, among: names) { return "; did you mean \(QuotedText.of(name))?" }
         guard !names.isEmpty else { return "; there are no \(plural)" }
         guard names.count <= 12 else { return "" }
-        return "; the \(plural) are " + names.joined(separator: ", ")
+        return "; the \(plural) are " + names.map(QuotedText.unquoted).joined(separator: ", ")
     }
 
     /// The edit distance: the number of letters to add, remove, replace or swap with their neighbour.
