@@ -131,6 +131,16 @@ import Testing
         #expect(throws: MockServerError.self) { try MockServer(port: port) }
     }
 
+    @Test func portIsKeptAfterStop() throws {
+        let server = try MockServer()
+        server.stop()
+        #expect(isRefused(port: server.port))
+        // A socket that may not share a port with others.
+        #expect(throws: MockServerError.self) {
+            _ = try Socket.bindLoopback(port: server.port, backlog: nil, reusesAddress: false)
+        }
+    }
+
     @Test func manyServersStartAndStop() throws {
         for _ in 0..<100 {
             let server = try MockServer()

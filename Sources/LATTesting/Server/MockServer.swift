@@ -52,7 +52,7 @@ public final class MockServer: Sendable {
     /// - Throws: ``MockServerError`` when the port is in use or the process has no descriptors left.
     public convenience init(port: Int = 0, fallback: Handler? = nil) throws {
         let listener = try Socket.bindLoopback(port: port, backlog: 4_096)
-        try self.init(listener: listener, unixSocketPath: nil, fallback: fallback)
+        try self.init(listener: listener, unixSocketPath: nil, keepsPort: port == 0, fallback: fallback)
     }
 
     /// Starts a server on a unix socket. The socket is created now and removed when the server stops.
@@ -63,7 +63,9 @@ public final class MockServer: Sendable {
         try self.init(listener: listener, unixSocketPath: unixSocketPath)
     }
 
-    private init(listener: Int32, unixSocketPath: String?, fallback: Handler? = nil) throws {
+    private init(
+        listener: Int32, unixSocketPath: String?, keepsPort: Bool = false, fallback: Handler? = nil
+    ) throws {
         do {
             guard let wakeUp = WakeUp() else { throw MockServerError.systemCall("eventfd") }
             guard let queue = EventQueue() else { throw MockServerError.systemCall("epoll_create1") }
@@ -72,7 +74,8 @@ public final class MockServer: Sendable {
             shared = SharedState(wakeUp)
             if let fallback { shared.update { $0.fallback = fallback } }
             let loop = ServerLoop(
-                shared: shared, queue: queue, listener: listener, wakeUp: wakeUp, unixSocketPath: unixSocketPath)
+                shared: shared, queue: queue, listener: listener, wakeUp: wakeUp, unixSocketPath: unixSocketPath,
+                keptPort: keepsPort ? port : nil)
             thread = try ServerThread(running: loop)
         } catch {
             close(listener)
@@ -89,7 +92,8 @@ public final class MockServer: Sendable {
     }
 
     /// Stops the server: closes every connection, stalled ones too, and waits for the thread to end. A second call does
-    /// nothing. The recorded requests can still be read.
+    /// nothing. The recorded requests can still be read. A free port that the server was given is kept until its last
+    /// reference is released: connections to it are refused, and only ``init(port:fallback:)`` can use it.
     ///
     /// Waits for a running handler. When a handler itself calls `stop()`, the call returns at once. The server then
     /// stops after that handler, and does not send its reply.

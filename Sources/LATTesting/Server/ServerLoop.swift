@@ -11,6 +11,8 @@ final class ServerLoop {
     private let listener: Int32
     private let wakeUp: WakeUp
     private let unixSocketPath: String?
+    /// The port to keep after the end, one that the system chose.
+    private let keptPort: Int?
     private var connections: [Int: Connection] = [:]
     private let queue: EventQueue
     /// The times at which connections are handled without an event, by the number of the connection.
@@ -29,12 +31,15 @@ final class ServerLoop {
     static let sendBudget = 4 << 20
 
     /// Makes a loop that owns the queue and the listener from the start of its thread.
-    init(shared: SharedState, queue: EventQueue, listener: Int32, wakeUp: WakeUp, unixSocketPath: String?) {
+    init(
+        shared: SharedState, queue: EventQueue, listener: Int32, wakeUp: WakeUp, unixSocketPath: String?, keptPort: Int?
+    ) {
         self.shared = shared
         self.queue = queue
         self.listener = listener
         self.wakeUp = wakeUp
         self.unixSocketPath = unixSocketPath
+        self.keptPort = keptPort
     }
 
     deinit { scratch.deallocate() }
@@ -73,6 +78,7 @@ final class ServerLoop {
     private func end() {
         for connection in Array(connections.values) { close(connection) }
         Glibc.close(listener)
+        if let keptPort { shared.keep(keptPort) }
         queue.end()
         if let unixSocketPath { unlink(unixSocketPath) }
         shared.end()

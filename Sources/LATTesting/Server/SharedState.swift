@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import HTTPCore
 import Platform
 import Synchronization
@@ -56,8 +57,22 @@ final class SharedState: Sendable {
 
     private let contents: Mutex<Contents>
     private let limits = TimeLimits()
+    /// Keeps the port of the stopped server; -1 for none.
+    private let placeholder = Atomic<Int32>(-1)
 
     init(_ wakeUp: WakeUp) { contents = Mutex(Contents(wakeUp: wakeUp)) }
+
+    deinit {
+        let descriptor = placeholder.load(ordering: .relaxed)
+        if descriptor >= 0 { close(descriptor) }
+    }
+
+    /// Keeps a port that was just closed until this is released, so that nobody else gets it by chance.
+    func keep(_ port: Int) {
+        // With SO_REUSEADDR, so that another server may be given the port.
+        guard let descriptor = try? Socket.bindLoopback(port: port, backlog: nil) else { return }
+        placeholder.store(descriptor, ordering: .relaxed)
+    }
 
     func read<Result: Sendable>(_ body: (Contents) -> Result) -> Result {
         contents.withLock { body($0) }
