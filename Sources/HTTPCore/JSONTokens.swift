@@ -94,7 +94,8 @@ extension JSONValue.ParsingError {
         let place = failure.range.lowerBound
         line = 1 + bytes[..<place].count { $0 == 0x0A }
         column = 1 + bytes[..<place].reversed().prefix { $0 != 0x0A }.count { $0 & 0xC0 != 0x80 }
-        let found = ", found \(Self.character(at: place, in: bytes))"
+        let next = Self.character(at: place, in: bytes)
+        let found = ", found " + next
         reason =
             switch failure.problem {
             case .empty: "the document is empty"
@@ -104,7 +105,7 @@ extension JSONValue.ParsingError {
             case .comma(let closing, _): "expected \",\" or \"\(Unicode.Scalar(closing))\"" + found
             case .end: "expected the end of the document" + found
             case .openString: "the string has no closing quote"
-            case .escape: "unknown escape: \\ followed by" + found.dropFirst(", found".count)
+            case .escape: "unknown escape: \\ followed by " + next
             case .number(let digit?): "expected \(digit)" + found
             case .number(nil): "a number must not begin with 0"
             case .unclosed, .comment, .bareName: "expected JSON" + found  // Of JSON5 only.
