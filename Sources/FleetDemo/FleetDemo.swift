@@ -57,6 +57,6 @@ struct PhaseReport: Codable, Sendable {
     var seconds = 0.0
     /// When the process first saw the edited table, in seconds since 1970.
     var seenAt = 0.0
-    /// The counters of its fleet, and what its memory answered.
+    /// The counters of its fleet, the hits of its memory and of the Redis, and how often it has connected.
     var counters: [String: Int] = [:]
 }

@@ -9,9 +9,9 @@ internal import HTTPCore
 /// print(fleet.status.state, fleet.status.latency ?? .zero)
 /// ```
 ///
-/// A slow, full, restarted or lost Redis delays a request by at most ``FleetConfiguration/lookUpBudget``. After a few failures
-/// it delays nothing: requests go on without the fleet. The connection is made in the background, and made again when it is
-/// lost. A process may have any number of fleets.
+/// A slow, full, restarted or lost Redis delays each look-up of a request by at most ``FleetConfiguration/lookUpBudget``. After
+/// a few failures it delays nothing: requests go on without the fleet. The connection is made in the background, and made again
+/// when it is lost. A process may have any number of fleets.
 ///
 /// Needs the package trait `Fleet`; see the guide *Fleet*.
 public final class Fleet: Sendable {

@@ -3,8 +3,8 @@ internal import HTTPCore
 
 /// A server's Digest challenge (RFC 7616 §3.3), and the answer to it (§3.4).
 ///
-/// Two kinds of challenges are left to libcurl: those with `auth-int`, and those with a `-sess` algorithm, whose key
-/// includes a client nonce that libcurl does not expose.
+/// Some challenges are left to libcurl: those with `auth-int` only, those with a hash function other than MD5 and SHA-256,
+/// and those with a `-sess` algorithm, whose key includes a client nonce that libcurl does not expose.
 struct DigestChallenge: Hashable, Sendable {
     let realm: String
     var nonce: String

@@ -4,7 +4,7 @@ internal import HTTPCore
 /// A cookie in a manager's jar (RFC 6265 §5.3).
 ///
 /// A manager sends no request on behalf of a page, so every request is same-site (RFC 6265bis §5.2) and ``sameSite``
-/// has no effect. The attribute is stored for code that reads the jar or passes its cookies on.
+/// has no effect on which requests carry the cookie. The attribute is stored for code that reads the jar or passes its cookies on.
 public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The name.
     public var name: String
@@ -16,7 +16,8 @@ public struct Cookie: Hashable, Sendable, CustomStringConvertible, CustomReflect
     public var includesSubdomains: Bool
     /// The path it is for, including all paths below it.
     public var path: String
-    /// When it expires; `nil` for a session cookie, which ends with the manager.
+    /// When it expires; `nil` for a session cookie, which ends with the manager unless
+    /// ``EngineConfiguration/keepsSessionCookies`` is set.
     public var expires: Date?
     /// Whether it is sent over TLS only. `localhost`, `127.0.0.1` and `::1` get it without TLS too.
     public var isSecure: Bool

@@ -32,7 +32,7 @@ final class CookieStore: ProcessExitObserver {
     private let write: (@Sendable (_ path: String, _ text: String) -> CInt)?
     private let queue = DispatchQueue(label: "LATNetworking.cookies")
 
-    /// The minimum time between two writes, in milliseconds.
+    /// The minimum time from a write to the next scheduled one, in milliseconds. ``flush()`` does not wait for it.
     private static let pause: Int64 = 1000
 
     /// Makes a store with the cookies of its file, which is read on the caller's thread.

@@ -3,7 +3,7 @@ internal import HTTPCore
 /// Decides which requests start now and which wait, to enforce the limits of
 /// each host and of the whole engine.
 ///
-/// A pure state machine: it holds identifiers, not requests, and returns which
+/// A pure state machine: it knows requests only by identifiers, and returns which
 /// of them to start. The time that a request waits here counts towards no
 /// timeout; inside libcurl it would.
 struct AdmissionQueue<ID: Hashable> {

@@ -35,7 +35,7 @@ package final class ByteConnection {
     private(set) var handle: EasyHandle?
     /// Whether a read that fills less than the buffer has taken everything. TLS may hold more.
     private let readsAreWhole: Bool
-    /// A way to send from other threads; `nil` where libcurl encrypts.
+    /// A way to send from other threads; `nil` with TLS or a proxy.
     package let outlet: ByteOutlet?
     private(set) var socket: CInt = -1
     private var state = State.connecting

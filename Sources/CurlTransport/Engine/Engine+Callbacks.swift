@@ -40,8 +40,8 @@ extension Engine {
 
     var idleEnds: Set<ConnectionEnds> { Set(idleSockets.compactMap(ConnectionEnds.init)) }
 
-    /// Shuts down the idle connections that have these ends. libcurl checks a pooled connection before each use, and
-    /// drops these as closed by the server.
+    /// Shuts down the idle connections that have these ends. To libcurl, and to ``isUnusable(_:_:)``, they then look closed
+    /// by the server.
     func shutDownIdle(_ gone: Set<ConnectionEnds>) {
         guard !gone.isEmpty else { return }
         for socket in idleSockets where ConnectionEnds(socket).map(gone.contains) == true {

@@ -65,7 +65,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
     @exclusivity(unchecked) var hostLimit = 0
     @exclusivity(unchecked) var capacity: ConnectionCapacity
     @exclusivity(unchecked) private var shutdownWaiters: [UnsafeContinuation<Void, Never>] = []
-    /// The connection probes and the network watch, while the thread runs.
+    /// What the thread does besides ordinary transfers; `nil` unless it runs.
     @exclusivity(unchecked) private(set) var services: EngineServices?
 
     /// How many rounds of ready jobs one turn runs. More would delay the network.

@@ -18,7 +18,7 @@ struct SocketTable {
         var registered: EventQueue.Events = []
         /// Whether our open callback made it and our close callback has not closed it yet.
         var isOpenedByEngine = false
-        /// Whether libcurl keeps the connection for later requests. Byte connections and probes have their own.
+        /// Whether libcurl keeps the connection for later requests; not so for byte connections and probes.
         var isPooled = false
         /// Whether the connection was established. If not, libcurl 7.88 may close it without calling back, so that its
         /// descriptor could be reused unnoticed.

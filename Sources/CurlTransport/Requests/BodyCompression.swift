@@ -5,8 +5,9 @@ import Platform
 
 /// Compresses the bodies of requests that ask for it (RFC 9110 §8.4.1.3).
 ///
-/// A short body is compressed as a whole, unless compression does not make it shorter. A long body, or data whose reads
-/// are reported, becomes a stream of unknown length: a task compresses each piece while libcurl sends the previous one.
+/// Short data is compressed as a whole, unless compression does not make it shorter. Long data, data whose reads are
+/// reported, a file or a stream becomes a stream of unknown length: a task compresses each piece while libcurl sends the
+/// previous one.
 package enum BodyCompression {
     /// The largest body that is compressed as a whole, in bytes.
     private static let wholeLimit = PreparedBody.wholeBodyLimit

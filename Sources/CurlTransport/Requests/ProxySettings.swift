@@ -59,7 +59,7 @@ struct ProxySettings: Sendable {
                 throw .invalidRequest(
                     "\(place)'s scheme \"\(scheme)\" is not known; use one of \(known.joined(separator: ", "))")
             }
-            // Other tools use this name for SOCKS; curl does not know it.
+            // Other tools use this name for SOCKS 5; libcurl would use SOCKS 4.
             if scheme == "socks" { scheme = "socks5h" }
             url = scheme + text[end.lowerBound...]
         }

@@ -14,7 +14,7 @@ final class StreamSource: BodySource {
         var holdsLastByte = false
         /// Whether libcurl pauses until there are bytes.
         var engineWaits = false
-        /// The continuation of the pump, which waits until libcurl has taken all of the current chunk.
+        /// The continuation of the pump: the task that reads the sequence, waiting until libcurl has taken the whole chunk.
         var pump: CheckedContinuation<Void, Never>?
         var task: Task<Void, Never>?
         /// The number of restarts. A pump of an earlier round is ignored.

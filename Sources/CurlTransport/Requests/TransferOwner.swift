@@ -12,8 +12,8 @@ package protocol TransferOwner: AnyObject, Sendable {
     /// notification until it is not `nil`.
     var progressHandler: (@Sendable (TransferProgress) -> Void)? { get }
 
-    /// Receives an event for every read of the body, on the engine's thread, so it must be quick; `nil` when nobody
-    /// observes it.
+    /// Receives an event for every read of the body, so it must be quick; `nil` when nobody observes it. Called on the
+    /// engine's thread, or on any thread when the body is compressed.
     var bodyHandler: BodyHandler? { get }
 
     /// Whether the owner has observers, so that responses describe their connection.

@@ -3,7 +3,7 @@ import FoundationEssentials
 
 /// The OpenSSL that libcurl uses.
 enum OpenSSL {
-    /// The functions of OpenSSL; `nil` when libcurl uses another TLS library.
+    /// The functions of OpenSSL; `nil` when libcurl uses another TLS library or an OpenSSL older than 3.0.
     ///
     /// Written once, under Swift's lock for globals, and only read afterwards.
     nonisolated(unsafe) static let shared: UnsafePointer<lat_openssl>? = {

@@ -24,8 +24,8 @@ public struct FleetCacheOptions: Sendable {
     /// How early one process, at random, fetches a fresh response again before it expires (β of XFetch); 0 for never. Applies
     /// only to `CachePolicy.http`. Default 1.
     public var earlyRefresh = 1.0
-    /// A key of 32 bytes that encrypts everything (AES-256-GCM). The keys in Redis are then keyed digests. Processes with
-    /// different keys share nothing. Default `nil`: no encryption.
+    /// A key of 32 bytes that encrypts everything but sizes and times (AES-256-GCM). The keys in Redis are then keyed digests.
+    /// Processes with different keys share nothing. Default `nil`: no encryption.
     public var encryptionKey: Data?
 
     /// Makes the default settings.
@@ -57,9 +57,10 @@ extension Fleet {
     /// configuration.cacheStore = try fleet.cache(above: MemoryStore())
     /// ```
     ///
-    /// Redis gets only responses that a shared cache may store (RFC 9111 §3). Responses marked `private` stay in the local
-    /// store, and so do those to requests with credentials that are not marked `public` or `s-maxage`, unless they belong to a
-    /// partition. Each process, and each manager, needs its own store.
+    /// Redis gets only responses that a shared cache may store (RFC 9111 §3). Responses marked `private` are stored in the
+    /// local store at most, and so are those to requests with credentials that are not marked `public`, `s-maxage` or, if
+    /// `Authorization` is the only credential, `must-revalidate`, unless they belong to a partition. Each process, and
+    /// each manager, needs its own store.
     ///
     /// - Parameters:
     ///   - local: The tier of this process that look-ups try first: memory, disk, or a `TieredStore` of both. Nothing else may

@@ -71,7 +71,7 @@ final class FleetCacheHub: Sendable {
 
     // MARK: Removals
 
-    /// Whether a removal with a number from `first` to `last` selects an entry; `nil` when the removals must be fetched
+    /// Whether a removal with a number above `first`, up to `last`, selects an entry; `nil` when the removals must be fetched
     /// first.
     func isRemoved(_ entry: CacheEntry, epoch: String, after first: Int, upTo last: Int) -> Bool? {
         guard last > first else { return false }

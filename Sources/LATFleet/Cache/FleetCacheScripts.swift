@@ -8,7 +8,7 @@
 /// 4. the time of the origin, in milliseconds
 /// 5. the end of the entry's life, in milliseconds of Redis' clock
 /// 6. the ID of the body, the number of its chunks, and its size in bytes
-/// 7. the epoch, the number of removals and the mark at the time of the commit
+/// 7. the epoch and the number of removals at the time of the commit, and the mark at that time or at the last update
 /// 8. for each tag, URL, server, domain and partition, the digest of its name and its generation
 ///
 /// An entry is valid only while each of its generations has the same value. A generation that was evicted gets another value.

@@ -14,7 +14,7 @@ struct FleetEntryHead: Sendable {
     /// The epoch and the number of removals at the time of the commit.
     let epoch: String
     let ruleCount: Int
-    /// The mark at the time of the commit.
+    /// The mark at the time of the commit or of the last update.
     let mark: String
 
     /// - Returns: `nil` unless the bytes are a head of this format.

@@ -6,7 +6,7 @@ struct RedisGreeting {
     private var hasGreeted = false
     private(set) var server = ServerFacts()
 
-    /// The oldest major version that is supported: `HELLO` and `KEEPTTL` are of Redis 6.
+    /// The oldest major version that is supported: `HELLO` is new in Redis 6.
     static let oldestVersion = 6
 
     /// - Parameter database: The database to use; 0 for a connection that only subscribes.

@@ -2,8 +2,8 @@ public import HTTPCore
 
 /// Why a fleet could not do something, with the next step for the reader.
 ///
-/// Requests never fail with it: they go on without the fleet. It is thrown when a fleet is made and by
-/// ``Fleet/connect(within:)``, and reported by ``FleetStatus/lastError`` and ``FleetConfiguration/warningHandler``.
+/// Requests never fail with it: they go on without the fleet. It is thrown when a fleet, its cache or its authenticator is made
+/// and by ``Fleet/connect(within:)``, and reported by ``FleetStatus/lastError`` and ``FleetConfiguration/warningHandler``.
 public struct FleetError: Error, Sendable, CustomStringConvertible {
     /// A kind of failure.
     public enum Kind: Hashable, Sendable {
@@ -21,7 +21,7 @@ public struct FleetError: Error, Sendable, CustomStringConvertible {
         case permission
         /// The server did not answer within the budget of the operation.
         case timeout
-        /// The command was not sent, because the server failed lately.
+        /// Commands are not sent now, because the server failed lately. One that was sent before may have been carried out.
         case unavailable
         /// The connection was lost before the reply. It is unknown whether the command was carried out.
         case connectionLost

@@ -85,7 +85,7 @@ final class FleetCircuits: Sendable {
         state.withLock { $0.subscription = subscription }
     }
 
-    /// The longest pause of the other processes.
+    /// The longest time for which a circuit is opened in the other processes.
     static let longestPause = Duration.seconds(365 * 86_400)
 
     func opened(_ circuit: String, for pause: Duration) {

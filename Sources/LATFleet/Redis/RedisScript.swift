@@ -4,8 +4,8 @@ internal import FoundationEssentials
 /// A Lua script, which Redis runs atomically.
 ///
 /// Every key it uses is one of its `KEYS`, so that it also works on servers that check this. Only the scripts of the cache also
-/// use keys that they read from an entry (``FleetCacheScripts``). It returns numbers with a fraction as strings, because Redis
-/// truncates the fraction.
+/// use other keys, those of an entry's generations and chunks (``FleetCacheScripts``). It returns numbers with a fraction
+/// as strings, because Redis truncates the fraction.
 package struct RedisScript: Sendable {
     /// The name for errors.
     package let name: String

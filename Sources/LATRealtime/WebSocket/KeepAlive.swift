@@ -1,7 +1,7 @@
 /// Decides at each tick of a timer whether a connection gets a ping or counts as lost. A pure value.
 ///
 /// Any bytes from the server keep the connection alive, not only pongs. Silence does not count while the reader of the messages
-/// is behind, because nothing is read then, nor while the last ping is still queued behind other bytes.
+/// is behind, because nothing is read then, nor while the bytes before the last ping are still being sent.
 struct KeepAlive: Equatable {
     enum Action: Equatable {
         case rest

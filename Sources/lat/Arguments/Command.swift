@@ -10,7 +10,7 @@ protocol Command: Sendable {
     static var usage: String { get }
     /// Its options, without `--help`.
     static var options: [Option] { get }
-    /// The text of help below the options, in the form that ``HelpBlock`` reads.
+    /// The description, the examples and the exit codes in help, in the form that ``HelpBlock`` reads.
     static var details: String { get }
     /// The kind of the next argument that is not an option, so that completions can propose values.
     ///

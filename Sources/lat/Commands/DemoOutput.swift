@@ -56,7 +56,7 @@ struct DemoOutput: Sendable {
         }
     }
 
-    /// Commands that succeed on any machine, from any folder.
+    /// Commands that need neither a file nor a network.
     static let suggestions = [
         (command: "doctor", purpose: "checks this machine's network"),
         (command: "help start", purpose: "how to call a row of a table"),

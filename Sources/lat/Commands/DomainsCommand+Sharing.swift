@@ -109,7 +109,7 @@ extension DomainsCommand {
         }
     }
 
-    /// The two places to compare: the first two of the Redis, the operands and the table in this folder.
+    /// The two places to compare: the first two of the Redis, the operands, and the table of `--table` or of this folder.
     private func places(of operands: [String]) -> (from: TablePlace, to: TablePlace) {
         let named = operands.map { TablePlace(operand: $0) }
         let all = (operands.count < 2 ? fleet.map { [TablePlace.fleet($0)] } ?? [] : []) + named + [.file(table.path)]

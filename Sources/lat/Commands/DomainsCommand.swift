@@ -63,7 +63,7 @@ struct DomainsCommand: Command {
 
     let action: Action
     let table: TableArgument
-    /// The Redis; `nil` for a command that reads a file.
+    /// The Redis; `nil` for a command that uses none.
     let fleet: FleetArgument?
     let sharing: TableSharing
     let format: OutputFormat

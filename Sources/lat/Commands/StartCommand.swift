@@ -324,7 +324,7 @@ extension StartRun {
     }
 }
 
-/// Reports each request as it goes to the network, with all its headers. Redirects and retries are reported separately.
+/// Reports each request as it goes to the network, with all its headers. Each redirect and each retry is such a request.
 struct TracingTransport: Transport {
     let engine: any Transport
     let willSend: @Sendable (HTTPRequest) -> Void

@@ -7,7 +7,7 @@ struct ChildCommand: Sendable {
     private let process: pid_t
 
     /// - Parameters:
-    ///   - environment: Variables to add to those of this process, or to replace them.
+    ///   - environment: Variables to add to those of this process, in place of those with the same names.
     ///   - input: Its standard input. Default `nil`: that of this process.
     /// - Throws: ``UsageError`` when the program cannot be started.
     init(_ words: [String], environment: [String: String], input: Int32? = nil) throws(UsageError) {
@@ -15,7 +15,8 @@ struct ChildCommand: Sendable {
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         if let input { posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO) }
-        // This program handles these signals itself. A signal that was ignored at its start (nohup) stays ignored in the child.
+        // This program handles these signals itself. One other than SIGPIPE that was ignored at its start (nohup) stays ignored
+        // in the child.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }

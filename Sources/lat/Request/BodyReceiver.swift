@@ -7,7 +7,7 @@ struct BodyReceiver {
     /// Whether a text that is longer than the terminal is shown by a pager.
     var usesPager = false
 
-    /// Writes the body to the file if there is one, otherwise to standard output. With `--format json` it is returned instead.
+    /// Writes the body to the file if there is one. Otherwise writes it to standard output, or returns it with `--format json`.
     ///
     /// - Parameter head: Lines to show before the body.
     /// - Throws: ``NetworkError`` when it was incomplete, `Output.Failure`, `CancellationError`.

@@ -154,8 +154,7 @@ struct DownloadRun {
     let configuration: CentralRequestManager.Configuration
     let console: Console
 
-    /// - Throws: `Output.Failure`, `CancellationError`. Failures of the download are shown, and decide the returned
-    ///   code.
+    /// - Throws: `Output.Failure`. Failures of the download and its cancellation are shown, and decide the returned code.
     func run() async throws -> ExitCode {
         let manager: CentralRequestManager
         do {
@@ -230,7 +229,7 @@ extension DownloadRun {
         return SafeText.label(path.split(separator: "/").last.map(String.init) ?? path)
     }
 
-    /// A summary such as `big.iso  4.00 GiB in 12.3 s (333 MiB/s), 1.20 GiB of it resumed`.
+    /// A summary such as `big.iso  4.00 GiB in 12.3 s (233 MiB/s), 1.20 GiB of it resumed`.
     private static func summary(_ file: DownloadedFile, _ time: Duration) -> String {
         let name = SafeText.line(file.path)
         if file.isSkipped { return "\(name)  exists and was left unchanged" }

@@ -30,7 +30,7 @@ enum RequestSettings {
     ) throws -> CentralRequestManager {
         var configuration = configuration(for: command, console)
         let settings = RequestChange { request in
-            // A body of any size is shown as it arrives, and is never in memory as a whole.
+            // A body of any size can be shown as it arrives, and need not be in memory as a whole.
             request.streamsBody = true
             if let authentication = command.authentication { request.authentication = authentication }
             // Over TLS, both sides negotiate the version.

@@ -54,7 +54,7 @@ enum RequestTrace {
         return hops + arrival + head(of: response, hiding: secrets, style).map { style.dim("<") + " " + $0 }
     }
 
-    /// The timings, such as `* dns 0.1 ms · connect 0.2 ms · first byte 1.3 ms · total 1.4 ms · reused no`.
+    /// The timings, such as `* dns 100 µs · connect 200 µs · first byte 1.30 ms · total 1.40 ms · reused no`.
     static func line(of timings: Timings, total: Duration, _ style: Style) -> String {
         let stages = [
             ("dns", timings.nameLookup), ("connect", timings.connect), ("tls", timings.tls),

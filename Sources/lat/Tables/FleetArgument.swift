@@ -33,7 +33,7 @@ struct FleetArgument: Sendable {
         }
     }
 
-    /// - Throws: ``UsageError`` when neither the option nor the variable names one, or the variable is unusable.
+    /// - Throws: ``UsageError`` when neither the option nor the variable names a Redis, or the variable is unusable.
     func configuration() throws(UsageError) -> FleetConfiguration {
         if let given { return given }
         guard let url = ProcessInfo.processInfo.environment[Self.variable], !url.isEmpty else {

@@ -15,7 +15,7 @@ enum TablePlace: Sendable {
     }
 
     /// - Parameter publicKey: the key that the signature is checked with. A file has no signature.
-    /// - Throws: ``TableProblem``, ``FleetError`` or ``NetworkError``.
+    /// - Throws: ``TableProblem``, ``UsageError``, ``FleetError`` or ``NetworkError``.
     func read(_ publicKey: String?, _ authority: String?) async throws -> TableText {
         switch self {
         case .file(let path):

@@ -173,7 +173,7 @@ enum LineInput {
         _ read: @escaping @Sendable () -> String? = { readLine(strippingNewline: true) }
     ) -> AsyncMapSequence<AsyncStream<String>, String> {
         let (lines, reader) = AsyncStream<String>.makeStream()
-        // It starts at 0, because a semaphore must not be released while it is below its initial value.
+        // It starts at 0, because a semaphore must not be destroyed while it is below its initial value.
         let room = DispatchSemaphore(value: 0)
         for _ in 0..<ahead { room.signal() }
         DispatchQueue.global().async {

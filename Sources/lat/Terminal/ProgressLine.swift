@@ -67,7 +67,7 @@ struct ProgressBar: Hashable, Sendable {
             return fitted("\(label)  \(facts)", columns)
         }
         let fraction = min(1, Double(completed) / Double(total))
-        // Each fact has a fixed width, so that the width of the bar stays the same.
+        // Each fact has a minimum width, so that the width of the bar seldom changes.
         var facts = [
             "\(Int(fraction * 100))%".padded(toStart: 4), amountText(total).padded(toStart: 13),
             (rateText ?? "").padded(toStart: 10), (timeLeftText(total) ?? "").padded(toEnd: 9),
