@@ -11,7 +11,7 @@ extension HTTPCacheStage {
     /// Handles a partial response (RFC 9111 §3.4): combines it with the stored bytes, for the store, and for a caller who
     /// asked for more than the part.
     ///
-    /// - Returns: `nil` if the server has sent something other than the missing part.
+    /// - Returns: `nil` if the server has sent something other than the missing part, or if the stored bytes are gone.
     func take(
         part response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
         _ ticket: CacheOperations.Ticket, _ chain: Chain, _ requestTime: Date, _ responseTime: Date

@@ -48,8 +48,8 @@ struct HTTPCacheStage: Stage {
                 return gatewayTimeout(request)
             case .answer(let answer):
                 if let response = try await response(answer, to: request, ticket, chain) { return response }
-                // The body is gone. Another response may have been stored in its place, so look up once more. If it is
-                // lost again, there is nothing to revalidate.
+                // The body is gone, or the call's envelope or judge rejects it. Another response may have been stored in its
+                // place, so look up once more. If that one cannot be used either, there is nothing to revalidate.
                 guard hasLostBody else {
                     hasLostBody = true
                     continue
@@ -102,7 +102,8 @@ struct HTTPCacheStage: Stage {
         return try await response(answer, to: request, ticket, chain)
     }
 
-    /// The response for an answer of `CacheStrategy`, counted and refreshed as it says; `nil` if its body is gone.
+    /// The response for an answer of `CacheStrategy`, counted and refreshed as it says; `nil` if its body is gone, or if the
+    /// call's envelope or judge rejects it.
     private func response(
         _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse? {
@@ -132,7 +133,8 @@ struct HTTPCacheStage: Stage {
         return response
     }
 
-    /// A stale response to replace an error; `nil` if that is not allowed or its body is gone.
+    /// A stale response to replace an error; `nil` if that is not allowed, if its body is gone, or if the call's envelope or
+    /// judge rejects it.
     private func standIn(
         _ forward: CacheStrategy.Forward, _ request: HTTPRequest, _ mode: CacheMode, _ chain: Chain,
         isDisconnected: Bool = false

@@ -39,7 +39,7 @@ final class Call: @unchecked Sendable, TransferOwner {
     private let state = Mutex(State())
 
     private struct State {
-        /// What the call waits for: one listener, unless an interceptor of the app sends several requests at once.
+        /// What the call waits for: usually one listener. Further ones are in `otherWaits`.
         var wait: (any TransferListener)?
         var otherWaits: [any TransferListener] = []
         /// The task that runs the call, if it has one of its own.

@@ -80,7 +80,7 @@ extension CentralRequestManager {
             call = try make()
             refusal = nil
         } catch {
-            // No observers, because nothing is sent.
+            // No accessories, because nothing is sent. The outcome observers are notified below.
             call = Call(error.request ?? HTTPRequest("GET", ""))
             refusal = error
         }

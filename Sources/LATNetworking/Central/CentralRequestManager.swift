@@ -214,8 +214,8 @@ public final class CentralRequestManager: Sendable {
     /// ```
     ///
     /// The cache stores the body while it is read, and keeps it only if it is read to its end. There is no total timeout unless
-    /// one is given; the idle timeout applies. Releasing the response and its body cancels the transfer. Outcome observers and
-    /// the resolver get the response when its head has arrived.
+    /// one is given; the idle timeout applies. Releasing the response and its body cancels the transfer. Outcome observers, and
+    /// after a failure the resolver, are called without waiting for the whole body.
     ///
     /// - Throws: the same errors as ``startRequest(_:progress:)``; an error keeps up to 1 MiB of the response's body.
     public func stream(

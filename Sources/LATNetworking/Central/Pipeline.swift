@@ -19,7 +19,7 @@ final class Pipeline: Sendable {
 
     /// The stages of a request without settings of its own.
     private let standardStages: StageSet
-    /// Whether requests are sealed that do not set it themselves.
+    /// Whether requests without a sealing policy of their own are sealed.
     private let sealsByDefault: Bool
     private let cachesSealed: Bool
     private let hasParameterProvider: Bool

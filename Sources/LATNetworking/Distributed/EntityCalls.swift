@@ -80,7 +80,7 @@ extension CentralRequestManager {
         var deliversCached: CachedReplyHandler.Handler?
         if let cached {
             deliversCached = { response, call in
-                // An entry that no longer decodes counts as a miss.
+                // An entry that no longer decodes is not delivered.
                 if let reply = try? call.reply(model, from: response), call.noteCachedReply() { cached(reply) }
             }
         }

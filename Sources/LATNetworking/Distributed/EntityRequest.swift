@@ -53,7 +53,8 @@ extension EntityRequest {
     /// Sets the user whose responses are stored and found (``HTTPRequest/cachePartition``).
     public func cachePartition(_ partition: String) -> EntityCall<Model> { with { $0.cachePartition = partition } }
 
-    /// Stores and looks up the response also when the method is not GET; the key then includes the request's body.
+    /// Stores and looks up the response also when the method is not GET or HEAD, except for `PUT`, `PATCH` and `DELETE`; the
+    /// key then includes the request's body.
     public func cachesUnsafeMethods() -> EntityCall<Model> { with { $0.cachesUnsafeMethods = true } }
 
     /// Sets parameters; they override the entity's.

@@ -62,7 +62,8 @@ public struct RequestOptions: Sendable {
     public var headers: HTTPHeaders
     /// How the cache is used. Default `nil`.
     public var cachePolicy: CachePolicy?
-    /// Whether the response is stored and looked up also when the method is not GET. Default `false`.
+    /// Whether responses to methods other than GET and HEAD are stored and looked up too; never those to `PUT`, `PATCH` and
+    /// `DELETE`. Default `false`.
     public var cachesUnsafeMethods = false
     /// The user whose responses are stored and found. Default `nil`: the row's or the manager's.
     public var cachePartition: String?

@@ -74,7 +74,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         put(waiting, into: host)
     }
 
-    /// Adopts other limits. Running, waiting and started requests still count.
+    /// Adopts other limits. Running and waiting requests still count, and used tokens stay used.
     mutating func adopt(_ limits: RequestLimits, at now: Duration) -> Turn {
         if limits.rate != self.limits.rate { bucket = limits.rate?.bucket(after: bucket, at: now) }
         if limits.ratePerHost != self.limits.ratePerHost {

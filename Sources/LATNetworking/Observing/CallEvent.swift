@@ -249,7 +249,7 @@ extension HTTPRequest {
         set { observers = newValue.isEmpty ? nil : RequestObservers(newValue) }
     }
 
-    /// Adds closures that are called just before the call starts, and after its caller has got the result.
+    /// Adds closures that are called just before the call starts, and when its caller gets the result.
     ///
     /// ```swift
     /// request.observe(willStart: { call in print(call.key) }, didFinish: { _, result in print(result) })
