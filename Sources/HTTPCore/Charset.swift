@@ -1,7 +1,7 @@
 package import FoundationEssentials
 import Glibc
 
-/// A charset that `Content-Type` names (RFC 9110 §8.3.2). The system's iconv decodes it.
+/// A charset that `Content-Type` names (RFC 9110 §8.3.2). The system's iconv decodes all but UTF-8 and ASCII.
 package struct Charset: Hashable, Sendable {
     package let name: String
 

@@ -60,11 +60,11 @@ package final class ConnectionOutput: Sendable {
         return isOpen
     }
 
-    /// Calls `body` on the engine's thread after each ``awaitDrain(to:)``, and when the connection is over.
+    /// Calls `body` on the engine's thread after each ``awaitDrain(to:)``, and on any thread when the connection is over.
     package func onDrain(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.drained = body } }
 
     /// Requests one call of the closure of ``onDrain(_:)`` as soon as at most `limit` bytes wait. Returns `false`, and
-    /// requests nothing, when no more bytes wait already or the connection is over.
+    /// requests nothing, when that is the case already or the connection is over.
     package func awaitDrain(to limit: Int) -> Bool {
         state.withLock { state in
             guard !state.isOver, state.bytes.count - state.start > limit else { return false }

@@ -54,7 +54,7 @@ package struct DatePattern: Sendable {
         }
     }
 
-    /// Reads quoted text. Two quotes in a row stand for one.
+    /// Reads quoted text. Two quotes with nothing between them stand for one.
     private static func quoted(_ rest: inout Substring, in text: String) throws(Problem) -> String {
         rest.removeFirst()
         guard let end = rest.firstIndex(of: "'") else {

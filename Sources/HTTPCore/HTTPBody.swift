@@ -12,7 +12,7 @@ public import FoundationEssentials
 /// Data and files can be sent again, after a redirect or on a new connection. A stream can be sent again when it was
 /// made with a closure. A `Content-Type` among the request's headers takes precedence over the body's own.
 public struct HTTPBody: Sendable, Hashable {
-    /// Indirect, so that the body adds one pointer to a request: requests are copied often, and most have no body.
+    /// Indirect, so that the content adds one pointer to a request: requests are copied often, and most have no body.
     package indirect enum Content: Sendable, Hashable {
         case parameters(ParameterEncoding)
         case encoded(BodyEncoder)

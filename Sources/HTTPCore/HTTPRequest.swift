@@ -112,8 +112,8 @@ public struct HTTPRequest: Sendable, Hashable {
     /// Whether the body is compressed and sent with `Content-Encoding: gzip`. Default `false`: the row's choice, else no
     /// compression. Use it only for servers that are known to accept it.
     ///
-    /// A body of at most 64 KiB is compressed in one step, and sent unchanged when that saves nothing. A longer body is
-    /// compressed while it is sent, without `Content-Length`. Multipart bodies, sealed bodies, and bodies of requests with
+    /// Data of at most 64 KiB is compressed in one step, and sent unchanged when that saves nothing. Longer data, a file or a
+    /// stream is compressed while it is sent, without `Content-Length`. Multipart bodies, sealed bodies, and bodies of requests with
     /// a `Content-Encoding` are never compressed. A signer sees the compressed body.
     public var compressesBody: Bool {
         get { options.value.compressesBody }

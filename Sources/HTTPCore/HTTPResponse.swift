@@ -68,7 +68,7 @@ public struct HTTPResponse: Sendable {
         case revalidated
         /// From the cache, although expired.
         case stale
-        /// From a simulation: a fixture or a response made in code.
+        /// From a simulation: a fixture, a response made in code, or another server.
         case simulated
 
         /// Whether the response came from the cache without the server. `false` for ``revalidated``, which the server

@@ -10,7 +10,7 @@ internal import FoundationEssentials
 ///   `Decimal` a number. Sets are sorted by their JSON; otherwise equal requests would differ from run to run.
 /// - A type that encodes nothing is an empty object.
 ///
-/// Errors are `EncodingError.invalidValue` with the path: for a refused number, and for more than
+/// Errors are `EncodingError.invalidValue` with the path: for a refused number or date, and for more than
 /// ``JSONValue/maximumDepth`` levels, as in a cycle of objects.
 package struct JSONValueEncoder {
     /// The coding; `nil` for the standard one.
@@ -120,7 +120,7 @@ extension String: DirectlyJSONEncodable {
 extension DirectlyJSONEncodable where Self: FixedWidthInteger {
     fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         if let value = Int64(exactly: self) { return .int(value) }
-        // A `Decimal` holds every `Int128` and `UInt128` but the lowest `Int128`. The comparison detects parsing errors.
+        // A `Decimal` holds every `Int128` and `UInt128`. The comparison detects parsing errors.
         if let value = Decimal(string: description), value.description == description { return .decimal(value) }
         throw EncodingError.unwritable(self, at: path(), "\(self) is too large")
     }

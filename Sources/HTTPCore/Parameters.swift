@@ -20,8 +20,7 @@ public typealias Parameters = [String: (any Encodable & Sendable)?]
 extension EncodedMembers {
     /// The parameters as the members of a JSON object. `nil` is left out, ``JSONValue/null`` stays.
     ///
-    /// - Throws: `EncodingError.invalidValue`, whatever the value itself threw. Its path and text begin with the
-    ///   parameter's name.
+    /// - Throws: `EncodingError.invalidValue`, whatever the value itself threw. Its path begins with the parameter's name.
     package init(parameters: Parameters, by encoder: JSONValueEncoder = JSONValueEncoder()) throws {
         var object: [String: JSONValue] = [:]
         object.reserveCapacity(parameters.count)

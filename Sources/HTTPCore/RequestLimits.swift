@@ -22,7 +22,7 @@ public struct RequestLimits: Hashable, Sendable {
     public init() {}
 
     /// - Parameter what: the owner of the limits, for the message.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for limits under which nothing could ever start.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for limits under which nothing could ever start, and for an infinite rate.
     package func check(of what: String) throws(NetworkError) {
         for rate in [rate, ratePerHost] {
             guard let rate, !(rate.perSecond > 0 && rate.perSecond.isFinite) else { continue }
@@ -82,7 +82,7 @@ extension RequestLimits {
         }
 
         /// - Parameter what: The owner of the policy, for the message.
-        /// - Throws: ``NetworkError/Kind/invalidRequest`` for a circuit that could never open or close.
+        /// - Throws: ``NetworkError/Kind/invalidRequest`` for fewer than one failure and for a negative pause.
         package func check(_ what: String) throws(NetworkError) {
             if failures < 1 { throw .invalidRequest("\(what) opens after \(failures) failures; give 1 or more") }
             if pause < .zero { throw .invalidRequest("\(what) has a pause of \(pause); give 0 or more") }

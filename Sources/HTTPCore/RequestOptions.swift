@@ -57,7 +57,7 @@ struct OptionsBox: Sendable, Hashable {
 
     func isSame(as other: OptionsBox) -> Bool { storage === other.storage }
 
-    /// Whether no setting that the engine reads has been set.
+    /// Whether no setting that changes the engine's plan of a transfer has been set.
     var hasStandardTransfer: Bool { !storage.concernsTransfer }
 
     static let standard = OptionsBox(storage: .standard)
@@ -67,7 +67,7 @@ struct OptionsBox: Sendable, Hashable {
         change(&storage.value)
     }
 
-    /// Changes a setting that the engine reads.
+    /// Changes a setting that changes the engine's plan of a transfer.
     mutating func modifyTransfer(_ change: (inout RequestOptions) -> Void) {
         modify(change)
         storage.concernsTransfer = true

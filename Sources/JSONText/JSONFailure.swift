@@ -17,13 +17,13 @@ package struct JSONFailure: Error {
         case openString(quote: UInt8)
         /// Expected an escape after the backslash.
         case escape
-        /// Not a number: expected a digit at some place, or, with `nil`, none after a leading 0.
+        /// Not a number: expected a digit at some place. With `nil`: in JSON, for a digit after a leading 0; in JSON5, for any reason.
         case number(expected: String?)
         /// JSON5: the text ends inside of the array or object that begins at this index, or another bracket closes it.
         case unclosed(start: Int, closing: UInt8)
         /// JSON5: expected a comment after the slash, or a value.
         case comment
-        /// JSON5: a name with this character must be in quotes.
+        /// JSON5: this name must be in quotes.
         case bareName
         /// Any other problem, in words.
         case other(String)

@@ -155,8 +155,8 @@ extension JSONScanner {
 
     // MARK: Characters
 
-    /// The token at a byte, for messages: at least one character, up to the next white space, bracket, comma, colon, quote or
-    /// slash.
+    /// The token at a byte: at least one character, up to the next white space, bracket, comma, colon, quote or slash. Empty
+    /// at the end of the text.
     func token(at start: Int) -> Range<Int> {
         var end = start
         while let (scalar, length) = scalar(at: end) {

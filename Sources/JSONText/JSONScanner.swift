@@ -221,7 +221,7 @@ extension JSONScanner {
 // MARK: Bytes
 
 extension JSONScanner {
-    /// The next byte. At the end it is 0, which JSON allows nowhere, and JSON5 only in strings.
+    /// The next byte. At the end it is 0, which JSON allows nowhere, and JSON5 only in strings and comments.
     var peek: UInt8 { position < bytes.count ? bytes[position] : 0 }
 
     mutating func take(_ byte: UInt8) -> Bool {

@@ -1,5 +1,5 @@
 /// What another version of a table changes, row by row. Comments, layout and the order of rows do not count, and equal values
-/// may be written differently: `"60s"` is `"1m"`, `1e4` is `10000`.
+/// may be written differently: `"60s"` is `"1m"`, `0x10` is `16`.
 package struct TableDifference: Sendable {
     package enum Change: String, Sendable {
         case added, removed, changed

@@ -93,7 +93,7 @@ private struct JSON5Reader {
 
     private func number(_ double: Double, _ range: Range<Int>) -> JSON5Number {
         let text = source.text(range)
-        // For JSON, `-0` is no integer.
+        // The scanner reads `-0` as a double; in a table it is the integer 0.
         return JSON5Number(double: double, integer: Int64(text), text: text)
     }
 }
@@ -131,7 +131,7 @@ package struct JSON5Member: Sendable {
 package struct JSON5Number: Hashable, Sendable {
     /// The value; it may be infinite or NaN.
     package var double: Double
-    /// The value if it is an integer that fits.
+    /// The value if it is written as an integer and fits; `nil` for `1e4`.
     package var integer: Int64?
     /// The number as written.
     package var text: String
