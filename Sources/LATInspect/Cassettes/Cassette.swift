@@ -14,7 +14,7 @@ internal import Synchronization
 /// ```
 ///
 /// A cassette replaces the engine, so everything above it runs as usual: retries, redirects (each hop is an entry), the cache,
-/// tokens. Failures are recorded too, and streams with the sizes of their pieces. Replaying never waits.
+/// tokens. Failures are recorded too, and streams with the sizes of their pieces. Replaying repeats no delays.
 ///
 /// The file is YAML, one document for each exchange in the order of the requests, and bodies as text where they are text. Large
 /// and binary bodies are files in a folder beside it. Secrets (``Secrets/standard``) are written as `***` in fields, URLs,

@@ -21,7 +21,7 @@ final class CassetteRedaction: Sendable {
         varying = Secrets(parameters: matching.varyingParameters)
     }
 
-    /// - Parameter secrets: what the request's rows and its manager declare secret, from now on in all exchanges.
+    /// - Parameter secrets: what the request's rows and its manager declare secret. It also applies to all later exchanges.
     func request(
         _ method: String, _ url: String, _ headers: HTTPHeaders, _ body: RecordedBody, _ secrets: Secrets
     ) -> CassetteEntry.Request {
@@ -37,7 +37,7 @@ final class CassetteRedaction: Sendable {
     }
 
     /// - Parameters:
-    ///   - head: The response, whose body counts only for the type.
+    ///   - head: The response. Its own body is not used.
     ///   - body: The part of its body that was received.
     func response(_ head: HTTPResponse, _ body: RecordedBody) -> CassetteEntry.Response {
         redactor.withLock { redactor in

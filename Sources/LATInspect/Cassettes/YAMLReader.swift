@@ -113,7 +113,7 @@ struct YAMLReader {
         return elements.isEmpty ? .map(members, line: start) : .list(elements, line: start)
     }
 
-    /// An element of a list: `Name: value`, or a text.
+    /// An element of a list: `Name: value`.
     private mutating func element(_ text: Text) throws(YAMLProblem) -> YAMLValue {
         let line = index + 1
         index += 1

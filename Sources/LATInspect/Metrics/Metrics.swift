@@ -203,7 +203,7 @@ public final class Metrics: CallMeter {
             }
             let elsewhere = one.counts[Series.endedElsewhere]
             let ended = (endings[one.origin + [one.key.method]] ?? 0) + elsewhere
-            // An end that is counted between the two reads would make it negative.
+            // The reads have no fixed order, so an end may be seen without its start, which would make it negative.
             let count = max(0, Int64(bitPattern: one.counts[Series.started] &- ended))
             active.samples.append(MetricSample(labels: one.labels, value: .number(Double(count))))
         }
@@ -218,7 +218,7 @@ extension Duration {
     var wholeNanoseconds: UInt64 {
         let attoseconds = attoseconds
         guard attoseconds > 0 else { return 0 }
-        // A division of 128 bits takes long. A nanosecond is 2^9 · 1,953,125 attoseconds, and this is 4,722 seconds.
+        // A division of 128 bits takes long. A nanosecond is 2^9 · 1,953,125 attoseconds, and 2^72 are 4,722 seconds.
         if attoseconds < Int128(1) << 72 { return UInt64(truncatingIfNeeded: attoseconds >> 9) / 1_953_125 }
         return UInt64(clamping: attoseconds / 1_000_000_000)
     }

@@ -31,7 +31,7 @@ struct SeriesKey {
         let bytes: UnsafeBufferPointer<UInt8>
         let hash: UInt64
 
-        /// `nil` for a URL that names a user, and for one without a path in its first 512 bytes.
+        /// `nil` for a URL that names a user, and for one whose origin does not end within its first 512 bytes.
         init?(of url: UnsafeBufferPointer<UInt8>) {
             var end = min(url.count, 512)
             guard let start = url.baseAddress.map({ UnsafeRawPointer($0) }) else { return nil }
@@ -128,7 +128,7 @@ final class SeriesTable: @unchecked Sendable {
     @inline(__always) func withOrigin<Result>(of url: String, _ body: (SeriesKey.Origin) -> Result) -> Result? {
         let found = url.utf8.withContiguousStorageIfAvailable { bytes in SeriesKey.Origin(of: bytes).map(body) }
         if let found = found ?? nil { return found }
-        // The URL has a user, or its bytes are not contiguous.
+        // The URL has a user or a very long host, or its bytes are not contiguous.
         var origin = Self.origin(of: url)
         return origin.withUTF8 { SeriesKey.Origin(of: $0).map(body) }
     }

@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import LATNetworking
 
-/// A request as text to run or to compile. It is made from the record, so it contains no secrets.
+/// A request as text to run or to compile. If it is made from a record, it contains no secrets.
 struct CopyText {
     /// The forms, by their names in the page's addresses.
     enum Form: String, CaseIterable {

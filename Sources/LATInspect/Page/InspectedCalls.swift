@@ -36,7 +36,7 @@ final class InspectedCalls: Sendable {
         /// Makes ``change()`` return.
         func wake() { signal.yield() }
 
-        /// Waits for a change. One page waits at a time.
+        /// Waits for a change. Only one task may wait at a time.
         func change() async { for await _ in signals { return } }
     }
 

@@ -38,7 +38,7 @@ extension InspectedCalls {
         return response
     }
 
-    /// Answers `/har`, with the numbers of the calls in the body.
+    /// Answers `/har`, with the identifiers of the calls in the body.
     func har(_ request: LoopbackServer.Request) -> LoopbackServer.Response {
         guard let ids = try? JSONDecoder().decode([UInt64].self, from: request.body) else {
             return LoopbackServer.Response(status: 400, "The body has to be a JSON list of numbers of calls.")

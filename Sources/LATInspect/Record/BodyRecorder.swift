@@ -79,8 +79,8 @@ struct BodyRecorder {
         return part
     }
 
-    /// The boundary in a `Content-Type` (RFC 2046 §5.1.1). A malformed type, which must hide no secrets, is read without its
-    /// quotes.
+    /// The boundary in a `Content-Type` (RFC 2046 §5.1.1). A malformed type is read without its quotes, so that secrets are
+    /// found in its parts too.
     private static func boundary(_ type: String?) -> String? {
         guard let type else { return nil }
         let plain = type.filter { $0 != "\"" }

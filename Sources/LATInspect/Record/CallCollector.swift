@@ -200,7 +200,7 @@ struct CallCollector: Sendable {
             method: request.method.rawValue, url: redactor.url(request.url), headers: headers, body: body)
     }
 
-    /// The source of a field of a call that was not composed, or that was added after it was.
+    /// The source of a field if the call was not composed, or if the field was added afterwards.
     private static func source(of name: String, _ value: String, _ call: ObservedCall) -> String {
         guard call.request.headers[values: name].contains(value) else { return "sdk" }
         return (call.entityHeaders[values: name].contains(value) ? CallEvent.FieldSource.entity : .call).rawValue

@@ -10,7 +10,8 @@ extension CallRecord {
         public var hop: Int
         /// The time from the start of the call to the start of this exchange.
         public var start: Duration
-        /// How long it took, until the end of the body; `nil` while it runs.
+        /// How long it took, until the end of the body. While a stream is read: until the newest event. `nil` as long as there
+        /// is neither a response nor a failure.
         public var duration: Duration?
         /// The request with all its headers.
         public var request: Request
@@ -18,7 +19,7 @@ extension CallRecord {
         public var response: Response?
         /// Why there was no response.
         public var failure: Failure?
-        /// The stages; `nil` while it runs.
+        /// The stages; `nil` as long as there is neither a response nor a failure.
         public var stages: Stages?
         /// The identifier of its span of the trace; `nil` for none.
         public var spanID: String?
@@ -127,7 +128,7 @@ extension CallRecord {
         /// The value, redacted.
         public var value: String
         /// Where the value of a request's field came from: a `CallEvent.FieldSource`, or `sdk` for what was added last, by
-        /// a signer, a sealer, the cache or the trace. `nil` for fields of responses.
+        /// a signer, a sealer, the cache or the trace. `nil` for fields of responses and of `CallRecord.request`.
         public var source: String?
         /// Where a row of the table sets the value: its line, `Config/domains.json5:12`, or `code`. `nil` for values from
         /// elsewhere.

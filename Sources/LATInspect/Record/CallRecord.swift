@@ -74,7 +74,7 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
         /// The path with the names of its parameters in braces.
         public var path: String
 
-        /// A short name: `domain/server`, or the path.
+        /// A short name: `domain/server`, `server`, `domain path` or the path, depending on the rows that it has.
         public var name: String {
             switch (domain, server) {
             case (let domain?, let server?): "\(domain)/\(server)"

@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import HTTPCore
 internal import LATNetworking
 
-/// Removes the secrets from all that is recorded of one call.
+/// Removes the secrets from all that is recorded of one call, or in one cassette.
 ///
 /// First by name: fields, parameters, members and parts that ``Secrets`` lists. Each value that is removed is remembered, so
 /// that ``scrubbed(_:)`` also finds it where it has no name: in a path, a reason or the text of an error.

@@ -26,7 +26,7 @@ extension MockReply {
         case receive(_ count: Int = 1)
         /// The next messages of the client, sent back; without a number all of them.
         case echo(_ count: Int = .max)
-        /// Steps, repeated. Only steps that send something are repeated; others among them are left out.
+        /// Steps, repeated. Waits, ends, echoes and further repetitions among them are left out.
         case repeated(_ steps: [SocketStep], count: Int)
         /// A wait.
         case wait(_ duration: Duration)

@@ -35,7 +35,8 @@ extension MockServer {
     /// How many bytes of replies, heads included, the system has taken.
     public var sentBytes: Int64 { shared.read { $0.sentBytes } }
 
-    /// How many file descriptors the server has open: 3 and one for each connection; 0 after ``stop()``.
+    /// How many file descriptors the server has open: 3 and one for each connection; 0 after ``stop()``. The one that then
+    /// keeps the port is not counted.
     public var openDescriptors: Int { shared.read { $0.hasEnded ? 0 : 3 + $0.openConnections } }
 
     /// Closes the idle connections, so that those in the client's pool are stale. Returns before they are closed; see

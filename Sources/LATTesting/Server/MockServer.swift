@@ -18,7 +18,7 @@ import Platform
 /// ```
 ///
 /// One thread serves all connections. The server stops when its last reference is released, or earlier with ``stop()``.
-/// Then all sockets are closed, those of stalled replies too, and the thread has ended.
+/// Then all connections are closed, those of stalled replies too, and the thread has ended.
 ///
 /// Handlers run on that thread, one at a time. They should be quick, since a slow one delays every connection. They may
 /// use the server, and even release it. Capture it weakly, or it lives until ``stop()``.
@@ -96,7 +96,7 @@ public final class MockServer: Sendable {
     /// reference is released: connections to it are refused, and only ``init(port:fallback:)`` can use it.
     ///
     /// Waits for a running handler. When a handler itself calls `stop()`, the call returns at once. The server then
-    /// stops after that handler, and does not send its reply.
+    /// stops after that handler. Of its reply it sends only what the system takes at once.
     public func stop() {
         requestStop()
         if !thread.isCurrent { thread.join() }

@@ -84,7 +84,7 @@ const views = {
     Array.from({ length: Math.ceil((to - from) / 16) }, (_, line) => hex(bytes, from + 16 * line)).join('\n'), 'hex'),
 };
 
-// Indents JSON without changing its numbers or the order of its members.
+// Indents JSON without changing its numbers. JSON.parse puts members whose names are whole numbers first.
 function pretty(value, indent) {
   if (isLeaf(value)) return written(value);
   const inner = indent + '  ', isList = Array.isArray(value), [start, end] = isList ? '[]' : '{}';

@@ -75,7 +75,7 @@ export function makeDetail(root, actions) {
     show(call);
   }
 
-  // Shows a call, or again when something of it or of the choice changed. Its details and bodies are fetched here.
+  // Shows a call, and shows it again if it or the choice has changed. Its details and bodies are fetched here.
   async function show(call) {
     if (shown !== call) [shown, chosen, full] = [call, -1, null];
     const side = { Request: 'request', Response: 'response' }[tab];

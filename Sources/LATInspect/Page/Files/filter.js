@@ -2,7 +2,7 @@
 import { durationOf, isCached, isFailed, isOpen } from './dom.js';
 
 const lower = text => (text ?? '').toLowerCase();
-// A text with * for any characters: the whole value then, else a part of it.
+// A test for a pattern. With * for any characters it must match the whole value, else a part is enough.
 const like = pattern => {
   if (!pattern.includes('*')) return text => lower(text).includes(pattern);
   const escaped = pattern.replace(/[\\^$.+?()[\]{}|]/g, '\\$&').replaceAll('*', '.*');

@@ -119,7 +119,7 @@ export function makeList(root, actions) {
   function fill(row, call, index) {
     const { element, cells } = row, isSelected = call === list.selected;
     set(element, { hidden: false, 'aria-rowindex': index + 1, style: { top: index * rowHeight + 'px' } });
-    // A call that goes on is drawn ten times a second.
+    // A running call is drawn again at most ten times a second.
     const state = `${call.key} ${call.version} ${call.pinned} ${isSelected} ${scale} ${call.duration ?? Math.floor(Date.now() / 100)}`;
     if (row.state === state) return;
     Object.assign(row, { call, state });

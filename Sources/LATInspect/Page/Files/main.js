@@ -83,7 +83,7 @@ function showSide(isShown) {
   $('main').className = isShown ? 'split' : '';
 }
 
-// Running calls grow.
+// The times and bars of running calls grow.
 setInterval(() => { if (!document.hidden && !store.paused && shown.some(isOpen)) soon(); }, 250);
 
 // MARK: What the reader does
@@ -261,7 +261,7 @@ async function connect() {
 
 // MARK: Buttons and keys
 
-// Key, what it does in the help, what is done, and its button: name, title, and whether it is pressed.
+// Key, its text in the help, the action, and its button: name, title, and whether it is pressed.
 const commands = [
   ['/', 'filter', () => $('filter').select()], [' ', 'pause, resume', pause, 'pause', 'Pause', false], ['x', 'clear', clear, 'clear', 'Clear'],
   ['p', 'pin', pin], ['c', 'mark, then compare', compare], ['t', 'totals', toggleTotals, 'totals', 'Totals by domain', false],
