@@ -9,8 +9,8 @@ extension Reachability {
     public enum Status: Hashable, Sendable {
         /// It has not been probed yet.
         case unknown
-        /// A connection was made. `latency` is its duration without the name look-up and TLS. `address` is the address of
-        /// the server, or of the proxy if there is one; it is empty for a Unix domain socket.
+        /// A connection was made. `latency` is how long that took, without the name look-up and TLS. `address` is the address
+        /// of the server, or of the proxy if there is one; it is empty for a Unix domain socket.
         case reachable(latency: Duration, address: String)
         /// No connection could be made, or what responded is not the server.
         case unreachable(reason: UnreachableReason)
@@ -18,7 +18,7 @@ extension Reachability {
         /// Whether a connection was made. `false` before the first probe.
         public var isReachable: Bool { if case .reachable = self { true } else { false } }
 
-        /// The duration of the connection; `nil` without one.
+        /// How long connecting took; `nil` without a connection.
         public var latency: Duration? { if case .reachable(let latency, _) = self { latency } else { nil } }
 
         /// The address that was connected to; `nil` without a connection.

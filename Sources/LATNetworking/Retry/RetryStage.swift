@@ -31,8 +31,8 @@ final class RetryStage: Stage {
             } catch let error as NetworkError {
                 answer = .failure(error)
             }
-            // A stale response may stand in for a failure. The failure decides about a retry; without one, the response
-            // is delivered.
+            // A stale response may stand in for a failure. The failure decides whether to retry; if not, the response is
+            // delivered.
             var outcome = answer
             if case .success(let response) = answer, let failure = response.standsInFor {
                 outcome =

@@ -55,7 +55,7 @@ struct SealStage: Stage {
         }
     }
 
-    /// Runs a sealer. The message of its error contains nothing of the content.
+    /// Runs a sealer. Its error becomes part of the message; an error of ``AEADSealer`` contains nothing of the content.
     private func integrity<Result>(
         of request: HTTPRequest, _ what: String, _ response: HTTPResponse? = nil, _ work: () async throws -> Result
     ) async throws -> Result {

@@ -3,7 +3,8 @@ public import FoundationEssentials
 public import HTTPCore
 import Synchronization
 
-/// The common part of the built-in sealers: the keys, the current one, the window of received messages, and a clock.
+/// The common part of ``AEADSealer`` and ``SealingPeer``: the keys, the current one, the window of received messages, and a
+/// clock.
 final class SealingCore: Sendable {
     private struct State {
         var keys: [String: Data]
@@ -129,9 +130,9 @@ final class SealingCore: Sendable {
         return (Data(content), message)
     }
 
-    // MARK: For the built-in sealers
+    // MARK: For AEADSealer
 
-    /// Implements ``Sealer/seal(_:of:)`` for the built-in sealers.
+    /// Implements ``Sealer/seal(_:of:)`` for ``AEADSealer``.
     func seal(_ body: Data?, of request: HTTPRequest) throws(NetworkError) -> SealedRequest {
         let target = request.wireTarget
         let binding = SealedMessage.Binding(method: request.method.rawValue, target: target)
@@ -148,7 +149,7 @@ final class SealingCore: Sendable {
             token: Data(nonce))
     }
 
-    /// Implements ``Sealer/open(_:of:to:)`` for the built-in sealers.
+    /// Implements ``Sealer/open(_:of:to:)`` for ``AEADSealer``.
     func open(_ body: Data, of response: HTTPResponse, to sealed: SealedRequest) throws -> OpenedReply? {
         let isInBody = Self.isSealed(response.headers["Content-Type"])
         let field = response.headers[Self.field].flatMap { Data(base64Encoded: $0) }

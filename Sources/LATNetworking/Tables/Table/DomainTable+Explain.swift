@@ -18,7 +18,7 @@ extension DomainTable {
     /// Explains which line set each value of a call, as text.
     ///
     /// ```
-    /// user.detail  GET https://app.example.org/api/v1/users/{id}
+    /// user.detail  GET  https://app.example.org/api/v1/users/{id}
     ///   baseURL        https://app.example.org/api   Config/domains.json5:12
     ///   path           v1/users/{id}                 Config/domains.json5:31
     ///   timeout        60s                           Config/domains.json5:4

@@ -153,7 +153,7 @@ extension DomainTable {
 
     /// Whether responses have an envelope with a success code: `envelope` of the table.
     public enum EnvelopeChoice: Hashable, Sendable {
-        /// No envelope, whatever the broader rows say, so that every 2xx is a success: `envelope: null`.
+        /// No envelope, whatever the broader rows say, so that no code is checked: `envelope: null`.
         case none
         /// An envelope with these parts.
         case rule(Envelope.Rule)

@@ -4,7 +4,7 @@ import FoundationEssentials
 package import HTTPCore
 import Platform
 
-/// A place outside of this machine from which a table is read: a key of a Redis, a URL.
+/// A place other than a file from which a table is read: a key of a Redis, a URL.
 package protocol TableFeed: Sendable {
     /// The place as messages show it, without secrets.
     var name: String { get }
@@ -25,7 +25,7 @@ package protocol TableFeed: Sendable {
     /// Calls back when there may be a new version, until the returned value is released; `nil` for a feed that reports no
     /// changes.
     func subscribe(_ onChange: @escaping @Sendable () -> Void) -> (any Sendable)?
-    /// Publishes which revision a manager uses. Called after each read.
+    /// Publishes which revision a manager uses. Called after each successful read, and when a wrong signature is reported.
     func report(_ use: TableUse) async
 }
 

@@ -41,8 +41,8 @@ extension CentralRequestManager {
     /// let file = try await central.download(request, to: "/tmp/report.pdf").value
     /// ```
     ///
-    /// Only a GET can be resumed. Any other request is sent once, on one connection, which a pause leaves open; nothing
-    /// is kept when it breaks off. The same holds for a sealed reply, which is one message: it is opened when all of it has
+    /// Only a GET can be resumed. Any other request uses one connection, which a pause leaves open; nothing is kept when
+    /// it breaks off. The same holds for a sealed reply, which is one message: it is opened when all of it has
     /// arrived. The download sets `Range` and `If-Range`, so the request must not.
     @discardableResult
     public func download(

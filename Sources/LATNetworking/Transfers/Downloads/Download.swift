@@ -83,7 +83,8 @@ public final class Download: Sendable {
     public var state: RequestTask.State { RequestTask.State(outcome.result, isPaused: control.intent == .pause) }
 
     /// Whether a later download could continue with the received bytes: `false` for other methods than GET, for sealed
-    /// replies, and for servers without ranges or without a strong validator. Otherwise `true` until the server has answered.
+    /// replies, and for servers without ranges or without a strong validator. Before the server has answered, it counts as
+    /// one that has both.
     public var isResumable: Bool { control.isInterruptible }
 
     /// The complete file. Any number of tasks may wait for it; cancelling one of them ends only its waiting.

@@ -12,14 +12,14 @@ struct DownloadPlan: Sendable {
     static let maxRestarts = 3
 
     private(set) var segments: Int
-    /// Whether parts may be requested: only with GET, and not after the server has sent a wrong part.
+    /// Whether parts may be requested: only with GET, and not after the server has sent a wrong part or refused a range.
     private(set) var usesRanges: Bool
     /// The validator of the version that is being fetched.
     private(set) var validator: ContentValidator?
     /// The size of the whole content; `nil` while unknown.
     private(set) var total: Int64?
     private(set) var done = ByteRanges()
-    /// The number of times that received bytes had to be discarded.
+    /// The number of times that the download had to start over.
     private(set) var restarts = 0
     private var pieces: [Int: Piece] = [:]
     /// Whether a 206 has been received, which makes several connections useful.

@@ -40,11 +40,11 @@ struct ContentResponse: Hashable, Sendable {
 enum ResponseRule {
     enum Verdict: Hashable {
         case content(ContentResponse)
-        /// Nothing: all bytes have been received, and this is their number.
+        /// Do nothing: all bytes have been received, and this is their number.
         case complete(total: Int64)
         /// Discard the received bytes and request the whole content.
         case startOver(Reason)
-        /// Fail, because the status is not a success.
+        /// Fail, because the status has no content to save, unless a new URL may help.
         case refused
         /// Fail, because the response is unusable and a retry would not help.
         case unusable(String)

@@ -88,7 +88,7 @@ final class PartFile: Sendable {
         }
     }
 
-    /// Sets the permissions of the file that this one replaces.
+    /// Gives this file the permissions of the one that it replaces.
     func takePermissions(_ mode: mode_t) { _ = fchmod(descriptor, mode & 0o7777) }
 
     var allocatedSize: Int64 {

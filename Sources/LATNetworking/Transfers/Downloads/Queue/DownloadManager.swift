@@ -52,7 +52,7 @@ public final class DownloadManager: Sendable {
     private let central: CentralRequestManager
     private let folder: DownloadFolder
     private let state: Mutex<State>
-    /// Held while a record is written or removed, before the lock of the state, so that the newest record is the last.
+    /// Held while a record is written or removed, so that the newest one is written last. Taken before the lock of the state.
     private let records = Mutex(())
     private let refreshURL: LinkRefresh?
     private let hub = EventHub<Event>()

@@ -138,7 +138,7 @@ extension DownloadRecord {
         return all
     }
 
-    /// The options that the download was added with, and the manager's hook for new links.
+    /// The saved options, and the manager's hook for new links. A restart always continues from the bytes that are there.
     func options(_ refresh: LinkRefresh?) -> DownloadOptions {
         var options = DownloadOptions()
         options.existingFile = existingFile

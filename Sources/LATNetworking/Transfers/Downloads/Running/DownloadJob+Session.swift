@@ -111,7 +111,7 @@ extension DownloadJob {
         }
     }
 
-    /// The error for an unsuccessful status, with the beginning of the response's body.
+    /// The error for a status without content to save, with the beginning of the response's body.
     private func failure(_ response: HTTPResponse, to request: HTTPRequest) async -> NetworkError {
         var response = response
         // The status is the error to report, even if the task is cancelled.

@@ -46,8 +46,8 @@ public typealias LinkRefresh = @Sendable (_ refusal: NetworkError) async throws 
 public enum ExistingFilePolicy: String, Hashable, Sendable, CaseIterable {
     /// Replaces it once the new file is complete, and keeps its permissions.
     case overwrite
-    /// Keeps it, sends nothing, and succeeds with ``DownloadedFile/isSkipped``. If a digest is expected and the file
-    /// has another one, it is downloaded again.
+    /// Keeps it and succeeds with ``DownloadedFile/isSkipped``. Nothing is sent if the name is known. If a digest is
+    /// expected and the file has another one, it is downloaded again.
     case skip
     /// Fails with ``NetworkError/Kind/storage``, before anything is sent if the name is known.
     case fail
@@ -110,7 +110,7 @@ public struct DownloadedFile: Sendable {
     public let path: String
     /// The size in bytes.
     public let byteCount: Int64
-    /// The response without its body; the last one if there were several. If no content was requested (a skipped file,
+    /// The response without its body; the last one if there were several. If no content was received (a skipped file,
     /// or one that only had to be renamed), it is a 304 without headers.
     public let response: HTTPResponse
     /// Whether the file existed and was kept (``ExistingFilePolicy/skip``).
