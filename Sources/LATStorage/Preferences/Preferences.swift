@@ -283,7 +283,7 @@ public struct PreferenceEditor {
     static let coding = Coding(dates: .secondsSince2001)
 
     var values: [String: JSONValue]
-    /// The first value that could not be encoded as JSON.
+    /// The error for the first value that could not be encoded as JSON.
     var problem: NetworkError?
 
     init(values: [String: JSONValue]) { self.values = values }

@@ -103,7 +103,7 @@ struct SampleDecoder: Decoder {
         return cases.isEmpty ? nil : cases[Int(bits % UInt64(cases.count))]
     }
 
-    /// Pseudo-random bits, always the same for one place of one sample.
+    /// Pseudo-random bits, always the same for one place and attempt of one sample.
     private var bits: UInt64 { seed(attempt) }
 
     private func seed(_ attempt: Int) -> UInt64 {

@@ -59,7 +59,7 @@ struct Prototype: Sendable {
 final class TypeEntry: Sendable {
     let layout: TableLayout
     let prototype: Prototype
-    /// SQLite's count of schema changes, read before the layout.
+    /// SQLite's count of schema changes, read before the layout or in the same write transaction.
     let version: Int64
     /// The fields that the type decodes, and whether each is optional.
     let fields: [String: Bool]

@@ -3,7 +3,7 @@ import FoundationEssentials
 import HTTPCore
 import SQLite
 
-/// The index of a store on disk, an SQLite database. Used from one queue at a time.
+/// The index of a store on disk, an SQLite database. Used from one queue at a time, or under one lock.
 ///
 /// Each row is one version of an entry. Its `id` is never reused, so it shows whether that version still exists.
 /// Triggers count entries and bytes, so that the counts are right whichever process writes.

@@ -17,7 +17,7 @@ enum WriteTask: Sendable {
     /// Removes a portion of the entries whose `retainUntil` has passed.
     case removeEnded(CheckedContinuation<CacheUsage, any Error>)
 
-    /// Resumes the waiting caller with an error, or without one as when there is no entry to change.
+    /// Resumes the waiting caller with an error; without one, with the result for when there is no entry to change.
     func end(_ error: (any Error)? = nil) {
         switch self {
         case .store(_, let waiting): if let error { waiting.resume(throwing: error) }

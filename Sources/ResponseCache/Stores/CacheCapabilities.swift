@@ -26,8 +26,8 @@ package protocol CacheLookUpLimiting: CacheStore {
 /// A store that several processes share and that lets one of them fetch what all of them miss.
 ///
 /// A manager requests a lease before it fetches a response that may be stored. While another process holds the lease, the
-/// manager waits for that response, at most as long as for a look-up, and then fetches it itself. Leases only save
-/// requests; correctness does not depend on them.
+/// manager waits for that response, at most as long as for a look-up unless the store sets another limit, and then fetches it
+/// itself. Leases only save requests; correctness does not depend on them.
 public protocol CacheLeasing: CacheStore {
     /// Requests a lease, without waiting. While nothing is stored yet, a store may give the same lease to several callers.
     ///

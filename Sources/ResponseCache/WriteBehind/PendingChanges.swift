@@ -10,7 +10,7 @@ struct PendingChanges {
         case update(CacheEntry)
         /// Writes ``CacheEntry/lastUse`` only.
         case touch(CacheEntry)
-        /// Removes the entry under a key.
+        /// Removes the entry under a key, unless it is pinned.
         case discard(CacheKey)
     }
 
@@ -263,7 +263,7 @@ struct PendingChanges {
             if succeeded, let index = slots[primary]?.firstIndex(where: { $0.number == number && $0.isTouched }),
                 let slot = slots[primary]?[index], let entry = Self.entry(slot.change)
             {
-                // The store has room for the use, which is smaller than the entry.
+                // The queue has room for the use, which is smaller than the entry.
                 slots[primary]?[index] = Slot(key: slot.key, number: number, change: .touch(entry))
                 byteCount += Self.size(.touch(entry))
                 items.append(.key(number, slot.key))

@@ -131,7 +131,7 @@ package final class WriteBehind: ProcessExitObserver {
     }
 
     /// Forgets the copies of the stored entry, then what waits to be stored and was requested before this response. The copies
-    /// may be older than what waits.
+    /// go first, since they may be older than what waits.
     private func forget(_ refused: CacheEntry) async {
         await (store as? TieredStore)?.forgetCopies(.key(refused.key))
         forgetWaiting(refused.key, requestedBefore: refused.responseTime)
