@@ -228,6 +228,12 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.upgrades = newValue } }
     }
 
+    /// Whether it is sent on a new connection, which no other request uses.
+    package var opensConnection: Bool {
+        get { options.value.opensConnection }
+        set { options.modifyTransfer { $0.opensConnection = newValue } }
+    }
+
     /// Whether the manager's sealer seals the content. Default ``SealingPolicy/automatic``: the choice of the row or the
     /// manager.
     public var sealing: SealingPolicy {

@@ -27,6 +27,7 @@ struct RequestOptions: Sendable, Hashable {
     var streamsBody = false
     var isLive = false
     var upgrades = false
+    var opensConnection = false
     var sealing = SealingPolicy.automatic
     var tag: String?
     var duplicates: DuplicatePolicy?

@@ -111,7 +111,8 @@ struct ProbeSource: Sendable {
     ) async throws -> NetworkError? {
         var request = probe
         request.url = check.path.contains("://") ? check.path : RequestBuilder.join(probe.url, check.path)
-        // The connection is closed afterwards. A pooled one is not used, because it may be older than the portal.
+        // A pooled connection may be older than the portal.
+        request.opensConnection = true
         request.headers = ["Connection": "close", "Cache-Control": "no-cache"]
         request.version = .http1
         request.redirects = .none

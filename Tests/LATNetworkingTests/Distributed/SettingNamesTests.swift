@@ -10,7 +10,7 @@ import Testing
         // Set by rows, by redirects, by the way in which a call is made, and as `accessories`.
         let others: Set = [
             "rowHeaders", "rowSecrets", "hasLeftOrigin", "signatureFields", "streamsBody", "isLive", "upgrades",
-            "observers",
+            "opensConnection", "observers",
         ]
         #expect(all.subtracting(own) == others)
     }

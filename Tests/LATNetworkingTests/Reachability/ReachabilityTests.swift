@@ -126,6 +126,19 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
+    /// An idle connection may be older than the portal, and reach the real server.
+    @Test func checkDoesNotUseAPooledConnection() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .status(204) }
+        let manager = try CentralRequestManager.make { $0.reachability.check = .init(path: "/health") }
+        _ = try await manager.startRequest("GET", server.url())
+        #expect(await manager.reachability.probe(server.url()).isReachable)
+        // Those of the request, the probe and the check.
+        #expect(server.acceptedConnections == 3)
+        _ = try await manager.startRequest("GET", server.url())
+        #expect(server.acceptedConnections == 3)
+    }
+
     @Test func updatesFollowTheServersStopAndReturn() async throws {
         let port = try ReservedPort()
         let server = try MockServer(port: port.port)
