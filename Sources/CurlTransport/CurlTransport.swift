@@ -90,7 +90,6 @@ package final class CurlTransport: Transport {
             engine.tearDown()
             throw EngineFailure.noResources("thread")
         }
-        if versions.standard == .http3 { observeNetwork { [versions] in versions.networkHasChanged() } }
         if let alternatives = origins?.alternatives {
             observeNetwork { [weak alternatives] in alternatives?.networkHasChanged() }
         }
@@ -129,16 +128,18 @@ package final class CurlTransport: Transport {
         let transfer = try prepare(request, owner)
         do {
             let response = try await answer(to: transfer)
-            if transfer.plan.version.isRace { versions.note(response, of: transfer.target) }
+            if transfer.plan.version.isRace, versions.note(response, of: transfer.target) { observeNetworkForRaces() }
             guard let origins, origins.note(response, to: transfer) else { return response }
         } catch let error as NetworkError {
             if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
-            if transfer.plan.version.isRace { versions.note(error, of: transfer.target) }
+            if transfer.plan.version.isRace, versions.note(error, of: transfer.target) { observeNetworkForRaces() }
             guard let origins, origins.note(error, of: transfer) else { throw error.attaching(request) }
         }
         // The alternative service failed and is skipped for a while, so the next attempt goes elsewhere.
         return try await send(request, for: owner)
     }
+
+    private func observeNetworkForRaces() { observeNetwork { [versions] in versions.networkHasChanged() } }
 
     /// Hands a transfer to the engine and waits for its result.
     @inline(__always)
@@ -275,10 +276,12 @@ package final class CurlTransport: Transport {
         if request.version != .automatic || versions.standard != .automatic {
             plan.version = try versions.choice(
                 for: request, target, proxy: plan.proxy, unixSocket: request.unixSocketPath != nil || hasUnixSocket)
+            plan.needsReset = EasyHandle.needsNewConnection(plan.version)
         }
         if request.hasStandardTransfer { return plan }
         if let trailers = request.trailers {
-            plan.headerLines.append(try TrailerFields.line(trailers, of: request))
+            plan.headerLines.append(try TrailerFields.line(trailers, of: request, over: plan.version))
+            plan.version = VersionChoice.http1
             if let proxy = plan.proxy, !proxy.isSOCKS, !isTunnel(request), challengesOfProxy {
                 throw NetworkError.invalidRequest(
                     "trailers can be sent only once, but this proxyAuthentication sends the request again after the "

@@ -153,7 +153,7 @@ import Testing
             }
             let error = try await transport.failure(of: server.request("/stale"))
             #expect(error.kind == .protocolViolation)
-            #expect(error.message.contains("stale"))
+            #expect(error.message.contains("rejected 4 new nonces in a row as stale"), "\(error)")
             #expect(error.response?.status == 401)
             #expect(server.server.requestCount == 5)
         }

@@ -49,11 +49,13 @@ import Testing
         }
     }
 
-    @Test(.needsNginx)
-    func priorKnowledgeWorksInClearText() async throws {
+    @Test(.needsNginx, arguments: [false, true])
+    func priorKnowledgeWorksInClearText(isOfEngine: Bool) async throws {
         let base = try #require(Servers.nginxClearHTTP2)
-        try await withTransport { transport async throws in
-            let request = HTTPRequest("GET", base + "/1m.bin").with { $0.version = .http2PriorKnowledge }
+        let version = HTTPVersionPolicy.http2PriorKnowledge
+        let configuration = testConfiguration { if isOfEngine { $0.version = version } }
+        try await withTransport(configuration) { transport async throws in
+            let request = HTTPRequest("GET", base + "/1m.bin").with { if !isOfEngine { $0.version = version } }
             let response = try await transport.answer(to: request)
             #expect(response.version == .http2)
             #expect(response.data.count == 1 << 20)

@@ -262,6 +262,20 @@ import Testing
         }
     }
 
+    @Test func requestWithTrailersIsNotRaced() async throws {
+        let server = try await HTTP3Server(isSilent: true)
+        try await withTransport(trusting(.http3)) { transport async throws in
+            let request = HTTPRequest("POST", server.url(), body: .text("x")).with {
+                $0.trailers = HTTPRequest.Trailers(["X-A"]) { ["X-A": "1"] }
+            }
+            #expect(try await transport.answer(to: request).version == .http1_1)
+            #expect(server.datagrams == 0)
+            // No race was lost by it, so the next request is raced.
+            #expect(try await transport.get(server.url()).version == .http1_1)
+            #expect(server.datagrams > 0)
+        }
+    }
+
     @Test func proxiesAndClearTextAreNotRaced() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("x") }
@@ -283,6 +297,10 @@ import Testing
             #expect(error.kind == .invalidRequest && error.message.contains("proxy"))
             let socket = HTTPRequest("GET", "https://127.0.0.1:1/").with { $0.unixSocketPath = "/nowhere" }
             #expect(try await transport.failure(of: socket).message.contains("unixSocketPath"))
+            let trailers = HTTPRequest("POST", "https://127.0.0.1:1/", body: .text("x")).with {
+                $0.trailers = HTTPRequest.Trailers(["X-A"]) { ["X-A": "1"] }
+            }
+            #expect(try await transport.failure(of: trailers).message.contains("trailers"))
         }
         for change in [
             { @Sendable in $0.unixSocketPath = "/nowhere" }, { @Sendable in $0.tls.maximumVersion = .v1_2 },

@@ -73,6 +73,18 @@ import Testing
         }
     }
 
+    @Test func versionOfTheEngineIsRefusedToo() async throws {
+        let server = try MockServer()
+        try await withTransport(testConfiguration { $0.version = .http2PriorKnowledge }) { transport async throws in
+            let request = HTTPRequest("POST", server.url(), body: Self.stream("x")).with {
+                $0.trailers = HTTPRequest.Trailers(["X-A"]) { ["X-A": "1"] }
+            }
+            let error = try await transport.failure(of: request)
+            #expect(error.kind == .unsupported && error.message.contains("version = .http2PriorKnowledge"), "\(error)")
+        }
+        #expect(server.acceptedConnections == 0)
+    }
+
     private static let wrong: [@Sendable (inout HTTPRequest) -> Void] = [
         { $0.body = nil },
         {

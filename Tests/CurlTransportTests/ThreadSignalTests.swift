@@ -23,11 +23,12 @@ struct ThreadSignalTests {
         try await withTransport { transport async throws in
             // Once this returns, the thread is running.
             _ = await transport.gauges
-            let masks = blockedSignals(ofThreadsNamed: "lat-engine")
+            // The C library blocks all signals, also 32 and 33, which it uses itself, while a thread begins, ends or makes
+            // another one. Engines of other tests may be doing that.
+            let masks = blockedSignals(ofThreadsNamed: "lat-engine").filter { $0 >> 31 & 0b11 == 0 }
             #expect(!masks.isEmpty)
             let unblockable = [SIGKILL, SIGSTOP]
             let faults = [SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP]
-            // Except 32 and 33, which the C library uses.
             let expected = (1...64).filter { !(unblockable + faults + [32, 33]).contains($0) }
             for mask in masks {
                 for signal in expected { #expect(mask >> (UInt64(signal) - 1) & 1 == 1, "signal \(signal)") }

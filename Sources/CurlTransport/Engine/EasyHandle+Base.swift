@@ -81,7 +81,6 @@ extension EasyHandle {
         set(CURLOPT_FRESH_CONNECT, 1)
         // Keeps this HTTP/1.1 connection out of the pool, where requests that could use HTTP/2 would reuse it.
         if transfer?.target.isSecure == true { set(CURLOPT_FORBID_REUSE, 1) }
-        set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         note(lat_setopt_trailers(curl, trailerCallback), CURLOPT_TRAILERFUNCTION)
         set(CURLOPT_TRAILERDATA, pointer: UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()))
     }

@@ -195,9 +195,9 @@ final class EasyHandle: CallbackContext {
     /// carry it. Live connections are many and carry little.
     static func hasLargeBuffer(for transfer: Transfer) -> Bool {
         if transfer.pipe != nil, !transfer.plan.isLive { return true }
-        let version = transfer.plan.version.value
-        guard transfer.target.isSecure || version == Int(CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE) else { return false }
-        return overflowStalls && version != Int(CURL_HTTP_VERSION_1_1)
+        let version = transfer.plan.version
+        guard transfer.target.isSecure || version.hasPriorKnowledge else { return false }
+        return overflowStalls && version != VersionChoice.http1
     }
 
     /// libcurl sends at most one buffer for each socket event. Its default buffer of 64 KiB would need many events.
@@ -270,12 +270,17 @@ final class EasyHandle: CallbackContext {
     /// Has libcurl report the progress of the transfer from now on.
     func reportProgress() { set(CURLOPT_NOPROGRESS, 0) }
 
+    /// Whether a request needs a connection of its own: libcurl 7.88 fails with a framing error when one of HTTP/2 prior
+    /// knowledge is reused.
+    static func needsNewConnection(_ version: VersionChoice.Choice) -> Bool {
+        version.hasPriorKnowledge && GlobalCurl.runtimeVersion < 0x08_00_00
+    }
+
     /// Sets options that only a reset of the handle removes.
     private func setUnusualOptions(_ transfer: Transfer) {
         let request = transfer.request
         setCredentials(of: transfer)
-        // libcurl 7.88 fails with a framing error when a connection of HTTP/2 prior knowledge is reused.
-        if request.upgrades || request.version == .http2PriorKnowledge && GlobalCurl.runtimeVersion < 0x08_00_00 {
+        if request.upgrades || request.opensConnection || Self.needsNewConnection(transfer.plan.version) {
             set(CURLOPT_FRESH_CONNECT, 1)
             set(CURLOPT_FORBID_REUSE, 1)
         }

@@ -102,8 +102,7 @@ extension Engine {
             } else {
                 false
             }
-        return hasUnsolicitedInput && transfer.request.version != .http2PriorKnowledge
-            && !OpenSSL.choseHTTP2(handle.curl)
+        return hasUnsolicitedInput && !transfer.plan.version.hasPriorKnowledge && !OpenSSL.choseHTTP2(handle.curl)
     }
 
     // MARK: The response

@@ -42,7 +42,7 @@ extension Engine {
         handle.leaveChallengesToLibcurl(transfer)
         // libcurl would repeat the request forever if the server rejected every nonce as stale.
         guard handle.challengeCount > Self.challengeLimit else { return true }
-        transfer.fail(EngineFailure.alwaysStale(handle.challengeCount))
+        transfer.fail(EngineFailure.alwaysStale(handle.challengeCount - 1))
         return false
     }
 

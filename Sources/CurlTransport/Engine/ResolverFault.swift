@@ -11,9 +11,11 @@ struct ResolverFault {
         let configuration = handle.engine.configuration
         guard transfer.machine.attempts.connectionsUsed == 0, transfer.plan.proxy == nil else { return nil }
         let name: String
+        let isHTTPS: Bool
         switch configuration.nameResolver {
-        case .https(let url): name = "the DNS server \(URLText.redacted(url)) (nameResolver)"
-        case .servers(let servers): name = "the DNS server \(servers.joined(separator: " or ")) (nameResolver)"
+        case .https(let url): (name, isHTTPS) = ("the DNS server \(URLText.redacted(url)) (nameResolver)", true)
+        case .servers(let servers):
+            (name, isHTTPS) = ("the DNS server \(servers.joined(separator: " or ")) (nameResolver)", false)
         case .system: return nil
         }
         let host = transfer.target.host
@@ -23,14 +25,14 @@ struct ResolverFault {
             kind = .dns
             message =
                 "\(name) returned no address for \(host); check the host for a typo, and whether the server is "
-                + "reachable, is trusted and speaks DNS over HTTPS (RFC 8484)"
+                + (isHTTPS ? "reachable, is trusted and speaks DNS over HTTPS (RFC 8484)" : "reachable")
         case CURLE_OPERATION_TIMEDOUT where handle.offset(CURLINFO_NAMELOOKUP_TIME_T) == 0:
             let plan = transfer.plan
             let isTotal = plan.timeout > 0 && plan.timeout < plan.connectTimeout
             kind = .timeout(isTotal ? .total : .connect)
             message =
                 "\(name) returned no address for \(host) within \(isTotal ? plan.timeout : plan.connectTimeout) ms; "
-                + "is it running, and does it speak DNS over HTTPS (RFC 8484)?"
+                + (isHTTPS ? "is it running, and does it speak DNS over HTTPS (RFC 8484)?" : "is it running?")
         default: return nil
         }
     }

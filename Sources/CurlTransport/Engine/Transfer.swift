@@ -103,7 +103,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     /// Whether the engine may need to know if the stream was refused.
     var mayNeedStreamRefusal: Bool {
-        (target.isSecure || request.version == .http2PriorKnowledge) && !request.method.isIdempotent
+        (target.isSecure || plan.version.hasPriorKnowledge) && !request.method.isIdempotent
     }
 
     /// Sends on the connection after its upgrade; `nil` for any other request.

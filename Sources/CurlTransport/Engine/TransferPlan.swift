@@ -92,6 +92,6 @@ struct TransferSettings: Sendable {
         if let pins { plan.pins = pins }
         (plan.maxReceiveRate, plan.maxSendRate) = (maxReceiveRate, maxSendRate)
         plan.isLive = isLive
-        plan.needsReset = needsReset
+        plan.needsReset = plan.needsReset || needsReset
     }
 }

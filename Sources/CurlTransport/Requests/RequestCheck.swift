@@ -30,8 +30,8 @@ enum RequestCheck {
             case nil, .bearer: false
             case .basic, .digest, .any: true
             }
-        return hasCredentials || request.version == .http2PriorKnowledge || request.unixSocketPath != nil
-            || request.trailers != nil || request.upgrades
+        return hasCredentials || request.unixSocketPath != nil || request.trailers != nil || request.upgrades
+            || request.opensConnection
     }
 
     /// Checks the credentials, which become part of header fields: Digest sends the user name unencoded.

@@ -11,12 +11,23 @@ enum TrailerFields {
     ]
 
     /// Returns the line of the `Trailer` field.
-    static func line(_ trailers: HTTPRequest.Trailers, of request: HTTPRequest) throws(NetworkError) -> String {
+    ///
+    /// - Parameter version: The versions that the request would have without trailers, which need HTTP/1.1.
+    static func line(
+        _ trailers: HTTPRequest.Trailers, of request: HTTPRequest, over version: VersionChoice.Choice
+    ) throws(NetworkError) -> String {
         guard !trailers.names.isEmpty else {
             throw .invalidRequest("trailers announce no field; name those that will be sent, or leave trailers out")
         }
-        for name in trailers.names where !name.utf8.isToken || refused.contains(name.lowercased()) {
-            throw .invalidRequest("trailers.names: \"\(name)\" cannot follow a body (RFC 9110 §6.5.1); use a header")
+        for name in trailers.names {
+            guard name.utf8.isToken else {
+                throw .invalidRequest(
+                    "trailers.names: \"\(name.escaped)\" is not the name of a field (RFC 9110 §5.1); correct it")
+            }
+            guard !refused.contains(name.lowercased()) else {
+                throw .invalidRequest(
+                    "trailers.names: \"\(name)\" cannot follow a body (RFC 9110 §6.5.1); use a header")
+            }
         }
         guard let body = request.body, request.method != .head, request.method != .trace else {
             throw .invalidRequest("trailers need a body, and the request has none; add one")
@@ -27,12 +38,13 @@ enum TrailerFields {
         guard request.headers["Content-Length"] == nil else {
             throw .invalidRequest("a body with trailers is chunked and has no Content-Length; leave it out")
         }
-        guard request.version != .http2PriorKnowledge else {
+        let isHTTP3 = version == VersionChoice.http3Only
+        guard !isHTTP3, !version.hasPriorKnowledge else {
             throw NetworkError(
                 .unsupported,
                 message:
-                    "trailers of a request need HTTP/1.1: libcurl sends none over HTTP/2; leave out version = .http2PriorKnowledge"
-            )
+                    "trailers of a request need HTTP/1.1: libcurl sends none over HTTP/\(isHTTP3 ? 3 : 2); leave out "
+                    + "version = .\(isHTTP3 ? "http3Only" : "http2PriorKnowledge")")
         }
         guard request.authentication?.digestCredentials == nil else {
             throw .invalidRequest(

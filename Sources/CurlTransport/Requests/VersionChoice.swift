@@ -18,11 +18,16 @@ final class VersionChoice: Sendable {
 
         /// Whether HTTP/3 may be spoken.
         var includesHTTP3: Bool { value >= Int(CURL_HTTP_VERSION_3) }
+
+        /// Whether HTTP/2 is spoken in clear text too.
+        var hasPriorKnowledge: Bool { value == Int(CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE) }
     }
 
     /// The manager's policy for requests without one.
     let standard: HTTPVersionPolicy
     private let failedOrigins = Mutex(FailedHTTP3Origins())
+    /// Whether any race was ever lost.
+    private let hasLost = Atomic(false)
 
     init(_ configuration: EngineConfiguration) throws(NetworkError) {
         standard = configuration.version
@@ -44,7 +49,8 @@ final class VersionChoice: Sendable {
         Choice(value: Int(hasHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
     }
 
-    /// HTTP/3 alone, for an alternative service that announced it.
+    static let http1 = Choice(value: Int(CURL_HTTP_VERSION_1_1))
+    /// HTTP/3 alone: for a request that sets it, or an alternative service that announced it.
     static let http3Only = Choice(value: Int(CURL_HTTP_VERSION_3ONLY))
 
     /// Tries HTTP/3 and HTTP/2 in parallel, unless HTTP/3 lost the race recently.
@@ -59,7 +65,7 @@ final class VersionChoice: Sendable {
         let policy = request.version == .automatic ? standard : request.version
         switch policy {
         case .automatic: return Self.automatic
-        case .http1: return Choice(value: Int(CURL_HTTP_VERSION_1_1))
+        case .http1: return Self.http1
         case .http2PriorKnowledge: return Choice(value: Int(CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE))
         case .http3:
             try Self.check(policy)
@@ -79,25 +85,29 @@ final class VersionChoice: Sendable {
     }
 
     /// Records the result of a race. A response over a reused connection says nothing about it.
-    func note(_ response: HTTPResponse, of target: Target) {
-        guard !response.timings.connectionReused else { return }
-        failedOrigins.withLock { failedOrigins in
-            if response.version == .http3 {
-                failedOrigins.remove(target.origin)
-            } else {
-                failedOrigins.insert(target.origin, .now)
-            }
-        }
+    ///
+    /// - Returns: Whether this is the first lost race, so that a changed network has to be noticed from now on.
+    func note(_ response: HTTPResponse, of target: Target) -> Bool {
+        guard !response.timings.connectionReused else { return false }
+        guard response.version == .http3 else { return noteLoss(of: target) }
+        failedOrigins.withLock { $0.remove(target.origin) }
+        return false
     }
 
     /// Records a failed connection. The next attempt uses HTTP/2, even if it was HTTP/2 that failed.
-    func note(_ error: NetworkError, of target: Target) {
+    ///
+    /// - Returns: As for a response.
+    func note(_ error: NetworkError, of target: Target) -> Bool {
         switch error.kind {
         case .connect, .connectionLost, .timeout, .protocolViolation:
-            guard error.response == nil else { return }
-            failedOrigins.withLock { $0.insert(target.origin, .now) }
-        default: break
+            error.response == nil && noteLoss(of: target)
+        default: false
         }
+    }
+
+    private func noteLoss(of target: Target) -> Bool {
+        failedOrigins.withLock { $0.insert(target.origin, .now) }
+        return !hasLost.exchange(true, ordering: .relaxed)
     }
 
     /// Forgets the lost races, since another network may allow UDP.
