@@ -54,15 +54,23 @@ package struct DatePattern: Sendable {
         }
     }
 
-    /// Reads quoted text. Two quotes with nothing between them stand for one.
+    /// Reads quoted text. Two quotes in a row stand for one, within quotes and outside.
     private static func quoted(_ rest: inout Substring, in text: String) throws(Problem) -> String {
-        rest.removeFirst()
-        guard let end = rest.firstIndex(of: "'") else {
-            throw Problem("the date pattern \"\(text)\" has a quote that is not closed")
-        }
-        let literal = rest[..<end]
-        rest = rest[rest.index(after: end)...]
-        return literal.isEmpty ? "'" : String(literal)
+        var literal = ""
+        repeat {
+            rest.removeFirst()
+            guard let end = rest.firstIndex(of: "'") else {
+                throw Problem("the date pattern \"\(text)\" has a quote that is not closed")
+            }
+            if end == rest.startIndex, literal.isEmpty {
+                rest.removeFirst()
+                return "'"
+            }
+            literal += rest[..<end]
+            rest = rest[rest.index(after: end)...]
+            if rest.first == "'" { literal += "'" }
+        } while rest.first == "'"
+        return literal
     }
 
     // MARK: Writing

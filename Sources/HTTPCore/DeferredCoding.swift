@@ -67,14 +67,21 @@ extension EncodedMembers {
     package func coded(by rules: CodingRules?) throws -> EncodedMembers {
         guard !notes.isEmpty else { return self }
         var list = list
+        var kept: [DeferredCoding.Note] = []
         for note in notes {
+            if note.content == .dictionary || note.content == .json { kept.append(note) }
             guard let name = note.path.first?.name, let index = list.firstIndex(where: { $0.name == name })
             else { continue }
             try list[index].value.change(at: note.path.dropFirst()) { value in
-                try note.content.write(into: &value, name, rules)
+                guard note.content == .unordered, case .array(let elements) = value else {
+                    return try note.content.write(into: &value, name, rules)
+                }
+                let order = JSONValueEncoder.order(of: elements)
+                value = .array(order.map { elements[$0] })
+                for index in kept.indices { kept[index].follow(order, at: note.path) }
             }
         }
-        return EncodedMembers(list, notes.filter { $0.content == .dictionary || $0.content == .json })
+        return EncodedMembers(list, kept)
     }
 
     /// The members with names in the form of the coding.
@@ -93,6 +100,18 @@ extension EncodedMembers {
         // `userName` and `user_name` are one name now. The last one counts, which is the one declared as `user_name`.
         let unique = list.indices.filter { $0 + 1 == list.count || list[$0 + 1].name != list[$0].name }
         return EncodedMembers(unique.map { list[$0] }, [])
+    }
+}
+
+extension DeferredCoding.Note {
+    /// Adapts the path to the order that the elements at another path have now.
+    ///
+    /// - Parameter order: the former index of each element.
+    fileprivate mutating func follow(_ order: [Int], at place: [DeferredCoding.Step]) {
+        guard path.count > place.count, path.starts(with: place), let former = path[place.count].index,
+            let index = order.firstIndex(of: former)
+        else { return }
+        path[place.count] = DeferredCoding.Step(JSONKey(intValue: index))
     }
 }
 
@@ -119,9 +138,7 @@ extension DeferredCoding.Content {
                     number, at: [JSONKey(stringValue: name)], "\(number) is not a number in JSON")
             }
             value = .string(text)
-        case .unordered:
-            if case .array(let elements) = value { value = JSONValueEncoder.sorted(elements) }
-        case .dictionary, .json: break
+        case .dictionary, .json, .unordered: break
         }
     }
 }

@@ -38,7 +38,10 @@ extension JSONDocument {
         guard place.depth <= JSONValue.maximumDepth else {
             throw place.corrupted("more than \(JSONValue.maximumDepth) levels of nesting")
         }
-        return try T(from: JSONDocumentDecoder(self, at: place))
+        let decoder = JSONDocumentDecoder(self, at: place)
+        // The keys of a dictionary are data and not names.
+        if decoder.usesSnakeCase, type is any StringKeys.Type { decoder.usesSnakeCase = false }
+        return try T(from: decoder)
     }
 
     /// The number as an integer; `nil` when this is not a number or does not fit.
@@ -51,12 +54,12 @@ extension JSONDocument {
         }
     }
 
-    /// The number as the nearest `Double` or `Float`.
+    /// The number as the nearest `Double` or `Float`; `nil` when it is too large.
     fileprivate func floatingPoint<T: JSONFloat>(_ rules: CodingRules?) -> T? {
         switch number {
         case .int(let number): T(number)
-        case .double(let number): T(number)
-        case .decimal(let number): T(number.description)
+        case .double(let number): T(number).fitting(number)
+        case .decimal(let number): T(number.description)?.fitting(0)
         default: rules.flatMap { CodingRules.nonConformingNumber(from: string, by: $0) }.map { T($0) }
         }
     }
@@ -64,7 +67,7 @@ extension JSONDocument {
     /// Unwraps what was read of this value, or throws the reason why it could not be read.
     fileprivate func read<T>(_ value: T?, at place: @autoclosure () -> JSONCodingPath) throws -> T {
         if let value { return value }
-        if let number, T.self is any BinaryInteger.Type {
+        if let number, T.self is any BinaryInteger.Type || T.self is any BinaryFloatingPoint.Type {
             throw place().corrupted("the number \(number) does not fit into \(T.self)")
         }
         throw mismatch(T.self, at: place())
@@ -75,6 +78,11 @@ extension JSONDocument {
             codingPath: place.keys, debugDescription: "expected \(type), found \(kindName)")
         return isNull ? .valueNotFound(type, context) : .typeMismatch(type, context)
     }
+}
+
+extension BinaryFloatingPoint {
+    /// This value; `nil` if it is infinite and the number that it was made of is not.
+    fileprivate func fitting(_ number: Double) -> Self? { isFinite || !number.isFinite ? self : nil }
 }
 
 /// `Double` and `Float`.
@@ -111,6 +119,7 @@ final class JSONDocumentDecoder: Decoder {
     fileprivate let place: JSONCodingPath
     fileprivate let depth: Int
     fileprivate let rules: CodingRules?
+    fileprivate var usesSnakeCase: Bool
     /// The members of a large object, in which a linear search for each name would be slow.
     private let table: [String: JSONDocument]?
 
@@ -119,6 +128,7 @@ final class JSONDocumentDecoder: Decoder {
         self.place = place
         depth = place.depth
         rules = place.allRules
+        usesSnakeCase = rules?.usesSnakeCase ?? false
         table = (document.memberCount ?? 0) > 64 ? Dictionary(document.members) { $1 } : nil
     }
 
@@ -147,7 +157,6 @@ final class JSONDocumentDecoder: Decoder {
     }
 
     private func codedMember(_ name: String) -> JSONDocument? {
-        let usesSnakeCase = rules?.usesSnakeCase ?? false
         let member = usesSnakeCase ? anyMember(name.snakeCase) ?? anyMember(name) : anyMember(name)
         return rules?.coding.ignoresNullMembers == true && member?.isNull == true ? nil : member
     }
@@ -176,10 +185,9 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     var codingPath: [any CodingKey] { decoder.codingPath }
     var allKeys: [Key] {
-        let usesSnakeCase = decoder.rules?.usesSnakeCase == true
-        return Set(decoder.memberNames).compactMap { name in
+        Set(decoder.memberNames).compactMap { name in
             // The cases of an enum are keys, too.
-            Key(stringValue: name) ?? (usesSnakeCase ? Key(stringValue: name.camelCase) : nil)
+            Key(stringValue: name) ?? (decoder.usesSnakeCase ? Key(stringValue: name.camelCase) : nil)
         }
     }
 

@@ -68,8 +68,11 @@ package struct JSONValueEncoder {
         return json
     }
 
-    static func sorted(_ elements: [JSONValue]) -> JSONValue {
-        .array(elements.map { ($0.description, $0) }.sorted { $0.0 < $1.0 }.map(\.1))
+    static func sorted(_ elements: [JSONValue]) -> JSONValue { .array(order(of: elements).map { elements[$0] }) }
+
+    /// The indexes of the elements of a set, sorted by their JSON.
+    static func order(of elements: [JSONValue]) -> [Int] {
+        elements.enumerated().map { ($1.description, $0) }.sorted { $0.0 < $1.0 }.map(\.1)
     }
 
     /// Whether the members of a value are the keys of a dictionary, which are data and not names.
@@ -93,7 +96,8 @@ private protocol UnorderedElements {}
 
 extension Set: UnorderedElements {}
 
-private protocol StringKeys {}
+/// A dictionary, whose keys are data and not names.
+protocol StringKeys {}
 
 extension Dictionary: StringKeys where Key == String {}
 

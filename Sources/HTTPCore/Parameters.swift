@@ -28,7 +28,9 @@ extension EncodedMembers {
             guard let value else { continue }
             do {
                 object[name] = try encoder.encodeIfPresent(value, at: [JSONKey(stringValue: name)])
-            } catch let EncodingError.invalidValue(invalid, context) where context.codingPath.first != nil {
+            } catch let EncodingError.invalidValue(invalid, context)
+                where context.codingPath.first != nil && context.debugDescription.hasPrefix(name)
+            {
                 let text = "parameter \(context.debugDescription)"
                 throw EncodingError.invalidValue(
                     invalid, .init(codingPath: context.codingPath, debugDescription: text, underlyingError: nil))

@@ -27,7 +27,7 @@ public struct RequestLimits: Hashable, Sendable {
         for rate in [rate, ratePerHost] {
             guard let rate, !(rate.perSecond > 0 && rate.perSecond.isFinite) else { continue }
             throw .invalidRequest(
-                "the rate of \(what) is \(rate.perSecond) per second; give more than 0, or nil for none")
+                "the rate of \(what) is \(rate.perSecond) per second; give a number above 0, or nil for none")
         }
         for number in [maxConcurrentRequests, maxConcurrentRequestsPerHost] {
             guard let number, number < 1 else { continue }

@@ -134,12 +134,24 @@ import Testing
         arguments: [
             ("yyyy-MM-dd EEE", "\"E\""), ("HH:mm", "no \"y\""), ("yyyy-MM-dd'T", "not closed"),
             ("yyyyy-MM-dd", "5 times"), ("yyy-MM-dd", "\"y\" 3 times; write yy or yyyy"),
+            ("yyyy-MM-dd'o''", "not closed"),
             ("y-MM-dd", "\"y\" 1 times; write yy or yyyy"), ("yyyy-MMMM-dd", "\"M\" 4 times; write at most 3"),
         ])
     func invalidPatternIsExplained(pattern: String, word: String) {
         let coding = Coding(dates: .pattern(pattern))
         #expect(reason { _ = try encoded(Date(), coding) }.contains(word))
         #expect(reason { _ = try JSONValue.string("2025-03-01").decode(Date.self, coding: coding) }.contains(word))
+    }
+
+    @Test(arguments: [
+        ("yyyy-MM-dd'T'", "1970-01-01T"), ("yyyy-MM-dd 'o''clock'", "1970-01-01 o'clock"),
+        ("yyyy-MM-dd''", "1970-01-01'"), ("yyyy-MM-dd'''a'", "1970-01-01'a"), ("yyyy-MM-dd'a'''", "1970-01-01a'"),
+    ])
+    func quotesInAPatternAreDoubled(pattern: String, text: String) throws {
+        let coding = Coding(dates: .pattern(pattern))
+        let date = Date(timeIntervalSince1970: 0)
+        #expect(try encoded(date, coding) == .string(text))
+        #expect(try JSONValue.string(text).decode(Date.self, coding: coding) == date)
     }
 
     // MARK: Names
@@ -156,6 +168,24 @@ import Testing
         let json = try encoded(account, Coding(keys: .snakeCase))
         #expect(json["user_name"] == "Ada" && json["labels"] == ["firstOne": 1])
         #expect(json["history"]?[0]["changed_at"] == "1970-01-01T00:00:00Z")
+    }
+
+    @Test func keysOfDictionariesAreReadAsTheyAre() throws {
+        struct Page: Decodable, Equatable {
+            struct Item: Decodable, Equatable { var itemCount: Int }
+
+            var ownLabels: [String: Item]
+        }
+        let coding = Coding(keys: .snakeCase)
+        let json = try JSONValue(parsing: #"{"A": 1, "a": 2, "userName": 3, "user_name": 4}"#)
+        let dictionary = ["A": 1, "a": 2, "userName": 3, "user_name": 4]
+        #expect(try json.decode([String: Int].self, coding: coding) == dictionary)
+        #expect(try json.decode([String: Int]?.self, coding: coding) == dictionary)
+        let page = try JSONValue(
+            parsing: #"{"own_labels": {"A": {"item_count": 1}, "a": {"item_count": 2}}}"#)
+        #expect(
+            try page.decode(Page.self, coding: coding)
+                == Page(ownLabels: ["A": .init(itemCount: 1), "a": .init(itemCount: 2)]))
     }
 
     @Test func declaredNameIsReadToo() throws {
@@ -224,6 +254,22 @@ import Testing
         let rules = CodingRules.of(coding)
         let members = try #require(try EncodedMembers(deferring: query)).coded(by: rules).named(by: rules)
         #expect(members["days"] == [0, 200] && members["extra_data"] == ["innerName": ["deepName": 1]])
+    }
+
+    @Test func deferredSetsKeepTheKeysOfTheirElements() throws {
+        struct Filter: Encodable, Hashable {
+            var id: Int
+            var labels: [String: String]?
+        }
+        struct Query: Encodable { var filters: Set<Filter> }
+        // Only some elements have keys to keep, and sorting moves most of them.
+        let filters = (0..<20).map { Filter(id: $0, labels: $0 % 3 == 0 ? ["firstOne": "x", "last": "y"] : nil) }
+        let rules = CodingRules.of(Coding(keys: .snakeCase))
+        let deferred = try EncodedMembers(deferring: Query(filters: Set(filters)))
+        let members = try #require(deferred).coded(by: rules).named(by: rules)
+        let direct = try #require(
+            try EncodedMembers(encoding: Query(filters: Set(filters)), by: JSONValueEncoder(rules: rules)))
+        #expect(members.object == direct.object)
     }
 
     @Test func casesOfAnEnumAreKeys() throws {

@@ -47,6 +47,18 @@ struct JSONValueDecodingTests {
         #expect(try JSONValue(parsing: "[\(text)]").decode([UInt8].self) == expected)
     }
 
+    @Test(arguments: ["1e300", "-1e39"]) func numberThatFloatCannotHoldIsAnError(text: String) throws {
+        let value = try JSONValue(parsing: "[\(text)]")
+        for decode in [
+            { try JSONDecoder().decode([Float].self, from: Data("[\(text)]".utf8)) },
+            { try value.decode([Float].self) },
+        ] {
+            let error = #expect(throws: DecodingError.self) { _ = try decode() }
+            guard case .dataCorrupted = error else { throw try #require(error) }
+        }
+        #expect(try JSONValue(parsing: "[3.4e38, 1e-60]").decode([Float].self) == [3.4e38, 0])
+    }
+
     @Test func topLevelMayBeAnyValue() throws {
         #expect(try JSONValue.int(3).decode(Int.self) == 3)
         #expect(try JSONValue.null.decode(Int?.self) == nil)

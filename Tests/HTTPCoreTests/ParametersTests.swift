@@ -47,6 +47,22 @@ struct ParametersTests {
         func encode(to encoder: any Encoder) throws { throw Refusal() }
     }
 
+    private struct Secretive: Encodable, Sendable {
+        func encode(to encoder: any Encoder) throws {
+            throw EncodingError.invalidValue(
+                "hidden", .init(codingPath: encoder.codingPath, debugDescription: "bad"))
+        }
+    }
+
+    @Test func errorsOfAnOwnTypeNameTheParameterAndNotTheValue() throws {
+        let error = try #require(throws: EncodingError.self) {
+            _ = try EncodedMembers(parameters: ["odd": Secretive()])
+        }
+        guard case .invalidValue(let value, let context) = error else { throw error }
+        #expect(context.debugDescription.hasPrefix("parameter odd: ") && context.debugDescription.contains("bad"))
+        #expect(value as? String == "odd")
+    }
+
     @Test func errorsNameTheParameter() throws {
         let broken: [(Parameters, [String], String)] = [
             (["ok": 1, "price": Double.nan], ["price"], "parameter price: nan"),
