@@ -21,6 +21,12 @@ import Testing
         #expect(difference.isEmpty)
     }
 
+    @Test func numbersAreComparedByTheirValues() {
+        #expect(
+            difference("{ servers: { s: { n: 1e4, m: 2.0 } } }", "{ servers: { s: { n: 10000, m: 0x2 } } }").isEmpty)
+        #expect(!difference("{ servers: { s: { n: 1.5 } } }", "{ servers: { s: { n: 1.25 } } }").isEmpty)
+    }
+
     @Test func rowsAreAddedRemovedAndChanged() throws {
         let difference = difference(
             "{ domains: { a: { baseURL: 'http://h', headers: { X: '1', Y: '2' } }, c: { baseURL: 'http://c' } } }",

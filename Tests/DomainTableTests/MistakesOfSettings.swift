@@ -69,6 +69,15 @@ extension Mistake {
                 #"1:80: warning: "ttl" has no effect with cache: "networkOnly""#
             ]),
         Mistake(
+            "a time to live that only a server uses",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api", cache: "networkOnly", ttl: "5m" } },
+              servers: { s: { domain: "a", path: "s", cache: "cacheElseNetwork" } },
+            }
+            """,
+            []),
+        Mistake(
             "a mistyped time to live",
             """
             { domains: { a: { baseURL: "https://h.example/api", cache: "http", ttl: "forevr" } } }
@@ -424,6 +433,20 @@ extension Mistake {
             """,
             [
                 #"3:51: warning: the method "PSOT" is uncommon; did you mean "POST"?"#
+            ]),
+        Mistake(
+            "a method in the wrong case",
+            """
+            {
+              domains: { a: { baseURL: "https://h.example/api" } },
+              servers: {
+                s: { domain: "a", path: "x", method: "propfind" }, t: { domain: "a", path: "x", method: "PROPFIND" },
+                u: { domain: "a", path: "x", method: "get" },
+              },
+            }
+            """,
+            [
+                #"4:42: warning: the method "propfind" is uncommon; did you mean "PROPFIND"?"#
             ]),
         Mistake(
             "the method CONNECT",

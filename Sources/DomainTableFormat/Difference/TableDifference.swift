@@ -1,5 +1,5 @@
 /// What another version of a table changes, row by row. Comments, layout and the order of rows do not count, and equal values
-/// may be written differently: `"60s"` is `"1m"`, `0x10` is `16`.
+/// may be written differently: `"60s"` is `"1m"`, `1e4` is `10000`.
 package struct TableDifference: Sendable {
     package enum Change: String, Sendable {
         case added, removed, changed
@@ -106,7 +106,8 @@ package struct TableDifference: Sendable {
         switch node.value {
         case .null: "null"
         case .bool(let flag): "\(flag)"
-        case .number(let number): number.integer.map { "\($0)" } ?? "\(number.double)"
+        case .number(let number):
+            (number.integer ?? Int64(exactly: number.double)).map { "\($0)" } ?? "\(number.double)"
         case .string(let text): QuotedText.literal(shown(text))
         case .array(let elements): "[" + elements.map { json($0, shown) }.joined(separator: ", ") + "]"
         case .object(let members):

@@ -71,6 +71,7 @@ extension TableReader {
     mutating func checkCaching() {
         var reported: Set<Range<Int>> = []
         var used: Set<Range<Int>> = []
+        var effective: Set<Range<Int>> = []
         let byName = Dictionary(file.domains.map { ($0.name.value, $0.settings) }) { first, _ in first }
         let domainRows = file.domains.map { [file.defaults, $0.settings] }
         let serverRows = file.servers.map { server in
@@ -79,7 +80,10 @@ extension TableReader {
         for rows in [[file.defaults]] + domainRows + serverRows {
             let ttl = rows.last { $0.ttl != nil }?.ttl
             guard let cache = rows.last(where: { $0.cache != nil })?.cache else { continue }
-            if let ttl { used.insert(ttl.range) }
+            if let ttl {
+                used.insert(ttl.range)
+                if cache.value != .networkOnly { effective.insert(ttl.range) }
+            }
             let isAboveAll = rows.count == 1 && !file.domains.isEmpty
             if cache.value == .cacheElseNetwork, ttl == nil, !isAboveAll, reported.insert(cache.range).inserted {
                 report(cache.range, "\"cacheElseNetwork\" needs a time to live; add ttl: \"5m\"")
@@ -89,7 +93,7 @@ extension TableReader {
             guard let ttl = row.ttl else { continue }
             if !used.contains(ttl.range) {
                 report(ttl.range, "\"ttl\" has no effect without \"cache\"; add cache: \"cacheElseNetwork\"")
-            } else if row.cache?.value == .networkOnly {
+            } else if row.cache?.value == .networkOnly, !effective.contains(ttl.range) {
                 report(ttl.range, "\"ttl\" has no effect with cache: \"networkOnly\"", severity: .warning)
             }
         }

@@ -131,8 +131,11 @@ extension TableReader {
     private mutating func method(_ node: JSON5Node?) -> Located<String>? {
         guard let node, let method = text(node, "method", "a method such as \"GET\"") else { return nil }
         let name = method.value.uppercased()
-        guard !HTTPText.methods.contains(name), !HTTPText.furtherMethods.contains(name) else { return method }
-        let suggestion = NearestName.of(method.value.filter { !$0.isWhitespace }, among: HTTPText.methods)
+        guard !HTTPText.methods.contains(name), !HTTPText.furtherMethods.contains(method.value) else { return method }
+        // Standard methods may be written in any case; other ones are sent as they are.
+        let suggestion =
+            HTTPText.furtherMethods.contains(name)
+            ? name : NearestName.of(method.value.filter { !$0.isWhitespace }, among: HTTPText.methods)
         let advice = suggestion.map { "; did you mean \"\($0)\"?" } ?? ""
         if name == "CONNECT" {
             report(node.range, "the method CONNECT is not for requests; proxies are set with \"proxy\"")
