@@ -254,7 +254,10 @@ import Testing
         #expect(scene.collector.requestCount == count + 1)
     }
 
-    @Test(arguments: [("", "/v1/traces"), ("/", "/v1/traces"), ("?a=1", "/v1/traces?a=1"), ("/own", "/own")])
+    @Test(arguments: [
+        ("", "/v1/traces"), ("/", "/v1/traces"), ("?a=1", "/v1/traces?a=1"), ("/own", "/own"),
+        ("?a=b/c", "/v1/traces?a=b/c"), ("/?a=1", "/v1/traces?a=1"), ("/own?a=b/c", "/own?a=b/c"),
+    ])
     func endpointKeepsUserAndQuery(_ rest: String, _ target: String) async throws {
         let collector = try MockServer()
         collector.fallback { _ in .json("{}") }

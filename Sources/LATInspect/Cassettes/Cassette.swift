@@ -90,7 +90,8 @@ public final class Cassette: Transport, Sendable {
 
     /// Replays the exchange that was recorded for a request, or sends and records it.
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
-        let body = try await CapturedBody(request.body, redaction.secrets, limit: Self.bodyLimit)
+        let secrets = redaction.secrets.union(request.rowSecrets)
+        let body = try await CapturedBody(request.body, secrets, limit: Self.bodyLimit)
         var headers = request.headers
         if let type = request.body?.contentType, headers["Content-Type"] == nil { headers["Content-Type"] = type }
         let asked = redaction.request(

@@ -141,6 +141,11 @@ extension ComparableRequest {
                     "body\(difference.path.isEmpty ? "" : " at \(difference.path)")", difference.asked?.description,
                     difference.recorded?.description)
             }
+        case (.bytes(let asked), .bytes(let recorded))
+        where asked != recorded && Self.summary(body) == Self.summary(.bytes(recorded)):
+            // The summaries of bytes that are not text have only their number.
+            let index = zip(asked, recorded).enumerated().first { $1.0 != $1.1 }?.offset ?? 0
+            compare("body from byte \(index) on", Self.hexadecimal(asked, index), Self.hexadecimal(recorded, index))
         default:
             if body != recorded { compare("body", Self.summary(body), Self.summary(recorded)) }
         }
@@ -191,6 +196,11 @@ extension ComparableRequest {
     private static func shown(_ text: String?) -> String {
         guard let text else { return "nothing" }
         return text.count <= 120 ? "\"\(text)\"" : "\"\(text.prefix(120))…\""
+    }
+
+    /// Some bytes from an index on.
+    private static func hexadecimal(_ data: Data, _ index: Int) -> String {
+        data.dropFirst(index).prefix(16).map { String($0, radix: 16) }.joined(separator: " ")
     }
 
     /// Bodies that differ may begin with the same bytes, so the text also has their sizes.

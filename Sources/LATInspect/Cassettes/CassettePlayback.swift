@@ -67,7 +67,9 @@ struct CassettePlayback {
     private func refusal(_ request: CassetteEntry.Request, _ asked: ComparableRequest) -> String {
         let title = "\(request.method) \(request.url)"
         let how = mode == .none ? "record it with the mode new" : "record it with the mode new, or delete the file"
-        guard !recorded.isEmpty else { return "the cassette is empty, and \(title) is requested; \(how)" }
+        guard !recorded.isEmpty else {
+            return "the cassette is empty or does not exist, and \(title) is requested; \(how)"
+        }
         let equal = forms.indices.filter { asked.matches(forms[$0]) }
         if !equal.isEmpty, equal.allSatisfy({ isUsed[$0] }) {
             let times = equal.count == 1 ? "once" : "\(equal.count) times"

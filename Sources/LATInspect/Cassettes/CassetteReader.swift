@@ -11,7 +11,7 @@ struct CassetteReader {
     func entries(_ text: String) throws(YAMLProblem) -> [CassetteEntry] {
         var documents = try YAMLReader.documents(text)
         guard !documents.isEmpty else {
-            throw YAMLProblem(line: 1, message: "the first line with a version is missing")
+            throw YAMLProblem(line: 1, message: "the line \"version: 1\" is missing")
         }
         let head = Node(value: documents.removeFirst(), name: "the cassette")
         let version = try head.required("version").number()
@@ -171,7 +171,7 @@ private struct Node {
 
     func number() throws(YAMLProblem) -> Int {
         guard let number = Int(try text()), number >= 0 else {
-            throw problem("\"\(name)\" is \"\(try text())\"; expected a whole number")
+            throw problem("\"\(name)\" is \"\(try text())\"; expected a whole number from 0")
         }
         return number
     }

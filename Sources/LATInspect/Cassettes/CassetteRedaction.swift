@@ -6,6 +6,7 @@ internal import Synchronization
 /// token is also removed where another place or a later exchange repeats it.
 final class CassetteRedaction: Sendable {
     private let redactor: Mutex<Redactor>
+    /// The secrets of the cassette itself.
     let secrets: Secrets
     /// The names of parameters that are recorded as `{{name}}`.
     private let varying: Secrets
@@ -103,7 +104,7 @@ final class CassetteRedaction: Sendable {
         guard let value = try? JSONValue(parsing: data) else {
             return shown == text ? body : .bytes(Data(shown.utf8))
         }
-        let plain = varying.replaced(json: secrets.shown(json: value)) { "{{\($0)}}" }
+        let plain = varying.replaced(json: redactor.secrets.shown(json: value)) { "{{\($0)}}" }
         // Unchanged bytes stay as they are, with their white space.
         return plain == value ? body : .bytes(Data(plain.description.utf8))
     }

@@ -78,7 +78,7 @@ enum MetricTotals {
             counters(
                 "lat_client_cache_decisions", "What the cache decided.", by: "decision", cacheOutcomes.map(\.rawValue),
                 from: firstCache),
-            counter("lat_client_cache_not_stored", "Responses that the cache may not store.", at: notStored),
+            counter("lat_client_cache_not_stored", "Responses that the cache did not store.", at: notStored),
             counters(
                 "lat_client_connections", "Requests by whether their connection was opened for them.", by: "state",
                 ["opened", "reused"], from: opened),

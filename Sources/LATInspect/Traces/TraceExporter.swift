@@ -85,12 +85,10 @@ public final class TraceExporter: RequestAccessory {
 
     /// The endpoint, with `/v1/traces` if it has no path. User information and query stay.
     private static func url(of endpoint: String) -> String {
-        guard endpoint.split(separator: "/").count <= 2, let colon = endpoint.firstIndex(of: ":") else {
-            return endpoint
-        }
-        let host = endpoint[colon...].dropFirst().drop { $0 == "/" }
+        let host = endpoint[(endpoint.firstRange(of: "://")?.upperBound ?? endpoint.startIndex)...]
         let end = host.firstIndex { $0 == "/" || $0 == "?" || $0 == "#" } ?? endpoint.endIndex
         let rest = endpoint[end...].drop { $0 == "/" }
+        guard rest.first.map({ $0 == "?" || $0 == "#" }) ?? true else { return endpoint }
         return "\(endpoint[..<end])/v1/traces\(rest)"
     }
 

@@ -189,6 +189,34 @@ struct CassetteTests {
         )
     }
 
+    @Test func secretMembersAndPartsOfTheManagerAreNotWritten() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .json(#"{"pin_code": 84711, "note": "fine"}"#) }
+        let (central, cassette) = try manager(.once) { $0.secrets.insert(parameter: "pin_code") }
+        let json = HTTPBody.data(Data(#"{"pin_code": "4711", "a": 1}"#.utf8), contentType: "application/json")
+        _ = try await central.startRequest("POST", server.url("/json"), body: json)
+        _ = try await central.startRequest(
+            "POST", server.url("/parts"), body: .multipart([UploadFile(name: "pin_code", value: "part-4711")]))
+        try cassette.eject()
+        #expect(text().contains("pin_code") && text().contains("fine") && !text().contains("4711"), "\(text())")
+    }
+
+    @Test func binaryBodiesAreComparedByteByByte() async throws {
+        let server = try MockServer()
+        server.fallback { .data($0.body) }
+        let (recording, cassette) = try manager(.once)
+        let url = server.url("/")
+        _ = try await recording.startRequest("POST", url, body: .data(Data([0xFF, 1, 2])))
+        try cassette.eject()
+        let (replaying, _) = try manager(.none)
+        let message = await refusal {
+            _ = try await replaying.startRequest("POST", url, body: .data(Data([0xFF, 1, 9])))
+        }
+        #expect(message.contains("body from byte 2 on: asked \"9\", recorded \"2\""), "\(message)")
+        #expect(
+            try await replaying.startRequest("POST", url, body: .data(Data([0xFF, 1, 2]))).data == Data([0xFF, 1, 2]))
+    }
+
     @Test func secretPartsOfLargeOrShortValuesAreNotWritten() {
         let redaction = CassetteRedaction(.standard, Cassette.Matching())
         let part = "--b\r\nContent-Disposition: form-data; name="

@@ -89,7 +89,7 @@ struct CassetteTextTests {
 
     @Test(arguments: [
         ("version: 2\n...\n", "1: the cassette has version 2, and this package reads up to 1; update it"),
-        ("...\n", "1: the first line with a version is missing"),
+        ("...\n", "1: the line \"version: 1\" is missing"),
         ("version: 1\n---\nrequest:\n  method: GET\n...\n", "4: request has no \"url\""),
         (
             "version: 1\n---\nrequest:\n  method: GET\n  url: x\n...\n",
@@ -97,7 +97,7 @@ struct CassetteTextTests {
         ),
         (
             "version: 1\n---\nrequest:\n  method: GET\n  url: x\nresponse:\n  status: fine\n...\n",
-            "7: \"status\" is \"fine\"; expected a whole number"
+            "7: \"status\" is \"fine\"; expected a whole number from 0"
         ),
         (
             "version: 1\n---\nrequset:\n  a: b\n...\n",
