@@ -31,7 +31,7 @@ struct FleetConfigurationTests {
         ("redis://host:70000", "70000 is not a port"), ("redis://host/x", "\"x\" is not a number"),
         ("redis://host?timeout=3", "unknown parameter \"timeout\""), ("redis://me@host", "a user but no password"),
         ("redis://:a%zz@host", "not percent-encoded"), ("redis://host#1", "contains #"),
-        ("unix://run/redis.sock", "absolute"),
+        ("unix://run/redis.sock", "begins with /"),
         ("redis-socket:///run/redis.sock", "written unix:///PATH"), ("redis://[::1", "no closing bracket"),
         ("redis://host?prefix=a%7Bb", "prefix"), ("redis://host:-6379", "not a number"),
     ])
@@ -58,7 +58,9 @@ struct FleetConfigurationTests {
         }
         for url in [
             "redis://app:hunter2@host:port", "redis://app:hunter2@", "x://app:hunter2@host",
-            "redis://app:hunter2/x@host:b",
+            "redis://app:hunter2/x@host:b", "unix://app:ab?hunter2@/run/redis.sock", "redis://app?hunter2@host",
+            "redis://:12?hunter2@host", "redis://host:12/hunter2?x@y", "redis://app:1?a&hunter2&b@host",
+            "unix://app:ab?db=hunter2@/run/redis.sock", "unix://app:hunter2/run/redis.sock",
         ] {
             let error = #expect(throws: FleetError.self) { try FleetConfiguration(url: url) }
             #expect(error?.message.contains("hunter2") == false)

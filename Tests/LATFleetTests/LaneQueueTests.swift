@@ -64,7 +64,7 @@ struct LaneQueueTests {
         for id in 1...3 { queue.enter(UInt64(id), priority: .normal) }
         _ = queue.step(at: .zero)
         let alone = queue.failed(at: .zero)
-        #expect(alone == [1, 2, 3])
+        #expect(alone.started == [1, 2, 3] && alone.alone == 3)
         queue.leave(isUnused: false)
         expectStep(&queue, .zero, .ask(.init(want: 0, used: 2, returned: 0)), "the truth is told again")
     }
@@ -145,7 +145,7 @@ struct LaneQueueTests {
                 if let demand = asked {
                     asked = nil
                     if Int.random(in: 0..<5, using: &generator) == 0 {
-                        start(queue.failed(at: now))
+                        start(queue.failed(at: now).started)
                     } else {
                         let count = Int.random(in: 0...demand.want, using: &generator)
                         let delays = (0..<count).map { _ in

@@ -21,9 +21,9 @@ extension FleetStore {
         let key = coding.leaseKey(name)
         let waiter = hub.beginWait(for: key)
         defer { hub.endWait(for: key, waiter) }
-        let (lease, left) = await ask(lease: key, for: duration)
+        let (lease, isHeld, left) = await ask(lease: key, for: duration)
         if let lease {
-            if lease.number > 0 { counts.won.add() }
+            if isHeld { counts.won.add() }
             return .granted(lease)
         }
         guard limit > .zero else {
@@ -41,20 +41,23 @@ extension FleetStore {
 
     /// Asks for a lease.
     ///
-    /// - Returns: The lease, or for how long another process still holds it. If Redis fails, a lease of this process alone,
-    ///   with the number 0.
-    private func ask(lease key: String, for duration: Duration) async -> (lease: CacheLease?, left: Duration) {
+    /// - Returns: The lease, and whether other processes wait for its end; or for how long another process still holds it. If
+    ///   Redis fails, a lease of this process alone, with the number 0.
+    private func ask(
+        lease key: String, for duration: Duration
+    ) async -> (lease: CacheLease?, isHeld: Bool, left: Duration) {
         let token = Hexadecimal.random(byteCount: 8)
         let life = min(duration, options.maxLease).roundedUpMilliseconds
         let reply = await ask(FleetCacheScripts.lease, [key], [.text(token), .integer(max(1, life))])?.array
         guard let reply, reply.count == 2, let kind = reply[0].integer, let value = reply[1].integer,
             (0..<Int64.max).contains(value)
         else {
-            return (CacheLease(number: 0) {}, .zero)
+            return (CacheLease(number: 0) {}, false, .zero)
         }
-        guard kind != 0 else { return (nil, .milliseconds(value + 1)) }
+        guard kind != 0 else { return (nil, false, .milliseconds(value + 1)) }
+        let isHeld = kind == 1
         let lease = CacheLease(number: UInt64(value), name: key) { [fleet, coding, hub] isPassed in
-            guard kind == 1 else { return }
+            guard isHeld else { return }
             hub.endWaits(for: key)
             Task {
                 guard let message = try? coding.message(.free(key), from: hub.sender) else { return }
@@ -65,7 +68,7 @@ extension FleetStore {
                 _ = try? await fleet.redis.run(FleetCacheScripts.release, keys: [key], arguments, .write)
             }
         }
-        return (lease, .zero)
+        return (lease, isHeld, .zero)
     }
 
     package func observe(_ statistics: @escaping @Sendable () -> CacheStatistics) -> any Sendable {

@@ -28,12 +28,16 @@ extension FleetConfiguration {
             rest = rest[..<mark]
         }
         switch scheme {
-        case "redis", "rediss":
+        case "redis", "rediss", "unix", "redis+unix":
             isSecure = scheme == "rediss"
-            try readHost(rest)
-        case "unix", "redis+unix":
-            let path = try readUser(rest)
-            address = .unixSocket(path: try Self.decoded(path, "path"))
+            do throws(FleetError) {
+                if scheme.hasSuffix("unix") { try readSocket(rest) } else { try readHost(rest) }
+                try readParameters(query)
+            } catch {
+                // The password may have a ? in it, so what the error quotes may be a part of the password.
+                guard !query.contains("@") else { throw Self.unreadable }
+                throw error
+            }
         case "redis+socket", "redis-socket":
             throw .configuration("a Unix socket is written unix:///PATH, not \(scheme)://")
         default:
@@ -42,8 +46,21 @@ extension FleetConfiguration {
             throw .configuration(
                 "\"\(URLText.visible(scheme))\" is not a scheme of Redis; write redis://, rediss:// or unix://")
         }
-        try readParameters(query)
         try validate()
+    }
+
+    private static let unreadable = FleetError.configuration(
+        "the URL of the Redis cannot be read; if the password has the characters @ : / ? # in it, write them as "
+            + "%40 %3A %2F %3F %23")
+
+    private mutating func readSocket(_ text: Substring) throws(FleetError) {
+        let path = try Self.decoded(try readUser(text), "path")
+        // Without an @, a password would be the beginning of the path, which must not be quoted.
+        guard path.hasPrefix("/") else {
+            throw .configuration(
+                "the path of a Unix socket begins with /; write unix:///PATH, or unix://USER:PASSWORD@/PATH")
+        }
+        address = .unixSocket(path: path)
     }
 
     private mutating func readHost(_ text: Substring) throws(FleetError) {

@@ -61,7 +61,7 @@ final class FleetLimits: SharedLimits {
             }
             state.laneCount += 1
             // A dropped lane may still report, so no later one gets its name.
-            let lane = LimitLane(terms, ask: ask(as: "\(identity) \(state.laneCount)"))
+            let lane = LimitLane(terms, alone: alone, ask: ask(as: "\(identity) \(state.laneCount)"))
             state.lanes[key] = lane
             return lane
         }
@@ -71,13 +71,10 @@ final class FleetLimits: SharedLimits {
 
     /// Makes the closure with which a lane asks the Redis.
     private func ask(as lane: String) -> @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer? {
-        { [fleet, channel, granted, alone, waited] demand, terms in
+        { [fleet, channel, granted, waited] demand, terms in
             let arguments = LimitScript.arguments(demand, terms, lane: lane, channel: channel)
             let value = try? await fleet.redis.run(LimitScript.script, keys: terms.keys, arguments, .lookUp)
-            guard let answer = value.flatMap(LimitScript.answer)?.answer else {
-                alone.add(demand.want)
-                return nil
-            }
+            guard let answer = value.flatMap(LimitScript.answer)?.answer else { return nil }
             granted.add(answer.delays.count)
             waited.add(answer.delays.count { $0 > .zero } + max(0, demand.want - answer.delays.count))
             return answer

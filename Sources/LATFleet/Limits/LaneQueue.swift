@@ -116,15 +116,17 @@ struct LaneQueue: Sendable {
         ready = (ready + answer.delays.map { now + $0 }).sorted()
     }
 
-    /// The Redis did not reply. Returns all waiting calls: for them only the limits of this process hold.
-    mutating func failed(at now: Duration) -> [UInt64] {
+    /// The Redis did not reply. Returns all waiting calls, which start, and how many of them the Redis has not counted: for
+    /// these only the limits of this process hold.
+    mutating func failed(at now: Duration) -> (started: [UInt64], alone: Int) {
         isAsking = false
         askedAt = now
         askAt = now
+        let alone = max(0, waiting.count - ready.count)
         used += waiting.count - ready.count
         ready = []
         defer { waiting = [] }
-        return waiting.map(\.id)
+        return (waiting.map(\.id), alone)
     }
 
     // MARK: Steps

@@ -17,11 +17,17 @@ final class LimitLane: Sendable {
     }
 
     private let ask: @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer?
+    /// Counts the calls that started without a reply of the Redis.
+    private let alone: FleetCounter
     private let limits = TimeLimits()
     private let state: Mutex<State>
 
     /// - Parameter ask: Asks the Redis; returns `nil` when it does not reply.
-    init(_ terms: LimitTerms, ask: @escaping @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer?) {
+    init(
+        _ terms: LimitTerms, alone: FleetCounter,
+        ask: @escaping @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer?
+    ) {
+        self.alone = alone
         self.ask = ask
         let queue = LaneQueue(keepsPlaces: !terms.placeKeys.isEmpty, renewal: LimitScript.lease / 3)
         state = Mutex(State(queue: queue, terms: terms))
@@ -111,13 +117,15 @@ final class LimitLane: Sendable {
     }
 
     private func take(_ answer: LaneQueue.Answer?) {
-        let alone = state.withLock { state -> [Waiter<Void>] in
+        let started = state.withLock { state -> [Waiter<Void>] in
             guard let answer else {
-                return state.queue.failed(at: limits.clock.now()).compactMap { state.waiters.removeValue(forKey: $0) }
+                let (started, count) = state.queue.failed(at: limits.clock.now())
+                alone.add(count)
+                return started.compactMap { state.waiters.removeValue(forKey: $0) }
             }
             state.queue.answered(answer, at: limits.clock.now())
             return []
         }
-        for waiter in alone { waiter.end(.success(())) }
+        for waiter in started { waiter.end(.success(())) }
     }
 }

@@ -24,7 +24,9 @@ package struct FleetTable: Sendable {
         case unchanged
         case version(Version)
         /// Not a usable table; the text says why.
-        case unusable(String)
+        ///
+        /// - Parameter revision: the revision that it has nevertheless, and that a push replaces; 0 for none.
+        case unusable(String, revision: Int64)
     }
 
     package enum PushResult: Sendable {
@@ -58,7 +60,8 @@ package struct FleetTable: Sendable {
 
     /// Why a name cannot be used; `nil` for one that can.
     package static func problem(ofName name: String) -> String? {
-        guard name.utf8.count > 100 || !FleetConfiguration.isName(name) else { return nil }
+        guard name.utf8.count <= 100 else { return "a table's key has at most 100 bytes; shorten it" }
+        guard !FleetConfiguration.isName(name) else { return nil }
         return "a table's key must be printable ASCII without blanks, braces, brackets, *, ? and \\, such as domains"
     }
 
@@ -80,13 +83,14 @@ package struct FleetTable: Sendable {
     private func found(_ parts: [RedisValue]) -> Found {
         let format = parts.first?.integer ?? 1
         guard format <= Self.format else {
-            return .unusable("was written by a newer version (format \(format)); update this program")
+            return .unusable("was written by a newer version (format \(format)); update this program", revision: 0)
         }
         guard parts.count == 6, let revision = parts[1].integer, revision > 0 else {
-            return .unusable("has no revision; push a table with lat domains push")
+            return .unusable("has no revision; push a table with lat domains push", revision: 0)
         }
         guard let bytes = parts[2].data else {
-            return .unusable("has revision \(revision) but no text; push a table with lat domains push")
+            return .unusable(
+                "has revision \(revision) but no text; push a table with lat domains push", revision: revision)
         }
         let signature = parts[5].data.flatMap { $0.isEmpty ? nil : Array($0) }
         return .version(

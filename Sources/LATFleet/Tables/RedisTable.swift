@@ -78,7 +78,7 @@ struct RedisFeed: TableFeed {
             throw NetworkError(
                 .unknownName,
                 message: "there is no table \(name); push one with lat domains push FILE --fleet URL\(key)")
-        case .unusable(let problem): return .refused(.invalidRequest("the table \(name) \(problem)"))
+        case .unusable(let problem, _): return .refused(.invalidRequest("the table \(name) \(problem)"))
         case .version(let version):
             if let known, version.revision < known {
                 let advice = known < .max ? "push it again with --revision \(known + 1)" : "push it under another --key"
