@@ -83,7 +83,11 @@ struct MessageReader {
         self.message = message
     }
 
-    private var tooLarge: WebSocketViolation { .tooLarge("the server sent a message of more than \(limit) bytes") }
+    private var tooLarge: WebSocketViolation {
+        var violation = WebSocketViolation.tooLarge("the server sent a message of more than \(limit) bytes")
+        violation.advice = "; raise messageLimit if the server is right to send it"
+        return violation
+    }
 
     private mutating func add(_ range: Range<Int>, _ isEnd: Bool) throws(WebSocketViolation) -> Event? {
         guard var message else { return nil }

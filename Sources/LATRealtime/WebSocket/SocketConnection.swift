@@ -193,9 +193,7 @@ final class SocketConnection: Sendable {
 
     private func fail(_ violation: WebSocketViolation) {
         let isLarge = violation.code == WebSocket.CloseCode.tooLarge.rawValue
-        let error = error(
-            isLarge ? .bodyTooLarge : .protocolViolation,
-            violation.message + (isLarge ? "; raise messageLimit if the server is right to send it" : ""))
+        let error = error(isLarge ? .bodyTooLarge : .protocolViolation, violation.message + violation.advice)
         state.withLock { state in
             if state.failure == nil { state.failure = error }
             state.noteClose(WebSocket.CloseCode(rawValue: violation.code), violation.message)

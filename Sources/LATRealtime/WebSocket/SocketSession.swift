@@ -177,6 +177,7 @@ final class SocketSession: Sendable {
     private func publish(_ connection: SocketConnection) {
         let (closing, isAbandoned, waiters) = shared.withLock { shared in
             (shared.connection, shared.latest, shared.opening, shared.openedAt) = (connection, connection, nil, .now)
+            shared.closing = nil
             defer { shared.waiters = [:] }
             return (shared.isClosing, shared.isAbandoned, shared.waiters.values)
         }

@@ -107,7 +107,7 @@ public final class WebSocket: Sendable {
         return session.closing ?? .lost
     }
 
-    /// How the last connection was closed; `nil` before that.
+    /// How the newest connection was closed; `nil` while it is open.
     public var closing: Closing? { session.closing }
 
     // MARK: Watching

@@ -33,6 +33,15 @@ import Testing
         #expect(Set(server.requests.map { $0.headers["Sec-WebSocket-Key"] }).count == 4)
     }
 
+    @Test func closingIsThatOfTheNewestConnection() async throws {
+        server.enqueue(.webSocket(.text("a"), .close(1001)), .webSocket(.text("b"), .stall))
+        let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: .quick))
+        var messages = socket.messages.makeAsyncIterator()
+        #expect(try await messages.next() == .text("a"))
+        #expect(try await messages.next() == .text("b"))
+        #expect(socket.closing == nil)
+    }
+
     @Test(arguments: [1000, 1003, 1008, 4000]) func onlySomeCloseCodesReconnect(_ code: Int) async throws {
         server.enqueue(.webSocket(.text("a"), .close(code)), .webSocket(.text("never")))
         let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: .quick))

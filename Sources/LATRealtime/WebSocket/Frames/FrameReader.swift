@@ -118,6 +118,8 @@ struct FrameReader {
 struct WebSocketViolation: Error, Equatable {
     let code: UInt16
     let message: String
+    /// What the app can do, for the end of the message. The server is not told.
+    var advice = ""
 
     static func protocolError(_ message: String) -> WebSocketViolation {
         WebSocketViolation(code: 1002, message: message)
