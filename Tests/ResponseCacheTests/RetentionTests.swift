@@ -1,6 +1,7 @@
 import Foundation
 import HTTPCore
 import LATTesting
+import SQLite
 import TestSupport
 import Testing
 
@@ -83,6 +84,22 @@ import Testing
             #expect(error?.underlying is CacheEntryTooLarge)
         }
         #expect(try await store.usage().entryCount == 1)
+    }
+
+    @Test func damagedSizeDoesNotStopTheCollection() async throws {
+        let folder = directory.path(of: "cache")
+        let store = try DiskStore.plain(folder)
+        for number in 0..<3 {
+            var entry = Make.entry("k\(number)")
+            entry.retainUntil = Date() - 1
+            try await store.put(entry, Make.body(10))
+        }
+        let connection = try SQLiteConnection(
+            path: folder + "/index-4.sqlite", mode: .creating, busyTimeout: .seconds(5))
+        try connection.execute("UPDATE entries SET size = CASE id WHEN 1 THEN -1 ELSE \(Int64.max) END")
+        try await store.collectGarbage()
+        try await store.collectGarbage()
+        #expect(try await store.entries(.all).isEmpty)
     }
 
     @Test func manyEndedEntriesLoseTheirFiles() async throws {

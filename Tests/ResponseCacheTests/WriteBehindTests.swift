@@ -260,6 +260,21 @@ import Testing
         #expect(try await store.memory.data("a") == Data("a".utf8))
     }
 
+    @Test func updateDoesNotReplaceANewerEntryThatWaits() async throws {
+        let store = HeldStore()
+        let behind = behind(store)
+        _ = await behind.store(Make.entry("a"), Data("old".utf8))
+        var entry = try #require(await behind.entries(for: "a").first)
+        _ = await behind.store(Make.entry("a", at: Make.start + 20), Data("new".utf8))
+        entry.headers["X-New"] = "1"
+        entry.responseTime = Make.start + 30
+        await behind.update(entry)
+        store.release()
+        await behind.settle()
+        #expect(try await store.memory.data("a") == Data("new".utf8))
+        #expect(try await store.memory.first("a")?.headers["X-New"] == nil)
+    }
+
     @Test func failedRemovalIsRetried() async throws {
         let store = HeldStore(isHeld: false)
         let reports = Reports()

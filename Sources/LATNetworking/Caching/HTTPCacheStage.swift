@@ -38,24 +38,34 @@ struct HTTPCacheStage: Stage {
         var options = FlightTable.Options(
             mayWait: request.method == .get && !request.streamsBody && !request.headers.contains("Range")
                 && !ValidationRule.hasConditions(request))
-        var hasLostBody = false
+        // It waits for a slow store, since nothing else can answer it.
+        let isOnlyFromCache =
+            request.headers.contains("Cache-Control") && CacheControl(request: request.headers).onlyIfCached
+        var isSecondLookup = false
         while true {
             let ended = operations.flights.endedCount
             let forward: CacheStrategy.Forward
-            switch strategy(for: request, ticket, await operations.entries(ticket)) {
+            let entries = await operations.entries(ticket, isOnlyFromCache ? .required : .optional)
+            switch strategy(for: request, ticket, entries) {
             case .gatewayTimeout(let miss):
                 note(.fails(miss), chain)
                 return gatewayTimeout(request)
             case .answer(let answer):
-                if let response = try await response(answer, to: request, ticket, chain) { return response }
-                // The body is gone, or the call's envelope or judge rejects it. Another response may have been stored in its
-                // place, so look up once more. If that one cannot be used either, there is nothing to revalidate.
-                guard hasLostBody else {
-                    hasLostBody = true
-                    continue
+                switch try await stored(answer, to: request, ticket, chain) {
+                case .usable(let response): return response
+                case .unusable(let miss):
+                    // Another response may have been stored in its place, so look up once more. If that one cannot be used
+                    // either, there is nothing to revalidate.
+                    guard isSecondLookup else {
+                        isSecondLookup = true
+                        continue
+                    }
+                    guard !isOnlyFromCache else {
+                        note(.fails(miss), chain)
+                        return gatewayTimeout(request)
+                    }
+                    forward = CacheStrategy.Forward(request: request, miss)
                 }
-                guard !CacheControl(request: request.headers).onlyIfCached else { return gatewayTimeout(request) }
-                forward = CacheStrategy.Forward(request: request, .bodyLost)
             case .forward(let decided):
                 forward = decided
             }
@@ -96,41 +106,52 @@ struct HTTPCacheStage: Stage {
     private func answer(
         to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse? {
-        guard case .answer(let answer) = strategy(for: request, ticket, await operations.entries(ticket)) else {
-            return nil
-        }
-        return try await response(answer, to: request, ticket, chain)
-    }
-
-    /// The response for an answer of `CacheStrategy`, counted and refreshed as it says; `nil` if its body is gone, or if the
-    /// call's envelope or judge rejects it.
-    private func response(
-        _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
-    ) async throws -> HTTPResponse? {
-        guard let response = try await response(answer, to: request, ticket.mode, chain.call) else { return nil }
-        operations.storage.ledger.counters.countLookup(response.source)
-        note(answer.isStale ? .answersStale(isRefreshed: answer.refreshes) : .answers, chain)
-        if answer.refreshes || isRefreshedEarly(answer, request) { refresh(answer.entry, request, ticket, chain) }
+        guard case .answer(let answer) = strategy(for: request, ticket, await operations.entries(ticket)),
+            case .usable(let response) = try await stored(answer, to: request, ticket, chain)
+        else { return nil }
         return response
     }
 
-    private func response(
+    /// What an answer of `CacheStrategy` turns out to be.
+    private enum Stored {
+        case usable(HTTPResponse)
+        /// Its body is gone, or the call's envelope or judge rejects it.
+        case unusable(CacheMiss)
+    }
+
+    /// The response for an answer of `CacheStrategy`, counted and refreshed as it says.
+    private func stored(
+        _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
+    ) async throws -> Stored {
+        let stored = try await stored(answer, to: request, ticket.mode, chain.call)
+        guard case .usable(let response) = stored else { return stored }
+        operations.storage.ledger.counters.countLookup(response.source)
+        note(answer.isStale ? .answersStale(isRefreshed: answer.refreshes) : .answers, chain)
+        if answer.refreshes || isRefreshedEarly(answer, request) { refresh(answer.entry, request, ticket, chain) }
+        return stored
+    }
+
+    private func stored(
         _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ mode: CacheMode, _ call: Call
-    ) async throws -> HTTPResponse? {
+    ) async throws -> Stored {
         var response = StoredResponseCoding.response(answer, to: request, mode)
         response.source = answer.isStale ? .stale : operations.source(of: answer.entry)
         switch answer.form {
         case .head, .notModified: break
         case .whole:
-            guard let body = try await operations.body(of: answer.entry, for: request) else { return nil }
+            guard let body = try await operations.body(of: answer.entry, for: request) else {
+                return .unusable(.bodyLost)
+            }
             response.body = body
-            if operations.rejects(response, of: answer.entry, call) { return nil }
+            if operations.rejects(response, of: answer.entry, call) { return .unusable(.refused(.businessFailure)) }
         case .part(_, _, let place):
-            guard let body = try await operations.body(of: answer.entry, for: request, part: place) else { return nil }
+            guard let body = try await operations.body(of: answer.entry, for: request, part: place) else {
+                return .unusable(.bodyLost)
+            }
             response.body = body
         }
         operations.touchRarely(answer.entry)
-        return response
+        return .usable(response)
     }
 
     /// A stale response to replace an error; `nil` if that is not allowed, if its body is gone, or if the call's envelope or
@@ -149,7 +170,7 @@ struct HTTPCacheStage: Stage {
         let age = Freshness(of: entry, control: control, at: now).age
         var answer = CacheStrategy.Answer(entry: entry, control, age: age)
         answer.isStale = true
-        guard let response = try await response(answer, to: request, mode, chain.call) else { return nil }
+        guard case .usable(let response) = try await stored(answer, to: request, mode, chain.call) else { return nil }
         note(.answersStale(isRefreshed: false), chain)
         return response
     }

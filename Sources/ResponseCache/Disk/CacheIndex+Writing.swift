@@ -226,7 +226,8 @@ extension CacheIndex {
         var rest = byteCount
         while rest > 0, victims.count < Self.victimLimit, try statement.step() {
             victims.append((statement.integer(0), statement.isNull(2) ? nil : statement.text(2)))
-            rest -= statement.integer(1)
+            // A damaged index may hold any number.
+            rest -= max(0, statement.integer(1))
         }
         return rest
     }

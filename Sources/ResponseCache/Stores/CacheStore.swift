@@ -229,6 +229,7 @@ public struct CacheUsage: Hashable, Sendable {
 
     package static func += (sum: inout CacheUsage, usage: CacheUsage) {
         sum.entryCount += usage.entryCount
-        sum.byteCount += usage.byteCount
+        // A damaged index may hold any number.
+        sum.byteCount &+= usage.byteCount
     }
 }

@@ -5,6 +5,13 @@ extension PendingChanges {
     /// Marks an entry that waits to be stored.
     struct Waiting: Sendable {
         let removalCount: Int
+        let requestTime: Date
+        let responseTime: Date
+
+        /// Whether it marks this entry, and not another one under the same key.
+        func marks(_ entry: CacheEntry) -> Bool {
+            entry.requestTime == requestTime && entry.responseTime == responseTime
+        }
     }
 
     struct View: Sendable {
@@ -27,7 +34,8 @@ extension PendingChanges {
                 case .store(var entry, let body, _):
                     entries.removeAll { $0.key == entry.key }
                     entry.attachedBody = body
-                    entry.note = Waiting(removalCount: removalCount)
+                    entry.note = Waiting(
+                        removalCount: removalCount, requestTime: entry.requestTime, responseTime: entry.responseTime)
                     entry.bodyByteCount = Int64(body.count)
                     entries.insert(entry, at: 0)
                 case .update(let entry):

@@ -89,6 +89,8 @@ struct PendingChanges {
         if let note = entry.note as? Waiting, let body = entry.attachedBody {
             // It may have been removed since the look-up; then it stays removed.
             guard waiting != nil || note.removalCount == removalCount else { return true }
+            // A newer version may have taken its place.
+            if case .store(let other, _, _)? = waiting, !note.marks(other) { return true }
             return store(entry, body)
         }
         // A newer version of the entry waits to be stored.

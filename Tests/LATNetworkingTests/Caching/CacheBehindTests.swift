@@ -50,21 +50,22 @@ import Testing
         }
     }
 
-    @Test func cacheOnlyIgnoresTheLookUpTimeout() async throws {
+    @Test(arguments: [CachePolicy.cacheOnly, .http]) func requiredCacheIsWaitedFor(_ policy: CachePolicy) async throws {
         let directory = try TemporaryDirectory()
-        let server = try MockServer.counting()
-        let manager = try CentralRequestManager.caching(.cacheElseNetwork(.forever)) {
+        let server = try MockServer.counting(["Cache-Control": "max-age=60"])
+        let manager = try CentralRequestManager.caching(.http) {
             $0.cacheStorage = .memoryAndDisk
             $0.cacheDirectory = directory.path(of: "cache")
         }
         _ = try await manager.startRequest("GET", server.url())
         try await manager.cache.flush()
-        let impatient = try CentralRequestManager.caching(.cacheOnly) {
+        let impatient = try CentralRequestManager.caching(policy) {
             $0.cacheStorage = .memoryAndDisk
             $0.cacheDirectory = directory.path(of: "cache")
             $0.cacheLookUpTimeout = .zero
         }
-        #expect(try await impatient.startRequest("GET", server.url()).text == "1")
+        let headers: HTTPHeaders = policy == .http ? ["Cache-Control": "only-if-cached"] : [:]
+        #expect(try await impatient.startRequest("GET", server.url(), headers: headers).text == "1")
     }
 
     @Test func shutdownFlushesPendingWrites() async throws {

@@ -201,6 +201,38 @@ import Testing
         #expect(manager.cache.statistics.lookups == 2)
     }
 
+    /// Keeps what the cache decided.
+    private struct Decisions: RequestAccessory {
+        let all = Log<CacheExplanation.Verdict>()
+
+        func handle(_ event: CallEvent) {
+            if case .cache(let decision) = event.kind { all.append(decision) }
+        }
+    }
+
+    @Test func storedResponseThatTheEnvelopeRejectsIsNamed() async throws {
+        struct Order: RequestEntity {
+            typealias Model = JSONValue
+            static let route = Route("GET", server: "order")
+        }
+        let server = try MockServer()
+        server.fallback { _ in .json("{\"code\": 7}").header("Cache-Control", "max-age=60") }
+        let decisions = Decisions()
+        let manager = try CentralRequestManager.caching(.http) {
+            $0.accessories = [decisions]
+            $0.domains = try? DomainTable(
+                json5: """
+                    { domains: { main: { baseURL: "\(server.url(""))", envelope: { code: "code", success: [0] } } },
+                      servers: { order: { domain: "main", path: "order" } } }
+                    """)
+        }
+        _ = try await manager.startRequest("GET", server.url("/order"))
+        _ = try? await Order().startRequest(on: manager)
+        #expect(server.requestCount == 2)
+        #expect(decisions.all.elements.contains(.fetches(.refused(.businessFailure))), "\(decisions.all.elements)")
+        #expect(!decisions.all.elements.contains(.fetches(.bodyLost)))
+    }
+
     @Test func lastRefusalNamesItsReason() async throws {
         struct Order: RequestEntity {
             typealias Model = JSONValue

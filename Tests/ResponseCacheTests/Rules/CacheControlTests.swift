@@ -30,6 +30,12 @@ import Testing
         #expect(!control("no-cache=\"a\"").noCache)
         #expect(control("no-cache=\"\"").noCache)
         #expect(control("no-cache=\"a\", no-cache").noCache)
+        // With white space around "=" the names are invalid, and the whole response counts.
+        for text in ["no-cache =\"a\"", "no-cache= \"a\"", "no-cache=\t\"a\""] {
+            #expect(control(text).noCache && control(text).noCacheFields.isEmpty)
+        }
+        #expect(
+            control("private= \"Set-Cookie\"").isPrivate && control("private= \"Set-Cookie\"").privateFields.isEmpty)
     }
 
     @Test func pragmaCountsWithoutCacheControlOnly() {
