@@ -117,7 +117,7 @@ let package = Package(
             ],
             exclude: ["Cassettes/Cassettes"]),
         .testTarget(
-            name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting", "Platform", "TestSupport"]),
+            name: "LATStorageTests", dependencies: ["LATStorage", "LATTesting", "Platform", "SQLite", "TestSupport"]),
         .testTarget(
             name: "LATFleetTests",
             dependencies: [

@@ -2,6 +2,7 @@ import Foundation
 import HTTPCore
 import LATStorage
 import LATTesting
+import SQLite
 import Testing
 
 @Suite struct ObjectStoreTests {
@@ -263,5 +264,13 @@ import Testing
         #expect(try store.responseKeys().count == hostileTexts.count - 1)
         try store.removeResponses()
         #expect(try store.responseKeys().isEmpty)
+    }
+
+    @Test func damagedHeaderFieldsAreAnErrorOfTheStore() throws {
+        try store.keep(Data("x".utf8), forKey: "k")
+        let connection = try SQLiteConnection(path: store.path, mode: .creating, busyTimeout: .seconds(5))
+        try connection.execute("UPDATE lat_store_responses SET headers = '[1'")
+        let error = #expect(throws: NetworkError.self) { try store.response(forKey: "k") }
+        #expect(error?.storageFailure?.reason == .value && error?.message.contains("\"k\"") == true)
     }
 }

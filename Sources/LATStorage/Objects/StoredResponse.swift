@@ -117,8 +117,14 @@ extension ObjectStore {
                 "SELECT key, time, status, url, headers, body FROM lat_store_responses WHERE key = ?1", [.text(key)],
                 "read a stored response"
             ) { row in
-                let headers = try ColumnCoding.decoder.decode(
-                    [StoredResponse.Header].self, from: Data((row.value(4).text ?? "[]").utf8))
+                let headers: [StoredResponse.Header]
+                do {
+                    headers = try ColumnCoding.decoder.decode(
+                        [StoredResponse.Header].self, from: Data((row.value(4).text ?? "[]").utf8))
+                } catch {
+                    throw NetworkError.storage(
+                        .value, "read a stored response", "the header fields of \"\(key)\" are damaged; remove it")
+                }
                 let status: Int? = if case .integer(let status) = row.value(2) { Int(status) } else { nil }
                 return StoredResponse(
                     key: row.value(0).text ?? "", time: Date(timeIntervalSinceReferenceDate: row.value(1).real ?? 0),
