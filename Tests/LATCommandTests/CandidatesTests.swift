@@ -80,7 +80,8 @@ import Testing
         (["start", "--table", "Con"], "files", ""), (["start", "--table=Con"], "files", "--table="),
         (["upload", "u", "-F", "img=ph"], "files", "img="), (["upload", "u", "-F", "img"], "words", ""),
         (["cache", "report", "--directory", ""], "folders", ""), (["domains", "check", ""], "files", ""),
-        (["request", "POST", "u", "-d", "@bo"], "files", "@"), (["upload", "u", "--file=a=b"], "files", "--file=a="),
+        (["domains", "push", "--sign", "ke"], "files", ""), (["request", "POST", "u", "-d", "@bo"], "files", "@"),
+        (["upload", "u", "--file=a=b"], "files", "--file=a="),
     ])
     func shellProposesFiles(_ words: [String], _ source: String, _ before: String) {
         let candidates = Candidates(for: words) { _ in nil }

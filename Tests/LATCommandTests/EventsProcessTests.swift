@@ -51,6 +51,20 @@ import Testing
         #expect(await process.result.exitCode == 130)
     }
 
+    @Test func filesAreUploadedWithTheFields() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .events(.event("a")) }
+        let directory = try TemporaryDirectory()
+        _ = try directory.write(Data("picture".utf8), to: "a.png")
+        let result = try await LatProcess.run(
+            ["events", server.url(), "img@a.png", "prompt=Hello"], in: directory.path)
+        #expect(result.exitCode == 0 && result.text.hasSuffix("message   a\n"), "\(result.err)")
+        let request = try #require(server.requests.first)
+        #expect(request.method == "POST" && request.headers["Content-Type"]?.hasPrefix("multipart/form-data") == true)
+        let body = String(decoding: request.body, as: UTF8.self)
+        #expect(body.contains("picture") && body.contains("name=\"prompt\"") && body.contains("Hello"))
+    }
+
     @Test func bodyMakesItAPost() async throws {
         let server = try MockServer()
         server.fallback { _ in .events(.event("a", type: "x"), .event("b"), .event("[DONE]"), .stall) }

@@ -48,6 +48,27 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
+    @Test(arguments: ["download", "upload", "start", "get"])
+    func inspectorOfTheEnvironmentIsStarted(_ command: String) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .text("content") }
+        try directory.write(Data("content".utf8), to: "a.txt")
+        _ = try directory.writeTable(
+            "{ domains: { d: { baseURL: \"\(server.url())\" } }, servers: { s: { domain: \"d\", path: \"x\", method: \"GET\" } } }"
+        )
+        let words =
+            switch command {
+            case "start": ["start", "s"]
+            case "upload": ["upload", server.url("/file"), "--body", "a.txt"]
+            default: [command, server.url("/file"), "-o", "b.txt"]
+            }
+        let path = directory.path(of: "address")
+        let result = try await LatProcess.run(words, environment: ["LAT_INSPECT": path], in: directory.path)
+        #expect(result.exitCode == 0, "\(result.err)")
+        let address = String(decoding: directory.read("address") ?? Data(), as: UTF8.self)
+        #expect(address.hasPrefix("http://127.0.0.1:"), "\(result.err)")
+    }
+
     @Test func uploadIsRecordedAndReplayed() async throws {
         let server = try MockServer()
         server.route("PUT", "/file") { .text("got \($0.body.count)") }

@@ -134,6 +134,16 @@ import Testing
         #expect(text.split(separator: "startedDateTime").count == 3)
     }
 
+    @Test func closedPipeKeepsTheRecord() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .data(Data(repeating: 0x61, count: 4 << 20)) }
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "calls.har")
+        _ = try await LatProcess.run([server.url("/big"), "--har", path], closesOutput: true)
+        let file = try #require(directory.read("calls.har"))
+        #expect(String(decoding: file, as: UTF8.self).contains("/big"))
+    }
+
     @Test func failureIsRecordedToo() async throws {
         let closed = try ClosedPort()
         let directory = try TemporaryDirectory()

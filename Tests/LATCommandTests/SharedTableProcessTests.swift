@@ -217,6 +217,18 @@ extension RedisServer {
         #expect(full.exitCode == 1 && full.text.contains("full, takes no writes"))
     }
 
+    @Test func pushReplacesATableWithoutText() async throws {
+        let server = try await RedisServer()
+        _ = try folder.writeTable(table())
+        _ = try await lat("domains", "push", "--revision", "7", server: server)
+        try server.cli("HDEL", "lat:table:domains", "table")
+        let wrong = try await lat("domains", "push", "--expect", "6", server: server)
+        #expect(wrong.exitCode == 1 && wrong.err.contains("was expected, but it is 7;"), "\(wrong.err)")
+        let repaired = try await lat("domains", "push", server: server)
+        #expect(repaired.exitCode == 0 && repaired.text.hasSuffix("has revision 8 now\n"), "\(repaired.err)")
+        #expect(repaired.err.contains("has revision 7 but no text"))
+    }
+
     @Test func unusableRedisIsReportedWithoutPassword() async throws {
         let server = try await RedisServer()
         let wrong = try await lat("fleet", "status", "--fleet", "unix://:not-it@\(server.socketPath)")
@@ -244,6 +256,11 @@ extension RedisServer {
             ["domains", "diff", server.url("/t"), "Config/domains.json5"], in: folder.path)
         #expect(compared.exitCode == 1)
         #expect(compared.text.contains("~ baseURL  \"http://127.0.0.1:8080\" → \"http://127.0.0.1:9090\""))
+        // A table that is named goes before the Redis of the environment.
+        let named = try await LatProcess.run(
+            ["domains", "diff", server.url("/t"), "--table", "Config/domains.json5"],
+            environment: ["LAT_FLEET_URL": "redis://127.0.0.1:1"], in: folder.path)
+        #expect(named.exitCode == 1 && named.text == compared.text, "\(named.err)")
         let missing = try await LatProcess.run(["domains", "pull", server.url("/no")])
         #expect(missing.exitCode == 3 && missing.err.contains("answered 404"))
     }
@@ -277,6 +294,12 @@ extension RedisServer {
         (["fleet", "status", "--fleet", "redis+sentinel://:pw@h"], "a Sentinel is not supported"),
         (["domains", "pull", "table.json5"], "is no URL; write -o table.json5"),
         (["domains", "diff", "a", "b", "--fleet", "redis://h"], "but three are named"),
+        (["domains", "diff", "a", "b", "--table", "c"], "but three are named"),
+        (["domains", "pull", "http://h/t", "--fleet", "redis://h"], "leave one of them out"),
+        (
+            ["domains", "push", "--fleet", "redis://h", "--key", String(repeating: "k", count: 101)],
+            "at most 100 bytes"
+        ),
         (["domains", "list", "--dry-run"], "--dry-run is for lat domains push"),
         (["domains", "push", "--fleet", "redis://h", "--key", "a b"], "must be printable ASCII without blanks"),
         (["domains", "list", "--table", "a", "--fleet", "redis://h"], "--table and --fleet name two tables"),

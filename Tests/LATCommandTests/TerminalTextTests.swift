@@ -18,11 +18,11 @@ import Testing
     @Test func durationsHaveTheirUnit() {
         let durations: [Duration] = [
             .microseconds(40), .microseconds(1_230), .milliseconds(45), .microseconds(999_900), .milliseconds(1_523),
-            .milliseconds(59_960), .seconds(125), .seconds(3_600 * 3 + 420),
+            .milliseconds(59_960), .seconds(125), .milliseconds(3_599_700), .seconds(3_600 * 3 + 420),
         ]
         #expect(
             durations.map { Quantity.duration($0) } == [
-                "40 µs", "1.23 ms", "45.0 ms", "1.00 s", "1.52 s", "1 m 00 s", "2 m 05 s", "3 h 07 m",
+                "40 µs", "1.23 ms", "45.0 ms", "1.00 s", "1.52 s", "1 m 00 s", "2 m 05 s", "1 h 00 m", "3 h 07 m",
             ])
         #expect([0, 999, 1_000, 1_234_567].map { Quantity.grouped($0) } == ["0", "999", "1,000", "1,234,567"])
     }

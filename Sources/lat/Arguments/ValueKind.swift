@@ -29,7 +29,7 @@ enum ValueKind: Hashable, Sendable {
     static let file = ValueKind.file(after: nil)
     private static let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
 
-    /// Derives the kind from a placeholder: `FILE`, `PATH`, `DIR`, `NAME=PATH`, `TEXT|@FILE`, `text|json`, `METHOD`,
+    /// Derives the kind from a placeholder: `FILE`, `PATH`, `DIR`, `KEYFILE`, `NAME=PATH`, `TEXT|@FILE`, `text|json`, `METHOD`,
     /// `POLICY`. Any other is a text.
     init(placeholder: String) {
         let forms = placeholder.split(separator: "|")
@@ -37,7 +37,8 @@ enum ValueKind: Hashable, Sendable {
         if forms.count > 1, forms.allSatisfy({ $0.allSatisfy { $0.isASCII && $0.isLowercase } }) {
             self = .choices(forms.map { Choice(String($0)) })
         } else if let form = forms.first(where: { form in files.contains { form.hasSuffix($0) } }) {
-            self = .file(after: form.dropLast(4).last)
+            let separator = form.dropLast(4).last
+            self = .file(after: separator?.isLetter == true ? nil : separator)
         } else {
             self =
                 switch placeholder {

@@ -112,7 +112,7 @@ extension DomainsCommand {
     /// The two places to compare: the first two of the Redis, the operands, and the table of `--table` or of this folder.
     private func places(of operands: [String]) -> (from: TablePlace, to: TablePlace) {
         let named = operands.map { TablePlace(operand: $0) }
-        let all = (operands.count < 2 ? fleet.map { [TablePlace.fleet($0)] } ?? [] : []) + named + [.file(table.path)]
+        let all = (fleet.map { [TablePlace.fleet($0)] } ?? []) + named + [.file(table.path)]
         return (all[0], all[1])
     }
 
@@ -130,10 +130,9 @@ extension DomainsCommand {
     }
 
     private func push(_ push: TablePush, _ console: Console) async throws -> ExitCode {
-        let current = try await push.current(console)
-        let present = current?.revision ?? 0
+        let (current, present) = try await push.current(console)
         if let expected = sharing.expected, expected != present {
-            let note = current.map { "\(present), \($0.note)" } ?? "not there"
+            let note = current.map { "\(present), \($0.note)" } ?? (present > 0 ? "\(present)" : "not there")
             console.complain(
                 "revision \(expected) of \(push.name) was expected, but it is \(note); \(TablePush.advice)")
             return .failure
@@ -230,14 +229,15 @@ private struct TablePush {
 
     func signedHead(_ revision: Int64) -> [UInt8] { FleetTable.signedHead(name: table.name, revision: revision) }
 
-    /// The version in the Redis now; `nil` when it has no usable table.
-    func current(_ console: Console) async throws -> FleetTable.Version? {
+    /// The version in the Redis now; `nil` when it has no usable table. The revision is 0 when it has none.
+    func current(_ console: Console) async throws -> (FleetTable.Version?, revision: Int64) {
         switch try await table.read() {
-        case .version(let version): return version
-        case .unusable(let problem): console.note("\(SafeText.line(name)) \(SafeText.line(problem))")
-        case .nothing, .unchanged: break
+        case .version(let version): return (version, version.revision)
+        case .unusable(let problem, let revision):
+            console.note("\(SafeText.line(name)) \(SafeText.line(problem))")
+            return (nil, revision)
+        case .nothing, .unchanged: return (nil, 0)
         }
-        return nil
     }
 
     func report(against current: FleetTable.Version?) -> DifferenceReport {

@@ -72,20 +72,27 @@ struct DomainsCommand: Command {
         var table = try TableArgument(arguments)
         action = try Self.action(arguments.operands, &table)
         self.table = table
-        let isRequired =
-            switch action {
-            case .push, .pull(url: nil): true
-            case .diff(let operands): operands.count < 2
-            default: false
-            }
-        // `LAT_FLEET_URL` is used only by a command that needs a Redis.
         let fleet = try FleetArgument(arguments)
+        var (isRequired, compared) = (false, 0)
+        switch action {
+        case .push, .pull(url: nil): isRequired = true
+        case .diff(let operands):
+            compared = operands.count + (table.file == nil ? 0 : 1)
+            isRequired = compared < 2
+            if fleet.isGiven { compared += 1 }
+        default: break
+        }
+        // `LAT_FLEET_URL` is used only by a command that needs a Redis.
         self.fleet = isRequired || fleet.isGiven ? fleet : nil
         sharing = try TableSharing(arguments, for: action)
         format = try OutputFormat(arguments)
+        guard compared < 3 else {
+            throw UsageError(
+                "diff compares two tables, but \(compared == 3 ? "three" : "four") are named; leave some out")
+        }
         guard fleet.isGiven, !isRequired else { return }
-        if case .diff = action {
-            throw UsageError("diff compares two tables, but three are named; leave --fleet or one of the others out")
+        if case .pull = action {
+            throw UsageError("pull prints one table, but --fleet and a URL are named; leave one of them out")
         }
         if case .check = action {
             throw UsageError("check reads a file; write lat domains pull --fleet URL -o FILE, and check FILE")

@@ -47,6 +47,7 @@ extension EventsCommand {
             ![
                 RequestCommand.file, OutputArgument.option, RequestCommand.download, RequestCommand.include,
                 RequestCommand.cache, RequestCommand.curl, RequestCommand.noPager, RequestCommand.har,
+                ConnectionArguments.prewarm,
             ].contains($0)
         }
 
@@ -74,12 +75,13 @@ private struct EventsRun {
     func run() async throws -> ExitCode {
         let request = command.request
         let content = try RequestContent(request)
+        let body = content.files.isEmpty ? content.body : .multipart(content.files)
         let headers: HTTPHeaders = ["User-Agent": RequestSettings.headers["User-Agent"]]
         let stream: EventStream<ServerSentEvent>
         do {
             stream = try live.manager().events(
                 request.method, content.url, parameters: request.parameters.isEmpty ? nil : request.parameters,
-                body: content.body, timeout: request.timeout, headers: headers.merging(content.headers),
+                body: body, timeout: request.timeout, headers: headers.merging(content.headers),
                 options: command.options)
         } catch let error as NetworkError {
             return live.report(error)

@@ -139,6 +139,7 @@ extension InspectCommand {
           lat inspect -- ./server --port 8080
           lat inspect -- lat events :8080/prices --for 2s
 
-        Exit codes: that of the command; 0 a page of a file was shown, 2 the command line or the file is invalid.
+        Exit codes: that of the command; 130 the page of a file was ended by Ctrl-C, 2 the command line or the file is
+        invalid.
         """
 }

@@ -67,7 +67,9 @@ extension ProbeCommand {
         help:
             "Repeats until Ctrl-C, at once when the network changes, and shows every change. With --format json, each "
             + "change is one line.")
-    static let interval = Option("--interval", value: "TIME", help: "The time between two probes. Default: 2s.")
+    static let interval = Option(
+        "--interval", value: "TIME", help: "The time between two probes; at first shorter after a failure. Default: 2s."
+    )
     static let check = Option(
         "--check", value: "PATH[=STATUS]",
         help:

@@ -190,7 +190,7 @@ private struct StartRun {
     }
 
     private func manager(_ table: DomainTable, _ route: DomainTable.ResolvedRoute) throws -> CentralRequestManager {
-        var configuration = CentralRequestManager.Configuration()
+        var configuration = CentralRequestManager.Configuration.inspected
         configuration.headers = RequestSettings.headers
         configuration.domains = table
         // There is only one call, so later changes of the file do not matter.

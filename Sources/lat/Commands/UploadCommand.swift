@@ -157,7 +157,7 @@ private struct UploadRun {
     // MARK: Sending
 
     private func upload() throws -> UploadTask<HTTPResponse> {
-        var configuration = CentralRequestManager.Configuration()
+        var configuration = CentralRequestManager.Configuration.inspected
         configuration.headers = RequestSettings.headers
         configuration.setProxy(command.arguments)
         if let user = command.user {

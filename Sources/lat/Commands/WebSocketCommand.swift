@@ -66,7 +66,7 @@ extension WebSocketCommand {
                 RequestCommand.json, RequestCommand.data, RequestCommand.form, RequestCommand.file,
                 OutputArgument.option, RequestCommand.download, RequestCommand.include, RequestCommand.cache,
                 RequestCommand.curl, RequestCommand.noPager, RequestCommand.http2, RequestCommand.http3,
-                RequestCommand.http3Only, RequestCommand.idleTimeout, RequestCommand.har,
+                RequestCommand.http3Only, RequestCommand.idleTimeout, RequestCommand.har, ConnectionArguments.prewarm,
             ].contains($0)
         }
 

@@ -45,7 +45,7 @@ struct DownloadCommand: Command {
     }
 
     private var configuration: CentralRequestManager.Configuration {
-        var configuration = CentralRequestManager.Configuration()
+        var configuration = CentralRequestManager.Configuration.inspected
         configuration.timeout = nil
         configuration.retries = retries
         if let connectTimeout { configuration.connectTimeout = connectTimeout }
@@ -148,6 +148,8 @@ struct DownloadRun {
     let path: String
     var segments = 1
     var options = DownloadOptions()
+    /// How many connections are opened before the download starts.
+    var prewarm = 0
     let format: OutputFormat
     /// The arguments, for messages.
     let arguments: ParsedArguments
@@ -161,6 +163,7 @@ struct DownloadRun {
             var configuration = configuration
             configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
             manager = try CentralRequestManager(configuration: configuration)
+            if prewarm > 0 { try await manager.prewarm(request.url, connections: prewarm) }
         } catch let error as NetworkError {
             return console.fail(error, arguments)
         }

@@ -64,7 +64,7 @@ struct RequestCommand: Command {
     var followsRedirects: Bool { redirects != RedirectPolicy.none }
 
     /// Whether files are written besides the response, which must be complete at the end.
-    var keepsFiles: Bool { cookies != nil || connection.keepsFiles }
+    var keepsFiles: Bool { cookies != nil || har != nil || connection.keepsFiles }
 
     private var hasBody: Bool {
         content != nil || !files.isEmpty || line.items.contains { $0.isField || $0.kind == .file }

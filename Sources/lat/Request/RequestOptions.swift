@@ -28,8 +28,8 @@ extension RequestCommand {
     static let idleTimeout = Option("--idle-timeout", value: "TIME", help: "The longest wait for a byte. Default: 60s.")
     static let retry = Option(
         "--retry", value: "N",
-        help: "Repeats GET, PUT and DELETE up to N times after a network failure, 408, 429, 500 and 502 to 504. "
-            + "Default: 0.")
+        help: "Repeats idempotent requests, such as GET, PUT and DELETE, up to N times after a network failure, 408, "
+            + "429, 500 and 502 to 504. Default: 0.")
     static let proxy = Option(
         "--proxy", "-x", value: "URL",
         help:

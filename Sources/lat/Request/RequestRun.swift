@@ -79,8 +79,9 @@ struct RequestSender {
         request.streamsBody = false
         trace(request)
         return try await DownloadRun(
-            request: request, path: command.output ?? ".", format: command.format, arguments: command.arguments,
-            configuration: RequestSettings.configuration(for: command, console), console: console
+            request: request, path: command.output ?? ".", prewarm: command.connection.prewarm, format: command.format,
+            arguments: command.arguments, configuration: RequestSettings.configuration(for: command, console),
+            console: console
         ).run()
     }
 }
@@ -96,9 +97,36 @@ struct RequestRun {
         let content = try RequestContent(command)
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
         defer { file?.discard() }
-
-        let start = ContinuousClock.now
         let recorder = command.har.map { _ in HARRecorder() }
+        do {
+            let error = try await run(content, file, recorder)
+            let recordError = save(recorder)
+            return (error ?? recordError).map { ExitCode($0) } ?? .success
+        } catch {
+            // A closed pipe or Ctrl-C ends the command, and what was recorded until then is kept.
+            _ = save(recorder)
+            throw error
+        }
+    }
+
+    /// Writes the file of `--har`, and shows an error.
+    private func save(_ recorder: HARRecorder?) -> NetworkError? {
+        guard let path = command.har, let recorder else { return nil }
+        do {
+            try recorder.write(to: path)
+            return nil
+        } catch {
+            let failure = error as? NetworkError ?? NetworkError(.storage, message: "\(error)", underlying: error)
+            console.complain(failure, ErrorWords(command.arguments))
+            return failure
+        }
+    }
+
+    /// - Returns: The failure of the request, which was shown; `nil` after a success.
+    private func run(
+        _ content: RequestContent, _ file: OutputFile?, _ recorder: HARRecorder?
+    ) async throws -> NetworkError? {
+        let start = ContinuousClock.now
         let (answer, writer) = try await answer(to: content, recorder)
         var error = answer.error
         let headTime = ContinuousClock.now - start
@@ -119,18 +147,12 @@ struct RequestRun {
             } catch let failure as NetworkError {
                 // An unsuccessful status is the error to report, even when the body was incomplete.
                 error = error ?? failure
+            } catch {
+                await writer?.shutdown()
+                throw error
             }
         }
         await writer?.shutdown()
-        var recordError: NetworkError?
-        if let path = command.har {
-            do {
-                try recorder?.write(to: path)
-            } catch let failure as NetworkError {
-                recordError = failure
-                console.complain(failure, ErrorWords(command.arguments))
-            }
-        }
         // The time until the head arrived, as libcurl measured it, without the start of this process. It is the larger of
         // two times, because the total of a stream may have been taken before its first byte.
         let measured = [answer.timings?.total, answer.timings?.firstByte].compactMap { $0 }.max()
@@ -150,7 +172,7 @@ struct RequestRun {
         } else if let error {
             console.complain(error, ErrorWords(command.arguments))
         }
-        return (error ?? recordError).map { ExitCode($0) } ?? .success
+        return error
     }
 
     /// - Returns: The answer, and the manager if it writes files that must be complete at the end.

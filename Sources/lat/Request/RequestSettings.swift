@@ -50,7 +50,7 @@ enum RequestSettings {
     static func configuration(
         for command: RequestCommand, _ console: Console
     ) -> CentralRequestManager.Configuration {
-        var configuration = CentralRequestManager.Configuration()
+        var configuration = CentralRequestManager.Configuration.inspected
         configuration.timeout = nil
         if let connectTimeout = command.connectTimeout { configuration.connectTimeout = connectTimeout }
         configuration.setProxy(command.arguments)
@@ -67,7 +67,6 @@ enum RequestSettings {
         configuration.warningHandler = { console.note("lat: warning: \(SafeText.line($0))") }
         configuration.unixSocketPath = command.unixSocket
         command.connection.apply(to: &configuration)
-        if let inspector = Inspector.requested { configuration.accessories.append(inspector) }
         return configuration
     }
 
@@ -76,6 +75,13 @@ enum RequestSettings {
 }
 
 extension CentralRequestManager.Configuration {
+    /// The settings of a command whose calls `lat inspect` can show.
+    static var inspected: Self {
+        var configuration = Self()
+        if let inspector = Inspector.requested { configuration.accessories.append(inspector) }
+        return configuration
+    }
+
     /// Sets the proxy of `--proxy`; an empty one stands for none.
     mutating func setProxy(_ arguments: ParsedArguments) {
         if let text = arguments.value(RequestCommand.proxy) { self.proxy = text.isEmpty ? .none : .url(text) }

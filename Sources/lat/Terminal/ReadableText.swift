@@ -29,7 +29,7 @@ enum Quantity {
         case ..<1_000: return "\(microseconds) µs"
         case ..<999_500: return "\(threeDigits(Double(microseconds) / 1_000)) ms"
         case ..<59_950_000: return "\(threeDigits(Double(microseconds) / 1_000_000)) s"
-        case ..<3_600_000_000: return "\(seconds / 60) m \(twoDigits(seconds % 60)) s"
+        case ..<3_599_500_000: return "\(seconds / 60) m \(twoDigits(seconds % 60)) s"
         default: return "\(seconds / 3_600) h \(twoDigits(seconds / 60 % 60)) m"
         }
     }
