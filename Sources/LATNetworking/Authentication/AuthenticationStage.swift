@@ -94,7 +94,7 @@ final class AuthenticationStage: Stage {
         } catch {
             if call.isCancelled || error is CancellationError && Task.isCancelled { throw error }
             throw NetworkError(
-                .provider, message: "the authenticator threw: \(error); nothing was sent", request: request,
+                .provider, message: "the authenticator threw: \(error); this attempt was not sent", request: request,
                 underlying: error)
         }
     }

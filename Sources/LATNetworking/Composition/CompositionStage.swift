@@ -121,11 +121,17 @@ struct CompositionStage: Stage {
             request.url = call.details.addresses[index]
             return try RequestBuilder.put(all, into: &request)
         }
-        // An interceptor has replaced the call's request, so the parameters can only go into the query.
+        // An interceptor has replaced the call's request. A body that it has not made becomes one of the parameters; otherwise
+        // they can only go into the query.
         var missing = common
         for (name, _) in content.members?.object ?? [:] { missing.remove(name) }
-        guard !missing.isEmpty, request.method.encodesParametersInQuery || request.body != nil else { return }
-        request.url = ParameterEncoder.appending(query: missing.queryText, to: request.url)
+        guard !missing.isEmpty else { return }
+        if request.method.encodesParametersInQuery || request.body != nil {
+            request.url = ParameterEncoder.appending(query: missing.queryText, to: request.url)
+        } else if call.request.body == nil {
+            all.members = missing
+            try RequestBuilder.put(all, into: &request)
+        }
     }
 
     private func ask<Answer: Sendable>(
@@ -138,7 +144,8 @@ struct CompositionStage: Stage {
             }
         } catch is Late {
             throw NetworkError(
-                .timeout(.total), message: "the \(name) provider took longer than the timeout; nothing was sent",
+                .timeout(.total),
+                message: "the \(name) provider took longer than the timeout; this attempt was not sent",
                 request: request)
         } catch {
             if error is CancellationError || call.isCancelled { throw error }
@@ -148,7 +155,7 @@ struct CompositionStage: Stage {
 
     private static func failure(_ error: any Error, _ name: String, _ request: HTTPRequest) -> NetworkError {
         NetworkError(
-            .provider, message: "the \(name) provider threw: \(error); nothing was sent", request: request,
+            .provider, message: "the \(name) provider threw: \(error); this attempt was not sent", request: request,
             underlying: error)
     }
 
@@ -156,7 +163,7 @@ struct CompositionStage: Stage {
 }
 
 /// Returns headers for a request. Called once for each attempt, so that a token or timestamp is fresh. If it throws, the call
-/// fails with ``NetworkError/Kind/provider``, and nothing is sent.
+/// fails with ``NetworkError/Kind/provider``, and this attempt is not sent.
 public typealias HeaderProvider = @Sendable (HTTPRequest) async throws -> HTTPHeaders
 
 /// Returns headers for a request synchronously. Errors as for ``HeaderProvider``.

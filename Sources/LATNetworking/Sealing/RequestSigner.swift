@@ -191,7 +191,8 @@ struct SignStage: Stage {
         } catch {
             guard !(error is CancellationError) else { throw error }
             throw NetworkError(
-                .provider, message: "the signer threw: \(error); nothing was sent", request: request, underlying: error)
+                .provider, message: "the signer threw: \(error); this attempt was not sent", request: request,
+                underlying: error)
         }
         // The signature is valid for this URL only.
         if request.redirects == .automatic { request.redirects = .none }

@@ -115,6 +115,22 @@ private struct Watch: Interceptor {
         #expect(server.requests.first?.json == ["a": 1, "nonce": 7])
     }
 
+    @Test(arguments: [("POST", nil), ("POST", HTTPBody.text("x")), ("GET", nil)])
+    func commonParametersOfAChangedURLAreSent(method: String, body: HTTPBody?) async throws {
+        let server = try MockServer.answering()
+        let manager = try CentralRequestManager.make {
+            $0.interceptors = [Watch { $0.url += "?sig=1" }]
+            $0.parameterProvider = { _ in ["nonce": 7] }
+        }
+        _ = try await manager.startRequest(method, server.url("/x"), body: body)
+        let sent = try #require(server.requests.first)
+        if method == "POST", body == nil {
+            #expect(sent.target == "/x?sig=1" && sent.json == ["nonce": 7])
+        } else {
+            #expect(sent.target == "/x?sig=1&nonce=7" && sent.body.count == (body == nil ? 0 : 1))
+        }
+    }
+
     @Test func envelopeMessageMayBeANumber() async throws {
         let server = try MockServer.answering(#"{"c": 1, "m": 404}"#)
         let envelope = #"envelope: { code: "c", message: "m", success: [0] }"#

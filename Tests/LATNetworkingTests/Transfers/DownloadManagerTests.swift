@@ -138,6 +138,15 @@ import Testing
         #expect(await failure { try await manager.value(of: id) }?.kind == .unknownName)
     }
 
+    @Test func releaseEndsTheProgress() async throws {
+        let server = try slowServer()
+        var manager: DownloadManager? = try DownloadManager(central, folder: folder)
+        let id = try #require(try manager?.add(server.url + "?slow", to: directory.path(of: "f")))
+        let progress = try #require(manager?.progress(of: id))
+        manager = nil
+        for await _ in progress {}
+    }
+
     @Test func removedDownloadLeavesNoFiles() async throws {
         let server = try slowServer()
         let manager = try DownloadManager(central, folder: folder)

@@ -89,7 +89,9 @@ public final class DownloadManager: Sendable {
     }
 
     deinit {
-        for download in state.withLock({ $0.downloads.values }) { download.cancel(keepingProgress: true) }
+        let (downloads, entries) = state.withLock { ($0.downloads.values, $0.entries.values) }
+        for download in downloads { download.cancel(keepingProgress: true) }
+        for entry in entries { entry.progress.finish() }
         hub.finish()
     }
 
@@ -112,8 +114,8 @@ public final class DownloadManager: Sendable {
     /// released.
     public var events: AsyncStream<Event> { hub.events() }
 
-    /// The progress of a download across its pauses, until the download finishes or is removed, or the manager is closed;
-    /// `nil` if the manager has none with this identifier.
+    /// The progress of a download across its pauses, until the download finishes or is removed, or the manager is closed or
+    /// released; `nil` if the manager has none with this identifier.
     public func progress(of id: Item.ID) -> (some AsyncSequence<TransferProgress, Never> & Sendable)? {
         state.withLock { $0.entries[id] }.map { ProgressUpdates($0.progress) }
     }
