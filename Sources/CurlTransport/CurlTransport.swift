@@ -222,8 +222,10 @@ package final class CurlTransport: Transport {
         _ request: HTTPRequest, _ target: Target, _ owner: (any TransferOwner)?, _ warmUp: WarmUp?
     ) throws(NetworkError) -> Transfer {
         var plan = try plan(for: request, target, owner?.bodyHandler)
-        // Another service may speak HTTP/2 or 3, where an upgrade is not possible.
-        if !request.upgrades, let alternative = origins?.alternative(for: request, target, plan) {
+        // Another service may speak HTTP/2 or 3, where neither an upgrade nor trailers are possible.
+        if !request.upgrades, request.trailers == nil,
+            let alternative = origins?.alternative(for: request, target, plan)
+        {
             if alternative.isOrigin(of: target) {
                 // The origin itself speaks HTTP/3, which is raced against older versions.
                 plan.version = versions.race(target)

@@ -78,7 +78,13 @@ extension EncodedMembers {
                 }
                 let order = JSONValueEncoder.order(of: elements)
                 value = .array(order.map { elements[$0] })
-                for index in kept.indices { kept[index].follow(order, at: note.path) }
+                var places = order
+                for (place, former) in order.enumerated() { places[former] = place }
+                // The last notes are those of the elements.
+                for index in kept.indices.reversed() {
+                    guard kept[index].path.starts(with: note.path) else { break }
+                    kept[index].move(to: places, at: note.path)
+                }
             }
         }
         return EncodedMembers(list, kept)
@@ -104,14 +110,11 @@ extension EncodedMembers {
 }
 
 extension DeferredCoding.Note {
-    /// Adapts the path to the order that the elements at another path have now.
-    ///
-    /// - Parameter order: the former index of each element.
-    fileprivate mutating func follow(_ order: [Int], at place: [DeferredCoding.Step]) {
-        guard path.count > place.count, path.starts(with: place), let former = path[place.count].index,
-            let index = order.firstIndex(of: former)
+    /// Adapts the path to the places that the elements at the beginning of the path have now.
+    fileprivate mutating func move(to places: [Int], at beginning: [DeferredCoding.Step]) {
+        guard path.count > beginning.count, let former = path[beginning.count].index, places.indices.contains(former)
         else { return }
-        path[place.count] = DeferredCoding.Step(JSONKey(intValue: index))
+        path[beginning.count] = DeferredCoding.Step(JSONKey(intValue: places[former]))
     }
 }
 

@@ -170,10 +170,7 @@ package final class BodyEncoder: Sendable, ComparedByIdentity {
     private static func reason(_ error: any Error) -> String {
         // Leaves out the value itself, which may be a secret.
         guard case EncodingError.invalidValue(_, let context) = error else { return "\(error)" }
-        let path = context.codingPath.jsonPath
-        // The SDK's own encoder begins its text with the path, cut to 200 characters.
-        if !path.isEmpty, context.debugDescription.hasPrefix(path.prefix(200)) { return context.debugDescription }
-        return "\(path.isEmpty ? "the value" : path): \(context.debugDescription)"
+        return context.textWithPath
     }
 
     fileprivate func with(_ rules: CodingRules) -> BodyEncoder { BodyEncoder(rules: rules, make) }

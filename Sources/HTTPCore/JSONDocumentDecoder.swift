@@ -38,10 +38,7 @@ extension JSONDocument {
         guard place.depth <= JSONValue.maximumDepth else {
             throw place.corrupted("more than \(JSONValue.maximumDepth) levels of nesting")
         }
-        let decoder = JSONDocumentDecoder(self, at: place)
-        // The keys of a dictionary are data and not names.
-        if decoder.usesSnakeCase, type is any StringKeys.Type { decoder.usesSnakeCase = false }
-        return try T(from: decoder)
+        return try T(from: JSONDocumentDecoder(self, at: place, keepsNames: type is any StringKeys.Type))
     }
 
     /// The number as an integer; `nil` when this is not a number or does not fit.
@@ -119,16 +116,19 @@ final class JSONDocumentDecoder: Decoder {
     fileprivate let place: JSONCodingPath
     fileprivate let depth: Int
     fileprivate let rules: CodingRules?
-    fileprivate var usesSnakeCase: Bool
+    fileprivate let usesSnakeCase: Bool
     /// The members of a large object, in which a linear search for each name would be slow.
     private let table: [String: JSONDocument]?
 
-    fileprivate init(_ document: JSONDocument, at place: JSONCodingPath) {
+    /// - Parameter keepsNames: Whether the names are the keys of a dictionary, which are data.
+    fileprivate init(
+        _ document: JSONDocument, at place: JSONCodingPath, keepsNames: @autoclosure () -> Bool = false
+    ) {
         self.document = document
         self.place = place
         depth = place.depth
         rules = place.allRules
-        usesSnakeCase = rules?.usesSnakeCase ?? false
+        usesSnakeCase = rules?.usesSnakeCase == true && !keepsNames()
         table = (document.memberCount ?? 0) > 64 ? Dictionary(document.members) { $1 } : nil
     }
 

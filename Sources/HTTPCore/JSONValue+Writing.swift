@@ -82,9 +82,22 @@ extension EncodingError {
     /// An error that repeats the path in its text, which is what people see.
     static func unwritable(_ value: Any, at path: [any CodingKey], _ problem: String) -> EncodingError {
         let name = path.jsonPath
-        // A path of hundreds of levels is cut.
-        let place = name.isEmpty ? "" : name.utf8.count > 200 ? "\(name.prefix(200))…: " : "\(name): "
+        let place = name.isEmpty ? "" : Context.beginning(name)
         return .invalidValue(value, Context(codingPath: path, debugDescription: place + problem))
+    }
+}
+
+extension EncodingError.Context {
+    /// A path of hundreds of levels is cut.
+    fileprivate static func beginning(_ path: String) -> String {
+        path.utf8.count > 200 ? "\(path.prefix(200))…: " : "\(path): "
+    }
+
+    /// The text after the path, with which that of ``EncodingError/unwritable(_:at:_:)`` begins already.
+    var textWithPath: String {
+        let path = codingPath.jsonPath
+        let beginning = path.isEmpty ? "the value: " : Self.beginning(path)
+        return debugDescription.hasPrefix(beginning) ? debugDescription : beginning + debugDescription
     }
 }
 

@@ -28,21 +28,25 @@ extension EncodedMembers {
             guard let value else { continue }
             do {
                 object[name] = try encoder.encodeIfPresent(value, at: [JSONKey(stringValue: name)])
-            } catch let EncodingError.invalidValue(invalid, context)
-                where context.codingPath.first != nil && context.debugDescription.hasPrefix(name)
-            {
-                let text = "parameter \(context.debugDescription)"
-                throw EncodingError.invalidValue(
-                    invalid, .init(codingPath: context.codingPath, debugDescription: text, underlyingError: nil))
             } catch {
-                let text = "parameter \(name): \(error)"
-                // The name replaces the value, which may be a secret and would be printed with the error.
-                throw EncodingError.invalidValue(
-                    name,
-                    .init(codingPath: [JSONKey(stringValue: name)], debugDescription: text, underlyingError: error))
+                throw Self.failure(error, of: name)
             }
         }
         self.init(object)
+    }
+
+    /// The name replaces the value, which may be a secret and would be printed with the error.
+    private static func failure(_ error: any Error, of name: String) -> EncodingError {
+        let key = JSONKey(stringValue: name)
+        guard case EncodingError.invalidValue(_, let context) = error else {
+            return .invalidValue(
+                name,
+                .init(codingPath: [key], debugDescription: "parameter \(name): \(error)", underlyingError: error))
+        }
+        var path = context.codingPath
+        if path.first?.stringValue != name { path.insert(key, at: 0) }
+        let text = EncodingError.Context(codingPath: path, debugDescription: context.debugDescription).textWithPath
+        return .invalidValue(name, .init(codingPath: path, debugDescription: "parameter \(text)"))
     }
 
     /// The members as the query of a URL, without `?`, or the body of a form, `application/x-www-form-urlencoded`.

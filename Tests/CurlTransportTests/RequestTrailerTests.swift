@@ -80,7 +80,8 @@ import Testing
                 $0.trailers = HTTPRequest.Trailers(["X-A"]) { ["X-A": "1"] }
             }
             let error = try await transport.failure(of: request)
-            #expect(error.kind == .unsupported && error.message.contains("version = .http2PriorKnowledge"), "\(error)")
+            #expect(
+                error.kind == .unsupported && error.message.contains("in place of .http2PriorKnowledge"), "\(error)")
         }
         #expect(server.acceptedConnections == 0)
     }

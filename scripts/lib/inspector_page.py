@@ -237,7 +237,17 @@ def bounded(page, address):
         for (let from = 60000; from < 100000; from += 1000) store.take(batch(from), 'live:1');
         const held = store.held.size;
         store.pause(false);
+        const file = new Store();
+        file.take(batch(1).slice(0, 9), 'file:1');
+        file.clear();
+        const twice = new Store();
+        twice.take(batch(1).slice(0, 9), 'live:1');
+        twice.calls[2].pinned = true;
+        twice.clear();
+        twice.clear();
+        twice.take(batch(1).slice(0, 9), 'live:1');
         return { limit, kept, held, after: [store.calls.length, store.byKey.size, store.held.size],
+            cleared: [file.calls.length, twice.calls.length],
             pinned: store.calls[0].number, last: store.calls.at(-1).number };
     })""")
 

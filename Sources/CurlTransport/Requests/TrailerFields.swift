@@ -43,8 +43,8 @@ enum TrailerFields {
             throw NetworkError(
                 .unsupported,
                 message:
-                    "trailers of a request need HTTP/1.1: libcurl sends none over HTTP/\(isHTTP3 ? 3 : 2); leave out "
-                    + "version = .\(isHTTP3 ? "http3Only" : "http2PriorKnowledge")")
+                    "trailers of a request need HTTP/1.1: libcurl sends none over HTTP/\(isHTTP3 ? 3 : 2); set version "
+                    + "= .http1 in place of .\(isHTTP3 ? "http3Only" : "http2PriorKnowledge")")
         }
         guard request.authentication?.digestCredentials == nil else {
             throw .invalidRequest(

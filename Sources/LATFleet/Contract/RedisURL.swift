@@ -33,6 +33,7 @@ extension FleetConfiguration {
             do throws(FleetError) {
                 if scheme.hasSuffix("unix") { try readSocket(rest) } else { try readHost(rest) }
                 try readParameters(query)
+                try validate()
             } catch {
                 // The password may have a ? in it, so what the error quotes may be a part of the password.
                 guard !query.contains("@") else { throw Self.unreadable }
@@ -46,7 +47,6 @@ extension FleetConfiguration {
             throw .configuration(
                 "\"\(URLText.visible(scheme))\" is not a scheme of Redis; write redis://, rediss:// or unix://")
         }
-        try validate()
     }
 
     private static let unreadable = FleetError.configuration(

@@ -152,11 +152,12 @@ struct RequestRun {
                 throw error
             }
         }
+        let bodyTime = ContinuousClock.now - bodyStart
         await writer?.shutdown()
         // The time until the head arrived, as libcurl measured it, without the start of this process. It is the larger of
         // two times, because the total of a stream may have been taken before its first byte.
         let measured = [answer.timings?.total, answer.timings?.firstByte].compactMap { $0 }.max()
-        let total = (measured ?? headTime) + (ContinuousClock.now - bodyStart)
+        let total = (measured ?? headTime) + bodyTime
         if command.isVerbose, let timings = answer.timings {
             console.note(RequestTrace.line(of: timings, total: total, console.errStyle))
         }

@@ -191,14 +191,15 @@ struct CassetteTests {
 
     @Test func secretMembersAndPartsOfTheManagerAreNotWritten() async throws {
         let server = try MockServer()
-        server.fallback { _ in .json(#"{"pin_code": 84711, "note": "fine"}"#) }
+        server.fallback { _ in .json(#"{"pin_code": 84711900, "note": "fine"}"#) }
         let (central, cassette) = try manager(.once) { $0.secrets.insert(parameter: "pin_code") }
-        let json = HTTPBody.data(Data(#"{"pin_code": "4711", "a": 1}"#.utf8), contentType: "application/json")
+        let json = HTTPBody.data(Data(#"{"pin_code": "q#4x", "a": 1}"#.utf8), contentType: "application/json")
         _ = try await central.startRequest("POST", server.url("/json"), body: json)
         _ = try await central.startRequest(
-            "POST", server.url("/parts"), body: .multipart([UploadFile(name: "pin_code", value: "part-4711")]))
+            "POST", server.url("/parts"), body: .multipart([UploadFile(name: "pin_code", value: "part-q#4x")]))
         try cassette.eject()
-        #expect(text().contains("pin_code") && text().contains("fine") && !text().contains("4711"), "\(text())")
+        #expect(text().contains("pin_code") && text().contains("fine"))
+        #expect(!text().contains("84711900") && !text().contains("q#4x"), "\(text())")
     }
 
     @Test func binaryBodiesAreComparedByteByByte() async throws {

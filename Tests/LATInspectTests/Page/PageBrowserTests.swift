@@ -136,6 +136,8 @@ import Testing
         #expect(result["after"] == [20_000, 20_000, 0])
         #expect(result["pinned"].int == 7)
         #expect(result["last"].int == 99_999)
+        // Of a file, all; of a running program, all but the pinned one, also when the page connects again.
+        #expect(result["cleared"] == [0, 1])
     }
 
     @Test func pageWithoutItsKeyShowsNothing() async throws {

@@ -61,7 +61,7 @@ export class Store {
     const origin = this.calls.findLast(call => call.origin.startsWith('live:'))?.origin;
     const numbers = this.calls.map(call => call.origin === origin ? call.number : 0);
     // Calls that were cleared before are not among the numbers.
-    if (this.cleared?.origin === origin) numbers.push(this.cleared.number);
+    if (origin && this.cleared?.origin === origin) numbers.push(this.cleared.number);
     if (origin) this.cleared = { origin, number: Math.max(...numbers) };
     this.held.clear();
     this.keep(call => call.pinned);
