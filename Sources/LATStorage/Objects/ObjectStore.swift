@@ -195,13 +195,14 @@ public final class ObjectStore: ObjectAccess, Sendable {
     private static func setAside(_ path: String) throws -> String {
         let time = Int64(Date().timeIntervalSince1970 * 1_000)
         let aside = "\(path).corrupt-\(time)"
+        // The log belongs to the file: recovery tools may need it. It is renamed first: once the file itself is away, others
+        // make a new one with a log of its own.
+        for companion in ["-wal", "-shm"] { _ = rename(path + companion, aside + companion) }
         guard rename(path, aside) == 0 else {
             let reason = SystemError().text
             throw NetworkError.storage(
                 .unreadable, "set \(path) aside", "\(reason); check the permissions of its folder")
         }
-        // The log belongs to the file: recovery tools may need it.
-        for companion in ["-wal", "-shm"] { _ = rename(path + companion, aside + companion) }
         return aside
     }
 }
