@@ -132,12 +132,16 @@ import Testing
     }
 
     @Test func portIsKeptAfterStop() throws {
-        let server = try MockServer()
-        server.stop()
-        #expect(isRefused(port: server.port))
+        let port = try {
+            let server = try MockServer()
+            defer { server.stop() }
+            return server.port
+        }()
+        // The server is released.
+        #expect(isRefused(port: port))
         // A socket that may not share a port with others.
         #expect(throws: MockServerError.self) {
-            _ = try Socket.bindLoopback(port: server.port, backlog: nil, reusesAddress: false)
+            _ = try Socket.bindLoopback(port: port, backlog: nil, reusesAddress: false)
         }
     }
 

@@ -92,12 +92,14 @@ public final class MockServer: Sendable {
     }
 
     /// Stops the server: closes every connection, stalled ones too, and waits for the thread to end. A second call does
-    /// nothing. The recorded requests can still be read. A free port that the server was given is kept until its last
-    /// reference is released: connections to it are refused, and only ``init(port:fallback:)`` can use it.
+    /// nothing. The recorded requests can still be read. A free port that the server was given is kept: connections to
+    /// it are refused, and only ``init(port:fallback:)`` can use it. The process keeps the ports of the last 128 servers that
+    /// were stopped, also when they are released.
     ///
     /// Waits for a running handler. When a handler itself calls `stop()`, the call returns at once. The server then
     /// stops after that handler. Of its reply it sends only what the system takes at once.
     public func stop() {
+        shared.update { $0.portIsKept = true }
         requestStop()
         if !thread.isCurrent { thread.join() }
     }

@@ -31,6 +31,7 @@ final class SharedState: Sendable {
 
         // Set by both.
         var stopIsRequested = false
+        var portIsKept = false
         var idleConnectionsAreToClose = false
         /// Wakes the thread; `nil` after it has ended.
         var wakeUp: WakeUp?
@@ -57,21 +58,22 @@ final class SharedState: Sendable {
 
     private let contents: Mutex<Contents>
     private let limits = TimeLimits()
-    /// Keeps the port of the stopped server; -1 for none.
-    private let placeholder = Atomic<Int32>(-1)
+    /// Sockets that keep the ports of servers.
+    private static let keptPorts = Mutex<[Int32]>([])
+    private static let keptPortLimit = 128
 
     init(_ wakeUp: WakeUp) { contents = Mutex(Contents(wakeUp: wakeUp)) }
 
-    deinit {
-        let descriptor = placeholder.load(ordering: .relaxed)
-        if descriptor >= 0 { close(descriptor) }
-    }
-
-    /// Keeps a port that was just closed until this is released, so that nobody else gets it by chance.
+    /// Keeps the port of a server that was stopped, so that nobody else gets it by chance. Many tests need this longer than
+    /// they need the server itself, so it is not bound to its life.
     func keep(_ port: Int) {
         // With SO_REUSEADDR, so that another server may be given the port.
-        guard let descriptor = try? Socket.bindLoopback(port: port, backlog: nil) else { return }
-        placeholder.store(descriptor, ordering: .relaxed)
+        guard read(\.portIsKept), let descriptor = try? Socket.bindLoopback(port: port, backlog: nil) else { return }
+        let oldest = Self.keptPorts.withLock { ports in
+            ports.append(descriptor)
+            return ports.count > Self.keptPortLimit ? ports.removeFirst() : nil
+        }
+        if let oldest { close(oldest) }
     }
 
     func read<Result: Sendable>(_ body: (Contents) -> Result) -> Result {
