@@ -125,7 +125,8 @@ private final class Soak: Sendable {
         try await eventually { tally.withLock { $0.willStart == $0.didFinish } }
         #expect(manager.runningRequests() == 0)
         await manager.shutdown()
-        server.stop()
+        // Not by `stop()`, after which its port is kept.
+        _ = consume server
         return (tally.withLock { $0 }, samples)
     }
 
