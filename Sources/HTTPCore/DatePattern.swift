@@ -56,21 +56,16 @@ package struct DatePattern: Sendable {
 
     /// Reads quoted text. Two quotes in a row stand for one, within quotes and outside.
     private static func quoted(_ rest: inout Substring, in text: String) throws(Problem) -> String {
+        rest.removeFirst()
+        if rest.first == "'" { return String(rest.removeFirst()) }
         var literal = ""
-        repeat {
-            rest.removeFirst()
-            guard let end = rest.firstIndex(of: "'") else {
-                throw Problem("the date pattern \"\(text)\" has a quote that is not closed")
-            }
-            if end == rest.startIndex, literal.isEmpty {
-                rest.removeFirst()
-                return "'"
-            }
+        while let end = rest.firstIndex(of: "'") {
             literal += rest[..<end]
             rest = rest[rest.index(after: end)...]
-            if rest.first == "'" { literal += "'" }
-        } while rest.first == "'"
-        return literal
+            guard rest.first == "'" else { return literal }
+            literal.append(rest.removeFirst())
+        }
+        throw Problem("the date pattern \"\(text)\" has a quote that is not closed")
     }
 
     // MARK: Writing

@@ -69,10 +69,10 @@ package struct CacheControl: Hashable, Sendable {
             let first = element[..<(sign ?? element.endIndex)]
             let name = first.trimmingFieldWhitespace
             // White space around "=" is not allowed (§5.2): the directive counts, but its value is invalid.
+            let rest = sign.map { element[($0 + 1)...] }
             let isSpaced =
-                name.count < first.count
-                || sign.map { element[($0 + 1)...].first.map { $0 == 0x20 || $0 == 0x09 } ?? false } ?? false
-            let value = sign.map { isSpaced ? " " : String(decoding: element[($0 + 1)...], as: UTF8.self) }
+                name.count < first.count || rest.map { $0.trimmingFieldWhitespace.count < $0.count } ?? false
+            let value = rest.map { isSpaced ? " " : String(decoding: $0, as: UTF8.self) }
             add(String(decoding: name, as: UTF8.self).lowercased(), value)
         }
     }
