@@ -36,7 +36,7 @@ extension FleetConfiguration {
                 try validate()
             } catch {
                 // The password may have a ? in it, so what the error quotes may be a part of the password.
-                guard !query.contains("@") else { throw Self.unreadable }
+                guard !query.contains("@") else { throw Self.unreadable("the URL of the Redis cannot be read") }
                 throw error
             }
         case "redis+socket", "redis-socket":
@@ -49,9 +49,11 @@ extension FleetConfiguration {
         }
     }
 
-    private static let unreadable = FleetError.configuration(
-        "the URL of the Redis cannot be read; if the password has the characters @ : / ? # in it, write them as "
-            + "%40 %3A %2F %3F %23")
+    /// An error that quotes nothing, with what is often the cause.
+    private static func unreadable(_ problem: String) -> FleetError {
+        .configuration(
+            "\(problem); if the password has the characters @ : / ? # in it, write them as %40 %3A %2F %3F %23")
+    }
 
     private mutating func readSocket(_ text: Substring) throws(FleetError) {
         let path = try Self.decoded(try readUser(text), "path")
@@ -89,9 +91,7 @@ extension FleetConfiguration {
         var number = 6379
         if let port {
             guard let given = Int(port), port.utf8.allSatisfy({ (48...57).contains($0) }) else {
-                throw .configuration(
-                    "the port of the Redis is not a number; if the password has the characters @ : / ? # in it, write them as "
-                        + "%40 %3A %2F %3F %23")
+                throw Self.unreadable("the port of the Redis is not a number")
             }
             number = given
         }

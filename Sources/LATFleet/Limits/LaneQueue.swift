@@ -122,11 +122,11 @@ struct LaneQueue: Sendable {
         isAsking = false
         askedAt = now
         askAt = now
-        let alone = max(0, waiting.count - ready.count)
-        used += waiting.count - ready.count
+        let alone = waiting.count - ready.count
+        used += alone
         ready = []
         defer { waiting = [] }
-        return (waiting.map(\.id), alone)
+        return (waiting.map(\.id), max(0, alone))
     }
 
     // MARK: Steps

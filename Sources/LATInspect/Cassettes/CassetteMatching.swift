@@ -141,13 +141,15 @@ extension ComparableRequest {
                     "body\(difference.path.isEmpty ? "" : " at \(difference.path)")", difference.asked?.description,
                     difference.recorded?.description)
             }
-        case (.bytes(let asked), .bytes(let recorded))
-        where asked != recorded && Self.summary(body) == Self.summary(.bytes(recorded)):
+        default:
+            guard body != recorded else { return }
+            let summaries = (asked: Self.summary(body), recorded: Self.summary(recorded))
+            guard summaries.asked == summaries.recorded, case .bytes(let asked) = body,
+                case .bytes(let recorded) = recorded
+            else { return compare("body", summaries.asked, summaries.recorded) }
             // The summaries of bytes that are not text have only their number.
             let index = zip(asked, recorded).enumerated().first { $1.0 != $1.1 }?.offset ?? 0
             compare("body from byte \(index) on", Self.hexadecimal(asked, index), Self.hexadecimal(recorded, index))
-        default:
-            if body != recorded { compare("body", Self.summary(body), Self.summary(recorded)) }
         }
     }
 
