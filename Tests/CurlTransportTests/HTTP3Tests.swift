@@ -142,10 +142,10 @@ import Testing
             for round in 1...2 {
                 let request = HTTPRequest(method, server.url("/\(round)"), body: method == "POST" ? .text("pay") : nil)
                 #expect(try await transport.answer(to: request).version == .http3)
+                // The client counts from its own last packet, which may be later than the server's. A POST that is sent in
+                // between is lost, and is not repeated. So more than the idle time passes here.
+                try await Task.sleep(for: .milliseconds(1500))
                 try await server.waitForClosedConnections(round)
-                // The client's own timer ends a moment after the server's, which nothing shows. A POST that is sent in between
-                // is lost, and is not repeated.
-                try await Task.sleep(for: .milliseconds(500))
             }
             #expect(server.requests == ["\(method) /1 3", "\(method) /2 3"])
             #expect(server.connections.count == 2)
@@ -314,16 +314,18 @@ import Testing
 
     // MARK: Safety
 
-    /// Even a second connection, which has the server's ticket, sends no request before its handshake is complete.
+    /// Even a second connection, which a libcurl may begin with the server's ticket, sends no request before its handshake is
+    /// complete.
     @Test(arguments: ["GET", "POST"]) func requestIsNeverSentAsEarlyData(method: String) async throws {
-        let server = try await HTTP3Server(idle: 1)
+        let server = try await HTTP3Server()
         let relay = try await DatagramRelay(to: server)
+        let pin = try #require(TestCertificates.shared).pin
         try await withTransport(trusting()) { transport async throws in
-            for round in 1...2 {
-                let request = HTTPRequest(method, relay.url(), body: method == "POST" ? .text("pay") : nil)
-                #expect(try await transport.answer(to: request).version == .http3)
-                try await server.waitForClosedConnections(round)
-            }
+            let request = HTTPRequest(method, relay.url(), body: method == "POST" ? .text("pay") : nil)
+            #expect(try await transport.answer(to: request).version == .http3)
+            // The pin forces a new connection.
+            let second = request.with { $0.pinnedPublicKeys = [pin] }
+            #expect(try await transport.answer(to: second).version == .http3)
         }
         #expect(server.connections.count == 2)
         #expect(relay.counts.early == 0)
