@@ -1,20 +1,20 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-// Libraries for apps, for their storage and for their tests, the command, and the plugin. A target may import only targets
-// above it.
+// Libraries for apps, for their storage and for their tests, the command, and the plugin. A target of `Sources` may
+// import only targets above it.
 let package = Package(
     name: "LATNetworking",
     products: [
         .library(name: "LATNetworking", targets: ["LATNetworking"]),
         .library(name: "LATRealtime", targets: ["LATRealtime"]),
-        // What calls do, to be looked at: records, metrics, traces, HAR.
+        // Shows what calls do: records, metrics, traces, HAR.
         .library(name: "LATInspect", targets: ["LATInspect"]),
         .library(name: "LATStorage", targets: ["LATStorage"]),
         // The trait of Swift Testing for cassettes.
         .library(name: "CassetteTesting", targets: ["CassetteTesting"]),
         .library(name: "LATTesting", targets: ["LATTesting"]),
-        // For those who write a store of their own, or read the cache's reports by name.
+        // For apps that write a store of their own, or name the types of the cache's reports.
         .library(name: "ResponseCache", targets: ["ResponseCache"]),
         // What the processes of a service share on a Redis. Needs the trait Fleet.
         .library(name: "LATFleet", targets: ["LATFleet"]),

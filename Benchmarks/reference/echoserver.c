@@ -54,7 +54,8 @@ static int write_all(int descriptor, const unsigned char *bytes, size_t count) {
     return 1;
 }
 
-// Answers the request, when all of it is there. Returns its size, 0 while bytes are missing, and -1 without a key.
+// Answers the request, when all of it is there. Returns its size, 0 while bytes are missing, and -1 without a key or at
+// the end of the connection.
 static long upgrade(struct connection *connection) {
     static const char name[] = "Sec-WebSocket-Key: ", tail[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     unsigned char *end = memmem(connection->bytes, connection->count, "\r\n\r\n", 4);
@@ -75,8 +76,8 @@ static long upgrade(struct connection *connection) {
     return end + 4 - connection->bytes;
 }
 
-// Makes the answers to all whole frames in place, which are shorter than these by their masks, and writes them. Returns
-// how many bytes were used, and -1 at the end of the connection.
+// Turns all whole frames into their answers in place, and writes the answers. An answer is shorter than its frame,
+// because it has no mask. Returns how many bytes were used, and -1 at the end of the connection.
 static long echo(struct connection *connection) {
     unsigned char *from = connection->bytes, *to = from, *end = from + connection->count;
     int is_closed = 0;

@@ -1,6 +1,6 @@
 // Measures bare GETs of a Redis with hiredis, written as its documentation suggests: one connection, one command at a time.
 //
-//   redisbench get HOST:PORT REQUESTS KEYS WARMUP    gets one of KEYS values of 4 KiB REQUESTS times, in random order
+//   redisbench get HOST:PORT REQUESTS KEYS WARMUP    REQUESTS times, gets a random one of KEYS values of 4 KiB
 //
 // Prints one line of JSON. CPU time is user + system over the measured part only.
 

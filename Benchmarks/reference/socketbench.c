@@ -2,8 +2,9 @@
 // (CURLOPT_CONNECT_ONLY, curl_easy_send, curl_easy_recv), epoll tells which are ready, and wslay makes and reads the
 // frames.
 //
-//   socketbench echo URL MESSAGES SOCKETS WARMUP SIZE    each socket sends a message of SIZE bytes when one has come
-//                                                        back; one is on its way, four when they are above 1 KiB
+//   socketbench echo URL MESSAGES SOCKETS WARMUP SIZE    each socket sends a message of SIZE bytes whenever one has
+//                                                        come back; it has one message on its way, or four if they
+//                                                        are larger than 1 KiB
 //
 // Prints one line of JSON. CPU time is user + system over the measured messages only, after the warm-up.
 
@@ -143,7 +144,7 @@ static void open_socket(struct client *client, const char *url) {
     if (wslay_event_context_client_init(&client->frames, &callbacks, client) != 0) die("wslay", "no memory");
 }
 
-// Sends, and asks epoll for room when some is left.
+// Sends what is queued, and asks epoll for room if bytes are left.
 static void flush(struct client *client, int events) {
     if (wslay_event_want_write(client->frames) && wslay_event_send(client->frames) != 0) die("send", "failed");
     uint32_t wanted = EPOLLIN | (wslay_event_want_write(client->frames) ? EPOLLOUT : 0);

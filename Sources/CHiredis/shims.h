@@ -34,7 +34,8 @@ static inline void *lat_redis_create_array(const redisReadTask *task, lat_redis_
     return rules->own.createArray(task, count);
 }
 
-// Makes a reader of replies (redisReply), which refuses arrays with more elements than the limit. NULL without memory.
+// Makes a reader of replies (redisReply) that refuses arrays with more elements than the limit. Returns NULL when
+// memory is short.
 static inline redisReader *lat_redis_reader_new(size_t element_limit) {
     redisReader *reader = redisReaderCreate();
     lat_redis_rules *rules = (lat_redis_rules *)malloc(sizeof(lat_redis_rules));
@@ -58,7 +59,6 @@ static inline void lat_redis_reader_free(redisReader *reader) {
     free(rules);
 }
 
-// What went wrong, as a text.
 static inline const char *lat_redis_reader_error(const redisReader *reader) { return reader->errstr; }
 
 #endif

@@ -94,7 +94,7 @@ static inline CURLMcode lat_multi_setopt_long(CURLM *multi, CURLMoption option, 
     return curl_multi_setopt(multi, option, value);
 }
 
-// Sets the callbacks of a multi handle, and their last argument.
+// Sets the callbacks of a multi handle, and the context pointer that both receive.
 static inline void lat_multi_set_callbacks(
     CURLM *multi, curl_socket_callback socket, curl_multi_timer_callback timer, void *argument) {
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, socket);
@@ -177,7 +177,7 @@ static inline int lat_idn_ascii(const char *host, char **ascii) {
     lookup_name lookup = (lookup_name)lat_idn_function("idn2_lookup_u8");
     if (!lookup || !lat_idn_function("idn2_free")) return -1;
     const uint8_t *name = (const uint8_t *)host;
-    // As in libcurl: IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL, then IDN2_TRANSITIONAL for the names that this refuses.
+    // As in libcurl: IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL, then IDN2_TRANSITIONAL if libidn2 refuses the name.
     return lookup(name, (uint8_t **)ascii, 1 | 8) == 0 || lookup(name, (uint8_t **)ascii, 4) == 0;
 }
 

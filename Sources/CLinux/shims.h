@@ -21,7 +21,7 @@ static inline int lat_epoll_ctl(int epoll, int operation, int fd, uint32_t event
     return epoll_ctl(epoll, operation, fd, &event);
 }
 
-// sys/socket.h declares it only with _GNU_SOURCE.
+// accept4(2); sys/socket.h declares it only with _GNU_SOURCE.
 extern int accept4(int, struct sockaddr *, socklen_t *, int);
 
 // Accepts a connection. The socket is non-blocking, and no child process inherits it.

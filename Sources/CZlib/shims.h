@@ -8,7 +8,7 @@
 
 #include <zlib.h>
 
-// A stream that writes gzip (RFC 1952), which zlib's notation expresses as 16 above the largest window.
+// A stream that writes gzip (RFC 1952); zlib's notation for it is 16 more than the number of window bits.
 static inline int lat_gzip_begin(z_stream *stream) {
     return deflateInit2(stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
 }

@@ -92,10 +92,10 @@ package enum CertificateFile {
         }
     }
 
-    /// The data as input of libcrypto, which the caller frees; `nil` for empty data.
+    /// The data as input of libcrypto, which the caller frees; `nil` when the data is empty or cannot be copied.
     static func buffer(_ data: Data) -> OpaquePointer? {
         guard !data.isEmpty, let input = BIO_new(BIO_s_mem()) else { return nil }
-        // Copied, so that the buffer does not refer to the data's storage.
+        // The bytes are copied, so that the buffer does not refer to the data's storage.
         let count = data.withUnsafeBytes { BIO_write(input, $0.baseAddress, Int32(clamping: $0.count)) }
         guard count == data.count else {
             BIO_free(input)

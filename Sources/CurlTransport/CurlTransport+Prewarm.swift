@@ -10,8 +10,7 @@ extension CurlTransport {
     ///     server speaks HTTP/2 over TLS, one is enough and no more are opened.
     /// - Throws: ``NetworkError`` when a connection cannot be opened; those already open stay in the pool. The kind is
     ///   ``NetworkError/Kind/invalidRequest`` when `connections` is below 1 or above
-    ///   ``EngineConfiguration/maxConnectionsPerHost``, and when that is below 1. `CancellationError` when the current task
-    ///   was cancelled.
+    ///   ``EngineConfiguration/maxConnectionsPerHost``. `CancellationError` when the current task was cancelled.
     public func prewarm(_ url: String, connections: Int = 1) async throws {
         try await prewarm(HTTPRequest("HEAD", url), connections: connections)
     }

@@ -47,8 +47,8 @@ extension CurlTransport {
 
     // MARK: Other protocols
 
-    /// Checks the settings of a connection for bytes of another protocol. Its URL is `http://` for one in clear text and
-    /// `https://` for one with TLS.
+    /// Checks the settings of a connection for bytes of another protocol. The scheme of the request's URL is `http` for
+    /// a connection in clear text and `https` for one with TLS.
     package func endpoint(for request: HTTPRequest) throws(NetworkError) -> ByteEndpoint {
         let target = try targets.target(for: request.url)
         return ByteEndpoint(request: request, target: target, plan: try plan(for: request, target))

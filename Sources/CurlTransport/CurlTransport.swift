@@ -99,7 +99,7 @@ package final class CurlTransport: Transport {
         }
     }
 
-    /// Adds the credentials of the netrc file that a request is sent with; `nil` without such a file.
+    /// Adds to a request the credentials that the netrc file has for its host; `nil` without a netrc file.
     package var fileCredentials: (@Sendable (HTTPRequest) -> HTTPRequest)? {
         guard let netrc else { return nil }
         return { [targets] request in
@@ -222,7 +222,7 @@ package final class CurlTransport: Transport {
         _ request: HTTPRequest, _ target: Target, _ owner: (any TransferOwner)?, _ warmUp: WarmUp?
     ) throws(NetworkError) -> Transfer {
         var plan = try plan(for: request, target, owner?.bodyHandler)
-        // Another service may speak HTTP/2 or 3, where neither an upgrade nor trailers are possible.
+        // An alternative service may speak HTTP/2 or HTTP/3, where libcurl supports neither upgrades nor trailers.
         if !request.upgrades, request.trailers == nil,
             let alternative = origins?.alternative(for: request, target, plan)
         {

@@ -59,7 +59,7 @@ final class DemoRun: Sendable {
 
     // MARK: Phases
 
-    /// What all processes report about a phase together.
+    /// The reports of all processes about a phase, combined into one.
     private func done(_ phase: Phase) async throws -> PhaseReport {
         try await origin.reports(of: phase).reduce(into: PhaseReport()) { whole, report in
             whole.requests += report.requests
@@ -119,7 +119,7 @@ final class DemoRun: Sendable {
         origin.begin(.rate)
         let whole = try await done(.rate)
         let least = Double(whole.requests - DemoTables.burst) / Double(limit)
-        // A process begins a few milliseconds after the first.
+        // A process may begin a few milliseconds after the first, so that none measures the whole time.
         let isKept = whole.seconds >= least - 0.1
         output.show(
             whole.failures == 0 && isKept,
@@ -175,7 +175,7 @@ final class DemoRun: Sendable {
             ], whole)
     }
 
-    /// Waits until every process has its two connections, for commands and for messages, for ten seconds at most.
+    /// Waits at most ten seconds until every process has its two connections: one for commands and one for messages.
     private func awaitConnections(on fleet: Fleet) async throws {
         for _ in 0..<100 {
             let list = try await fleet.redis.call(RedisCommand("CLIENT", ["LIST"]), .time(.seconds(5))).text ?? ""

@@ -8,7 +8,7 @@ enum DemoTables {
     static let ratePerSecond = 100
     static let burst = 10
 
-    /// - Parameter version: The path to which the row `price` leads.
+    /// - Parameter version: The first path segment of the URL of the row `price`.
     static func text(_ origin: String, version: String) -> String {
         """
         {

@@ -6,7 +6,8 @@ import LATTesting
 
 /// `scripts/demo-fleet`: four processes, one Redis, and an origin server that counts requests.
 ///
-/// This process is the origin, which tells the others their next phase. They run the same program with other arguments.
+/// The first process is the origin server. It starts the four others, which run the same program with other arguments,
+/// and tells them their next phase.
 @main
 struct FleetDemo {
     static let processCount = 4

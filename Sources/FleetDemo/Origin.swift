@@ -32,7 +32,7 @@ final class Origin: Sendable {
         }
         server.route("GET", "/pages/{number}") { [self] request in
             state.withLock { $0.fetches[request.path, default: 0] += 1 }
-            // Slow enough that all processes ask while the first fetch runs.
+            // The response is slow enough that all processes ask while the first fetch runs.
             return .text(String(repeating: "page ", count: 200)).header("Cache-Control", "public, max-age=3600")
                 .delayed(by: .milliseconds(20))
         }

@@ -26,8 +26,8 @@ public struct Coding: Sendable, Hashable {
         /// Seconds since 2001 as a number, which `JSONEncoder` writes and `JSONDecoder` reads by default.
         case secondsSince2001
         /// A pattern such as `yyyy-MM-dd HH:mm:ss`, in UTC unless it contains a zone. The letters are those of Unicode
-        /// (UTS #35): `y M d H m s S X Z`; other letters are quoted, as in `yyyy-MM-dd'T'HH:mm`. A pattern with other
-        /// letters fails when the first date is written or read.
+        /// (UTS #35): `y M d H m s S X Z`; other letters must be quoted, as in `yyyy-MM-dd'T'HH:mm`. An invalid pattern
+        /// fails when the first date is written or read.
         case pattern(String)
     }
 

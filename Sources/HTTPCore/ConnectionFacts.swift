@@ -9,7 +9,7 @@ extension HTTPResponse {
         public let remotePort: Int
         /// The port of this end; 0 for a Unix domain socket.
         public let localPort: Int
-        /// Whether it was open before the request.
+        /// Whether the connection was open before the request.
         public let isReused: Bool
         /// The bytes of the request's body on the wire.
         public let sentBodySize: Int64

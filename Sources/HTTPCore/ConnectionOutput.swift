@@ -75,7 +75,7 @@ package final class ConnectionOutput: Sendable {
 
     // MARK: For the engine
 
-    /// Sets the closure that is called, from any thread, when there are bytes after a ``Piece/wait``.
+    /// Sets the closure that is called, from any thread, when there are bytes, or the end, after a ``Piece/wait``.
     package func start(wake: @escaping @Sendable () -> Void) { state.withLock { $0.wake = wake } }
 
     /// Releases the bytes for sending, after the server has accepted the upgrade.

@@ -12,7 +12,7 @@ final class DeferredCoding {
         case dictionary
         /// A ``JSONValue``, which stays as it is.
         case json
-        /// A set that contains any of these; sorted when they are known.
+        /// A set that contains recorded values. Its elements are sorted when the values are written.
         case unordered
     }
 

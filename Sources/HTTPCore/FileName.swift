@@ -71,7 +71,8 @@ package enum FileName {
 
     // MARK: Content-Disposition
 
-    /// The parameters after the disposition type, with names in lower case and values unquoted (RFC 9110 §5.6.6).
+    /// The parameters of a field value such as that of `Content-Disposition` or `Content-Type`, with names in lower
+    /// case and values unquoted (RFC 9110 §5.6.6).
     package static func parameters(of field: String) -> [(name: String, value: String)] {
         var parameters: [(name: String, value: String)] = []
         var scanner = Array(field.unicodeScalars)[...]

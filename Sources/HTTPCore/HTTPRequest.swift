@@ -112,9 +112,9 @@ public struct HTTPRequest: Sendable, Hashable {
     /// Whether the body is compressed and sent with `Content-Encoding: gzip`. Default `false`: the row's choice, else no
     /// compression. Use it only for servers that are known to accept it.
     ///
-    /// Data of at most 64 KiB is compressed in one step, and sent unchanged when that saves nothing. Longer data, a file or a
-    /// stream is compressed while it is sent, without `Content-Length`. Multipart bodies, sealed bodies, and bodies of requests with
-    /// a `Content-Encoding` are never compressed. A signer sees the compressed body.
+    /// Data of at most 64 KiB is compressed in one step, and sent unchanged when that saves nothing. Longer data, a file or
+    /// a stream is compressed while it is sent, without `Content-Length`. Multipart bodies, sealed bodies, and bodies of
+    /// requests with a `Content-Encoding` are never compressed. A signer sees the compressed body.
     public var compressesBody: Bool {
         get { options.value.compressesBody }
         set { options.modifyTransfer { $0.compressesBody = newValue } }
@@ -228,7 +228,7 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modifyTransfer { $0.upgrades = newValue } }
     }
 
-    /// Whether it is sent on a new connection, which no other request uses.
+    /// Whether the request is sent on a new connection, which no other request uses.
     package var opensConnection: Bool {
         get { options.value.opensConnection }
         set { options.modifyTransfer { $0.opensConnection = newValue } }
@@ -333,8 +333,8 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.observers = newValue } }
     }
 
-    /// The header fields of the table's rows. They take precedence over the manager's, and a provider's and ``headers``
-    /// over them.
+    /// The header fields of the table's rows. They take precedence over the manager's. A provider's and ``headers``
+    /// take precedence over them.
     package var rowHeaders: HTTPHeaders {
         get { options.value.rowHeaders }
         set { options.modify { $0.rowHeaders = newValue } }

@@ -91,8 +91,8 @@ extension JSONValue: Codable {
 }
 
 extension CodingUserInfoKey {
-    /// Set by an encoder that writes NaN as a text, to whether it does the same with infinite numbers. A ``JSONValue`` would be
-    /// read back as that text, so such a number in it is refused.
+    /// An encoder that writes NaN as a text sets this key, to `true` if it writes infinite numbers as texts too. Such a
+    /// text would be read back as a string, so such a number in a ``JSONValue`` is refused.
     package static let numbersAsTexts = CodingUserInfoKey(rawValue: "JSONValue.numbersAsTexts")
 }
 

@@ -88,12 +88,12 @@ extension EncodingError {
 }
 
 extension EncodingError.Context {
-    /// A path of hundreds of levels is cut.
+    /// The path and a colon, for the beginning of a text. A path of more than 200 bytes is cut.
     fileprivate static func beginning(_ path: String) -> String {
         path.utf8.count > 200 ? "\(path.prefix(200))…: " : "\(path): "
     }
 
-    /// The text after the path, with which that of ``EncodingError/unwritable(_:at:_:)`` begins already.
+    /// The path and then the text. A text of ``EncodingError/unwritable(_:at:_:)`` begins with the path already.
     var textWithPath: String {
         let path = codingPath.jsonPath
         let beginning = path.isEmpty ? "the value: " : Self.beginning(path)

@@ -142,7 +142,7 @@ package enum URLText {
         return query == nil ? stem : stem + "?…"
     }
 
-    /// The URL without user information, query and fragment, and its query.
+    /// The query of a URL, and as stem the URL without user information, query and fragment.
     ///
     /// A password with an unescaped `/`, `?` or `#` ends the authority too early. Everything after the scheme is then left
     /// out, since nobody can tell where the password ends.

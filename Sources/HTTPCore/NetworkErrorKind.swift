@@ -1,6 +1,6 @@
 extension NetworkError {
-    // `scripts/docs --errors` makes the table of Documentation/Errors.md of these comments: the first paragraph says when, the
-    // one that begins with "Next step:" what to do.
+    // `scripts/docs --errors` makes the table of kinds in Documentation/Errors.md from these comments. The first
+    // paragraph says when the kind occurs, and the one that begins with "Next step:" says what to do.
 
     /// A kind of failure.
     public enum Kind: Hashable, Sendable {
@@ -66,8 +66,8 @@ extension NetworkError {
         ///
         /// Next step: correct the server; the message says what it sent.
         case protocolViolation
-        /// The proxy cannot be reached, asks for credentials (407), opens no tunnel, refuses in SOCKS, or
-        /// fails in its own TLS.
+        /// The proxy cannot be reached, asks for credentials (407), opens no tunnel or rejects the SOCKS request, or
+        /// the TLS handshake with it fails.
         ///
         /// Next step: check the address and the credentials of the proxy.
         case proxy

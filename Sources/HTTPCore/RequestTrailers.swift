@@ -9,7 +9,7 @@ extension HTTPRequest {
     /// The closure is called on the engine's thread after the last byte of the body was sent. It must not block. A request
     /// with trailers is sent over HTTP/1.1 with a chunked body, whatever its length (`CURLOPT_TRAILERFUNCTION`).
     ///
-    /// Two trailers are equal when their names are and they are copies of one value.
+    /// Two trailers are equal when they are copies of one value and have the same names.
     public struct Trailers: Sendable, Hashable {
         /// The names in the field `Trailer`.
         public var names: [String]

@@ -110,7 +110,7 @@ extension Secrets {
     /// A query or form without the values of secret parameters.
     public func shown(form: String) -> String { replaced(form: form) { _ in Self.placeholder } }
 
-    /// A query or form in which the values of the listed parameters are replaced by a text, given their names.
+    /// A query or form in which the text that a closure returns for a listed name replaces the parameter's value.
     package func replaced(form: String, by text: (String) -> String) -> String {
         // Works on bytes: a `=` followed by a combining mark is one `Character`.
         form.utf8.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false).map { item in
@@ -123,7 +123,7 @@ extension Secrets {
     /// A JSON value without the values of secret members.
     public func shown(json value: JSONValue) -> JSONValue { replaced(json: value) { _ in Self.placeholder } }
 
-    /// A JSON value in which the values of the listed members are replaced by a text, given their names.
+    /// A JSON value in which the text that a closure returns for a listed name replaces the member's value.
     package func replaced(json value: JSONValue, by text: (String) -> String) -> JSONValue {
         if let members = value.object {
             return .object(

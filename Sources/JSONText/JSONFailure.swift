@@ -1,4 +1,4 @@
-/// The reason why a text is not JSON, or not JSON5. The reader of the text words the message.
+/// The reason why a text is not JSON, or not JSON5. The caller of the scanner makes the message from it.
 package struct JSONFailure: Error {
     package enum Problem: Sendable {
         /// There is no value in the text.
@@ -17,7 +17,8 @@ package struct JSONFailure: Error {
         case openString(quote: UInt8)
         /// Expected an escape after the backslash.
         case escape
-        /// Not a number: expected a digit at some place. With `nil`: in JSON, for a digit after a leading 0; in JSON5, for any reason.
+        /// Not a number. The text says what was expected, such as a digit in the exponent. It is `nil` for a digit
+        /// after a leading 0, and in JSON5 for other faults too.
         case number(expected: String?)
         /// JSON5: the text ends inside of the array or object that begins at this index, or another bracket closes it.
         case unclosed(start: Int, closing: UInt8)

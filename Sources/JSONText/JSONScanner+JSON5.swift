@@ -4,7 +4,7 @@ extension JSONScanner {
 
     // MARK: Numbers
 
-    /// Whether a number begins here that does not begin as one of JSON.
+    /// Whether a number begins here in a form that JSON does not have.
     var beginsNumber: Bool {
         switch peek {
         case UInt8(ascii: "+"), UInt8(ascii: "."): true

@@ -133,7 +133,7 @@ extension JSONScanner {
         position += 1
     }
 
-    /// Reads a string with escapes or non-ASCII characters, or throws the reason why it is malformed.
+    /// Reads a string with escapes, non-ASCII characters or single quotes, or throws the reason why it is malformed.
     private mutating func string(_ quote: UInt8, from start: Int) throws(JSONFailure) -> String {
         var content: [UInt8] = []
         var run = start  // The start of the bytes that are not yet in `content`.
@@ -230,7 +230,7 @@ extension JSONScanner {
         return true
     }
 
-    /// Takes one of the three words. A longer word that begins with it is none of them.
+    /// Takes `true`, `false` or `null`. In JSON5, the beginning of a longer word is not taken.
     private mutating func take(_ word: StaticString) -> Bool {
         let count = word.utf8CodeUnitCount
         guard bytes.count - position >= count else { return false }

@@ -59,7 +59,7 @@ package enum AtomicFile {
         guard descriptor >= 0 else { return errno }
         defer { close(descriptor) }
         if isLocked { flock(descriptor, LOCK_EX | LOCK_NB) }
-        // Not 0 while `write` may throw.
+        // The code is not 0 while `write` may throw, so that the temporary file is then removed.
         var code = EIO
         defer { if code != 0 { unlink(temporary) } }
         code = try write(descriptor)
@@ -77,9 +77,9 @@ package enum AtomicFile {
     private static let cleanings = Mutex<[String: time_t]>([:])
 
     /// Removes the temporary files that killed processes left beside a shared file. A writer locks its own until it has
-    /// renamed it. Process numbers would not do: containers that share a folder have the same ones.
+    /// renamed it. Process numbers do not identify writers, since containers that share a folder have the same ones.
     ///
-    /// At most once in ten minutes for each file, because it lists the folder, which may have very many files.
+    /// It runs at most once in ten minutes for each file, because it lists the folder, which may have very many files.
     private static func removeLeftovers(of path: String) {
         let now = time(nil)
         let isDue = cleanings.withLock { cleanings in
@@ -188,7 +188,7 @@ package struct PathParts {
         return String(cString: text)
     }
 
-    /// The path that a symbolic link has.
+    /// The path that a symbolic link refers to; `nil` when it cannot be read.
     static func target(ofLink path: String) -> String? {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink(path, &buffer, buffer.count)

@@ -1,8 +1,8 @@
 import Synchronization
 
-// Both types call streams without holding a lock, because that could deadlock. The runtime cancels a task under the
-// task's lock, which ends its streams and takes a lock of these types. In the other direction, an element that is passed
-// to a stream takes the lock of the task that waits for it.
+// Both types release their lock before they call a stream that a task may wait for, because holding it could deadlock.
+// The runtime cancels a task under the task's lock, which ends its streams and takes a lock of these types. In the
+// other direction, an element that is passed to a stream takes the lock of the task that waits for it.
 
 /// Sends events to any number of readers. Each gets all events since it started, in order.
 package final class EventHub<Event: Sendable>: Sendable {

@@ -56,7 +56,8 @@ package struct SystemFiles: Sendable {
         var names: [String] = []
         let offset = MemoryLayout<dirent>.offset(of: \.d_name) ?? 0
         while let entry = readdir(folder) {
-            // Not copied: an entry ends with its name, so the whole field would reach beyond the last one in the buffer.
+            // The name is read in place. An entry ends with its name, so a copy of the whole field could reach beyond
+            // the buffer.
             let field = UnsafeRawPointer(entry).advanced(by: offset)
             let name = String(cString: field.assumingMemoryBound(to: CChar.self))
             if name != ".", name != ".." { names.append(name) }

@@ -77,7 +77,7 @@ package final class TimeLimits: Sendable {
 }
 
 extension TimeLimits.State {
-    /// Returns whether a new task must sleep until this time, and records it. None must when a task wakes by then.
+    /// Returns whether a new task must sleep until this time, because none wakes by then, and if so, records the time.
     mutating func mustSleep(until time: Duration) -> Bool {
         guard wakeUps.last.map({ time < $0 }) ?? true else { return false }
         wakeUps.append(time)

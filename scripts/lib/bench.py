@@ -238,7 +238,7 @@ def run_latency(turn):
 
 def run_inflight(turn):
     url = options.nginx + "/1k.bin"
-    # The limit of opened connections is set for 20,000 requests, so --quick does not reduce these.
+    # The limit of opened connections is for 20,000 requests, 512 in flight, so --quick does not reduce their number.
     for in_flight, requests, warmup in ((1, 5000, 200), (64, 20000, 1000), (512, 20000, 2000)):
         counts = (requests // 5 if options.quick and in_flight < 512 else requests, in_flight, warmup)
         in_turn(turn, [

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Builds a program for a demo, and says meanwhile what is awaited. Sourced after common.sh, never run.
+# Builds a program for a demo, and tells the user what it waits for. Sourced after common.sh, never run.
 
 : "${root:?source common.sh first}"
 

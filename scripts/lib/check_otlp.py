@@ -1,7 +1,7 @@
 """Checks exports of traces, one JSON document a line, against the protocol: check_otlp.py FILE.
 
 The messages of opentelemetry-proto parse each document strictly: a name or a type that the protocol does not have is an error.
-By the protocol's own rule identifiers are hexadecimal in JSON, where Protobuf has base64, so they are converted first.
+The protocol has identifiers in hexadecimal in JSON, where Protobuf expects base64, so they are converted first.
 """
 
 import base64

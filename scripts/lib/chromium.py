@@ -25,7 +25,7 @@ def program():
 
 
 class Browser:
-    """One browser with one page. Collects what the console says, and every address the page asks for."""
+    """One browser with one page. Collects the errors and warnings of the console, and every address it asks for."""
 
     def __init__(self, size=(1440, 900), dark=False, scale=1):
         self.folder = tempfile.mkdtemp(prefix="chromium-")
@@ -40,7 +40,7 @@ class Browser:
             "--host-resolver-rules=MAP rebound.test 127.0.0.1", f"--user-data-dir={self.folder}", "about:blank"]
 
         def pipes():
-            # The browser reads from 3 and writes to 4, which the ends of the pipes may already be.
+            # The browser reads from descriptor 3 and writes to 4. The ends of the pipes may already have these numbers.
             first, second = os.dup(to_read), os.dup(to_write)
             high_first, high_second = os.dup(first), os.dup(second)
             os.dup2(high_first, 3)

@@ -75,8 +75,8 @@ first_python() {
 # The process group of the running step, so that a signal can end the step and everything it started.
 step_group=""
 
-# Runs a command in its own process group and returns its exit code. Unlike a foreground command, step_stop can end it as soon
-# as a signal arrives.
+# Runs a command in its own process group and returns its exit code. A trap that calls step_stop ends the command as
+# soon as a signal arrives. If the command ran in the foreground, bash would run the trap only after the command.
 step_run() {
     local code=0
     set -m

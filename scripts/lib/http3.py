@@ -132,7 +132,7 @@ async def answer_tcp(reader, writer):
 
 
 async def listen(options, tls, quic):
-    """Listens on one port for TCP and UDP. For some time, another program may use it for either."""
+    """Listens on one port for TCP and UDP. Tries again for some time if another program uses the port for either."""
     tickets = {}
     for attempts_left in reversed(range(100)):
         tcp = None

@@ -64,7 +64,7 @@ def clipboard(page, origin, action):
 
 
 def check_silence(page, address):
-    """Fails when the console has a message, or when the page requested anything from another server."""
+    """Fails when the console has an error or a warning, or when the page requested anything from another server."""
     for _ in range(20):
         if page.read(0.02) is None:
             break
@@ -253,7 +253,7 @@ def bounded(page, address):
 
 
 def locked(page, address):
-    """Without the key nothing is shown; under another name nothing is answered."""
+    """Without the key, no call is shown. Under another host name, the server refuses every request."""
     page.open(address.split("#")[0])
     page.wait("document.querySelector('#live')?.dataset.state === 'refused'")
     text = page.run("document.querySelector('#hint').innerText")

@@ -81,8 +81,9 @@ sys.exit(1)
 PYTHON
 }
 
-# Makes the files that nginx serves: 1k.bin, 4k.bin, 1m.bin, sparse 1g.bin and 200m.bin, empty.bin, two documents of
-# 1,024 bytes: 1k.json, and 1k-text.json, which is mostly one string, and events.txt, an event stream of 100,000 events.
+# Makes the files that nginx serves: empty.bin, 1k.bin, 4k.bin and 1m.bin; the sparse files 200m.bin and 1g.bin; two
+# documents of 1,024 bytes, 1k.json and 1k-text.json, the latter mostly one string; and events.txt, an event stream of
+# 100,000 events.
 servers_make_files() {
     local files="$servers_dir/files"
     mkdir -p "$files" "$servers_dir/dav" "$servers_dir/body"

@@ -35,7 +35,7 @@ def frame(opcode, payload, final=True, reserved=0, masked=False):
 
 
 def control():
-    # A close frame has at most one fault, because either may be told first.
+    # A close frame has at most one fault, because of two faults a reader may report either.
     if chance.random() < 0.12:
         code = chance.choice([999, 1000, 1001, 1003, 1004, 1005, 1006, 1007, 1014, 1015, 1016, 2999, 3000, 4999, 5000])
         payloads = [b"", b"\x03", struct.pack("!H", code) + b"bye", struct.pack("!H", 1000) + chance.choice(BAD)]
@@ -47,7 +47,7 @@ def message():
     """The frames of a message, with control frames between them."""
     is_text = chance.random() < 0.6
     payload = chance.choice(TEXTS).encode() if is_text else chance.randbytes(chance.choices(SIZES, (40, 40, 40, 40, 4, 1, 1))[0])
-    # Bad bytes are in one frame: after a part of them, either reader may wait for the rest.
+    # Bad bytes are in one frame, because after a part of them one reader may fail and another may wait for the rest.
     good = len(payload)
     if is_text and chance.random() < 0.06:
         payload += chance.choice(BAD)

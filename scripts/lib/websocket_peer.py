@@ -2,10 +2,10 @@
 
     websocket_peer.py websockets|aiohttp [SETTINGS] [CERTIFICATE]
 
-It prints "port N" when it listens on 127.0.0.1. SETTINGS is JSON: "deflate" (a list of parameters of permessage-deflate, of
-which the first that the client's offer permits are taken; websockets only), "subprotocols". CERTIFICATE is a file with
-certificate and key, for TLS. websockets serves Autobahn's cases of compression at /case/CONTENT/SIZE/FRAGMENT/COUNT, as
-websocket_cases.py describes; aiohttp serves event streams at /events/N.
+It prints "port N" when it listens on 127.0.0.1. SETTINGS is JSON: "deflate" (alternative parameters of
+permessage-deflate, of which the first that the client's offer permits apply; websockets only), "subprotocols".
+CERTIFICATE is a file with certificate and key, for TLS. websockets serves Autobahn's cases of compression at
+/case/CONTENT/SIZE/FRAGMENT/COUNT, as websocket_cases.py describes; aiohttp serves event streams at /events/N.
 """
 import asyncio
 import json

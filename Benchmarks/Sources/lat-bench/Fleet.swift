@@ -7,7 +7,8 @@ import ResponseCache
 /// Modes `fleet-…`: the cache of a manager that belongs to a fleet on the Redis URL, with IN_FLIGHT entries of 4 KiB.
 ///
 /// - `fleet-remote`: hits in Redis. No tier of the process keeps them.
-/// - `fleet-memory`: hits in the memory of the process, as `cache-memory` has them without a fleet, with its disk in FILE.
+/// - `fleet-memory`: hits in the memory of the process, as `cache-memory` has them without a fleet. FILE is the folder
+///   of the cache.
 func fleet(_ arguments: Arguments) async throws {
     var settings = try FleetConfiguration(url: arguments.url)
     // The time of look-ups is measured, so they must not time out.

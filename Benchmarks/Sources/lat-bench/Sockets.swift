@@ -2,8 +2,8 @@ import BenchmarkSupport
 import Foundation
 import LATRealtime
 
-/// Mode `sockets`: each socket sends a message of the given size when one has come back. One is on its way, four when
-/// they are above 1 KiB. `socketbench.c` does the same.
+/// Mode `sockets`: each socket sends a message of the given size whenever one has come back. A socket has one message
+/// on its way, or four if they are larger than 1 KiB. `socketbench.c` does the same.
 func echo(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
     guard let size = arguments.file.flatMap({ Int($0) }) else { throw Failure("sockets needs a SIZE") }
     let sockets = try await open(manager, arguments)

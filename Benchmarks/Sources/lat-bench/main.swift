@@ -11,11 +11,11 @@
 //   …-executor    central, latency, entity, entity-text and sockets under withTaskExecutorPreference(manager.executor)
 //   download      try await manager.download(url, to: FILE, segments: IN_FLIGHT).value, with its journal
 //   upload        FILE sent as a part of a multipart body
-//   waiting       REQUESTS requests that get no response: memory and processor time of each while they wait
+//   waiting       REQUESTS requests that get no response: memory of each, and processor time of all, while they wait
 //   feature-…     central with one more feature: see Features.swift
 //   events        the REQUESTS events of an event stream, one after the other
 //   sockets       REQUESTS messages of SIZE bytes (in the place of FILE) over IN_FLIGHT WebSockets, and back
-//   sockets-open  IN_FLIGHT open WebSockets: memory and processor time of each while nothing is sent
+//   sockets-open  IN_FLIGHT open WebSockets: memory of each, and processor time of all, while nothing is sent
 //   cache-…       the cache of a manager in the folder URL, IN_FLIGHT entries of 4 KiB: see Cache.swift
 //   fleet-…       the same in a fleet on the Redis URL: see Fleet.swift
 //

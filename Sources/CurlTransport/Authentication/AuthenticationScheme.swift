@@ -40,7 +40,7 @@ private struct ParameterReader {
     mutating func next() -> (name: String, value: String?)? {
         rest = rest.drop { $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "=") || Self.isBlank($0) }
         let name = take { !Self.isBlank($0) && !"=,\"".utf8.contains($0) }.lowercased()
-        // Empty at a quotation mark in place of a name: the rest cannot be parsed.
+        // The name is empty at the end, and at a quotation mark, which makes the rest unreadable.
         guard !name.isEmpty else { return nil }
         let next = rest.drop(while: Self.isBlank)
         guard next.first == UInt8(ascii: "=") else { return (name, nil) }

@@ -147,7 +147,7 @@ package final class ByteConnection {
     }
 }
 
-/// Bytes that wait to be sent. Small ones are sent together.
+/// Bytes that wait to be sent. Small pieces are joined into one chunk.
 struct OutputQueue {
     private var chunks: [[UInt8]] = []
     private var firstChunk = 0
@@ -189,7 +189,7 @@ struct OutputQueue {
 /// ``waitForSending()`` before the engine's thread does.
 package final class ByteOutlet: Sendable {
     /// The connection's socket; -1 unless it is open. Locked while bytes are sent, and changed before the socket is closed,
-    /// because its number may then belong to another connection.
+    /// because the number of a closed socket may belong to another connection.
     private let socket = Mutex<CInt>(-1)
 
     private static let flags = CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL)

@@ -32,7 +32,7 @@ extension EasyHandle {
 
     /// How long each stage took.
     ///
-    /// - Parameter isOver: Whether the body is complete. Until then the total is 0.
+    /// - Parameter isOver: Whether the transfer has ended, successfully or not. Until then the total is 0.
     func timings(of transfer: Transfer, isOver: Bool) -> Timings {
         let queue = (transfer.machine.startedAt.nanoseconds - transfer.machine.submittedAt.nanoseconds) / 1000
         let total = isOver ? time(CURLINFO_TOTAL_TIME_T, of: transfer) : 0

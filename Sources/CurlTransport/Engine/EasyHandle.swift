@@ -10,7 +10,7 @@ internal import HTTPCore
 /// never freed while it is in the multi handle.
 final class EasyHandle: CallbackContext {
     @exclusivity(unchecked) private(set) var curl: UnsafeMutableRawPointer
-    /// Its index in the pool; -1 for the handle of one byte connection or probe.
+    /// Its index in the pool; -1 for the handle of a byte connection or a probe.
     let slot: Int
     var isPooled: Bool { slot >= 0 }
     let hasLargeBuffer: Bool
@@ -22,7 +22,7 @@ final class EasyHandle: CallbackContext {
 
     let errorBuffer: UnsafeMutablePointer<CChar>
     @exclusivity(unchecked) private var applied = Applied()
-    /// The TLS settings of its connections: the engine's, or those of the last transfer that had its own.
+    /// The TLS settings of the transfer that it was last prepared for; the engine's before the first.
     @exclusivity(unchecked) private(set) var tls: TLSMaterial
     /// The handshake of the connection opened for this transfer; `nil` without TLS, on a reused connection, and with a
     /// TLS library other than OpenSSL.
@@ -270,8 +270,8 @@ final class EasyHandle: CallbackContext {
     /// Has libcurl report the progress of the transfer from now on.
     func reportProgress() { set(CURLOPT_NOPROGRESS, 0) }
 
-    /// Whether a request needs a connection of its own: libcurl 7.88 fails with a framing error when one of HTTP/2 prior
-    /// knowledge is reused.
+    /// Whether a request needs a connection of its own: libcurl 7.88 fails with a framing error when it reuses a
+    /// connection that was opened with HTTP/2 prior knowledge.
     static func needsNewConnection(_ version: VersionChoice.Choice) -> Bool {
         version.hasPriorKnowledge && GlobalCurl.runtimeVersion < 0x08_00_00
     }

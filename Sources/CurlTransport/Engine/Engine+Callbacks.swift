@@ -96,7 +96,7 @@ extension Engine {
             if GlobalCurl.checksPoolOncePerSecond {
                 handle.long(CURLINFO_NUM_CONNECTS) == 0 && sockets.hasUnsolicitedInput(handle.activeSocket)
             } else if sockets.inputCount > 0 {
-                // No port tells a new connection on a Unix domain socket from those that hold input.
+                // On Unix domain sockets, no port distinguishes a new connection from those that hold input.
                 (handle.localPort > 0 || handle.long(CURLINFO_NUM_CONNECTS) == 0)
                     && sockets.hasUnsolicitedInput(port: handle.localPort)
             } else {

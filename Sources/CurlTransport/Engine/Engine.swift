@@ -277,7 +277,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
         // Waiting transfers end first, since the end of a running one would start them.
         for transfer in held { end(transfer, EngineFailure.shutDown) }
         for transfer in queue.removeAll() { end(transfer, EngineFailure.shutDown) }
-        // One that got no handle is found nowhere else.
+        // A transfer that got no handle is only in failedStarts.
         endFailedStarts()
         for case .some(let transfer) in handles.all.map(\.transfer) { end(transfer, EngineFailure.shutDown) }
         services?.end()

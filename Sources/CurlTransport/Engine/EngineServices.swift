@@ -3,7 +3,7 @@ internal import HTTPCore
 import Platform
 
 /// What an engine's thread does besides ordinary transfers: live connections, connection probes, the network watch, and
-/// the work of tenants. Belongs to that thread, so its state needs no checks of exclusive access.
+/// the work of tenants. Belongs to that thread, so its state needs no run-time exclusivity checks.
 ///
 /// Each has a descriptor of its own in the engine's epoll, so they cost transfers nothing.
 final class EngineServices {

@@ -33,7 +33,7 @@ enum ProxyFault {
             + "URL, percent-encoded: http://user:password@host:port"
     }
 
-    /// Whether a failure of TLS is one of the handshake with the proxy, rather than with the server behind it.
+    /// Whether a TLS failure occurred in the handshake with the proxy, and not with the server behind it.
     private static func isOfProxy(_ handle: EasyHandle, _ answer: Int, _ transfer: Transfer) -> Bool {
         handle.handshake.map(\.isWithProxy) ?? (answer == 0 || !transfer.target.isSecure)
     }

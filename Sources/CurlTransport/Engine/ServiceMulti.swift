@@ -6,8 +6,8 @@ import Platform
 /// (`CURLOPT_CONNECT_ONLY`), and for live ones, such as event streams.
 ///
 /// In the transfers' handle they would count towards a host's connections for as long as they are open, evict an idle
-/// connection from the pool, or wait for a free one. The engine's epoll watches the epoll descriptor of this one, so that
-/// they cost the transfers nothing.
+/// connection from the pool, or wait for a free one. The engine's epoll watches this multi handle's epoll descriptor,
+/// so these connections cost the transfers nothing.
 final class ServiceMulti: CallbackContext {
     /// The epoll descriptor, readable when a socket has an event; -1 when there is none.
     let descriptor: CInt
@@ -46,7 +46,7 @@ final class ServiceMulti: CallbackContext {
         if code != CURLM_OK { throw EngineFailure.multi(code) }
     }
 
-    /// Removes a handle, which closes its connection: libcurl leaves it open for the application otherwise.
+    /// Removes a handle, which closes its connection. Until then libcurl leaves it open for the application.
     func remove(_ handle: EasyHandle) {
         guard let multi else { return }
         curl_multi_remove_handle(multi, handle.curl)
@@ -85,7 +85,7 @@ final class ServiceMulti: CallbackContext {
     }
 
     /// Registers the events that libcurl waits for, once at the end of a turn. For a message that it sends at once, libcurl
-    /// begins and ends a wait for room in the same turn, which would be two system calls.
+    /// begins and ends waiting for a writable socket in the same turn, which would be two system calls.
     func settle() {
         guard !changed.isEmpty else { return }
         for socket in changed {

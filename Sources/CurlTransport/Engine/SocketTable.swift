@@ -59,7 +59,7 @@ struct SocketTable {
         if !entry.wanted.isEmpty { entry.isUnused = false }
         if entry.wanted.contains(.readable) { entry.isConnected = true }
         if entry.wanted.isEmpty {
-            // libcurl reads a response that has already arrived without watching the socket, so isConnected may not be set.
+            // If a response has arrived, libcurl reads it without watching the socket, so isConnected may not be set.
             if entry.isOpenedByEngine, !entry.isConnected { entry.isConnected = Self.isConnected(descriptor) }
             if !entry.isOpenedByEngine || !entry.isConnected { unregister(descriptor, &entry) }
         } else if entry.wanted != entry.registered {
@@ -128,8 +128,8 @@ struct SocketTable {
 
     /// Whether unsolicited input waits on an idle connection.
     ///
-    /// - Parameter port: The local port, all that libcurl 7.88 reports before it sends a request. It is 0 for every Unix
-    ///   domain socket, so input on one of them counts for all, until that connection is closed or has read it.
+    /// - Parameter port: The local port; libcurl 7.88 does not report the socket before it sends a request. It is 0 for
+    ///   every Unix domain socket, so input on one of them counts for all, until it is read or that socket closes.
     mutating func hasUnsolicitedInput(port: Int) -> Bool {
         for index in entries.indices where entries[index].hasInput && Self.port(of: CInt(index)) == port {
             if !Self.peek(at: CInt(index)).isInput {

@@ -84,7 +84,7 @@ struct Throttle {
         return hold(transfer, sending?.next(now), \.senders)
     }
 
-    /// How many bytes a transfer may send at once: as many as its rate allows in a tenth of a second.
+    /// How many bytes a transfer may send at once: as many as its rate and the engine's allow in a tenth of a second.
     func piece(_ transfer: Transfer) -> Int {
         Int(clamping: max(1, min(transfer.sendBudget?.rate ?? .max, sending?.rate ?? .max) / 10))
     }

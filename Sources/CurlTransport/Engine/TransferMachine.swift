@@ -34,7 +34,7 @@ struct TransferMachine: Sendable {
         /// Whether a 407 comes from a proxy (RFC 9110 §15.5.8).
         var hasHTTPProxy = false
         var hasBody = false
-        /// Whether the body is read from a source rather than given to libcurl whole.
+        /// Whether the body is read from one source: it is neither multipart nor given to libcurl as a whole.
         var readsBody = false
         /// Whether the connection carries another protocol after a 101.
         var upgrades = false

@@ -18,7 +18,7 @@ struct TransferPlan: Sendable {
     var proxy: ProxySettings.Proxy?
     /// The accepted public keys, for `CURLOPT_PINNEDPUBLICKEY`.
     var pins: String?
-    /// The request's own TLS settings; `nil` for the engine's.
+    /// The TLS settings, if they are not those that the engine was made with.
     var tls: TLSMaterial?
     /// Whether the manager's cookies are neither sent nor changed.
     var ignoresCookies = false

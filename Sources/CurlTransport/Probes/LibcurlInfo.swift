@@ -6,9 +6,9 @@ package struct LibcurlInfo: Hashable, Sendable {
     package let version: String
     /// The TLS library and its version, `OpenSSL/3.0.19`; `nil` without TLS.
     package let tls: String?
-    /// The features that this package uses and libcurl has: `HTTP/2`, `br` and so on.
+    /// The reported features that libcurl has: `HTTP/2`, `br` and so on.
     package let features: [String]
-    /// The features that this package uses and libcurl lacks.
+    /// The reported features that libcurl lacks.
     package let missing: [String]
     /// What follows from the missing features: settings that are refused when a manager is made or a call is sent, and
     /// changed behaviour.
@@ -24,7 +24,7 @@ package struct LibcurlInfo: Hashable, Sendable {
         package let effect: String
     }
 
-    /// A feature that this package uses when libcurl has it.
+    /// A feature that this package reports: one that it uses, or one that it implements itself.
     struct Feature {
         let name: String
         let isThere: Bool
@@ -52,7 +52,7 @@ package struct LibcurlInfo: Hashable, Sendable {
             all(UInt32(bitPattern: info?.pointee.features ?? 0), protocols, hasAres: GlobalCurl.hasAres))
     }
 
-    /// Returns all features that this package uses.
+    /// Returns all features that this package reports.
     ///
     /// - Parameter bits: `curl_version_info_data.features`.
     static func all(_ bits: UInt32, _ protocols: Set<String>, hasAres: Bool) -> [Feature] {

@@ -73,7 +73,7 @@ final class HeaderLines: Sendable {
         let isKeepable = request.authentication == nil
         if isKeepable, let lines = known(fields, traits) { return lines }
         let (lines, names) = try make(fields, for: request, body: body, traits)
-        // Whether these two fields are valid depends on the body's length, which is not in a memo.
+        // Whether Content-Length and Transfer-Encoding are valid depends on the body's length, which is not in a memo.
         if isKeepable, !names.contains("content-length"), !names.contains("transfer-encoding") {
             keep(Memo(fields: fields, traits: traits, lines: lines))
         }

@@ -14,7 +14,8 @@ final class StreamSource: BodySource {
         var holdsLastByte = false
         /// Whether libcurl pauses until there are bytes.
         var engineWaits = false
-        /// The continuation of the pump: the task that reads the sequence, waiting until libcurl has taken the whole chunk.
+        /// The continuation of the pump, the task that reads the sequence. The pump waits until libcurl has taken the
+        /// whole chunk.
         var pump: CheckedContinuation<Void, Never>?
         var task: Task<Void, Never>?
         /// The number of restarts. A pump of an earlier round is ignored.

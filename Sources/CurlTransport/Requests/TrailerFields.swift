@@ -12,7 +12,7 @@ enum TrailerFields {
 
     /// Returns the line of the `Trailer` field.
     ///
-    /// - Parameter version: The versions that the request would have without trailers, which need HTTP/1.1.
+    /// - Parameter version: The versions that the request would use without trailers. Trailers need HTTP/1.1.
     static func line(
         _ trailers: HTTPRequest.Trailers, of request: HTTPRequest, over version: VersionChoice.Choice
     ) throws(NetworkError) -> String {

@@ -44,7 +44,7 @@ final class VersionChoice: Sendable {
 
     static let automatic = automatic(hasHTTP2: GlobalCurl.has(CURL_VERSION_HTTP2))
 
-    /// libcurl's default. A libcurl without HTTP/2 refuses the value for it.
+    /// libcurl's default. A libcurl without HTTP/2 refuses `CURL_HTTP_VERSION_2TLS`.
     static func automatic(hasHTTP2: Bool) -> Choice {
         Choice(value: Int(hasHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
     }

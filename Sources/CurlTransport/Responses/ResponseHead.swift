@@ -30,7 +30,7 @@ struct ResponseHead {
     /// Whether any line of a head was received.
     var hasBegun: Bool { !bytes.isEmpty }
 
-    /// Whether this is the head of a final response, not of an interim one (RFC 9110 §15.2).
+    /// Whether this is the complete head of a final response (RFC 9110 §15), or of a 101, which no response follows.
     var isFinal: Bool { isComplete && status >= 200 || status == 101 && isComplete }
 
     mutating func reserve() { bytes.reserveCapacity(Self.usualSize) }

@@ -8,11 +8,13 @@ extension EngineConfiguration {
         case servers([String])
         /// A DNS-over-HTTPS server (RFC 8484) by URL: `https://dns.example.org/dns-query` (`CURLOPT_DOH_URL`).
         ///
-        /// `localhost` and IP addresses are not looked up there. `/etc/hosts` is ignored, but ``EngineConfiguration/resolve``
-        /// applies. The server's own name is looked up in ``EngineConfiguration/resolve``, or else by the system. Its
-        /// certificate must be signed by an authority of ``EngineConfiguration/tls``; pins and client certificate do not apply.
-        /// The connect timeout of a request includes the look-up. ``EngineConfiguration/blocksPrivateAddresses`` applies to the
-        /// addresses that the server returns, not to its own.
+        /// `localhost` and IP addresses are not looked up there. `/etc/hosts` is ignored, but
+        /// ``EngineConfiguration/resolve`` applies. The server's own name is looked up in
+        /// ``EngineConfiguration/resolve``, or else by the system. Its certificate must be signed by an authority of
+        /// ``EngineConfiguration/tls``. The client certificate is not sent to it. With pins for its host, making the
+        /// manager fails with ``NetworkError/Kind/unsupported``. The connect timeout of a request includes the look-up.
+        /// ``EngineConfiguration/blocksPrivateAddresses`` applies to the addresses that the server returns, not to its
+        /// own.
         case https(String)
     }
 

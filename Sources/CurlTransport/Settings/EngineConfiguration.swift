@@ -45,7 +45,7 @@ public struct EngineConfiguration: Sendable {
     public var version = HTTPVersionPolicy.automatic
     /// The proxy that requests go through. Default ``ProxyPolicy/environment``.
     public var proxy: ProxyPolicy = .environment
-    /// The scheme by which an HTTP proxy gets the credentials in its URL. Default
+    /// The authentication scheme for the credentials in an HTTP proxy's URL. Default
     /// ``EngineConfiguration/ProxyAuthentication/basic``.
     public var proxyAuthentication = ProxyAuthentication.basic
     /// The settings of TLS. Default ``TLSConfiguration/init()``.
@@ -68,8 +68,8 @@ public struct EngineConfiguration: Sendable {
     /// The exceptions to ``blocksPrivateAddresses``: addresses, ranges (`10.1.0.0/16`, `fd00:1::/32`) and host names;
     /// `*.example.org` allows all names below `example.org`. Default none.
     public var allowedPrivateAddresses: [String] = []
-    /// Receives each warning once: that certificates are not verified, that the cookie file cannot be written. Called
-    /// on any thread. Default `nil`: warnings go to standard error.
+    /// Receives each warning once, such as that certificates are not verified or that the cookie file cannot be
+    /// written. Called on any thread. Default `nil`: warnings go to standard error.
     public var warningHandler: (@Sendable (_ message: String) -> Void)?
     /// Addresses of hosts, used instead of a DNS look-up (`CURLOPT_RESOLVE`): `"api.example.org:443"` to `"127.0.0.1"`,
     /// several addresses separated by commas. Default none.
@@ -108,7 +108,7 @@ public struct EngineConfiguration: Sendable {
     public var unixSocketPath: String?
     /// Whether the engine watches the machine's links, addresses and routes (rtnetlink). After a change, pooled
     /// connections whose address or route is gone are not reused, and reachability is determined again. Default `true`.
-    /// It has no effect where the system refuses such a socket.
+    /// It has no effect where the system refuses a netlink socket.
     public var watchesNetwork = true
     /// Writes text to the cookie file and returns 0 or the system's error. Tests replace it.
     var cookieWriter: (@Sendable (_ path: String, _ text: String) -> CInt)?
@@ -137,7 +137,7 @@ package struct EngineGauges: Hashable, Sendable {
     public var sockets: Int
     /// Whether the engine's thread is running.
     public var isRunning: Bool
-    /// The transfers that run, with those of live connections.
+    /// The running transfers, including those of live connections.
     public var transfers = 0
     /// The transfers that wait for a free connection.
     public var waiting = 0

@@ -27,8 +27,8 @@ public struct TLSConfiguration: Hashable, Sendable {
     /// SubjectPublicKeyInfo. One match is enough (`CURLOPT_PINNEDPUBLICKEY`). Default none.
     ///
     /// Hosts are named without port. `*.example.com` matches names with exactly one more label, as in certificates; an
-    /// entry for the host itself takes precedence. Pins of a domain row or a request replace these. Pins apply in
-    /// addition to the verification of certificates, and also when that is disabled.
+    /// entry for the host itself takes precedence. A domain's pins in the domain table, or a request's, replace these.
+    /// Pins apply in addition to the verification of certificates, and also when that is disabled.
     public var pins: [String: [String]] = [:]
     /// The certificate that the client sends to a server that requests one. Default `nil`.
     ///

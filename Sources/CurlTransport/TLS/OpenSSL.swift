@@ -60,7 +60,7 @@ final class CertificateStore: @unchecked Sendable {
         let reason: String
     }
 
-    /// Makes an empty store; `nil` without OpenSSL or memory.
+    /// Makes an empty store; `nil` without OpenSSL, and when memory is short.
     init?() {
         guard let library = OpenSSL.shared, let pointer = library.pointee.X509_STORE_new() else { return nil }
         self.pointer = pointer

@@ -14,8 +14,8 @@ struct SettingsFile {
     private static let sizeLimit = 16 << 20
 
     /// - Parameter setting: The name of the setting, for error messages.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` unless it is a regular file that this user may read. A FIFO or a
-    ///   device is refused without blocking.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` unless it is a regular file of at most 16 MiB that this user may
+    ///   read. A FIFO or a device is refused without blocking.
     init(_ path: String, setting: String) throws(NetworkError) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw Self.unusable(path, setting, SystemError().text) }

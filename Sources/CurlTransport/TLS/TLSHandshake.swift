@@ -24,7 +24,7 @@ final class TLSHandshake: CallbackContext {
     /// Sets up the `SSL_CTX` of a connection.
     ///
     /// - Parameter trust: The trusted certificates; `nil` when the server's certificate is not verified.
-    /// - Returns: `nil` without memory; the context is then unusable.
+    /// - Returns: `nil` when memory is short; the context is then unusable.
     init?(
         context: UnsafeMutableRawPointer, library: UnsafePointer<lat_openssl>, target: Target?, proxy: String?,
         trust: CertificateStore?, sessions: TLSSessions?, keyLog: TLSKeyLogFile?

@@ -33,7 +33,7 @@ final class TLSMaterial: Sendable {
     }
 
     /// - Parameters:
-    ///   - base: The engine's own settings, when these are a request's. Parts that are the same are shared.
+    ///   - base: The engine's own settings, if the new ones are for a request. Both share the parts that are equal.
     ///   - warn: Receives warnings, also after the initialization.
     init(
         _ configuration: TLSConfiguration, over base: TLSMaterial? = nil, warn: @escaping @Sendable (String) -> Void
@@ -97,7 +97,7 @@ final class TLSMaterial: Sendable {
     /// Returns the pins of a host in the notation of `CURLOPT_PINNEDPUBLICKEY`; `nil` for none.
     func pins(forHost host: String) -> String? { Self.pins(forHost: host, in: pinsByHost) }
 
-    /// Returns the pins of a host: those for its own name, or else those for `*.` with its name's first label left out.
+    /// Returns the pins of a host: those for its own name, or else those for its name with `*` as the first label.
     ///
     /// - Parameter byHost: The pins by the names of hosts in lower case.
     static func pins<Pins>(forHost host: String, in byHost: [String: Pins]) -> Pins? {
@@ -274,7 +274,7 @@ final class TLSMaterials: Sendable {
     }
 
     /// Returns the settings of a request, read and checked at their first use, and again when the files of the client
-    /// certificate have changed; `nil` for the engine's own.
+    /// certificate have changed; `nil` when they are ``own``.
     func material(for tls: HTTPRequest.TLS?) throws(NetworkError) -> TLSMaterial? {
         let own = own.identityFiles == nil ? own : currentOwn()
         guard let tls, !tls.isEmpty else { return own === self.own ? nil : own }
@@ -299,7 +299,7 @@ final class TLSMaterials: Sendable {
         return state.withLock { state in
             // Another thread may have been faster.
             if let known = state.ofRequests[tls] { return known }
-            // The engine's certificate was renewed meanwhile, so this is not kept.
+            // The engine's certificate was renewed meanwhile, so the request's settings are not kept.
             guard state.own === own else { return material }
             if state.ofRequests.count >= Self.limit { state.ofRequests = [:] }
             state.ofRequests[tls] = material
@@ -313,7 +313,7 @@ final class TLSMaterials: Sendable {
         guard known.identityFiles?.haveChanged() == true, let new = renewed(known) else { return known }
         state.withLock { state in
             state.own = new
-            // Requests without a certificate of their own send this one.
+            // Requests without a certificate of their own send the engine's, so their settings must have the new one.
             state.ofRequests = state.ofRequests.filter { $0.value.identityFiles !== known.identityFiles }
         }
         return new

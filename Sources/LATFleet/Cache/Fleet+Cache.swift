@@ -57,10 +57,10 @@ extension Fleet {
     /// configuration.cacheStore = try fleet.cache(above: MemoryStore())
     /// ```
     ///
-    /// Redis gets only responses that a shared cache may store (RFC 9111 §3). Responses marked `private` are stored in the
-    /// local store at most, and so are those to requests with credentials that are not marked `public`, `s-maxage` or, if
-    /// `Authorization` is the only credential, `must-revalidate`, unless they belong to a partition. Each process, and
-    /// each manager, needs its own store.
+    /// Redis gets the responses of a partition, and otherwise only those that a shared cache may store (RFC 9111 §3).
+    /// Outside a partition, a response marked `private` is stored in the local store at most. So is the response to a
+    /// request with credentials, unless it is marked `public` or `s-maxage`, or `must-revalidate` where `Authorization`
+    /// is the only credential. Each process, and each manager, needs its own store.
     ///
     /// - Parameters:
     ///   - local: The tier of this process that look-ups try first: memory, disk, or a `TieredStore` of both. Nothing else may

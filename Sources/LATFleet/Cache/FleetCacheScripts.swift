@@ -256,8 +256,9 @@ enum FleetCacheScripts {
         return 1
         """)
 
-    /// Removes an entry, all of a key, or a generation and with it the mark of all of them. KEYS: the key, and rules for a
-    /// generation. ARGV: channel, message, and the variant of an entry.
+    /// Removes one variant of an entry, all its variants, everything, or a generation together with the mark. KEYS: the
+    /// entry; or rules, for everything; or the generation and rules. ARGV: channel, message, and the variant if only
+    /// one is removed.
     static let remove = RedisScript(
         "the cache's removal",
         common + """
@@ -297,9 +298,9 @@ enum FleetCacheScripts {
             return 1
             """)
 
-    /// Drops a variant that its process could not replace, and announces it if it was there. If it was, or if the newer one was
-    /// lost, responses whose fetch began earlier are refused from now on. KEYS: entry. ARGV: channel, message, variant, whether
-    /// the newer one was lost.
+    /// Drops a variant that a process could not replace, and announces the drop if the variant existed. If it existed,
+    /// or Redis failed to store the newer one, responses whose fetch began before now are refused for ten minutes.
+    /// KEYS: entry. ARGV: channel, message, variant, whether Redis failed to store the newer one.
     static let drop = RedisScript(
         "the cache's drop",
         common + """

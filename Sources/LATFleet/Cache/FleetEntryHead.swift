@@ -48,7 +48,7 @@ struct FleetEntryHead: Sendable {
     static func text(_ version: StoredVersion) -> String { "\(version.number) \(version.second)" }
 }
 
-/// Reads the words of a head. It makes no strings of numbers, because every look-up uses it.
+/// Reads the words of a head. Every look-up uses it, so it reads numbers without making strings.
 private struct Words {
     let bytes: UnsafeRawBufferPointer
     private var place = 0

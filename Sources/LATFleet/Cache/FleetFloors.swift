@@ -4,14 +4,14 @@ internal import ResponseCache
 
 /// The responses that a process must no longer use, because it has seen one that may be newer. A pure value.
 ///
-/// The floor of a key is a time: a response may be used only if its fetch did not begin before. Of two overlapping fetches
-/// either may have the newer response. So a process that has seen both uses neither: the floor of their key rises to the end
-/// of the later fetch.
+/// The floor of a key is a time: a response may be used only if its fetch began then or later. Of two overlapping
+/// fetches either may have the newer response. So a process that has seen both uses neither: the floor of their key
+/// rises to the end of the later fetch.
 struct FleetFloors {
     /// The end of a fetch, by both clocks of the process.
     struct Time: Hashable {
         var date: Date
-        /// Not before the date.
+        /// The same time as the date, or a later one.
         var monotonic: MonotonicTime
     }
 

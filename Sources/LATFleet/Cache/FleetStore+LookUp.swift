@@ -15,7 +15,7 @@ extension FleetStore {
         var head, record, body, lastUse: RedisValue?
     }
 
-    /// The variants under a primary key that are not removed; `nil` without any, or when Redis fails.
+    /// The valid variants under a primary key; `nil` when Redis fails, or has no entry or no epoch.
     func lookUp(_ primaryKey: String, _ budget: RedisBudget) async -> (variants: [Variant], ruleCount: Int)? {
         let keys = [coding.entryKey(primaryKey), coding.rulesKey]
         let start = MonotonicTime.now
@@ -34,7 +34,7 @@ extension FleetStore {
         let variants = Self.variants(fields).filter { $0.head.epoch == epoch && $0.head.end > now / 1_000 }
         let mark = rules[2].text
         if variants.allSatisfy({ $0.head.mark == mark ?? "" }) { return (variants, Int(ruleCount)) }
-        // A generation was removed since one of them was stored. The script finds out which.
+        // A generation was removed since one of the variants was stored. The script returns those that are still valid.
         let reply = await ask(FleetCacheScripts.lookUp, keys, [.text(coding.generationPrefix)], budget)
         guard let fields = reply?.array, fields.count >= 2, let count = fields[1].integer else { return nil }
         let living = stride(from: 2, to: fields.count - 4, by: 5).compactMap { at in

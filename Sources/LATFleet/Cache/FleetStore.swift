@@ -93,7 +93,7 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, CacheLookU
 
     package func entries(for primaryKey: String) async throws -> [CacheEntry] {
         let budget = RedisBudget.until(.now + fleet.configuration.lookUpBudget)
-        // What Redis has is older than what this process is storing, which may be sent later, on another connection.
+        // While this process stores a response, Redis may still have an older one.
         guard !isStoring(primaryKey), let connection = await connectionAfterCheck(budget),
             await dropOutdated(primaryKey, budget), let looked = await lookUp(primaryKey, budget),
             !isStoring(primaryKey),

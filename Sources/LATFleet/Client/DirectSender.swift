@@ -3,7 +3,7 @@ internal import Platform
 internal import Synchronization
 
 /// Sends commands on their callers' threads while the connection is idle, so that the engine's thread wakes up only for the
-/// reply. While a reply is expected, the engine's thread sends the commands, all that have gathered together.
+/// reply. While a reply is expected, commands gather, and the engine's thread sends them together.
 final class DirectSender: Sendable {
     enum Outcome {
         /// The engine's thread must send it.

@@ -196,7 +196,7 @@ final class RedisCommands: RedisConnectionUser {
         let isComplete = exchange.take(value)
         if case .failure(let code, let text) = value {
             refused(FleetError(code: code, text: text, command: exchange.name), exchange, now)
-            // The connection may have been closed for that.
+            // `refused` may have closed the connection.
             guard inFlight.first === exchange else { return }
         } else if isComplete, !exchange.isOver, exchange.purpose != .heartbeat {
             // The reply to a heartbeat may be slow, so the breaker does not count it.

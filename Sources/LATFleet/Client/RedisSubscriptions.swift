@@ -3,7 +3,8 @@ internal import Platform
 
 /// What a subscriber of a channel receives, in order.
 package enum RedisMessage: Hashable, Sendable {
-    /// Messages arrive from now on. Earlier ones may have been missed: before the first time, and after each ``interrupted``.
+    /// Messages arrive from now on. Those before the first ``subscribed``, or since the last ``interrupted``, may have
+    /// been missed.
     case subscribed
     /// No messages arrive until the next ``subscribed``.
     case interrupted

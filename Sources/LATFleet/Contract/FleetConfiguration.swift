@@ -47,8 +47,8 @@ public struct FleetConfiguration: Sendable, CustomStringConvertible, CustomDebug
     public var maxReconnectPause = Duration.seconds(5)
     /// The number of failures in a row after which no commands are sent. Default 5.
     public var breakerThreshold = 5
-    /// How long no commands are sent after that, until one `PING` tests the server. The time doubles while the `PING` fails, up
-    /// to 30 s. Default 1 s.
+    /// How long no commands are sent after ``breakerThreshold`` failures in a row. Then one `PING` tests the server.
+    /// The time doubles while the `PING` fails, up to 30 s. Default 1 s.
     public var breakerPause = Duration.seconds(1)
     /// How long the server may be silent before it is sent a `PING`. After the same time again without a reply, the connection
     /// counts as lost. Default 1 s.

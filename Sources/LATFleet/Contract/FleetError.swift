@@ -43,7 +43,7 @@ public struct FleetError: Error, Sendable, CustomStringConvertible {
 
     /// What failed.
     public let kind: Kind
-    /// One sentence: what was found, what was expected, the next step. It contains no password and no value.
+    /// One sentence: what was found, what was expected, the next step. It contains no password.
     public let message: String
 
     package init(_ kind: Kind, _ message: String) {
@@ -69,7 +69,7 @@ extension FleetError {
 
     /// What the server refused.
     init(code: String, text: String, command: String) {
-        // Some messages of the server repeat arguments.
+        // Some messages of the server repeat arguments, which may be long or contain control characters.
         let detail = URLText.visible(String(text.prefix(160)))
         switch code {
         case "NOAUTH":

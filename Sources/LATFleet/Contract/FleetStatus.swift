@@ -75,8 +75,8 @@ package final class FleetCounters: Sendable {
         }
     }
 
-    /// Adds counts that the caller keeps, until the result is released; the last counts stay. Counts of the same name are added
-    /// up.
+    /// Adds the caller's counts to ``values``. When the returned value is released or cancelled, the last counts stay.
+    /// Counts of the same name are added up.
     package func observe(_ counts: @escaping @Sendable () -> [String: Int]) -> FleetSubscription {
         let number = observed.withLock { observed in
             observed.next += 1

@@ -105,15 +105,15 @@ final class FleetCircuits: Sendable {
         // Without a reply, this process decides alone.
         guard let pause = value?.integer else { return nil }
         if pause == 0 { probes.add() }
-        // The message would come later than this reply.
+        // Another process has closed the circuit, and its message may come later than this reply.
         if pause == -2 { report(circuit, .closed) }
         return pause == 0 ? nil : pause < 0 ? Self.probePause : .microseconds(pause)
     }
 
     private func probeKey(_ circuit: String) -> String { "\(key):probe:\(circuit)" }
 
-    /// Sends a change to Redis, which announces it. No call waits for it, so it is repeated for as long as the other processes
-    /// wait for the end of a probe.
+    /// Sends a change to Redis, which announces it. No call waits for the reply, so a failed attempt is repeated, for
+    /// at most ``probeLease``.
     private func publish(_ script: RedisScript, _ circuit: String, _ argument: RedisArgument) {
         let first = Change(script: script, argument: argument, end: .now + Self.probeLease)
         guard outbox.add(first, of: circuit) else { return }

@@ -144,7 +144,7 @@ struct LaneQueue: Sendable {
             waiting.removeFirst(startable)
             return .start(started)
         }
-        // The next change is the reply to the query.
+        // No other query is sent before the reply.
         guard !isAsking else { return ready.first.map { .sleep(until: $0) } ?? .rest }
         let wanting = waiting.count - ready.count
         let isDue = wanting > 0 && askAt <= now

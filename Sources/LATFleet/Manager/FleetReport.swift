@@ -34,11 +34,11 @@ public struct FleetReport: Hashable, Sendable, CustomStringConvertible {
     public var limitsGranted: Int { status.counters["limits.granted"] ?? 0 }
     /// How often a request had to wait for the shared limits.
     public var limitsWaited: Int { status.counters["limits.waited"] ?? 0 }
-    /// How many requests only the limits of this process applied to, because the Redis did not reply.
+    /// How many requests started under the limits of this process only, because the Redis did not reply.
     public var limitsAlone: Int { status.counters["limits.alone"] ?? 0 }
     /// How many circuits this process opened for all processes.
     public var circuitsOpened: Int { status.counters["circuits.opened"] ?? 0 }
-    /// How often this process took over a circuit that another one opened or closed.
+    /// How often this process heard that another one opened or closed a circuit.
     public var circuitsHeard: Int { status.counters["circuits.heard"] ?? 0 }
     /// How many tokens this process renewed for all processes.
     public var tokensRenewed: Int { status.counters["tokens.renewed"] ?? 0 }

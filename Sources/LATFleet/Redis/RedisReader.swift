@@ -30,7 +30,8 @@ final class RedisReader {
 
     /// Takes bytes and returns the replies that they complete.
     ///
-    /// - Throws: ``FleetError/Kind/protocolViolation`` when they are no replies; the reader is then unusable.
+    /// - Throws: ``FleetError/Kind/protocolViolation`` when the bytes are not replies or a reply is too large. Do not
+    ///   use the reader afterwards.
     func read(_ bytes: UnsafeRawBufferPointer) throws(FleetError) -> [RedisValue] {
         let text = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
         guard redisReaderFeed(reader, text, bytes.count) == REDIS_OK else { throw failure }

@@ -3,9 +3,9 @@ internal import FoundationEssentials
 
 /// A Lua script, which Redis runs atomically.
 ///
-/// Every key it uses is one of its `KEYS`, so that it also works on servers that check this. Only the scripts of the cache also
-/// use other keys, those of an entry's generations and chunks (``FleetCacheScripts``). It returns numbers with a fraction
-/// as strings, because Redis truncates the fraction.
+/// A script names the keys that it uses in its `KEYS`, so that it also works on servers that check this. The scripts of
+/// the cache are an exception: they also use the keys of an entry's generations and chunks (``FleetCacheScripts``). A
+/// script returns numbers with a fraction as strings, because Redis truncates the fraction.
 package struct RedisScript: Sendable {
     /// The name for errors.
     package let name: String

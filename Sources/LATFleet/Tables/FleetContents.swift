@@ -62,7 +62,7 @@ package struct FleetContents: Sendable {
         let rest = key.dropFirst(prefix.count + 1)
         let parts = rest.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
         guard parts[0] != "tables" else { return nil }
-        // A token whose name ends like the key of a lease.
+        // The key of a token whose name ends in `:lease` begins with `tokens`.
         guard parts[0] != "tokens" else { return "token" }
         if parts.last == "lease" { return "lease" }
         // The cache's keys begin with `c` and the number of their format.

@@ -25,7 +25,7 @@ package struct FleetTable: Sendable {
         case version(Version)
         /// Not a usable table; the text says why.
         ///
-        /// - Parameter revision: the revision that it has nevertheless, and that a push replaces; 0 for none.
+        /// - Parameter revision: the revision that a push replaces; 0 without one, or when the format is newer.
         case unusable(String, revision: Int64)
     }
 

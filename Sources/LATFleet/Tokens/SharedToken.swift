@@ -85,7 +85,8 @@ final class SharedToken: Sendable {
 
     /// Stores a renewed token and ends the lease.
     ///
-    /// - Returns: its generation; `nil` when it was not stored, because the lease had ended or the Redis does not reply.
+    /// - Returns: its generation; `nil` when it was not stored, because another process holds the lease or has stored a
+    ///   newer token, or the Redis does not reply.
     func store(_ token: some Encodable, after generation: Int64) async throws -> Int64? {
         let sealed = try seal(JSONEncoder().encode(token))
         let arguments: [RedisArgument] = [
@@ -115,7 +116,7 @@ final class SharedToken: Sendable {
         return [Self.format] + nonce + (try cipher.seal(plain, key: key, nonce: nonce, associated: associated))
     }
 
-    /// Decrypts a token; `nil`, with one warning, for one that was encrypted with another key.
+    /// Decrypts a token; `nil`, with one warning, for one of another key, format or type.
     func open<Token: Decodable>(_ stored: Stored, as type: Token.Type) -> Token? {
         let bytes = [UInt8](stored.sealed)
         let nonceEnd = 1 + AuthenticatedCipher.nonceByteCount

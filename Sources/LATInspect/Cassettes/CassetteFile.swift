@@ -20,8 +20,8 @@ final class CassetteFile: Sendable {
 
 /// What was read from the file of a cassette, and what is to be written.
 ///
-/// It is not part of ``CassetteFile``, because the process may end while another thread releases that object: `ProcessEnd`
-/// keeps this one, and waits until it has written the file.
+/// It is not part of ``CassetteFile``, because the process may end while another thread releases that object.
+/// `ProcessEnd` keeps the content alive, and waits until the file is written.
 final class CassetteContent: ProcessExitObserver, Sendable {
     private struct State {
         var playback: CassettePlayback
@@ -99,7 +99,7 @@ final class CassetteContent: ProcessExitObserver, Sendable {
             }
             for (name, data) in output.bodies { try AtomicFile.write(data, to: "\(bodies)/\(name)", mode: 0o644) }
             try AtomicFile.write(Data(output.text.utf8), to: path, mode: 0o644)
-            // Bodies of an earlier recording.
+            // Removes the bodies of an earlier recording.
             for name in (try? FileManager.default.contentsOfDirectory(atPath: bodies)) ?? []
             where output.bodies[name] == nil { try FileManager.default.removeItem(atPath: "\(bodies)/\(name)") }
         } catch {

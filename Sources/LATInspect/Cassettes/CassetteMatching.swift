@@ -22,8 +22,8 @@ extension Cassette {
         public var body = true
         /// The header fields that count. Default none.
         public var headers: [String] = []
-        /// The names of parameters, in queries, forms and JSON, whose values may differ. They are recorded as `{{name}}`.
-        /// Default none.
+        /// The names of parameters, in queries, forms and JSON, whose values may differ. The values are recorded as
+        /// `{{name}}`. Default none.
         public var varyingParameters: [String] = []
         /// Whether requests must come in the order of the file. Default `false`: only equal requests get their responses in
         /// that order, so that requests may run concurrently.
@@ -34,7 +34,7 @@ extension Cassette {
     }
 }
 
-/// A request in the form in which two are compared.
+/// The parts of a request that count when it is compared.
 struct ComparableRequest: Equatable {
     typealias Item = CassetteEntry.Field
 
@@ -103,7 +103,7 @@ struct ComparableRequest: Equatable {
 extension ComparableRequest {
     /// Whether nothing differs from a recorded request.
     func matches(_ recorded: ComparableRequest) -> Bool {
-        // Compares the paths first: most of them differ, and this builds no text.
+        // Compares the paths before `differences`, which builds text: most paths differ.
         self == recorded
             || matchesPath(of: recorded) && differences(from: recorded).isEmpty
     }
@@ -147,7 +147,7 @@ extension ComparableRequest {
             guard summaries.asked == summaries.recorded, case .bytes(let asked) = body,
                 case .bytes(let recorded) = recorded
             else { return compare("body", summaries.asked, summaries.recorded) }
-            // The summaries of bytes that are not text have only their number.
+            // The summary of bytes that are not text has only their count, so the first difference is shown.
             let index = zip(asked, recorded).enumerated().first { $1.0 != $1.1 }?.offset ?? 0
             compare("body from byte \(index) on", Self.hexadecimal(asked, index), Self.hexadecimal(recorded, index))
         }
@@ -189,7 +189,7 @@ extension ComparableRequest {
         return asked == recorded ? nil : (path, asked, recorded)
     }
 
-    /// Whether a recorded value matches any value. Names may be escaped in URLs.
+    /// Whether a recorded value matches any value. In URLs, its braces may be percent-encoded.
     private static func isWildcard(_ text: String?) -> Bool {
         guard let text else { return false }
         return text.hasPrefix("{{") && text.hasSuffix("}}") || text.hasPrefix("%7B%7B") && text.hasSuffix("%7D%7D")

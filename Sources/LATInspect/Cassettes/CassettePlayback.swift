@@ -1,13 +1,13 @@
 internal import HTTPCore
 
-/// The entries of a cassette and which of them were used: decides what a request gets. A pure value.
+/// Decides what each request gets, from the entries of a cassette and which of them were used. A pure value.
 struct CassettePlayback {
     enum Decision {
         /// The request gets this entry.
         case replay(CassetteEntry)
         /// The request is sent, and recorded as the entry of this number.
         case record(Int)
-        /// Nothing is recorded for it; the text says what is nearest.
+        /// The request fails with this message.
         case refuse(String)
     }
 

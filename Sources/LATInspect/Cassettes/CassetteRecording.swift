@@ -254,7 +254,7 @@ struct CapturedBody {
         return pieces
     }
 
-    /// The text of a part, without the boundary, which is random, and the part that is sent.
+    /// The part as text for the cassette, without the random boundary; and the part that is sent.
     private static func part(_ file: UploadFile, _ secrets: Secrets, _ limit: Int) async throws -> (String, UploadFile)
     {
         var again = file

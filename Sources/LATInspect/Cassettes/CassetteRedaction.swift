@@ -2,8 +2,8 @@ internal import FoundationEssentials
 internal import HTTPCore
 internal import Synchronization
 
-/// Removes secrets and values that vary from what a cassette records: first by their names, then by their values, so that a
-/// token is also removed where another place or a later exchange repeats it.
+/// Removes secrets and varying values from what a cassette records. Secrets are removed first by their names, then by
+/// their values, so that a token is also removed where another place or a later exchange repeats it.
 final class CassetteRedaction: Sendable {
     private let redactor: Mutex<Redactor>
     /// The secrets of the cassette itself.

@@ -62,7 +62,7 @@ final class SocketReplay: MessageObserver, ResponseBody.Source {
     private struct State {
         /// The index of the next recorded message.
         var position = 0
-        /// The recorded messages of the client that it has sent again.
+        /// How many of its recorded messages the client has sent again.
         var sentCount = 0
         var pongs: [[UInt8]] = []
         /// Whether the client has sent its close frame, and with which code.

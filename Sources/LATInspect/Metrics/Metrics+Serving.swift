@@ -18,7 +18,7 @@ extension Metrics {
     }
 
     /// Serves the metrics at `/metrics` of 127.0.0.1, in the format that the scraper asks for. Neither other machines
-    /// nor pages of other origins in a browser can read it.
+    /// nor pages of other origins in a browser can read them.
     ///
     /// - Parameter port: 0 for a free one. Default 9464, which OpenTelemetry's exporters use.
     /// - Throws: ``NetworkError`` when the port is in use.

@@ -12,9 +12,10 @@ internal import Synchronization
 /// let endpoint = try metrics.serve(port: 9464)      // http://127.0.0.1:9464/metrics
 /// ```
 ///
-/// The names are those of OpenTelemetry's conventions for HTTP clients. All other names begin with `lat_client_`. A series is
-/// identified by server, method, status, kind of error, protocol and the path of the *row*, so a thousand different URLs of one
-/// row are one series. After 2,000 sets of labels all others are counted as one, with the label `otel_metric_overflow`.
+/// Metrics that OpenTelemetry's conventions for HTTP clients define have the names given there. All other names begin
+/// with `lat_client_`. A series is identified by server, method, status, kind of error, protocol and the path of the
+/// *row*, so a thousand different URLs of one row are one series. After 2,000 sets of labels all others are counted as
+/// one, with the label `otel_metric_overflow`.
 ///
 /// Counting takes no lock. One object may be the accessory of several managers.
 public final class Metrics: CallMeter {
@@ -203,12 +204,12 @@ public final class Metrics: CallMeter {
             }
             let elsewhere = one.counts[Series.endedElsewhere]
             let ended = (endings[one.origin + [one.key.method]] ?? 0) + elsewhere
-            // The reads have no fixed order, so an end may be seen without its start, which would make it negative.
+            // The reads have no fixed order: if an end is seen without its start, the difference is negative.
             let count = max(0, Int64(bitPattern: one.counts[Series.started] &- ended))
             active.samples.append(MetricSample(labels: one.labels, value: .number(Double(count))))
         }
         if hasOverflow { add(table.overflow, [("otel_metric_overflow", "true")]) }
-        // Series are counted by origins as they are written: `http://A.org` and `http://a.org:80` have the same labels.
+        // Each spelling of an origin has its own series, but `http://A.org` and `http://a.org:80` have equal labels.
         return [duration, requestSize, responseSize, active].map(\.merged)
     }
 }

@@ -5,7 +5,8 @@ internal import Synchronization
 
 /// The labels that identify a series.
 struct SeriesKey {
-    /// The status of the series that counts the starts of requests with a method, whatever their other labels become.
+    /// The status of the series that counts the starts of requests by origin and method. The other labels are not known
+    /// at the start.
     static let started: Int16 = -1
 
     /// The index of the method in ``Series/methods``; the last is for all others.
@@ -98,7 +99,7 @@ final class Series: Sendable {
     }
 }
 
-/// Series by their labels, found and added without a lock. After the first 2,000 sets all others are one.
+/// Series by their labels, found and added without a lock. All sets of labels after the first 2,000 share one series.
 final class SeriesTable: @unchecked Sendable {
     // Sendable: the slots are atomic, and the pointer is constant until `deinit`.
 

@@ -96,7 +96,7 @@ struct CopyText {
         words.append(method.isShellWord ? method : method.shellQuoted)
         words.append(request.url.shellQuoted)
         for (name, value) in headers {
-            // Otherwise `:@` would name a file, and `:=` a member of the body.
+            // Without the backslash, `:@` would name a file, and `:=` a member of the body.
             let mark = Self.isSpecial(value) ? "\\" : ""
             words.append((value.isEmpty ? "\(name);" : "\(name):\(mark)\(value)").shellQuoted)
         }
@@ -192,7 +192,7 @@ struct CopyText {
         query.formItems.map { ($0.name, .string($0.value)) }
     }
 
-    /// A type's name, of the method and the last fixed part of the path: `PostOrders`.
+    /// The name of the entity's type, made of the method and the last fixed part of the path: `PostOrders`.
     private var name: String {
         let parts = request.url.prefix { $0 != "?" && $0 != "#" }.split(separator: "/").dropFirst(2)
         let word = parts.last {

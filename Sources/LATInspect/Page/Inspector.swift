@@ -13,7 +13,7 @@ internal import Synchronization
 /// ```
 ///
 /// The page is served on 127.0.0.1 only, and shows calls only to those who have the address with its key. Secrets are replaced
-/// before anything leaves the process; see ``CallRecord``. It keeps the newest calls, up to ``Limits``.
+/// before anything leaves the process; see ``CallRecord``. The inspector keeps the newest calls, up to ``Limits``.
 public final class Inspector: RequestAccessory {
     /// How much is kept.
     public struct Limits: Hashable, Sendable {

@@ -24,7 +24,7 @@ package final class PageServer: Sendable {
     private let hello: Hello
     private let token = Hexadecimal.random(byteCount: 32)
     private let session = Hexadecimal.random(byteCount: 32)
-    /// The folder of the page that has the cookie. Browsers send cookies to all ports of a host, but not outside of this path.
+    /// The path of the cookie. Browsers send a cookie to all ports of a host, but only below its path.
     private let home = "/\(Hexadecimal.random(byteCount: 16))"
     private let server = Mutex<LoopbackServer?>(nil)
 

@@ -23,7 +23,7 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
     public var tag: String?
     /// The trace of the call; `nil` for none.
     public var trace: Trace?
-    /// What was sent, in order: one attempt for each repetition, each with its hops.
+    /// What was sent, in order: the first attempt and its repetitions, each with its hops.
     public var attempts: [Attempt] = []
     /// What the call waited for.
     public var waits: [Wait] = []
@@ -111,7 +111,7 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
         static func group(of kind: String) -> String { String(kind.prefix { $0 != "(" }) }
     }
 
-    /// One repetition of the call: a request and the redirects that it led to.
+    /// One attempt of the call: a request and the redirects that it led to.
     public struct Attempt: Hashable, Sendable, Codable {
         /// The number; the first is 1.
         public var number: Int

@@ -147,7 +147,7 @@ private struct SecretValues {
     /// The values by their first bytes, sorted.
     private var byPrefix: [UInt64: [[UInt8]]] = [:]
     private var count = 0
-    /// The bytes that values begin with, since most bytes of a text begin none.
+    /// For each byte, whether a value begins with it. Most bytes of a text begin no value, and need no look-up.
     private var firstBytes = [Bool](repeating: false, count: 256)
 
     var isEmpty: Bool { count == 0 }

@@ -10,7 +10,7 @@ internal import Synchronization
 struct ServedRequest {
     static let maxHeadSize = 16 << 10
     static let maxBodySize = 1 << 20
-    /// The longest wait for each piece of a client, in milliseconds.
+    /// The longest wait until the client sends or takes more bytes, in milliseconds.
     private static let patience: Int32 = 10_000
 
     let socket: Int32

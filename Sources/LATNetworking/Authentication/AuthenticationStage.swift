@@ -12,7 +12,7 @@ struct TokenSource: Sendable {
     let refreshPause: Duration
 }
 
-/// Asks the authenticator to put its token on each attempt, and to renew a rejected one as ``RefreshState`` decides.
+/// Asks the authenticator to put its token on each attempt, and to renew a rejected token as ``RefreshState`` decides.
 final class AuthenticationStage: Stage {
     private struct State {
         var tokens: RefreshState
@@ -163,7 +163,7 @@ final class AuthenticationStage: Stage {
         var isRenewed = false
         defer {
             state.withLock { state in
-                // If this one failed, the waiting one begins, unless its own limit has ended its wait.
+                // If this renewal failed, the one that waits for it begins, unless that one has missed its own limit.
                 let isNextWaiting = state.next?.end(.success(isRenewed)) ?? false
                 state.next = nil
                 state.isRenewing = isNextWaiting && !isRenewed
@@ -231,8 +231,8 @@ extension NetworkError {
     }
 }
 
-/// Decides which requests carry which token, when it is renewed, and which requests wait. A pure state machine, so that
-/// any number of rejected requests cause one renewal.
+/// Decides what follows when a request is rejected: renew the token, wait for the renewal, replay the request, or
+/// deliver the response or a failure. A pure state machine, so that any number of rejected requests cause one renewal.
 ///
 /// An *epoch* ends with each renewal, whether it succeeded or not. A request notes the epoch in which it was sent. If
 /// it is rejected in a later epoch, it carried an old token, which is no reason to renew the current one.

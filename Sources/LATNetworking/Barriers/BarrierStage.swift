@@ -42,7 +42,7 @@ final class BarrierStage: Stage {
             try await waiter.value(for: call)
             call.watch?.record(.waited(.barrier))
         } catch {
-            // Passes the turn on if it came before the cancellation.
+            // If this call became the running barrier before its cancellation, the waiting requests proceed.
             leave(call.id)
             throw error
         }

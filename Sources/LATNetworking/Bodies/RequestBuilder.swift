@@ -3,8 +3,8 @@ import HTTPCore
 
 /// Composes requests from address, parameters, files and body.
 enum RequestBuilder {
-    /// Puts parameters, files and body into a request. Parameters go into the query if the method asks for that, or if the
-    /// call has a body of its own that cannot hold them.
+    /// Puts parameters, files and body into a request. Without files, parameters go into the query if the call has a
+    /// body that cannot hold them, or no body and a method that encodes them there.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for content that cannot be combined.
     static func put(_ content: RequestContent, into request: inout HTTPRequest) throws(NetworkError) {
@@ -65,13 +65,14 @@ enum RequestBuilder {
 
     // MARK: Addresses
 
-    /// Returns the URL itself when it is absolute, otherwise the base URL joined with the path by exactly one slash.
+    /// Returns the URL itself when it is absolute or there is no base URL, otherwise ``join(_:_:)`` of both.
     static func absoluteURL(_ url: String, base: String?) -> String {
         guard let base, !base.isEmpty, !isAbsolute(url) else { return url }
         return join(base, url)
     }
 
-    /// Joins a path to a base URL, which keeps its own path and query. The path's query follows the base's.
+    /// Joins a path to a base URL by exactly one slash, or a query alone without one. The base keeps its own path and
+    /// query; the path's query follows the base's.
     static func join(_ base: String, _ path: String) -> String {
         let fragmentless = base.prefix { $0 != "#" }
         var stem = Substring(fragmentless.prefix { $0 != "?" })

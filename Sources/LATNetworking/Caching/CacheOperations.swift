@@ -25,7 +25,7 @@ struct CacheOperations: Sendable {
     let secrets: Secrets
     /// The jar whose cookies are added to requests; `nil` when cookies are not kept.
     let cookies: CookieJar?
-    /// Adds the credentials of the netrc file that a request is sent with; `nil` without such a file.
+    /// Adds the credentials that the netrc file has for a request; `nil` without such a file.
     let fileCredentials: (@Sendable (HTTPRequest) -> HTTPRequest)?
     /// Decides which responses of calls without a judge of their own are stored; `nil` for all.
     let verdict: ReplyDecoder?
@@ -55,7 +55,7 @@ struct CacheOperations: Sendable {
         var flight: String { identity.credentials.map { primary + $0 } ?? primary }
     }
 
-    /// The rules for a call's response. What belongs to a partition is one user's, so its cache is a private one.
+    /// The rules for a call's response. A partition belongs to one user, so the rules of a private cache apply to it.
     func mode(of call: Call) -> CacheMode { call.details.partition == nil ? mode : .private }
 
     func policy(of request: HTTPRequest) -> CachePolicy { request.cachePolicy ?? standard }
@@ -276,7 +276,8 @@ struct CacheOperations: Sendable {
         return (response, false)
     }
 
-    /// The refusal if the call's envelope or judge rejects the response. A stream cannot be judged and is refused.
+    /// The refusal if the call rejects the response, by its accepted statuses, envelope or judge. An envelope or judge
+    /// refuses every stream, because it cannot judge one.
     private func verdict(on response: HTTPResponse, _ call: Call) -> CacheRefusal? {
         guard response.isSuccess else { return nil }
         // A response that the call rejects would be rejected again each time it is found.
@@ -286,8 +287,8 @@ struct CacheOperations: Sendable {
         return verdict.accepts(response) ? nil : .businessFailure
     }
 
-    /// Whether the call's envelope or judge rejects a stored response, which a call without them may have stored. Those of
-    /// the same row were judged when they were stored.
+    /// Whether the call's envelope or judge rejects a stored response, which a call without them may have stored.
+    /// Responses of the same row were judged when they were stored.
     func rejects(_ response: HTTPResponse, of entry: CacheEntry, _ call: Call) -> Bool {
         guard let verdict = call.details.verdict, response.isSuccess, !response.body.isStream else { return false }
         if let row = call.details.row, row.domain != nil, entry.domain == row.domain, entry.server == row.server {
@@ -314,7 +315,7 @@ struct CacheOperations: Sendable {
 
     // MARK: Failures
 
-    /// The failure that a stored response replaces when the server answered with an error, whose stream is abandoned.
+    /// Turns an error response of the server into the failure that a stored response replaces. Abandons its stream.
     static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
         var response = response
         if response.body.isStream {

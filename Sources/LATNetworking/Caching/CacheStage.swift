@@ -170,7 +170,7 @@ extension CacheOperations {
     /// include those of other processes if the store grants leases.
     ///
     /// - Parameters:
-    ///   - options: What the request may do; changed by what it does.
+    ///   - options: What the request may do. A wait or a repeated look-up changes it.
     ///   - ended: ``FlightTable/endedCount`` before the look-up.
     ///   - look: Repeats the look-up after another lease holder has fetched the response.
     /// - Returns: `nil` to look up again: another request with the same key has ended.
@@ -249,7 +249,7 @@ extension FlightTable {
         _ flight: Flight, _ request: HTTPRequest, _ call: Call, _ timeout: Duration?, _ limits: TimeLimits
     ) async throws -> Bool {
         let timeout = request.timeout ?? timeout
-        // Until the leader's transfer starts, its own timeout does not run either.
+        // The timeout starts with the leader's transfer, as the leader's own timeout does.
         try await flight.start.value(for: call)
         let outcome = try await limits.run(
             within: timeout, for: call,
@@ -287,7 +287,7 @@ final class FlightTable: Sendable {
         case stored
         /// There is no response to share: send your own request.
         case notStored
-        /// The flight was cancelled: another request may lead.
+        /// The flight ended without an outcome, for example because it was cancelled: another request may lead.
         case abandoned
     }
 

@@ -9,7 +9,7 @@ final class CacheStorage: Sendable {
         var isMissing = false
         var reported: Set<String> = []
         var partition: String?
-        /// Shows the counts to those who share the store, for as long as it lives.
+        /// Gives the store this manager's counts, for its reports, until it is released.
         var observation: (any Sendable)?
     }
 
@@ -64,7 +64,7 @@ final class CacheStorage: Sendable {
 
     /// Returns the store after all pending writes.
     ///
-    /// - Throws: The error of making the store, which each call tries again.
+    /// - Throws: The error of making the store. The next call tries again.
     func store() async throws -> any CacheStore {
         let behind = try make()
         await behind.settle()
@@ -111,7 +111,7 @@ final class CacheStorage: Sendable {
     /// Waits at most five seconds for pending writes.
     func shutdown() async { await made.load()?.settle(within: .seconds(5)) }
 
-    /// Reports a failure of the store, once for each operation.
+    /// Reports a failure of the store, once for each kind of operation.
     func report(_ error: any Error, _ operation: String) {
         // An entry that is too large is not a failure, and an unavailable server was reported by the store itself.
         let cause = (error as? NetworkError)?.underlying

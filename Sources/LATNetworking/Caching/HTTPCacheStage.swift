@@ -5,9 +5,9 @@ import ResponseCache
 
 /// The cache stage for the policy ``CachePolicy/http``, which follows RFC 9111 and RFC 5861.
 ///
-/// It is inside the redirects, so that each hop is stored, validated and invalidated under its own URL, as the RFC
-/// requires. A permanent redirect may stay fresh for long while its target changes every minute. ``CacheStrategy``
-/// decides, and this stage acts.
+/// At ``Place/httpCache`` it is inside the redirects, so that each hop is stored, validated and invalidated under its
+/// own URL, as the RFC requires. A permanent redirect may stay fresh for long while its target changes every minute.
+/// At ``Place/httpCacheOfOpened`` it is outside the redirects. ``CacheStrategy`` decides, and this stage acts.
 ///
 /// Under other policies only unsafe requests pass through it, because they invalidate entries (RFC 9111 §4.4).
 struct HTTPCacheStage: Stage {
@@ -38,7 +38,7 @@ struct HTTPCacheStage: Stage {
         var options = FlightTable.Options(
             mayWait: request.method == .get && !request.streamsBody && !request.headers.contains("Range")
                 && !ValidationRule.hasConditions(request))
-        // It waits for a slow store, since nothing else can answer it.
+        // An `only-if-cached` request waits for a slow store, since nothing else can answer it.
         let isOnlyFromCache =
             request.headers.contains("Cache-Control") && CacheControl(request: request.headers).onlyIfCached
         var isSecondLookup = false
@@ -119,7 +119,7 @@ struct HTTPCacheStage: Stage {
         case unusable(CacheMiss)
     }
 
-    /// The response for an answer of `CacheStrategy`, counted and refreshed as it says.
+    /// The response for an answer of `CacheStrategy`. Counts the look-up, and starts a refresh where one is due.
     private func stored(
         _ answer: CacheStrategy.Answer, to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> Stored {

@@ -35,7 +35,8 @@ struct CallDetails: Sendable {
     }
 }
 
-/// A closure that receives a call's cached response. The end of the call releases it, because the call may live on.
+/// A closure that receives a call's cached response. It is released when the call ends, because the app may keep the
+/// call's handle longer.
 final class CachedReplyHandler: Sendable {
     typealias Handler = @Sendable (HTTPResponse, Call) -> Void
 
@@ -95,7 +96,7 @@ struct RowLimits: Sendable {
         var isFree: Bool { limits?.isUnlimited == true }
     }
 
-    /// Those of the domain, or of `defaults` for the domain.
+    /// What the domain sets, or the table's `defaults` for the domain.
     var domain = Row()
     var server = Row()
     /// Increases with each plan that is made: the newest one counts.

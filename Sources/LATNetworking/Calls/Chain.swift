@@ -115,7 +115,7 @@ final class StageTable: Sendable {
 enum Place: UInt32, CaseIterable {
     /// Rejects a call while an equal one is running.
     case rejection
-    /// Holds calls while a barrier is closed.
+    /// Holds calls while a barrier is running.
     case barrier
     /// The app's interceptors: they see one request, before header providers are asked, and its final response.
     case interceptors
@@ -177,11 +177,11 @@ struct StageSet: OptionSet, Sendable {
     mutating func set(_ place: Place, _ isIn: Bool) { if isIn { insert(place) } else { remove(place) } }
 }
 
-/// What the current task is doing. The requests that it makes for that purpose must not wait for its end.
+/// The renewals and barriers that the current task runs. Its requests must not wait for their end.
 enum CallScope {
     /// The authentication stages whose token this task is renewing.
     @TaskLocal static var renewing: Set<ObjectIdentifier> = []
-    /// The barriers that this task keeps closed.
+    /// The barrier stages whose barrier this task runs.
     @TaskLocal static var closing: Set<ObjectIdentifier> = []
 }
 

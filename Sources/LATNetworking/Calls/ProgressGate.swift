@@ -7,7 +7,7 @@ public typealias ProgressHandler = @Sendable (_ progress: TransferProgress) -> V
 
 /// Forwards progress until its call has ended.
 final class ProgressGate: Sendable {
-    /// `nil` once the gate is shut: the call may live on, but must not retain what the app's closure retains.
+    /// `nil` once the gate is shut: the call's handle may be kept longer, but must not retain the app's closure.
     private let receiver: Mutex<ProgressHandler?>
     private let callbacks: CallbackExecutor
     private let meter = Mutex(ProgressMeter())
@@ -53,7 +53,7 @@ final class CallProgress: Sendable {
         latest.deliver()
     }
 
-    /// Ends with the last value. If a successful call has reported nothing, that is the size of its body.
+    /// Ends with the last value. If a successful call has reported nothing, the last value is the size of its body.
     func finish(_ result: Result<HTTPResponse, any Error>, _ body: HTTPBody?) {
         var last = latest.current.ended
         if case .success(let response) = result, last.completed == 0,

@@ -51,7 +51,7 @@ public struct RequestBatch<Value: Sendable>: Sendable {
     }
 
     /// Runs all steps and returns their values in order. After the first failure no step starts, and the running ones are
-    /// cancelled. It is thrown when they have ended.
+    /// cancelled. The failure is thrown when they have ended.
     public func values() async throws -> [Value] {
         try await run(isFailFast: true).map { try $0.get() }
     }

@@ -1,6 +1,6 @@
 import HTTPCore
 
-/// The record of what was sent for a call and what came back. The pipeline records each request when it is sent and when
+/// The record of what was sent for a call and what came back. A ``Chain`` records each request when it is sent and when
 /// it ends.
 ///
 /// All stages that repeat requests (mirrors, waiting for the network, a renewed token, retries) decide by this record alone

@@ -165,7 +165,7 @@ extension CentralRequestManager {
         timer.map(pipeline.limits.cancel)
     }
 
-    /// Ends a call whose caller receives the result as the return value of the running method.
+    /// Ends a call that is not in closure form, and notifies its observers.
     func finish(_ call: Call, _ result: consuming Result<HTTPResponse, NetworkError>) {
         _ = call.finish()
         guard let watch = call.watch else { return }

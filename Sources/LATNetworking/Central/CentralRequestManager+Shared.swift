@@ -66,9 +66,9 @@ extension CentralRequestManager {
     /// A call ends at once, whatever it waits for: a connection, the transfer, its retry, the network, a token, a provider, a
     /// barrier, a limit, the response to an equal request, or the callback executor. Its failure, which asynchronous calls
     /// throw, is of kind ``NetworkError/Kind/cancelled``; `CancellationError` is thrown only when the Swift task was
-    /// cancelled. A streamed body ends with the call. A download keeps what it has received. Inside an interceptor of the app
-    /// a call ends when that returns, or at once if the call has a deadline; inside a sealer, signer or outcome observer when
-    /// that returns. Returns at once.
+    /// cancelled. A streamed body ends with the call. A download keeps what it has received. A call that is inside a
+    /// sealer, signer, outcome observer or interceptor of the app ends when that code returns; inside an interceptor it
+    /// ends at once if it has a deadline. This method returns at once.
     ///
     /// - Returns: the number of calls that were cancelled.
     @discardableResult

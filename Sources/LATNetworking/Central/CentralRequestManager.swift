@@ -30,7 +30,7 @@ public final class CentralRequestManager: Sendable {
     let calls = CallRegistry()
     let hub: CallEventHub
     let reporters: CallReporters
-    /// Routes of entities, resolved once for each type and state of the table.
+    /// The plans of routes, made once for each route and state of the table.
     let plans: RoutePlanCache
     /// How values of calls without a route are encoded and decoded; `nil` for the standard coding.
     let coding: CodingRules?
@@ -154,8 +154,9 @@ public final class CentralRequestManager: Sendable {
     /// - Parameters:
     ///   - method: the method; standard names in any case, others as given.
     ///   - url: an absolute URL, or a path that is joined to the base URL.
-    ///   - parameters: sent in the query for `GET`, `HEAD`, `DELETE` and when there is a body; as fields of the
-    ///     multipart body when there are files; otherwise as the body. Default none.
+    ///   - parameters: fields of the body if it is multipart, as with files; the whole body if `body` is
+    ///     ``HTTPBody/json`` or ``HTTPBody/form``, or if there is none and the method is not `GET`, `HEAD` or `DELETE`;
+    ///     otherwise in the query. Default none.
     ///   - files: parts of a multipart body. Default none.
     ///   - body: the body itself. Default `nil`.
     ///   - cache: the cache policy; `nil`, the default, for the manager's.
@@ -197,7 +198,9 @@ public final class CentralRequestManager: Sendable {
         return start(HTTPRequest(method, url, headers: headers), parts, progress, success, failure)
     }
 
-    /// Sends a request as it is and returns the response, whatever its status.
+    /// Sends a request and returns the response, whatever its status.
+    ///
+    /// No judge rejects the response. The resolver, the parameter provider and the outcome observers are not called.
     ///
     /// - Throws: ``NetworkError`` when there is no response; `CancellationError` when the current task was cancelled.
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {

@@ -1,7 +1,7 @@
 public import HTTPCore
 public import ResponseCache
 
-/// Thrown in place of the cache's stages, with the request that has reached them.
+/// Thrown by the stage that replaces the cache's stages, with the request that has reached it.
 struct CacheProbe: Error {
     let request: HTTPRequest
 

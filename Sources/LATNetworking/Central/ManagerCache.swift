@@ -15,7 +15,7 @@ extension CentralRequestManager {
     /// ```
     public var cache: Cache { Cache(storage: storage) { [weak self] in self } }
 
-    /// The app's own values by name, stored beside the responses in memory and on disk.
+    /// The app's own values by name, in the same store as the responses.
     ///
     /// ```swift
     /// try await manager.values.set(profile, for: "profile", expiresAfter: .seconds(3_600))
@@ -123,7 +123,7 @@ extension CentralRequestManager {
             return entries.count
         }
 
-        /// Returns the selection with URLs in the form in which entries have them.
+        /// Returns the selection without values, and with URLs in the form in which entries have them.
         private func canonical(_ selection: CacheSelection) -> CacheSelection {
             switch selection {
             case .url(let url): CacheSelection.url(CanonicalURL(absolute(url))?.text ?? url).withoutValues

@@ -5,7 +5,7 @@ import Synchronization
 
 /// A manager's table: fixed, or following its file or source.
 final class TableSource: Sendable {
-    /// The table's state and what changes it, until it is released; `nil` for a fixed table.
+    /// The table's state, and the follower that changes it until the follower is released; `nil` for a fixed table.
     private let followed: (state: WatchState, follower: any Sendable)?
     private let fixed: Mutex<DomainTable?>
     /// Held while a changed table is made, so that no update is lost; readers do not wait for it.

@@ -121,8 +121,9 @@ struct CompositionStage: Stage {
             request.url = call.details.addresses[index]
             return try RequestBuilder.put(all, into: &request)
         }
-        // An interceptor has replaced the call's request. A body that it has not made becomes one of the parameters; otherwise
-        // they can only go into the query.
+        // The URL or the body is no longer the call's own, for example because an interceptor replaced it. The missing
+        // parameters go into the query if the method asks for that or there is a body. Otherwise they become the body,
+        // unless the call's own body was removed.
         var missing = common
         for (name, _) in content.members?.object ?? [:] { missing.remove(name) }
         guard !missing.isEmpty else { return }

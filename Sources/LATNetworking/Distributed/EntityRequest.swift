@@ -234,8 +234,8 @@ extension EntityRequest {
     /// Sends the request and returns its response as soon as the head has arrived. The body is then read from
     /// ``HTTPResponse/body``, with backpressure, and is not decoded.
     ///
-    /// The status decides whether it is a success; envelope and judge, which need the whole body, are not asked. Where
-    /// there is one of them, the cache does not store the response, because it might be a failure.
+    /// The status decides whether it is a success; envelope and judge, which need the whole body, are not asked. If the
+    /// call has an envelope or a judge, the cache does not store the response, because it might be a failure.
     ///
     /// - Throws: as ``CentralRequestManager/stream(_:)``.
     public func stream(

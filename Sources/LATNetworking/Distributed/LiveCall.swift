@@ -19,7 +19,7 @@ package final class LiveCall: Sendable {
         timer = manager.enter(call)
     }
 
-    /// The request, without what the interceptors of the chain add.
+    /// The request before any stage changes it.
     package var request: HTTPRequest { call.request }
     /// What the rows of the call's route say about event streams.
     package var events: DomainTable.EventSettings { call.details.row?.events ?? DomainTable.EventSettings() }

@@ -9,7 +9,7 @@ struct DuplicateKey: Hashable, Sendable {
     private let simulation: Simulation?
     private var credentials: HTTPHeaders?
     private var partition: ExactText?
-    /// The rows of the table, which decide what is stored of a response.
+    /// The names of the rows, because the rows decide whether a response is stored.
     private var rows: [ExactText?] = []
 
     /// Fields that may differ between equal requests, because they do not affect the response.
@@ -52,7 +52,7 @@ struct DuplicateKey: Hashable, Sendable {
     ///   - secrets: the fields that hold credentials.
     ///   - volatileParameters: the parameters that equal requests may differ in, besides those of the row.
     init?(sharing call: Call, composed: HTTPRequest, secrets: Secrets, volatileParameters: Set<String> = []) {
-        // Each caller gets its own cached response, so such calls are not shared.
+        // A call that delivers a cached response first delivers it to its own caller, so it is not shared.
         guard call.details.deliversCached == nil else { return nil }
         let rule = KeyRule(volatileParameters: volatileParameters.union(call.details.row?.volatileParameters ?? []))
         var compared = call.request

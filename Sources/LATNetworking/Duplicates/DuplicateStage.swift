@@ -35,7 +35,7 @@ final class RejectionStage: Stage {
 
 /// Lets equal requests share one response (``DuplicatePolicy/coalesce``).
 ///
-/// The shared request is a call of its own in a task of its own, which outlives the caller that started it.
+/// The shared request is a call of its own in a task of its own, which may outlive the caller that started it.
 final class SharingStage: Stage {
     private struct Caller {
         let call: Call

@@ -21,9 +21,10 @@ struct CircuitBreaker: Sendable {
     private enum State: Hashable {
         case closed(failures: Int)
         case open(until: Duration)
-        /// The request with this ticket asks the other processes whether it may probe the host; the others fail at once.
+        /// The request with this ticket asks the other processes whether it may probe the host; other requests fail at
+        /// once.
         case asking(UInt64)
-        /// The request with this ticket probes the host; the others fail at once.
+        /// The request with this ticket probes the host; other requests fail at once.
         case probing(UInt64)
     }
 
@@ -138,7 +139,7 @@ struct CircuitBreaker: Sendable {
         return true
     }
 
-    /// Applies the result of another process. It does not change a probe of this process.
+    /// Applies the result of another process. It is ignored while this process probes the host.
     mutating func adopt(_ report: CircuitReport, at now: Duration) {
         switch (report, state) {
         case (.opened(let pause), .closed), (.opened(let pause), .open): open(for: pause, at: now)

@@ -136,7 +136,7 @@ package struct LimitedCall: Sendable {
 
     package var priority: RequestPriority { call.priority }
 
-    /// Waits until there is a result or the call ends. Observers learn of it unless there is a result already.
+    /// Waits until there is a result or the call ends. Observers learn of the wait unless there is a result already.
     ///
     /// - Parameter raised: Called with the call's priority at the beginning of the wait, and after changes.
     /// - Throws: `CancellationError` when the task is cancelled, the call's error when the call is cancelled or late.
@@ -158,8 +158,8 @@ package enum CircuitReport: Hashable, Sendable {
     case closed
 }
 
-/// Limits and circuits that a manager shares with other processes. The manager's own limits always apply, alone while the
-/// shared ones are unavailable.
+/// Limits and circuits that a manager shares with other processes. The limits within this process always apply, and
+/// they are the only ones while the shared limits are unavailable.
 package protocol SharedLimits: Sendable {
     /// Waits until all processes together are within the limits, or the shared limits are unavailable.
     ///

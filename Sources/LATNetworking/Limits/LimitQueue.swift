@@ -120,8 +120,8 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         return best
     }
 
-    /// The time until a request may start that waits for a token alone. One that waits for a slot may start when another
-    /// request ends.
+    /// The time until a request that waits only for a token may start. A request that waits for a slot may start when
+    /// another one ends.
     private func wakeUp(at now: Duration) -> Duration? {
         guard !hostsWithWaiters.isEmpty, hasRoom else { return nil }
         let commonWait = bucket?.wait(at: now) ?? .zero

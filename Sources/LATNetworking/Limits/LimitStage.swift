@@ -38,7 +38,7 @@ final class LimitStage: Stage {
     private let breakers = Mutex<[String: CircuitBreaker]>([:])
     private let rows = Mutex<[RowName: RowState]>([:])
     private let knowsRows = Atomic(false)
-    /// The number of circuits from which old ones are forgotten.
+    /// Old circuits are forgotten when there are at least this many circuits.
     private let roomFrom = Atomic(1_024)
 
     init(
@@ -53,7 +53,8 @@ final class LimitStage: Stage {
         shared?.observeCircuits { [weak self] circuit, report in self?.adopt(report, circuit) }
     }
 
-    /// Whether a row's calls must pass this stage: the row has limits, or some row had limits that may still count.
+    /// Whether a row's calls must pass this stage: the row has limits or a circuit, or a row had some that may still
+    /// count.
     func concerns(_ row: CallRow) -> Bool { !row.limits.isEmpty || knowsRows.load(ordering: .relaxed) }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
@@ -69,7 +70,7 @@ final class LimitStage: Stage {
             }
         }
         let circuit = circuit(of: row, server?.row.circuit, domain?.row.circuit, host)
-        // The server row may free its calls from the limits of the domain, but not from its circuit.
+        // This frees the calls from the limits of the domain, but not from the domain's circuit.
         if server?.row.isFree == true { domain = nil }
         var gates: [LimitGate] = []
         if let server { gates.append(server.gate) }

@@ -75,8 +75,8 @@ struct MirrorState: Sendable {
     /// Returns the indices of the base URLs in the order to try them: those that are not skipped, in their order, then
     /// the others, the one that failed longest ago first. So there is always one to try.
     ///
-    /// A base URL whose time is over returns to its place for this caller only. Others keep skipping it until it
-    /// answers, so that they do not all wait for a dead address.
+    /// A base URL whose time is over returns to its place. If this caller tries it first, other callers keep skipping
+    /// it until it answers or its time is over again, so that they do not all wait for a dead address.
     mutating func order(of count: Int, at now: ContinuousClock.Instant) -> [Int] {
         guard count > 1, !failingUntil.isEmpty else { return Array(0..<count) }
         var good: [Int] = []

@@ -4,7 +4,7 @@ public import ResponseCache
 
 /// A call as its observers see it.
 public struct ObservedCall: Sendable, Identifiable {
-    /// Made once for each call, since every event of it carries a copy.
+    /// One object for each call, because every event of the call has a copy of ``ObservedCall``.
     private final class Facts: Sendable {
         let id: UInt64
         let request: HTTPRequest
@@ -53,8 +53,8 @@ public struct ObservedCall: Sendable, Identifiable {
     public var entityHeaders: HTTPHeaders { facts.entityHeaders }
     /// The tag of the request.
     public var tag: String? { facts.tag }
-    /// What must not be shown of the call: the manager's list and what the request's row adds. In the event of an attempt
-    /// also the fields that the authenticator has set.
+    /// What must not be shown of the call: the manager's list and what the request's row adds. An event about an
+    /// attempt adds the fields that the authenticator has set.
     public var secrets: Secrets { added.map(facts.secrets.union) ?? facts.secrets }
     /// The trace of the call: the request's, else the task's, else what an observer began; `nil` for none.
     public var trace: TraceParent? { facts.trace }
@@ -65,7 +65,7 @@ public struct ObservedCall: Sendable, Identifiable {
     /// The rows of the table that the call belongs to; `nil` for a call of a plain URL.
     public var row: Row? { facts.row }
 
-    /// The call in the event of an attempt, whose request may have more secrets.
+    /// The call for the events about an attempt, whose request may have more secrets.
     func sending(_ request: HTTPRequest) -> ObservedCall {
         let secrets = request.rowSecrets
         guard !secrets.isEmpty else { return self }
@@ -77,7 +77,7 @@ public struct ObservedCall: Sendable, Identifiable {
     /// The key of the call, for ``RequestSelection/key(_:)``.
     public var key: String { "request-\(id)" }
 
-    /// The rows that a call belongs to. There are few of them, however many URLs are asked for.
+    /// The rows that a call belongs to. There are few different values, however many URLs are requested.
     public struct Row: Hashable, Sendable {
         /// The name of the domain row; `nil` for a route outside the table.
         public let domain: String?

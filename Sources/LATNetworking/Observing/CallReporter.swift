@@ -96,7 +96,7 @@ final class CallReporter: Sendable {
         for accessory in observers.accessories { accessory.didStart(call) }
     }
 
-    /// Reports that an attempt starts, or a redirect's hop, which belongs to the attempt before.
+    /// Reports the start of an attempt, or of a redirect's hop, which belongs to the attempt that was redirected.
     func beginAttempt(_ request: HTTPRequest, hop: Int) -> Attempt {
         observers.count { $0.attemptDidStart(request) }
         let now = MonotonicTime.now

@@ -122,7 +122,8 @@ extension String {
 
     package var shellQuoted: String { "'\(replacingScalars(["'": "'\\''"]))'" }
 
-    /// Replaces Unicode scalars. A quote before a combining mark is one character with it, but ends a text in quotes.
+    /// Replaces Unicode scalars, because a quote and a combining mark after it are one `Character`, but the quote still
+    /// ends a quoted text.
     package func replacingScalars(_ replacements: [Unicode.Scalar: String]) -> String {
         unicodeScalars.reduce(into: "") { $0 += replacements[$1] ?? String($1) }
     }

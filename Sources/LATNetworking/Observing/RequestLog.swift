@@ -142,13 +142,13 @@ struct BodyText: Sendable {
         return "\(cut)… (\(data.count) bytes in all)"
     }
 
-    /// `nil` for what is not text.
+    /// `nil` for what is not text, and for JSON that was not parsed.
     private func redacted(_ data: Data, _ type: String?) -> String? {
         let type = type?.lowercased() ?? ""
         if type.hasPrefix("application/x-www-form-urlencoded") {
             return secrets.shown(form: String(decoding: data, as: UTF8.self))
         }
-        // A larger document is cut and not parsed, so that the log does not cost more than the call.
+        // A larger document is not parsed, so that the log does not cost more than the call.
         if type.contains("json") || type.isEmpty, data.count <= 1 << 20, let value = try? JSONValue(parsing: data),
             value.object != nil || value.array != nil
         {

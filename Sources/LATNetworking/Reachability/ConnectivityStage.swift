@@ -34,7 +34,7 @@ struct ConnectivityStage: Stage {
                     try Task.checkCancellation()
                     throw error
                 }
-                // If a probe succeeds and the request still fails, wait before the next try.
+                // The wait before each try grows, because a request may keep failing although every probe succeeds.
                 try await clock.wait(min(pause, deadline - clock.now()), for: call)
                 call.watch?.record(.waited(.connectivity))
                 pause = min(pause * 2, .seconds(5))

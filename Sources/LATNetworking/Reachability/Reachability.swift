@@ -107,7 +107,7 @@ public final class Reachability: Sendable {
             }, uniquingKeysWith: { $0 && $1 })
     }
 
-    /// Whether a server could be connected to in its last probe; `false` if there was none.
+    /// Whether a server was reachable in its last probe; `false` if there was none.
     public func isReachable(_ target: String) -> Bool { currentStatus(of: target).isReachable }
 
     // MARK: The machine

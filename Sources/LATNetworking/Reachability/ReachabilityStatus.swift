@@ -15,16 +15,16 @@ extension Reachability {
         /// No connection could be made, or what responded is not the server.
         case unreachable(reason: UnreachableReason)
 
-        /// Whether a connection was made. `false` before the first probe.
+        /// Whether the server is reachable. `false` before the first probe.
         public var isReachable: Bool { if case .reachable = self { true } else { false } }
 
-        /// How long connecting took; `nil` without a connection.
+        /// How long connecting took; `nil` unless the server is reachable.
         public var latency: Duration? { if case .reachable(let latency, _) = self { latency } else { nil } }
 
-        /// The address that was connected to; `nil` without a connection.
+        /// The address that was connected to; `nil` unless the server is reachable.
         public var address: String? { if case .reachable(_, let address) = self { address } else { nil } }
 
-        /// The reason why no connection could be made; `nil` if one was, and before the first probe.
+        /// The reason why the server is unreachable; `nil` if it is reachable, and before the first probe.
         public var reason: UnreachableReason? {
             if case .unreachable(let reason) = self { reason } else { nil }
         }

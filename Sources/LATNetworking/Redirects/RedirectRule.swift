@@ -68,7 +68,7 @@ struct RedirectRule {
     private func strip(_ next: inout HTTPRequest) {
         next.authentication = nil
         next.hasLeftOrigin = true
-        // Both belong to the domain that is left.
+        // Pins and TLS settings belong to the previous origin.
         next.pinnedPublicKeys = []
         next.tls = nil
         let belongsToOrigin = { secrets.contains(header: $0) || $0.equalsIgnoringASCIICase("Host") }

@@ -79,7 +79,7 @@ final class RoutePlan: Sendable {
     init(
         _ route: Route, in table: DomainTable?, baseURL: String?, _ standard: Standard
     ) throws(NetworkError) {
-        // Drawn before the table is read, so that limits of an older table never replace those of a newer one.
+        // The number is taken before the table is read, so that limits of an older table never replace newer ones.
         let revision = Self.count.add(1, ordering: .relaxed).newValue
         let resolved: DomainTable.ResolvedRoute
         switch route.target {

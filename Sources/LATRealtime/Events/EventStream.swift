@@ -30,8 +30,8 @@ public struct EventStream<Element: Sendable>: AsyncSequence, Sendable {
     /// never the latest.
     public var states: AsyncStream<LiveState> { session.state.values() }
 
-    /// The id of the last event; empty before it, and when the server gives none. A new stream can continue after it, with
-    /// ``EventOptions/lastEventID``.
+    /// The id of the last event; before the first one, ``EventOptions/lastEventID``. Empty when there is none. A new
+    /// stream with this id in its options continues after the event.
     public var lastEventID: String { session.lastEventID }
 
     /// Starts a loop.

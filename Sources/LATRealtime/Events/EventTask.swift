@@ -30,7 +30,7 @@ public final class EventTask: Sendable {
     /// What the stream is doing, now and after every change, until it is closed.
     public var states: AsyncStream<LiveState> { session.state.values() }
 
-    /// The id of the last event; empty before it, and when the server gives none.
+    /// The id of the last event; before the first one, ``EventOptions/lastEventID``. Empty when there is none.
     public var lastEventID: String { session.lastEventID }
 
     fileprivate func run(_ body: @escaping @Sendable () async -> Void) {
@@ -63,7 +63,7 @@ extension EventStream {
         event: @escaping @Sendable (_ task: EventTask, _ event: Element) -> Void,
         end: @escaping @Sendable (_ task: EventTask, _ error: NetworkError?) -> Void
     ) -> EventTask {
-        // Registered before it starts, so that a cancellation right after this finds it.
+        // The call is registered before the task starts, so that a cancellation right after this method finds it.
         let (session, element) = (session, element)
         let call = session.isClosed ? nil : session.begin()
         let task = EventTask(session, try? call?.get())

@@ -248,7 +248,7 @@ final class SocketSession: Sendable {
             .connectionLost, message: "the WebSocket has no connection; it is being opened", request: call.request)
     }
 
-    /// Begins to close the socket: there is no other connection.
+    /// Begins to close the socket. No other attempt to connect follows.
     func close(_ code: WebSocket.CloseCode, _ reason: String) {
         let (connection, opening) = shared.withLock { shared -> (SocketConnection?, Task<Void, Never>?) in
             guard shared.end == nil, shared.isClosing == nil else { return (nil, nil) }

@@ -47,7 +47,7 @@ public final class WebSocket: Sendable {
     /// Sends a message. Waits while ``WebSocketOptions/sendBuffer`` bytes or more are queued, and returns once the message is
     /// queued.
     ///
-    /// Messages of several tasks never mix. The order is that of the calls in one task.
+    /// Messages of several tasks never mix, and those of one task keep the order of its calls.
     ///
     /// - Throws: `NetworkError` when the socket is closed; `CancellationError` when the current task was cancelled before
     ///   there was room, so that nothing was sent.

@@ -15,7 +15,7 @@ import SQLite
 public struct StoredResponse: Hashable, Sendable {
     /// The key of the response.
     public let key: String
-    /// When the response was stored.
+    /// The time of the response; by default, when it was stored.
     public let time: Date
     /// The status code; `nil` when only bytes were stored.
     public let status: Int?
@@ -154,7 +154,7 @@ extension ObjectStore {
         }
     }
 
-    /// Removes what was stored before a time. Default `nil`: everything.
+    /// Removes what is older than a time. Default `nil`: everything.
     public func removeResponses(before time: Date? = nil) throws {
         try transaction { transaction in
             _ = try transaction.responses(

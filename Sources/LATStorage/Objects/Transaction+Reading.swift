@@ -73,7 +73,7 @@ extension Transaction {
         return count
     }
 
-    /// Computes `min`, `max`, `sum` or `avg` of a place over all rows.
+    /// Computes `min`, `max`, `sum` or `avg` of a place over the rows that match a condition.
     ///
     /// - Parameter areNumbers: whether the values are numbers, of which NaN is left out.
     func aggregate<Object: Storable>(
@@ -142,7 +142,6 @@ extension Transaction {
         }
     }
 
-    /// Deletes the rows that match a condition.
     func deleteRows<Object: Storable>(_ type: Object.Type, _ condition: Condition<Object>) throws -> Int
     where Object.ID: Codable & Sendable {
         try refuseWhenFailed()

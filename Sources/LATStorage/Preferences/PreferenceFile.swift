@@ -133,7 +133,8 @@ struct PreferenceFile: Sendable {
     }
 }
 
-/// A lock between processes and threads, held until it is released: that of a file beside the one that it protects.
+/// A lock between processes and threads: `flock` on a file beside the one that it protects, until this object is
+/// released.
 final class FileLock {
     private let descriptor: Int32
 

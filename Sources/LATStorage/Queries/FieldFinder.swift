@@ -29,7 +29,7 @@ struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
             if hasOwnKey { columns[TableLayout.ownKey] = try ColumnCoding.stored(object.id).value }
         }
 
-        /// The columns, and the members of objects in them.
+        /// The columns, the members of objects in them, and all fields that the type decoded.
         var fields: Set<Field> {
             var fields = Set(columns.keys.map { Field($0) }).union(asked.map { Field($0) })
             func walk(_ value: JSONValue, _ field: Field) {

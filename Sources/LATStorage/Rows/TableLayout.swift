@@ -104,7 +104,6 @@ final class TableLayout: Sendable {
         return TableLayout(table: table, columns: columns, key: key)
     }
 
-    /// Makes the table.
     func create(on connection: SQLiteConnection) throws {
         let definitions = columns.enumerated().map { index, column in
             let quoted = Identifier.quoted(column.name)

@@ -15,8 +15,9 @@ extension MockReply {
         case ping(_ payload: String = "")
         /// An unsolicited pong.
         case pong(_ payload: String = "")
-        /// A close frame; without a code an empty one. The frames, bytes, waits and ends that follow still take effect, up to
-        /// the first step of another kind. When the client answers the close frame, the connection is closed.
+        /// A close frame; without a code an empty one. The steps `frame`, `bytes`, `wait`, `stall`, `cut` and `reset`
+        /// that follow still take effect, up to the first step of another kind. When the client answers the close
+        /// frame, the connection is closed.
         case close(_ code: Int? = 1000, _ reason: String = "")
         /// A frame with these fields, valid or not. The reserved bits RSV1, RSV2 and RSV3 are 4, 2 and 1.
         case frame(opcode: UInt8, _ payload: Data, isFinal: Bool = true, reserved: UInt8 = 0, isMasked: Bool = false)
@@ -26,7 +27,7 @@ extension MockReply {
         case receive(_ count: Int = 1)
         /// The next messages of the client, sent back; without a number all of them.
         case echo(_ count: Int = .max)
-        /// Steps, repeated. Waits, ends, echoes and further repetitions among them are left out.
+        /// Steps, repeated. `receive`, `echo`, `repeated`, `wait`, `stall`, `cut` and `reset` among them are left out.
         case repeated(_ steps: [SocketStep], count: Int)
         /// A wait.
         case wait(_ duration: Duration)

@@ -92,7 +92,7 @@ public final class MockServer: Sendable {
     }
 
     /// Stops the server: closes every connection, stalled ones too, and waits for the thread to end. A second call does
-    /// nothing. The recorded requests can still be read. A free port that the server was given is kept: connections to
+    /// nothing. The recorded requests can still be read. A port that the system chose is kept: connections to
     /// it are refused, and only ``init(port:fallback:)`` can use it. The process keeps the ports of the last 128 servers that
     /// were stopped, also when they are released.
     ///

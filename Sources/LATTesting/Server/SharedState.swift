@@ -64,8 +64,8 @@ final class SharedState: Sendable {
 
     init(_ wakeUp: WakeUp) { contents = Mutex(Contents(wakeUp: wakeUp)) }
 
-    /// Keeps the port of a server that was stopped, so that nobody else gets it by chance. Many tests need this longer than
-    /// they need the server itself, so it is not bound to its life.
+    /// Keeps the port of a server that was stopped, so that nobody else gets it by chance. Many tests need the port
+    /// longer than the server itself, so it stays taken after the server is released.
     func keep(_ port: Int) {
         // With SO_REUSEADDR, so that another server may be given the port.
         guard read(\.portIsKept), let descriptor = try? Socket.bindLoopback(port: port, backlog: nil) else { return }

@@ -48,7 +48,7 @@ final class DiskCore: Sendable {
             use.written = use.time
             var batch: [CacheKey: EntryUse] = [:]
             if case .touch(let last)? = tasks.last, last.count < 1_000 {
-                // Taken out of the tasks, so that adding to it copies nothing.
+                // The batch is taken out of the tasks, so that adding to it copies nothing.
                 batch = last
                 tasks.removeLast()
             }

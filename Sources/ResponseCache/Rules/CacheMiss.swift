@@ -10,7 +10,8 @@ public enum CacheMiss: Error, Hashable {
     case requestNoCache
     /// The stored response says `no-cache`: it must be validated before every use.
     case noCache
-    /// The stored responses are for other values of these request fields, which `Vary` names; in lower case.
+    /// The stored responses are for other values of at least one of these request fields. The names are in lower case;
+    /// `credentials` stands for all credentials.
     case otherVariant(fields: [String])
     /// The stored responses are for other credentials, or the request has none.
     case otherCredentials

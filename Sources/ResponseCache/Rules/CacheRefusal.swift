@@ -16,7 +16,7 @@ public enum CacheRefusal: Error, Hashable {
     case noStore
     /// The response says `private`, and the cache is shared (RFC 9111 §5.2.2.7).
     case privateAnswer
-    /// The request has credentials, the cache is shared, and the response does not let it be stored (RFC 9111 §3.5).
+    /// The request has credentials, and the response does not let a shared cache store it (RFC 9111 §3.5).
     case authorization
     /// Responses with this status are not stored: partial content, responses to a condition, and errors.
     case status(Int)

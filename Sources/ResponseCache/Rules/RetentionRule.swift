@@ -10,7 +10,8 @@ package enum RetentionRule {
     /// The time after which an entry is of no use under a policy; `nil` when there is no such time.
     ///
     /// Under `CachePolicy.http` it is the end of freshness (RFC 9111 §4.2) plus the longest of
-    /// `stale-while-revalidate`, `stale-if-error` (RFC 5861) and, with a validator, a week: a 304 then saves the body.
+    /// `stale-while-revalidate`, `stale-if-error` (RFC 5861) and, with a validator, a week, in which a 304 can replace
+    /// the transfer of the body.
     /// The other policies may use an entry at any age, except with a fixed time to live. With `servesStale`, a stale response
     /// of any age may replace a failure of the network.
     package static func end(

@@ -72,7 +72,7 @@ package enum StorageRule {
         // An error without explicit freshness must not replace the stored response that could stand in for it.
         if CacheStrategy.isError(status: status) { return .noFreshness }
         if control.isPublic || control.isPrivate || !control.privateFields.isEmpty && mode == .private { return nil }
-        // Without explicit freshness, heuristic freshness or revalidation must be possible.
+        // A response without explicit freshness is stored only if heuristic freshness or revalidation is possible.
         let isKnown =
             StatusRule.isHeuristicallyCacheable(status)
             && (headers.contains("ETag") || headers.contains("Last-Modified") || control.noCache)

@@ -6,7 +6,7 @@ import Platform
 package enum TimeToLiveRule {
     package enum Finding: Sendable {
         case usable(CacheEntry)
-        /// Why no entry may be used, and the expired entry if there is one.
+        /// Why no entry may be used, and the matching entry if there is one.
         case unusable(CacheMiss, CacheEntry?)
     }
 
@@ -21,8 +21,10 @@ package enum TimeToLiveRule {
         return miss(entry, timeToLive, at: now).map { .unusable($0, entry) } ?? .usable(entry)
     }
 
-    /// Why an entry may not be used; `nil` when it may. With `.forever` it always may. Otherwise it may not after its time to
-    /// live has ended, when that time begins in the future, or when it is marked as expired. It expires exactly at the end.
+    /// Why an entry may not be used; `nil` when it may.
+    ///
+    /// With `.forever`, every entry may be used. Otherwise an entry may not be used when its time to live begins in the
+    /// future or has ended, or when it is marked as expired. It expires exactly at the end.
     package static func miss(
         _ entry: CacheEntry, _ timeToLive: CachePolicy.TimeToLive, at now: Date
     ) -> CacheMiss? {

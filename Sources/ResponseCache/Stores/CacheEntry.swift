@@ -131,7 +131,7 @@ public struct CacheEntry: Sendable {
 }
 
 extension CacheEntry {
-    /// The entry without what a store sets.
+    /// The entry without its version, attached body and note, which a store sets.
     var bare: CacheEntry {
         var entry = self
         entry.version = nil

@@ -4,9 +4,10 @@ internal import HTTPCore
 ///
 /// Keys are compared byte by byte, unlike strings, which are equal if they are canonically equivalent.
 public struct CacheKey: Sendable {
-    /// The digest of method, URL, parameters, partition and schema version: 64 hexadecimal digits.
+    /// The digest of method, URL, parameters, body, partition and schema version: 64 hexadecimal digits.
     public let primary: String
-    /// The digest of the request fields that `Vary` names (RFC 9111 §4.1); empty when it names none.
+    /// The digest of what else selects the response: the request fields that `Vary` names (RFC 9111 §4.1), the
+    /// credentials, and whether a coded body is decoded; empty when nothing else selects it.
     public var variant: String
 
     /// Creates a key from its parts. The variant is empty by default.

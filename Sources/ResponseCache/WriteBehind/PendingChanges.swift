@@ -84,7 +84,7 @@ struct PendingChanges {
     /// Adds an update of everything in an entry except its body; returns `false` when the queue is full.
     mutating func update(_ entry: CacheEntry) -> Bool {
         let waiting = slot(of: entry.key)?.change
-        // The entry is older than the response for which it is removed.
+        // The entry waits to be removed, so it is not updated.
         if case .discard? = waiting { return true }
         if let note = entry.note as? Waiting, let body = entry.attachedBody {
             // It may have been removed since the look-up; then it stays removed.

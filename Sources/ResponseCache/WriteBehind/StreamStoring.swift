@@ -85,7 +85,7 @@ package final class StreamStoring: Sendable {
                 await behind.refuse(entry, error)
                 state.withLock { $0.isLost = true }
             }
-            // Only now, so that look-ups that wait for the commit do not find the entry that it was to replace.
+            // The commit ends only here, so that look-ups waiting for it do not find the entry that it was to replace.
             if case .commit(let number) = step {
                 behind.endCommit(number, entry.key.primary)
                 entry.lease?.end()

@@ -130,8 +130,8 @@ package final class WriteBehind: ProcessExitObserver {
         }
     }
 
-    /// Forgets the copies of the stored entry, then what waits to be stored and was requested before this response. The copies
-    /// go first, since they may be older than what waits.
+    /// Removes the copies of the stored entry, then the waiting entry if it was requested before this response was
+    /// received. The copies are removed first, since they may be older than the waiting entry.
     private func forget(_ refused: CacheEntry) async {
         await (store as? TieredStore)?.forgetCopies(.key(refused.key))
         forgetWaiting(refused.key, requestedBefore: refused.responseTime)
@@ -236,7 +236,7 @@ package final class WriteBehind: ProcessExitObserver {
             }
             guard !work.isEmpty else { return }
             if prepares { prepare() }
-            // Concurrently, so that a store can combine them in one transaction.
+            // The items run concurrently, so that a store can combine them in one transaction.
             await withTaskGroup(of: Void.self) { group in
                 for item in work { group.addTask { await self.perform(item) } }
             }
@@ -257,7 +257,7 @@ package final class WriteBehind: ProcessExitObserver {
         case .removal(_, let selection):
             succeeded = await perform { store -> Void in
                 // Most unsafe requests invalidate nothing, and a look-up costs less than a removal. A store that cannot be
-                // inspected may miss entries that it has, such as those of a server that is away.
+                // inspected always gets the removal.
                 if case .url = selection, try await store.inspecting?.entries(selection).isEmpty ?? false { return }
                 _ = try await store.remove(selection)
             }

@@ -163,8 +163,8 @@ struct DoctorExamination: Sendable {
         return "http://\(host):\(port)/"
     }
 
-    /// Connects to each of the first four addresses separately. A connection to the name would only take longer when one of its
-    /// addresses does not respond.
+    /// Connects to each of the first four addresses separately. A connection to the name would hide an address that
+    /// does not respond: it would only take longer.
     private func connections(to addresses: [String]) async -> DoctorStep {
         var reports: [(address: String, report: ConnectionReport)] = []
         for address in addresses.prefix(4) {

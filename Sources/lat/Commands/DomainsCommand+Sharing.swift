@@ -229,7 +229,7 @@ private struct TablePush {
 
     func signedHead(_ revision: Int64) -> [UInt8] { FleetTable.signedHead(name: table.name, revision: revision) }
 
-    /// The version in the Redis now; `nil` when it has no usable table. The revision is 0 when it has none.
+    /// The version in the Redis now; `nil` when it has no usable table. The revision is 0 when it has no table at all.
     func current(_ console: Console) async throws -> (FleetTable.Version?, revision: Int64) {
         switch try await table.read() {
         case .version(let version): return (version, version.revision)

@@ -90,7 +90,7 @@ struct InspectCommand: Command {
         else { throw UsageError("no pipe can be made in \(folder): \(String(cString: strerror(errno)))") }
         let queue = DispatchQueue(label: "lat-inspect")
         let count = Mutex(0)
-        // Called on the queue. A write this short to a pipe is atomic.
+        // Called on the queue. A read gets whole lines, because a write as short as an address is atomic on a pipe.
         let showAddresses = { @Sendable () -> Void in
             var bytes = [UInt8](repeating: 0, count: 4096)
             let length = Glibc.read(descriptor, &bytes, bytes.count)

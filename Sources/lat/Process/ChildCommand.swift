@@ -15,7 +15,8 @@ struct ChildCommand: Sendable {
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         if let input { posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO) }
-        // This program handles these signals itself. One other than SIGPIPE that was ignored at its start (nohup) stays ignored
+        // This program handles the watched signals and ignores SIGPIPE, so the child gets their default actions. If
+        // SIGINT, SIGTERM or SIGHUP was ignored when this program started (nohup), it is not watched, and stays ignored
         // in the child.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)

@@ -10,7 +10,7 @@ struct BodyReceiver {
     /// Writes the body to the file if there is one. Otherwise writes it to standard output, or returns it with `--format json`.
     ///
     /// - Parameter head: Lines to show before the body.
-    /// - Throws: ``NetworkError`` when it was incomplete, `Output.Failure`, `CancellationError`.
+    /// - Throws: ``NetworkError`` when the body was incomplete, `Output.Failure`, `CancellationError`.
     func receive(
         _ response: HTTPResponse, head: [String] = [], into file: OutputFile?, _ format: OutputFormat
     ) async throws -> Data? {

@@ -1,6 +1,6 @@
 import LATNetworking
 
-// The options of `lat request` as those of curl.
+// Translates the options of `lat request` to options of curl.
 extension RequestCommand {
     /// The options that curl needs besides what the request itself has.
     var curlOptions: [(name: String, value: String?)] {
@@ -50,7 +50,7 @@ extension RequestCommand {
 }
 
 extension ConnectionArguments {
-    /// The options of connections as those of curl.
+    /// The options of curl for the connection.
     var curlOptions: [(name: String, value: String?)] {
         var options: [(name: String, value: String?)] = []
         func add(_ name: String, _ value: String?) { if let value { options.append((name, value)) } }

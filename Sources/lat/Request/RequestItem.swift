@@ -2,8 +2,8 @@ import LATNetworking
 
 /// An argument after the URL, in HTTPie's notation: `name=text`, `age:=36`, `q==swift`, `X-Trace:1`, `file@path`.
 ///
-/// The first separator counts, and of several that begin at the same place the longest. A backslash before `:`, `;`, `=`
-/// or `@` makes it an ordinary character.
+/// The first separator counts. If several begin at the same place, the longest counts. A backslash before `:`, `;`, `=`
+/// or `@` makes that character an ordinary one.
 struct RequestItem: Hashable, Sendable {
     /// The kind of item, by its separator. A kind with `File` in its name takes the value from a file.
     enum Kind: String, CaseIterable, Sendable {

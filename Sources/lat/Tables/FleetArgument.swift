@@ -50,7 +50,7 @@ struct FleetArgument: Sendable {
         return configuration
     }
 
-    /// Uses the fleet when its Redis is connected, and then shuts it down, after an error too.
+    /// Connects to the Redis, runs the body, and then shuts the fleet down, even after an error.
     ///
     /// - Throws: ``UsageError`` for a build without Redis, ``FleetError`` for a Redis that cannot be used.
     func using<Value>(_ body: (Fleet) async throws -> Value) async throws -> Value {

@@ -50,7 +50,7 @@ final class LinePrompt: Sendable {
         try? console.out.write("\r\u{1B}[K")
     }
 
-    /// Restores the settings of the terminal, also for a process that is ended at once.
+    /// Restores the settings of the terminal. ``Interrupts`` calls it before it ends the process at once.
     static func restoreTerminal() {
         guard var settings = before.withLock({ $0.take() }) else { return }
         tcsetattr(STDIN_FILENO, TCSANOW, &settings)

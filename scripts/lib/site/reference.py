@@ -13,7 +13,7 @@ from markup import breakable, declaration, escape, highlight
 PAGES = {"module", "class", "struct", "enum", "protocol", "typealias", "actor", "extension", None}
 # Conformances of nearly every type, which say nothing to a reader.
 PLAIN_CONFORMANCES = {"Swift.Copyable", "Swift.Escapable", "Swift.SendableMetatype"}
-# Types whose names are also those of HTTP fields, which `code` in a text means.
+# Types that share their name with an HTTP field. In a text, the name as `code` means the field.
 FIELD_NAMES = {"Cookie"}
 
 

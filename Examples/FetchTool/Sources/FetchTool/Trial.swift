@@ -36,7 +36,7 @@ enum Trial {
         }
     }
 
-    /// A slow file at first; the rest of it at once.
+    /// Sends the whole file slowly, but the rest of it at once.
     @Sendable private static func image(_ request: RecordedRequest) -> MockReply {
         let first = request.headers["Range"].flatMap { Int64($0.dropFirst("bytes=".count).prefix(while: \.isNumber)) }
         guard let first, first > 0 else {

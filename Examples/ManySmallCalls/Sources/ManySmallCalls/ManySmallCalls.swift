@@ -30,7 +30,8 @@ struct ManySmallCalls {
         await manager.shutdown()
     }
 
-    /// Not in `main`, which belongs to the main actor and stays on its thread whatever a task prefers.
+    /// Times the calls in ordinary tasks and on the engine's thread. `main` does not do this itself, because it belongs
+    /// to the main actor, which stays on its thread whatever a task prefers.
     static func compare(_ items: [Int], on manager: CentralRequestManager) async throws {
         let usual = try await timed { try await total(of: items, on: manager) }
         print("one after the other:      \(usual)")

@@ -16,7 +16,7 @@ extension Reading: RequestEntity {
     var options: RequestOptions {
         var options = RequestOptions(retries: 2)
         options.waitsForConnectivity = true
-        // A reading whose response was lost is sent again. By the key, the station recognizes that it has it already.
+        // A reading whose response was lost is sent again. The key shows the station that it has this reading already.
         options.idempotencyKey = id.uuidString
         return options
     }

@@ -2,7 +2,7 @@ import LATNetworking
 import Synchronization
 
 /// Counts calls by their tag, in the text form of Prometheus. All it needs is ``RequestAccessory``, through which a
-/// manager tells of every call, attempt and repetition. It runs as a part of the call, so it only counts.
+/// manager tells of every call, attempt and repetition. The handler runs as a part of the call, so it only counts.
 final class CallCounters: RequestAccessory, CustomStringConvertible {
     private let counts = Mutex<[String: Int]>([:])
 

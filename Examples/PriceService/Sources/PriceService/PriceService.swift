@@ -50,7 +50,7 @@ struct PriceService {
         FileHandle.standardError.write(Data("\(line)\n".utf8))
     }
 
-    /// Runs until SIGTERM or Ctrl-C, and returns the counters. A round that has begun then is finished first.
+    /// Runs until SIGTERM or Ctrl-C, lets a running round finish, and returns the counters.
     static func serve(
         _ symbols: [String], table: String, reports: String, interval: Duration = .seconds(5),
         report: @escaping @Sendable (News) -> Void

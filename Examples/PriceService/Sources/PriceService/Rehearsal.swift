@@ -11,7 +11,7 @@ enum Rehearsal {
         south.route("GET", "/ticker") { _ in .json(#"{"last": 200}"#) }
         rates.route("GET", "/euro") { _ in .json(#"{"dollars": 1.08}"#) }
         reports.route("POST", "/prices") { request in
-            // The end comes while the service waits for this answer.
+            // SIGTERM arrives while the service waits for this response.
             if request.text.contains("178") { kill(getpid(), SIGTERM) }
             return .status(201).delayed(by: .milliseconds(100))
         }

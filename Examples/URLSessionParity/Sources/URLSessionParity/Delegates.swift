@@ -21,7 +21,7 @@ final class MetricsDelegate: NSObject, URLSessionDataDelegate {
     }
 }
 
-/// Answers every challenge with a user and a password.
+/// Answers a challenge with a user and a password, unless they were refused before.
 final class CredentialDelegate: NSObject, URLSessionTaskDelegate {
     func urlSession(
         _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge,

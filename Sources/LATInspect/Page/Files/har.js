@@ -1,6 +1,6 @@
 // HAR files as calls, and calls as a HAR file.
 
-// The times of an entry as spans. The page does not know the kind `blocked`, so it is shown as a wait.
+// The times of an entry as spans. The page does not know the kind `blocked`, so it is shown like `queue`.
 function spansOf(timings, start, about) {
   const spans = [];
   for (const kind of ['blocked', 'dns', 'connect', 'send', 'wait', 'receive']) {

@@ -1,4 +1,4 @@
-// Before the first paint: the scheme that the reader chose, else the system's.
+// Applies, before the first paint, the theme that the reader chose. The default is the system's.
 try {
   const theme = localStorage.getItem('theme');
   if (theme) document.documentElement.dataset.theme = theme;

@@ -177,7 +177,7 @@ final class URLFeed: TableFeed {
         let bytes = Array(response.data)
         let revision = response.headers["ETag"] ?? Self.revision(of: bytes)
         if revision == known { return .unchanged }
-        // The table and its signature have the limit together. A timeout of zero would be none.
+        // The limit is for the table and its signature together. A timeout of zero would mean no timeout.
         let signature =
             publicKey == nil ? nil : try await signature(within: max(.milliseconds(1), end - ContinuousClock.now))
         return .version(

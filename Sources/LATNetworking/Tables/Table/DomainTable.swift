@@ -87,7 +87,7 @@ public struct DomainTable: Sendable {
     /// the server has no entity tag. `nil` for any other table.
     public var revision: String? { contents.origin?.version.revision }
 
-    /// Whether the table is the copy on disk of one from a source that could not be used at the start.
+    /// Whether the table was read from the copy on disk, and its source has not confirmed it yet.
     public var isCopy: Bool { contents.origin?.isCopy ?? false }
 
     /// The table's name in messages: the path of its file, the name given with its text, or that of its source.

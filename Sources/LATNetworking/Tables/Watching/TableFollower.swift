@@ -182,7 +182,7 @@ extension TableCopy {
     }
 }
 
-/// The table of a watcher or follower, which its thread or task and the app change.
+/// The table of a watcher or follower. The watcher's thread or the follower's task changes it, and so may the app.
 final class WatchState: Sendable {
     private let table: Mutex<DomainTable>
     /// Held while a changed table is made, so that no update is lost; readers do not wait for it.

@@ -15,8 +15,8 @@ final class Deflater {
 
     /// Makes a compressor; `nil` when memory is short.
     ///
-    /// - Parameter window: the largest window that the server allows, as a power of two; at least 9, because zlib makes 9
-    ///   of 8.
+    /// - Parameter window: the largest window that the server allows, as a power of two; at least 9, because zlib uses
+    ///   9 in place of 8.
     init?(window: Int, resetsEachMessage: Bool, largestPiece: Int = Int(uInt.max)) {
         self.resetsEachMessage = resetsEachMessage
         self.largestPiece = largestPiece

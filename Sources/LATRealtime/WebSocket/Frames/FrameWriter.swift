@@ -37,7 +37,7 @@ struct FrameWriter {
         frames.withUnsafeMutableBytes { Self.mask(UnsafeMutableRawBufferPointer(rebasing: $0[start...]), with: mask) }
     }
 
-    /// Masks bytes in place. The mask is in the order of memory.
+    /// Masks bytes in place. The mask's bytes apply in the order that they have in memory.
     private static func mask(_ bytes: UnsafeMutableRawBufferPointer, with mask: UInt32) {
         let wide = UInt64(mask) << 32 | UInt64(mask)
         var index = 0

@@ -45,7 +45,7 @@ extension DownloadJournal {
         else { return nil }
         self.init(identity: identity)
         total = document["total"]?.int64
-        // Another user who can write to the folder may have written the journal.
+        // The name is checked again, because the file may have been changed since it was written.
         fileName = document["fileName"]?.string.flatMap(FileName.sanitized)
         if let tag = document["entityTag"]?.string {
             validator = .entityTag(tag)

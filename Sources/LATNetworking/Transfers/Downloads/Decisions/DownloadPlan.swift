@@ -7,7 +7,7 @@ import ResponseCache
 /// Workers are numbers. Each takes a piece, requests it, claims the place of every chunk before writing it, and reports
 /// when it is written. A worker without work takes half of the largest remaining piece.
 struct DownloadPlan: Sendable {
-    /// A smaller piece is not divided.
+    /// The smallest piece that a worker takes, unless a gap is smaller.
     static let smallestPiece: Int64 = 512 << 10
     static let maxRestarts = 3
 
@@ -197,7 +197,7 @@ struct DownloadPlan: Sendable {
     mutating func end(_ worker: Int) -> Int64 {
         guard let piece = pieces[worker] else { return 0 }
         defer { pieces[worker] = nil }
-        // A body without an announced length may end before bytes that an earlier one had.
+        // A body without an announced length must reach at least the end of the bytes received earlier.
         let missing = max(0, (piece.end ?? done.upperBound) - piece.position)
         if piece.end == nil, missing == 0 { total = piece.position }
         return missing

@@ -25,7 +25,7 @@ public final class DownloadManager: Sendable {
         var entries: [Item.ID: Entry] = [:]
         var downloads: [Item.ID: Download] = [:]
         var lastNumber: UInt64 = 0
-        /// The work of ``close()``, for which each call of it waits.
+        /// The work of ``close()``. Every call of ``close()`` waits for it.
         var closing: Task<Void, Never>?
         var isClosed: Bool { closing != nil }
         /// The downloads that are being started, and whether to keep their progress if they are removed meanwhile.

@@ -79,7 +79,7 @@ final class DownloadControl: Sendable {
         if session.isCancelled { throw Interruption() }
     }
 
-    /// Sets whether the session may be ended and continued by another one. A pending pause then ends it now.
+    /// Sets whether the session may be ended and continued by another one. If it may, a pending pause ends it now.
     func setInterruptible(_ isInterruptible: Bool) {
         change { state in
             state.isInterruptible = isInterruptible
@@ -97,7 +97,7 @@ final class DownloadControl: Sendable {
     /// Returns when the download is to run or to end.
     func waitWhilePaused() async { await wait { _ in true } }
 
-    /// Waits in the same way if a pause cannot end the session. Otherwise returns at once.
+    /// Waits while the download is paused, if a pause cannot end the session. Otherwise returns at once.
     func holdWhilePaused() async { await wait { !$0.isInterruptible } }
 
     private func wait(_ waits: @Sendable (borrowing State) -> Bool) async {

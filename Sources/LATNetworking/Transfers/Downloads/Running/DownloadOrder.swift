@@ -93,7 +93,7 @@ final class URLRenewal: Sendable {
 
     static func mayHelp(_ status: Int) -> Bool { [401, 403, 404, 410].contains(status) }
 
-    /// Replaces the URL of a generation, which was refused.
+    /// Replaces a URL that the server refused, unless it has been replaced already.
     ///
     /// - Returns: `false` if there is no other URL.
     /// - Throws: ``NetworkError/Kind/provider`` with the error of the hook; `CancellationError` if the download was

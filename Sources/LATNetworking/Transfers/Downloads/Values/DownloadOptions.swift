@@ -28,10 +28,10 @@ public struct DownloadOptions: Sendable {
     /// Whether the download sends nothing before ``Download/resume()``. Default `false`.
     public var startsPaused = false
     /// Supplies another URL for the same content when the server refuses the present one with 401, 403, 404 or 410, as
-    /// it does for expired links. The download then continues. If the new URL is refused too, before any byte was received,
-    /// the hook is not called again and the download fails; a call that a pause has cancelled does not count. A URL of
-    /// another origin gets none of the request's credentials, secret fields, client certificate and pins. Default `nil`: the
-    /// refusal ends the download.
+    /// it does for expired links. The download then continues. If the new URL is refused too, before any byte was
+    /// received, the hook is not called again and the download fails. A hook that a pause has cancelled is called
+    /// again. A URL of another origin gets none of the request's credentials, secret fields, client certificate and
+    /// pins. Default `nil`: the refusal ends the download.
     public var refreshURL: LinkRefresh?
 
     /// Creates options with the default values.
