@@ -5,67 +5,17 @@ import JSONText
 package struct DatePattern: Sendable {
     package typealias Problem = CodingProblem
 
-    private enum Element: Sendable {
-        case literal(String)
-        case field(Character, width: Int)
-    }
-
-    private var elements: [Element] = []
+    private let elements: [DatePatternText.Element]
     private let text: String
 
     /// Reads a pattern. It needs a year, a month and a day.
     package init(_ text: String) throws(Problem) {
         self.text = text
-        var rest = Substring(text)
-        while let first = rest.first {
-            if first == "'" {
-                elements.append(.literal(try Self.quoted(&rest, in: text)))
-            } else if first.isASCII && first.isLetter {
-                let field = rest.prefix { $0 == first }
-                try check(first, field.count)
-                elements.append(.field(first, width: field.count))
-                rest = rest.dropFirst(field.count)
-            } else {
-                elements.append(.literal(String(rest.removeFirst())))
-            }
+        do throws(DatePatternText.Problem) {
+            elements = try DatePatternText(text).elements
+        } catch {
+            throw Problem("the date pattern \"\(text)\" \(error.reason)")
         }
-        for letter in ["y", "M", "d"] as [Character] where !has(letter) {
-            throw Problem("the date pattern \"\(text)\" has no \"\(letter)\"; a date needs year, month and day")
-        }
-    }
-
-    private func has(_ letter: Character) -> Bool {
-        elements.contains { if case .field(letter, _) = $0 { true } else { false } }
-    }
-
-    private func check(_ letter: Character, _ width: Int) throws(Problem) {
-        let widths: [Character: ClosedRange<Int>] = [
-            "y": 2...4, "M": 1...3, "d": 1...2, "H": 1...2, "m": 1...2, "s": 1...2, "S": 1...9, "X": 1...3, "Z": 1...5,
-        ]
-        guard let allowed = widths[letter] else {
-            throw Problem(
-                "the date pattern \"\(text)\" has the letter \"\(letter)\", which is not one of y M d H m s S X Z; "
-                    + "quote text, as in yyyy-MM-dd'T'HH:mm")
-        }
-        guard allowed.contains(width), letter != "y" || width != 3 else {
-            throw Problem(
-                "the date pattern \"\(text)\" has \"\(letter)\" \(width) times; write "
-                    + (letter == "y" ? "yy or yyyy" : "at most \(allowed.upperBound)"))
-        }
-    }
-
-    /// Reads quoted text. Two quotes in a row stand for one, within quotes and outside.
-    private static func quoted(_ rest: inout Substring, in text: String) throws(Problem) -> String {
-        rest.removeFirst()
-        if rest.first == "'" { return String(rest.removeFirst()) }
-        var literal = ""
-        while let end = rest.firstIndex(of: "'") {
-            literal += rest[..<end]
-            rest = rest[rest.index(after: end)...]
-            guard rest.first == "'" else { return literal }
-            literal.append(rest.removeFirst())
-        }
-        throw Problem("the date pattern \"\(text)\" has a quote that is not closed")
     }
 
     // MARK: Writing

@@ -91,7 +91,9 @@ import Testing
         let server = try MockServer(unixSocketPath: directory.path(of: "s"))
         try await withTransport(guarded()) { transport async throws in
             let request = HTTPRequest("GET", "http://example.org/").with { $0.unixSocketPath = directory.path(of: "s") }
-            #expect(try await transport.failure(of: request).kind == .addressBlocked(.unixSocket))
+            let error = try await transport.failure(of: request)
+            #expect(error.kind == .addressBlocked(.unixSocket))
+            #expect(error.message.contains("turn blocksPrivateAddresses off"), "\(error)")
             #expect(server.acceptedConnections == 0)
         }
         #expect(throws: NetworkError.self) {

@@ -252,7 +252,7 @@ struct DomainTableTests {
                   secretHeaders          X-Api-Token                                           Config/domains.json5:11
                   headers.X-A            0                                                     Config/domains.json5:4
                   headers.User-Agent     null                                                  Config/domains.json5:10
-                  headers.X-Api-Token    •••                                                   Config/domains.json5:10
+                  headers.X-Api-Token    ***                                                   Config/domains.json5:10
                   headers.X-App          me                                                    Config/domains.json5:24
                   parameters.channel     "linux"                                               Config/domains.json5:18
                   parameters.depth       16                                                    Config/domains.json5:18

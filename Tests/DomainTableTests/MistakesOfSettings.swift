@@ -369,6 +369,18 @@ extension Mistake {
                 #"1:48: error: "dates" has the letter "E", which is not one of y M d H m s S X Z; quote text, as in "yyyy-MM-dd'T'HH:mm""#
             ]),
         Mistake(
+            "a pattern of dates with a field of the wrong width",
+            """
+            { domains: { a: { baseURL: "https://h", dates: "yyy-MM-dd" } } }
+            """,
+            [#"1:48: error: "dates" has "y" 3 times; write yy or yyyy"#]),
+        Mistake(
+            "a pattern of dates with an open quote",
+            """
+            { domains: { a: { baseURL: "https://h", dates: "yyyy-MM-dd'T" } } }
+            """,
+            [#"1:48: error: "dates" has a quote that is not closed"#]),
+        Mistake(
             "an unknown form of dates",
             """
             { domains: { a: { baseURL: "https://h", dates: "soon" } } }

@@ -135,7 +135,7 @@ import Testing
             ("yyyy-MM-dd EEE", "\"E\""), ("HH:mm", "no \"y\""), ("yyyy-MM-dd'T", "not closed"),
             ("yyyyy-MM-dd", "5 times"), ("yyy-MM-dd", "\"y\" 3 times; write yy or yyyy"),
             ("yyyy-MM-dd'o''", "not closed"),
-            ("y-MM-dd", "\"y\" 1 times; write yy or yyyy"), ("yyyy-MMMM-dd", "\"M\" 4 times; write at most 3"),
+            ("y-MM-dd", "\"y\" once; write yy or yyyy"), ("yyyy-MMMM-dd", "\"M\" 4 times; write at most 3"),
         ])
     func invalidPatternIsExplained(pattern: String, word: String) {
         let coding = Coding(dates: .pattern(pattern))

@@ -94,5 +94,7 @@ import Testing
         #expect(printed.exitCode == 0, "\(printed.err)")
         let left = try await LatProcess.run(["h/", "a=1", "--gzip", "--curl"])
         #expect(left.err.contains("lat: curl has no option like --gzip; it is left out\n"), "\(left.err)")
+        let two = try await LatProcess.run(["h/", "a=1", "--gzip", "--idle-timeout", "2", "--curl"])
+        #expect(two.err.contains("; they are left out\n"), "\(two.err)")
     }
 }

@@ -64,6 +64,7 @@ import Testing
         }
         #expect(isLonger("a\nb\nc\n", 2) && !isLonger("a\nb\n", 2))
         #expect(isLonger(String(repeating: "x", count: 31), 2) && !isLonger(String(repeating: "ü", count: 30), 2))
+        #expect(isLonger(String(repeating: "漢😀", count: 8), 2) && !isLonger(String(repeating: "漢😀", count: 7), 2))
         #expect(!isLonger(String(repeating: "\u{1B}[1;34mx\u{1B}[0m", count: 30), 2))
     }
 }

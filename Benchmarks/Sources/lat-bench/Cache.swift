@@ -79,8 +79,9 @@ func hits(
     var latencies: [Double] = []
     latencies.reserveCapacity(arguments.requests)
     let clock = ContinuousClock()
-    let measurement = Measurement("lat", arguments)
+    var measurement = Measurement("lat", arguments)
     for turn in 0..<(arguments.warmup + arguments.requests) {
+        if turn == arguments.warmup { measurement = Measurement("lat", arguments) }
         let url = url(Int.random(in: 0..<arguments.inFlight, using: &random))
         let start = clock.now
         let response = try await manager.startRequest("GET", url)
@@ -99,8 +100,9 @@ private func fetches(
 ) async throws {
     var latencies: [Double] = []
     let clock = ContinuousClock()
-    let measurement = Measurement("lat", arguments)
+    var measurement = Measurement("lat", arguments)
     for turn in 0..<(arguments.warmup + arguments.requests) {
+        if turn == arguments.warmup { measurement = Measurement("lat", arguments) }
         let start = clock.now
         _ = try await manager.startRequest("GET", url(turn), cache: policy)
         if turn >= arguments.warmup { latencies.append((clock.now - start).inMicroseconds) }

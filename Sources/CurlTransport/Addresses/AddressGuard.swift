@@ -53,10 +53,14 @@ struct AddressGuard: Sendable {
     }
 
     static func error(_ rule: NetworkError.AddressRule, address: String, host: String) -> NetworkError {
+        // No setting allows a single Unix domain socket.
+        let advice =
+            rule == .unixSocket
+            ? "To use one, turn blocksPrivateAddresses off" : "To allow it, add it to allowedPrivateAddresses"
         let place = address == host ? address : "\(address), the address of \(host),"
         return NetworkError(
             .addressBlocked(rule),
             message: "\(place) is not an address of the public internet (\(rule.rawValue)), and blocksPrivateAddresses "
-                + "is on; nothing was sent there. To allow it, add it to allowedPrivateAddresses")
+                + "is on; nothing was sent there. \(advice)")
     }
 }

@@ -1,3 +1,5 @@
+import JSONText
+
 /// Readers of the settings that all kinds of rows have in common.
 extension TableReader {
     mutating func settings(_ row: Fields) -> SettingsEntry {
@@ -67,23 +69,19 @@ extension TableReader {
             #""iso8601", "unixSeconds", "unixMilliseconds", "secondsSince2001" or a pattern such as "yyyy-MM-dd HH:mm:ss""#
         guard let node, let text = text(node, "dates", expected)?.value else { return nil }
         if let dates = words[text] { return located(dates, node) }
-        let unquoted = text.split(separator: "'", omittingEmptySubsequences: false).enumerated()
-            .filter { $0.offset % 2 == 0 }.map(\.element).joined()
-        let letters = unquoted.filter { $0.isASCII && $0.isLetter }
-        let isPattern = "yMd".allSatisfy(letters.contains) && text.filter { $0 == "'" }.count % 2 == 0
-        if isPattern, let letter = letters.first(where: { !"yMdHmsSXZ".contains($0) }) {
-            report(
-                node.range,
-                "\"dates\" has the letter \"\(letter)\", which is not one of y M d H m s S X Z; quote text, as in "
-                    + "\"yyyy-MM-dd'T'HH:mm\"", expected: expected, found: node.phrase)
-            return nil
-        }
-        guard isPattern else {
+        // Without these letters it is meant as one of the words.
+        guard "yMd".allSatisfy(text.contains) else {
             if NearestName.of(text, among: words.keys) != nil {
                 reportChoice(node, text, "dates", words.keys.sorted())
             } else {
                 reportType(node, "\"dates\"", expected)
             }
+            return nil
+        }
+        do throws(DatePatternText.Problem) {
+            _ = try DatePatternText(text)
+        } catch {
+            report(node.range, "\"dates\" \(error.reason)", expected: expected, found: node.phrase)
             return nil
         }
         return located(.pattern(text), node)

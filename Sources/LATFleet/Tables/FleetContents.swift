@@ -64,10 +64,10 @@ package struct FleetContents: Sendable {
         guard parts[0] != "tables" else { return nil }
         // The key of a token whose name ends in `:lease` begins with `tokens`.
         guard parts[0] != "tokens" else { return "token" }
-        if parts.last == "lease" { return "lease" }
+        if parts[0] == "token", parts.count > 2, parts.last == "lease" { return "lease" }
         // The cache's keys begin with `c` and the number of their format.
         if parts[0].first == "c", parts[0].dropFirst().allSatisfy(\.isNumber), parts.count > 2 {
-            return ["e": "cache", "l": "lease"][parts[2]] ?? "generation"
+            return ["e": "cache", "l": "lease", "r": "rules"][parts[2]] ?? "generation"
         }
         return parts[0].allSatisfy { $0.isLetter } && parts[0].count <= 20 ? parts[0] : "other"
     }

@@ -100,13 +100,23 @@ final class CassetteRedaction: Sendable {
         }
         guard let text = String(validating: data, as: UTF8.self) else { return body }
         if mediaType == "application/x-www-form-urlencoded" { return .bytes(Data(form(redactor.form(text)).utf8)) }
-        let shown = redactor.text(text)
         guard let value = try? JSONValue(parsing: data) else {
+            let shown = redactor.text(text)
             return shown == text ? body : .bytes(Data(shown.utf8))
         }
-        let plain = varying.replaced(json: redactor.secrets.shown(json: value)) { "{{\($0)}}" }
+        // Notes the values that are removed.
+        _ = redactor.text(text)
+        let named = redactor.secrets.shown(json: value)
+        let plain = varying.replaced(json: Self.texts(of: named, &redactor)) { "{{\($0)}}" }
         // Unchanged bytes stay as they are, with their white space.
         return plain == value ? body : .bytes(Data(plain.description.utf8))
+    }
+
+    /// A JSON value whose strings are redacted like other text. A string may hold JSON or a form.
+    private static func texts(of value: JSONValue, _ redactor: inout Redactor) -> JSONValue {
+        if let members = value.object { return .object(members.mapValues { texts(of: $0, &redactor) }) }
+        if let elements = value.array { return .array(elements.map { texts(of: $0, &redactor) }) }
+        return value.string.map { .string(redactor.text($0)) } ?? value
     }
 
     private func form(_ text: String) -> String { varying.replaced(form: text) { "{{\($0)}}" } }

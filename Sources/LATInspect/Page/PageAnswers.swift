@@ -41,7 +41,7 @@ extension InspectedCalls {
     /// Answers `/har`, with the identifiers of the calls in the body.
     func har(_ request: LoopbackServer.Request) -> LoopbackServer.Response {
         guard let ids = try? JSONDecoder().decode([UInt64].self, from: request.body) else {
-            return LoopbackServer.Response(status: 400, "The body has to be a JSON list of numbers of calls.")
+            return LoopbackServer.Response(status: 400, "The body has to be a JSON list of the identifiers of calls.")
         }
         return LoopbackServer.Response("application/json", PageHAR.data(of: ids.compactMap { record($0) }))
     }

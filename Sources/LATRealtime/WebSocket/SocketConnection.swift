@@ -278,10 +278,11 @@ final class SocketConnection: Sendable {
         }
         guard let action else { return }
         guard action == .lost else { return scheduleBeat() }
-        abort(
-            error(
-                .timeout(.idle),
-                "the server answered none of \(options.missedPongs) pings, each \(interval) after the last"))
+        let pings =
+            options.missedPongs == 1
+            ? "the server did not answer a ping within \(interval)"
+            : "the server answered none of \(options.missedPongs) pings, each \(interval) after the last"
+        abort(error(.timeout(.idle), pings))
     }
 
     /// The error for an operation that needs an open connection.

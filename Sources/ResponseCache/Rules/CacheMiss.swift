@@ -53,7 +53,7 @@ extension CacheMiss: CustomStringConvertible {
         case .otherVariant(let fields):
             fields.count == 1
                 ? "Vary: the request differs in \(fields[0])"
-                : "Vary: the request differs in one of \(fields.joined(separator: ", "))"
+                : "Vary: the request differs in at least one of \(fields.joined(separator: ", "))"
         case .otherCredentials: "the stored response is for other credentials"
         case .older: "a newer response is stored"
         case .redirected: "the stored response is the last of a chain of redirects"

@@ -70,7 +70,7 @@ extension CacheRefusal: CustomStringConvertible {
             "the response says must-understand, and this cache does not know status \(status)"
         case .variesOnEverything: "the response says Vary: *"
         case .noFreshness: "the response has neither a freshness lifetime nor a validator"
-        case .businessFailure: "the envelope or the judge rejects the response"
+        case .businessFailure: "the accepted statuses, the envelope or the judge reject the response"
         case .unjudgedStream: "the envelope or the judge needs the whole response, but it came as a stream"
         case .incomplete: "the body does not have its announced length"
         case .notReadToEnd: "the stream was not read to its end"

@@ -12,7 +12,7 @@ struct RecordCommand: Command {
         kind: .choices([
             .init("once", "Records if there is no file yet, else only replays."), .init("none", "Only replays."),
             .init("new", "Replays what is recorded, and records the rest."), .init("all", "Records everything again."),
-        ]), help: "What is recorded: once, none, new or all. Default once.")
+        ]), help: "What is recorded: once, none, new or all. Default: once.")
     static let options = [mode]
     static let details = """
         The program must use LATNetworking, and allow this in its code with the cassette that

@@ -93,10 +93,12 @@ struct RowCount {
             // A continuation byte of UTF-8.
             case 0x80..<0xC0: break
             default:
-                column += 1
+                // The first bytes of wide characters, such as Chinese ones and emoji.
+                let width = (0xE3...0xED).contains(byte) || byte >= 0xF0 ? 2 : 1
+                column += width
                 if column > columns {
                     rows += 1
-                    column = 1
+                    column = width
                 }
             }
         }

@@ -47,7 +47,7 @@ extension RequestCommand {
     static let cookies = Option(
         "--cookies", "-b", value: "FILE",
         help: "Sends the cookies of a file in Netscape's format, and keeps those of the response in it.")
-    static let http2 = Option("--http2", help: "Uses HTTP/2 from the start, also without TLS.")
+    static let http2 = Option("--http2", help: "Uses HTTP/2 without TLS too. With TLS, both sides choose it.")
     static let http3 = Option("--http3", help: "Tries HTTP/3, with HTTP/2 beside it. Needs a libcurl with HTTP/3.")
     static let http3Only = Option("--http3-only", help: "Uses only HTTP/3.")
     static let unixSocket = Option("--unix-socket", value: "PATH", help: "Connects to a Unix domain socket.")

@@ -68,7 +68,8 @@ struct RequestSender {
         try console.print(CurlCommand(.run).text(of: request, options: command.curlOptions))
         let names = command.optionsWithoutCurl.map(\.name)
         if !names.isEmpty {
-            console.note("lat: curl has no option like \(names.joined(separator: ", ")); it is left out")
+            let rest = names.count == 1 ? "it is" : "they are"
+            console.note("lat: curl has no option like \(names.joined(separator: ", ")); \(rest) left out")
         }
         return .success
     }

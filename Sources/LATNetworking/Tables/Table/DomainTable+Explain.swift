@@ -284,7 +284,7 @@ private struct ExplanationList {
         let isSecret =
             Secrets.standard.contains(header: field.name)
             || secrets.contains { $0.equalsIgnoringASCIICase(field.name) }
-        return isSecret ? "•••" : value
+        return isSecret ? Secrets.placeholder : value
     }
 }
 

@@ -121,7 +121,6 @@ struct DownloadPlan: Sendable {
             if validator != nil, done.count > 0 { restarts += 1 }
             done = ByteRanges()
             validator = usesRanges ? answer.validator : nil
-            hasSeenPart = false
             total = nil
         }
         hasSeenPart = answer.isPart
