@@ -10,7 +10,7 @@ enum SwiftName {
         member = String(String.UnicodeScalarView(member.unicodeScalars.filter(\.properties.isXIDContinue)))
         guard let start = member.unicodeScalars.first else { return nil }
         if !start.properties.isXIDStart { member = "_" + member }
-        // Members that every type has, and names that backticks do not allow.
+        // A name that every type has as a member, or that backticks do not allow, gets an underscore at its end.
         if reserved.contains(member) { return member + "_" }
         return keywords.contains(member) ? "`\(member)`" : member
     }

@@ -9,8 +9,8 @@ public import FoundationEssentials
 /// ```
 ///
 /// It applies in both directions: to the parameters of calls, the properties of entities, ``HTTPBody/json(_:encoder:)``,
-/// the models of replies and ``HTTPResponse/decode(_:decoder:)``. A row of the table overrides ``dates`` and ``keys``
-/// with the keys of the same names; the coding of an entity or a call replaces all of it.
+/// the models of replies and ``HTTPResponse/decode(_:decoder:)``. `dates` and `keys` in a row of the table override
+/// ``dates`` and ``keys``. The coding of an entity or a call replaces the whole coding.
 public struct Coding: Sendable, Hashable {
     /// How dates are written and read.
     public enum Dates: Sendable, Hashable {

@@ -110,7 +110,7 @@ extension EncodedMembers {
 }
 
 extension DeferredCoding.Note {
-    /// Adapts the path to the places that the elements at the beginning of the path have now.
+    /// Updates the path after the elements of the array at `beginning` were moved. `places` has the new index of each.
     fileprivate mutating func move(to places: [Int], at beginning: [DeferredCoding.Step]) {
         guard path.count > beginning.count, let former = path[beginning.count].index, places.indices.contains(former)
         else { return }

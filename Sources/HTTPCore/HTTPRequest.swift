@@ -13,7 +13,7 @@ public import FoundationEssentials
 /// Nothing is checked while the value is built. Sending an invalid request (a
 /// method that is not a token, CR or LF in a header, a URL that is not http or
 /// https) fails with ``NetworkError/Kind/invalidRequest`` before any byte is
-/// sent. A setting that is `nil` takes the manager's value.
+/// sent. Most settings that are `nil` take the manager's value.
 ///
 /// Two requests are equal when all their properties are; what is sent is compared byte by byte. A body that is produced while
 /// it is sent (a stream, a value to encode) equals only its own copies.

@@ -83,7 +83,7 @@ public struct NetworkError: Error, Sendable {
     /// The error that caused this one.
     public var underlying: (any Error)? { facts.underlying }
 
-    /// The error with its request, unless it has one already.
+    /// The error with this request, unless it has one already.
     package func attaching(_ request: HTTPRequest) -> NetworkError {
         self.request == nil ? of(request) : self
     }

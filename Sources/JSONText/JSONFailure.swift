@@ -17,7 +17,7 @@ package struct JSONFailure: Error {
         case openString(quote: UInt8)
         /// Expected an escape after the backslash.
         case escape
-        /// Not a number. The text says what was expected, such as a digit in the exponent. It is `nil` for a digit
+        /// Not a number. `expected` says what is missing, such as a digit in the exponent. It is `nil` for a digit
         /// after a leading 0, and in JSON5 for other faults too.
         case number(expected: String?)
         /// JSON5: the text ends inside of the array or object that begins at this index, or another bracket closes it.

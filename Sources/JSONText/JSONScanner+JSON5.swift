@@ -50,7 +50,7 @@ extension JSONScanner {
         return length > 0
     }
 
-    /// Reads an escape that JSON does not have. Any character but a digit may be escaped.
+    /// Reads an escape that JSON does not have. Any character but a digit may be escaped, and 0 if no digit follows.
     mutating func additionalEscape() throws(JSONFailure) -> Unicode.Scalar {
         guard isJSON5, let (scalar, length) = scalar(at: position) else { throw failure(.escape) }
         let start = position - 1

@@ -40,7 +40,7 @@ extension NetworkError {
         server.echo(path: "/upload")
     }
 
-    /// A manager that is set up as TestNetworkClient of the README.
+    /// A manager with the settings that the README of CJNetwork makes in TestNetworkClient.
     private func manager(
         _ change: (inout CentralRequestManager.Configuration) throws -> Void = { _ in }
     ) throws -> CentralRequestManager {

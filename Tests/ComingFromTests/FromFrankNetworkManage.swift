@@ -6,7 +6,7 @@ import Testing
 
 private struct Weather: Codable, Equatable, Sendable { var degrees: Double }
 
-/// The request prepares, calls back, and cleans up: `prepare`, `finally` and the HUD.
+/// `prepare` and `finally`: what runs before and after each request.
 private struct Bookends: RequestAccessory {
     let screen: Screen
     func willStart(_ call: ObservedCall) { screen.show("prepare \(call.request.url)") }
@@ -62,7 +62,7 @@ extension PreferenceKey<Int> { fileprivate static var fontSize: Self { Self("fon
         server.echo(path: "/path/images")
     }
 
-    /// A manager that was set up as an app of FrankNetworkManage is in its AppDelegate.
+    /// A manager with the settings that an app of FrankNetworkManage makes in its AppDelegate.
     private func manager(
         _ change: (inout CentralRequestManager.Configuration) throws -> Void = { _ in }
     ) throws -> CentralRequestManager {

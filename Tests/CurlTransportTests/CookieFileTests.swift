@@ -54,7 +54,7 @@ import Testing
         try await withTransport(configuration) { second async throws in
             #expect(try await second.get(places.url(server, "a.example.org")).text == "session=1")
         }
-        // Without the setting, the file loses them at its next change.
+        // Without the setting, the next change removes the session cookies from the file.
         try await withTransport(places.configuration(server, .file(path))) { third async throws in
             _ = try await third.get(places.url(server, "a.example.org", set: ["kept=1; Max-Age=1000"]))
             try await third.cookies?.flush()

@@ -205,7 +205,7 @@ struct HTTP2FaultTests {
     }
 
     /// libcurl 7.88 leaves bytes that arrived during a pause in the handle.
-    /// The pause is that of a reader who falls behind, or of a limit of the rate.
+    /// A transfer pauses because its reader falls behind, or because of a rate limit.
     @Test(arguments: [false, true]) func bodyHasNoBytesOfAbandonedTransfer(isThrottled: Bool) async throws {
         let server = try await FaultyHTTP2Server("bodies")
         let other = try MockServer()

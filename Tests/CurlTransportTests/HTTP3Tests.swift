@@ -270,7 +270,7 @@ import Testing
             }
             #expect(try await transport.answer(to: request).version == .http1_1)
             #expect(server.datagrams == 0)
-            // No race was lost by it, so the next request is raced.
+            // That request lost no race, so the next one is raced.
             #expect(try await transport.get(server.url()).version == .http1_1)
             #expect(server.datagrams > 0)
         }

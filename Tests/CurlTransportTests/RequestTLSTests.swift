@@ -196,7 +196,7 @@ struct RequestTLSTests {
         }
         try await withTransport(configuration("ca.pem")) { transport async throws in
             for _ in 0..<2 {
-                // The manager's authority has signed the proxy's certificate, the request's that of the server.
+                // The manager's authority signed the proxy's certificate, and the request's authority the stranger's.
                 #expect(try await transport.send(request(stranger.url(), other)).status == 200)
                 #expect(try await transport.send(request(known.url(), nil)).status == 200)
                 for (url, tls) in [(stranger.url(), nil), (known.url(), other)] {
@@ -251,7 +251,7 @@ struct RequestTLSTests {
             _ = try directory.write(
                 try Data(contentsOf: URL(filePath: certificates.path("client.crt"))) + Data("\n".utf8), to: "id.crt")
             for isFirst in [true, false] { #expect(try await isReused(renewed) != isFirst) }
-            // A server that the request does not trust gets no connection, though some are open.
+            // A request that does not trust the server fails, although connections to the server are open.
             let other = HTTPRequest.TLS(caFile: certificates.path("other.pem"))
             #expect(try await transport.failure(of: request(url, other)).kind == .tls(.untrusted))
             #expect(try await isReused(nil))

@@ -322,7 +322,7 @@ import Testing
         }
     }
 
-    /// Session tickets may arrive on a prewarmed connection, responses may not arrive on another one.
+    /// Session tickets may arrive on a connection before its first request. Nothing may arrive on another idle one.
     @Test func inputIsExpectedOnAnUnusedSocketOnly() throws {
         try withSockets { epoll, near, far in
             var table = pool(epoll, [near, far])

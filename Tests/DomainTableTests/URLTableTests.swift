@@ -279,7 +279,7 @@ struct URLTableTests {
         while try !String(contentsOfFile: log, encoding: .utf8).contains("/transfers/\(name) 304 0 ") {
             try await Task.sleep(for: .milliseconds(10))
         }
-        // The entity tag of nginx is the modification time in seconds and the size, so the size differs.
+        // nginx makes the entity tag from the modification time in seconds and the size, so the new size differs.
         try await put(20)
         var iterator = events.makeAsyncIterator()
         try await expect(20, &iterator)
@@ -326,7 +326,7 @@ struct URLTableTests {
         publish(1, signedBy: key)
         let (manager, events) = try follow(try await DomainTable(from: source, environment: nil))
         var iterator = events.makeAsyncIterator()
-        // The new table is published before its signature. That is not rejected if the signature follows soon.
+        // The new table has a wrong signature at first. It is rejected, and used once the right signature is there.
         publish(2, signedBy: stranger)
         #expect(try await rejection(&iterator).kind == .integrity)
         #expect(try port(try #require(manager.domains)) == 1)

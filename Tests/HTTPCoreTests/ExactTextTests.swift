@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPCore
 
-/// Texts that Swift takes for equal but that have other bytes.
+/// Texts that Swift considers equal although their bytes differ.
 @Suite struct ExactTextTests {
     private let composed = "caf\u{E9}"
     private let decomposed = "cafe\u{301}"

@@ -48,7 +48,7 @@ import Testing
         for place in 0...bytes.count {
             #expect(try split([Array(bytes[..<place]), Array(bytes[place...])], limit: 10) == ["0123456789", "abc"])
         }
-        // Inside of a line, it does.
+        // A carriage return inside a line counts.
         #expect(throws: NetworkError.self) { try split([Array("0123456789\rx".utf8)], limit: 10) }
     }
 

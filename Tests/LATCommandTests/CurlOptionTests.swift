@@ -4,7 +4,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-/// `lat --curl`: the printed command is run, and the server compares.
+/// The command that `lat --curl` prints sends the same request as `lat`.
 @Suite(.timeLimit(.minutes(1))) struct CurlOptionTests {
     private let server: MockServer
     private let directory: TemporaryDirectory

@@ -6,7 +6,7 @@ import TestSupport
 /// Two network namespaces with a cable between them (ip-netns(8), veth(4)): one for a client, one for a server. They do
 /// not change the machine's own network, and are removed when this object is released.
 final class NetworkNamespace: Sendable {
-    /// The client's namespace, and its end of the cable.
+    /// The client's namespace.
     let client: String
     /// The server's namespace.
     let server: String

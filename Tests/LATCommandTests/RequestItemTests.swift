@@ -3,7 +3,7 @@ import Testing
 
 @testable import lat
 
-/// Items, the operands of a request, and what a first word means.
+/// Items, the operands of a request, and whether the first word is a URL, a method or neither.
 @Suite struct RequestItemTests {
     @Test(arguments: [
         ("name=Ada", RequestItem(.text, "name", "Ada")), ("name=", .init(.text, "name", "")),

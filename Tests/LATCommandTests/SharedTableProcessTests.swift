@@ -196,7 +196,7 @@ extension RedisServer {
         let explained = try await lat("domains", "explain", "ping", "--fleet", server.url)
         #expect(explained.text.contains("lat:table:domains, revision 1, pushed by "))
         #expect(explained.text.contains("  lat:table:domains@1:2\n"))
-        // The variable alone does not hide the file.
+        // LAT_FLEET_URL alone does not replace the file.
         #expect(try await lat("domains", "list", server: server).text.hasPrefix("Config/domains.json5\n"))
     }
 
@@ -256,7 +256,7 @@ extension RedisServer {
             ["domains", "diff", server.url("/t"), "Config/domains.json5"], in: folder.path)
         #expect(compared.exitCode == 1)
         #expect(compared.text.contains("~ baseURL  \"http://127.0.0.1:8080\" → \"http://127.0.0.1:9090\""))
-        // A table that is named goes before the Redis of the environment.
+        // A named table takes precedence over the Redis of the environment.
         let named = try await LatProcess.run(
             ["domains", "diff", server.url("/t"), "--table", "Config/domains.json5"],
             environment: ["LAT_FLEET_URL": "redis://127.0.0.1:1"], in: folder.path)

@@ -13,7 +13,7 @@ import Testing
     struct Job: Sendable, CustomTestStringConvertible {
         let number: Int
         let name: String
-        /// The lines without the names of the programs, with the numbers beside them.
+        /// For each program, its arguments and the number beside them.
         let lines: [(arguments: String, count: Int)]
 
         var lat: String { lines[0].arguments }

@@ -147,7 +147,7 @@ import Testing
         #expect(LiveText.content("日本語a", plain, room: 6) == "日本…")
         #expect(LiveText.content("e\u{301}😀😀😀", plain, room: 6) == "e\u{301}😀😀…")
         #expect("日本語abc".suffix(columns: 6) == "語abc" && "ab".suffix(columns: 6) == "ab")
-        // The colours of JSON take none, and end with it.
+        // The colours of JSON take no columns, and end where the text is cut.
         let cut = LiveText.content(
             #"{"name": "value"}"#, Style(isColoured: true, isUnicode: true), room: 10)
         #expect(cut.hasSuffix("\u{1B}[0m…"))

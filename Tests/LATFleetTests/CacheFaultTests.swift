@@ -8,8 +8,7 @@ import Testing
 
 @testable import LATFleet
 
-/// What happens to the Redis of a cache, and what its requests notice: no error, no wrong answer, and no wait beyond the
-/// budget.
+/// Faults of a cache's Redis cause no error, no wrong answer, and no wait beyond the budget.
 @Suite(.needsRedis, .timeLimit(.minutes(3)))
 struct CacheFaultTests {
     private func entryKey(_ process: CacheProcess, _ origin: Origin) throws -> String {
@@ -80,7 +79,7 @@ struct CacheFaultTests {
     }
 
     @Test func evictedGenerationIsAMiss() async throws {
-        // It is a miss only after the next removal, of anything. Before it, nothing can have been removed.
+        // The entry is a miss only after the next removal of anything. Before that, nothing can have been removed.
         try await expectMiss("a tag's generation") { server, _ in
             for key in try server.cli("--scan", "--pattern", "*:g:*").split(separator: "\n") {
                 try server.cli("DEL", String(key))

@@ -39,7 +39,7 @@ struct CacheFleetTests {
                 _ = try await process.get(origin.url("/a"))
                 try await process.settle()
             }
-            // Each process drops once what it may have missed before it subscribed.
+            // Once it has subscribed, each process drops its memory, because it may have missed earlier messages.
             for process in processes {
                 try await eventually("a copy in memory") {
                     try await process.get(origin.url("/a")).source == .memoryCache
@@ -88,7 +88,7 @@ struct CacheFleetTests {
                 _ = try await process.get(origin.url("/a"))
                 try await process.settle()
             }
-            // The message about the write may come last. Of these, at least one comes after it.
+            // The message about the write may be late. Of two messages about removals, at least one comes after it.
             let received = processes[1].count("invalidations.received")
             try await eventually("two messages") {
                 _ = try await processes[0].store.remove(.primaryKey("another"))

@@ -62,7 +62,7 @@ struct CacheLeaseTests {
         let server = try await RedisServer()
         let origin = try Origin()
         var options = FleetCacheOptions()
-        // Long enough for the waiter to find it on a busy machine.
+        // Long enough that the waiter finds the lease on a busy machine.
         options.maxLease = .seconds(4)
         // Longer than the time limit of the suite.
         options.leaseWait = .seconds(3_600)

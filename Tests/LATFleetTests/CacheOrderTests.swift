@@ -11,9 +11,9 @@ import Testing
 @Suite(.needsRedis, .timeLimit(.minutes(2)))
 struct CacheOrderTests {
     /// - Parameters:
-    ///   - age: How long ago its fetch began, in seconds.
-    ///   - end: How long ago it ended. Default: as long ago.
-    ///   - now: What counts as now. Default: now.
+    ///   - age: The seconds since the fetch began.
+    ///   - end: The seconds since the fetch ended. Default: the same as `age`.
+    ///   - now: The current time.
     private static func fetched(_ age: Double = 0, until end: Double? = nil, at now: Date = Date()) -> CacheEntry {
         CacheEntry(
             key: CacheKey(primary: "k"), method: "GET", url: "http://h/k", status: 200,
@@ -159,7 +159,7 @@ struct CacheOrderTests {
             #expect(kept.version == nil)
             #expect(try await mine.entries(for: "k").isEmpty)
             #expect(try await others.entries(for: "k").count == 1)
-            // What is fetched after both is for both.
+            // Both processes find an answer that was fetched after the two.
             #expect(try await Self.isStored(Self.fetched(), by: mine))
             for tier in [mine, others] { #expect(try await tier.entries(for: "k").count == 1) }
             guard case .superseded = try await others.writer(for: Self.fetched(0.05, at: now)).commit() else {
@@ -170,7 +170,7 @@ struct CacheOrderTests {
         }
     }
 
-    /// It may be older than what the process has seen since.
+    /// The answer may be older than one that the process has seen since.
     @Test func answerIsDroppedIfAnotherWasFoundMeanwhile() async throws {
         try await Self.withExactTiers { mine, others in
             let now = Date()
@@ -256,10 +256,10 @@ struct CacheOrderTests {
         #expect(clock.bounds(at: at(0)) == nil)
         clock.read(7_000_000, since: at(1_000), now: at(1_400))
         #expect(clock.bounds(at: at(1_400)) == 7_000_000...7_400_000)
-        // The second answer is early where the first was late.
+        // The second answer took less time, so it narrows the bounds.
         clock.read(8_300_000, since: at(2_400), now: at(2_450))
         #expect(clock.bounds(at: at(2_450)) == 8_300_000...8_350_000)
-        // A late one adds nothing; a second has passed.
+        // The third took longer, so the upper bound stays, but has widened by 1 ms in a second.
         clock.read(9_300_000, since: at(3_350), now: at(3_450))
         #expect(clock.bounds(at: at(3_450)) == 9_300_000...9_351_000)
         // Many answers in a short time widen the bounds as much as one answer after that time.

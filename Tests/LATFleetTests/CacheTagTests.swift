@@ -54,7 +54,7 @@ struct CacheTagTests {
             var counts = [try await scripts(2)]
             _ = try await tier.remove(.tag("other"))
             counts.append(try await scripts(2))
-            // The next entry has a mark again.
+            // An entry that is stored after the removal needs no script.
             try await fill(tier, 1)
             counts.append(try await scripts(2))
             #expect(counts == [0, 2, 1])

@@ -109,7 +109,7 @@ struct FleetCircuitTests {
         let (isBroken, stopsRedis) = (Box(true), Box(true))
         server.fallback { _ in
             guard !isBroken.value else { return .status(503) }
-            // It stops before the probe is answered.
+            // Redis stops before the probe is answered.
             if stopsRedis.value { redis.pause() }
             stopsRedis.change { $0 = false }
             return .text("ok")
@@ -193,7 +193,7 @@ struct FleetCircuitTests {
             switch words[0] {
             case "SUBSCRIBE": subscriber.change { $0 = connection }
             case "EVALSHA":
-                // Redis has read that two circuits are open; before that is heard, one of them is closed.
+                // The reply will say that two circuits are open. Before it arrives, a message closes one of them.
                 subscriber.value?.write(FakeRedis.message(channel, "other closed 0 one"))
                 _ = isClosed.wait(timeout: .now() + 30)
                 return "*4\r\n$3\r\none\r\n:60000000\r\n$3\r\ntwo\r\n:60000000\r\n"

@@ -238,7 +238,7 @@ struct FleetRateTests {
         return limits
     }
 
-    /// A lane without calls is dropped when there are many, and may still report.
+    /// When there are many lanes, one without calls is dropped, and may still report afterwards.
     @Test func lanesOfOneManagerHaveDifferentNames() async throws {
         let names = Box<[String]>([])
         let redis = try FakeRedis { words, _ in

@@ -301,7 +301,7 @@ struct FleetTokenTests {
             }
             let generation = try await other.store("theirs", after: 0)
             #expect(generation != nil)
-            // The message is heard while these are answered.
+            // The message arrives while these commands are answered.
             for _ in 0..<100 { _ = try await fleet.redis.get("k") }
             session.gate.happen()
             try await within { try await first.value }

@@ -9,7 +9,7 @@ import Testing
 struct RedisCommandTests {
     @Test func valuesOfAllSizesRoundTrip() async throws {
         let server = try await RedisServer()
-        // No shorter part of it is repeated at a power of two, so that a piece in the wrong place is seen.
+        // The bytes of the pattern repeat only after 65,536, so that a piece that is misplaced by less is seen.
         let pattern = Data((0..<1_000_003).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 8) })
         try await withFleet(server.configuration()) { fleet in
             for size in [0, 1, 16_383, 65_536, 1_000_003, 64 << 20] {

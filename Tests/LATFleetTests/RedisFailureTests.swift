@@ -87,7 +87,7 @@ struct RedisFailureTests {
             let error = try await get(fleet)
             #expect(error.kind == .timeout)
         }
-        // Answers that come too late, those of probes too, do not bring the commands back.
+        // Answers that come too late, even to probes, do not make commands available again.
         for _ in 0..<100 {
             let error = try await get(fleet)
             #expect(error.kind == .unavailable)
@@ -221,7 +221,7 @@ struct RedisFailureTests {
             try await eventually("a blocked client") { try server.cli("INFO", "clients").contains("blocked_clients:1") }
             waiting.cancel()
             #expect(try await fleetError { try await waiting.value }.kind == .cancelled)
-            // The answer that nobody waits for is not taken for the next one's.
+            // The next command does not get the answer that nobody waits for.
             let next = Task { try await fleet.redis.get("k") }
             try server.cli("SET", "k", "mine")
             try server.cli("LPUSH", "list", "stray")

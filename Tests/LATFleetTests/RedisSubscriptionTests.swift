@@ -30,7 +30,7 @@ struct RedisSubscriptionTests {
                 try await publish("late", second)
                 try await eventually("the last message") { heard[1].value.last == message("late") }
                 #expect(heard[0].value == expected)
-                // An optimized build would release it before.
+                // Without this use, an optimized build would release the subscription earlier.
                 kept[1].cancel()
             }
         }

@@ -179,7 +179,7 @@ import Testing
         }
     }
 
-    /// Fails with a text that has what the test put into a field.
+    /// Fails with an error whose text is the value of the field `X-Fail`.
     private struct Failing: Interceptor {
         struct Leak: Error, CustomStringConvertible {
             let description: String

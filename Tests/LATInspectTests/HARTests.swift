@@ -78,7 +78,7 @@ import Testing
             #expect(entry["response"]["redirectURL"].string != nil)
             #expect(entry["response"]["_transferSize"].int != nil)
             #expect(!url.contains("#"))
-            // What a browser adds up.
+            // A browser adds up these timings.
             let timings = entry["timings"]
             let sum = ["blocked", "dns", "connect", "send", "wait", "receive"].reduce(0.0) {
                 $0 + max(0, timings[$1].double ?? 0)

@@ -155,7 +155,7 @@ import Testing
         #expect(request.headers["X-Plain"] == "1")
     }
 
-    /// A request that is composed anew loses the same as the next hop of a redirect.
+    /// A request that is composed anew loses the same properties as the next hop of a redirect.
     @Test(arguments: [("http://h/b", true), ("http://g/b", false)])
     func strippedRequestKeepsNothingOfItsOrigin(_ url: String, _ isSame: Bool) {
         var request = HTTPRequest("GET", url, headers: ["Authorization": "a", "X-Plain": "1"])

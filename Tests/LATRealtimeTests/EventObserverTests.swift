@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct EventObserverTests {
-    /// Two connections are one call to an observer, and two outcomes.
+    /// Two connections are one call for accessories, and two outcomes for outcome observers.
     @Test func streamIsOneCall() async throws {
         let server = try MockServer()
         server.enqueue(.events(.event("a"), .cut), .status(500))

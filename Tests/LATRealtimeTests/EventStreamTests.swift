@@ -22,7 +22,7 @@ import Testing
             ])
         #expect(stream.state == .closed)
         #expect(stream.lastEventID == "2")
-        // A stream that has ended gives no more events, and asks no more.
+        // A stream that has ended gives no more events and sends no more requests.
         #expect(try await stream.all() == [])
         #expect(server.requestCount == 1)
     }

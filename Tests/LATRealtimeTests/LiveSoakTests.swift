@@ -27,7 +27,7 @@ import Testing
         #expect(result.started == result.ended && result.failed > 0 && result.failed < result.ended)
         guard Self.seconds != nil else { return }
         #expect(growth < 48 << 20)
-        // Not by `stop()`, after which its port is kept.
+        // Releases the server without `stop()`, which would keep its port.
         _ = consume server
         // No other test runs meanwhile.
         try await eventually("the end of the descriptors") { ProcessFacts.descriptors.isSubset(of: descriptors) }

@@ -99,7 +99,7 @@ import Testing
         try write("900000\n", to: "sys/fs/cgroup/memory/docker/x/memory.usage_in_bytes")
         try write("inactive_file 1\ntotal_inactive_file 2000\n", to: "sys/fs/cgroup/memory/docker/x/memory.stat")
         #expect(device.memory?.free == 100_000 && device.memory?.available == 102_000)
-        // The top group has no limit but the usage of the whole machine.
+        // The top group has no limit, and its usage is that of the whole machine.
         try write("1900000\n", to: "sys/fs/cgroup/memory/memory.usage_in_bytes")
         try write("400000\n", to: "sys/fs/cgroup/memory/docker/x/memory.usage_in_bytes")
         #expect(device.memory?.available == 602_000)

@@ -112,7 +112,7 @@ import Testing
         #expect(try store.fetch(Price.self) == [value])
     }
 
-    /// Read back, they would be texts.
+    /// If such numbers were stored, they would be read back as texts.
     @Test func numbersThatJSONLacksAreRefusedInJSON() throws {
         struct Part: Codable, Sendable, Hashable { var list: [JSONValue] }
         struct Note: Codable, Identifiable, Sendable, Hashable { var id: Int, any: JSONValue = nil, part: Part? = nil }

@@ -132,7 +132,7 @@ private struct Account: Codable, Identifiable, Sendable { var id: Int; var balan
 
     @Test func observerEndsWhenTheStoreIsClosed() async throws {
         let store = try ObjectStore.inMemory()
-        // It has its first signal, and no query has run.
+        // The observer has its first signal, but no query has run.
         var iterator = store.values(of: User.self).makeAsyncIterator()
         store.close()
         #expect(try await iterator.next() == nil)

@@ -139,7 +139,7 @@ import Testing
         }()
         // The server is released.
         #expect(isRefused(port: port))
-        // A socket that may not share a port with others.
+        // A socket that does not share ports cannot bind the port.
         #expect(throws: MockServerError.self) {
             _ = try Socket.bindLoopback(port: port, backlog: nil, reusesAddress: false)
         }

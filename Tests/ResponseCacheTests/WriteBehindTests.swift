@@ -181,7 +181,7 @@ import Testing
             for work in pending.next(.max) { pending.end(work, succeeded: true) }
         }
         #expect(pending.isEmpty && pending.unfinished.isEmpty && pending.byteCount == 0)
-        // A later response takes the place of one.
+        // A later response replaces the discard of its key.
         for _ in 0..<2 * count {
             pending.discard(CacheKey(primary: "k"), at: Make.start)
             let isTaken = pending.store(Make.entry("k"), Data())
@@ -496,7 +496,7 @@ private final class Reports: Sendable {
     func add(_ operation: String) { storage.withLock { $0.append(operation) } }
 }
 
-/// A store of several machines over another one, which says before it removes something.
+/// A store that several machines share, over another store. It calls a closure before it removes something.
 private final class WatchedStore<Store: CacheStore>: ForwardingStore, CacheCoordinating {
     let accepts = Mutex(true)
     let willRemove = Mutex<(@Sendable () async -> Void)?>(nil)

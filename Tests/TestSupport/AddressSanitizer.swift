@@ -6,8 +6,8 @@ package enum AddressSanitizer {
     /// Whether this process was built with AddressSanitizer.
     package static let isOn = dlsym(nil, "__asan_init") != nil
 
-    /// Checks for leaks now, and not when this process exits. For a process that exits in the middle of its work, where what
-    /// the work still uses would be reported.
+    /// Checks for leaks now, and not when this process exits. For a process that exits in the middle of its work, whose
+    /// memory in use would be reported.
     package static func checkLeaksNow() {
         typealias Check = @convention(c) () -> Void
         guard let symbol = dlsym(nil, "__lsan_do_leak_check") else { return }

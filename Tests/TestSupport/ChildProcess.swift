@@ -28,7 +28,7 @@ package final class ChildProcess: Sendable {
     /// The text written so far to standard output and standard error.
     package var output: String { String(decoding: directory.read("output") ?? Data(), as: UTF8.self) }
 
-    /// Starts a program from the system's folders. Where `setpriv` exists, it is killed when the tests' process dies.
+    /// Starts a program from the system's folders. With `setpriv`, the program is killed when the tests' process dies.
     package convenience init(_ program: String, _ arguments: [String], input: String = "/dev/null") throws {
         try self.init(program, arguments, input: input, startedBy: StartingThread.run)
     }
@@ -117,7 +117,7 @@ package final class ChildProcess: Sendable {
 
     /// Runs a program and returns its output. Throws unless it exits with 0.
     ///
-    /// The calling thread, which waits for its end, starts it. So it runs in that thread's network namespace.
+    /// The calling thread starts the program, and waits for it. So the program runs in that thread's network namespace.
     @discardableResult
     package static func run(_ program: String, _ arguments: [String], in folder: String) throws -> String {
         let child = try ChildProcess("env", ["-C", folder, program] + arguments, input: "/dev/null") { $0() }

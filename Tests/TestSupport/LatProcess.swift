@@ -73,8 +73,8 @@ package final class LatProcess: Sendable {
         program: String? = nil
     ) throws {
         var variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TERM": "xterm"]
-        // Loads the same libcurl as the tests, with `scripts/test --libcurl 8` too.
-        // The second is set by scripts/coverage. Without it the process would leave a file in its folder.
+        // The first variable makes the process load the libcurl of the tests, with `scripts/test --libcurl 8` too.
+        // scripts/coverage sets the second. Without it the process would leave a file in its folder.
         for name in ["LD_LIBRARY_PATH", "LLVM_PROFILE_FILE"] {
             variables[name] = ProcessInfo.processInfo.environment[name]
         }

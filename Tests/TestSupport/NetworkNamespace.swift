@@ -16,7 +16,7 @@ extension Trait where Self == ConditionTrait {
 /// A network namespace without a route out, in which every address is local. Sockets and threads created on its thread
 /// belong to it. It ends when they have ended.
 ///
-/// If the guard fails in it, the connection reaches the test's own server and no other machine.
+/// If the guard against private addresses fails in it, the connection reaches only the test's own server.
 package enum NetworkNamespace {
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
@@ -24,7 +24,7 @@ package enum NetworkNamespace {
         package init(description: String) { self.description = description }
     }
 
-    /// Whether this process may create one (root, or CAP_SYS_ADMIN) and has `ip` to configure it.
+    /// Whether this process may create a namespace (root, or CAP_SYS_ADMIN) and has `ip` to configure it.
     package static let isPermitted: Bool =
         ChildProcess.path(of: "ip") != nil && (try? ChildProcess.run("unshare", ["--net", "true"], in: "/")) != nil
 

@@ -92,7 +92,7 @@ enum NetscapeCookie {
         }
     }
 
-    /// Returns the text of a file with the cookies that have an expiry date, in a fixed order; `nil` for no cookies.
+    /// Returns the text of a file with the cookies that have an expiry date, in a fixed order; `nil` if it has none.
     ///
     /// - Parameter withSessions: Whether cookies without an expiry date are written too.
     static func file(_ cookies: [Cookie], withSessions: Bool = false) -> String? {

@@ -9,8 +9,8 @@ internal import HTTPCore
 struct AdmissionQueue<ID: Hashable> {
     /// The maximum number of running requests.
     let totalLimit: Int
-    /// How many requests share a connection once a host has answered in HTTP/2: the least number of streams that servers
-    /// should allow (RFC 9113 §6.5.2).
+    /// How many requests share a connection once a host has answered in HTTP/2 or HTTP/3: the least number of streams
+    /// that servers should allow (RFC 9113 §6.5.2, RFC 9114 §6.1).
     static var streamsPerConnection: Int { 100 }
 
     /// The index of a request's host, kept from ``submit(_:host:priority:limit:)`` to ``finish(_:)`` to save look-ups by name.

@@ -11,7 +11,7 @@ package struct ByteEndpoint: Sendable {
     let plan: TransferPlan
 }
 
-/// Receives the events of a ``ByteConnection``, on the engine's thread. It may call the connection in them.
+/// Receives the events of a ``ByteConnection``, on the engine's thread. Its methods may call the connection.
 package protocol ByteConnectionUser: AnyObject {
     /// The connection is established, TLS included.
     func connectionIsOpen(_ connection: ByteConnection)

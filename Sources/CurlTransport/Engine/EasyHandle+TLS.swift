@@ -74,7 +74,7 @@ extension EasyHandle {
         let isForServer = user == curl && proxy == nil
         let tls = isForServer ? self.tls : engine.tls
         if user != curl {
-            // libcurl does not pass the minimum version to its handles for look-ups: SSL_CTRL_SET_MIN_PROTO_VERSION.
+            // SSL_CTRL_SET_MIN_PROTO_VERSION. libcurl does not pass the minimum version to its handles for look-ups.
             let minimum = tls.configuration.minimumVersion == .v1_3 ? 0x0304 : 0x0303
             guard library.pointee.SSL_CTX_ctrl(context, 123, minimum, nil) == 1 else { return CURLE_SSL_CONNECT_ERROR }
         }

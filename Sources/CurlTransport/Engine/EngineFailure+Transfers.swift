@@ -69,7 +69,7 @@ extension EngineFailure {
             // that is more than 64 MiB.
             return complete(decompressionBomb(ratio: transfer.plan.maxDecompressionRatio), transfer, timings)
         }
-        // Over QUIC, the code is that of the first packet that could not be sent.
+        // Over QUIC, libcurl may instead return the error of the first packet that it could not send.
         if transfer.machine.attempts.connectionsUsed == 0, let blocked = transfer.blockedAddress,
             code == CURLE_COULDNT_CONNECT || isQUIC(code, transfer)
         {

@@ -15,8 +15,9 @@ struct OriginStore: Sendable {
         if hsts == nil, alternatives == nil { return nil }
     }
 
-    /// Returns the alternative service that a request uses instead of its origin; `nil` for none. HTTP/3 services come
-    /// first if this libcurl supports them and neither the request nor the manager sets a version.
+    /// Returns the alternative service that a request uses; `nil` for none. HTTP/3 services, which may have the host
+    /// and port of the origin, come first if this libcurl supports them and neither the request nor the manager sets a
+    /// version.
     func alternative(for request: HTTPRequest, _ target: Target, _ plan: TransferPlan) -> AlternativeService? {
         guard let alternatives, !connectsElsewhere, plan.proxy == nil, request.unixSocketPath == nil,
             request.body?.isReplayable ?? true

@@ -21,7 +21,7 @@ struct Replay {
     var fate: Fate
     /// Whether the method is idempotent, so that the request may be repeated in any case.
     var isIdempotent: Bool
-    /// Whether the host speaks HTTP/2, so that requests share connections.
+    /// Whether the host speaks HTTP/2 or HTTP/3, so that requests share connections.
     var isMultiplexed: Bool
 
     /// The maximum number of times that the engine sends a request again after libcurl gave up on it.

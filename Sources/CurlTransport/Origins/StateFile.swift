@@ -22,7 +22,7 @@ final class StateFile: Sendable {
     }
 
     /// Passes each line to a closure, except comments and empty lines; none when there is no file yet. Throws when the
-    /// closure returns `false`, since a line is not of the expected form.
+    /// closure returns `false`, which means that the line is malformed.
     func read(expecting form: String, _ add: (Substring) -> Bool) throws(NetworkError) {
         if access(path, F_OK) != 0 {
             let reason = errno

@@ -6,9 +6,9 @@ package struct LibcurlInfo: Hashable, Sendable {
     package let version: String
     /// The TLS library and its version, `OpenSSL/3.0.19`; `nil` without TLS.
     package let tls: String?
-    /// The reported features that libcurl has: `HTTP/2`, `br` and so on.
+    /// The available features, of those that this package reports: `HTTP/2`, `br` and so on.
     package let features: [String]
-    /// The reported features that libcurl lacks.
+    /// The missing features, of those that this package reports.
     package let missing: [String]
     /// What follows from the missing features: settings that are refused when a manager is made or a call is sent, and
     /// changed behaviour.

@@ -29,7 +29,7 @@ enum GlobalCurl {
     /// Whether libcurl was built with c-ares, which is required for choosing DNS servers.
     static let hasAres = info?.pointee.ares != nil
 
-    /// Whether libcurl uses OpenSSL for TLS. libcurl names the library that it uses first, and others in parentheses.
+    /// Whether libcurl uses OpenSSL for TLS. `ssl_version` names the library in use first, and others in parentheses.
     static let usesOpenSSL = (info?.pointee.ssl_version).map { String(cString: $0).hasPrefix("OpenSSL/") } ?? false
 
     static func start() throws(NetworkError) {

@@ -182,7 +182,7 @@ final class FleetWriter: CacheWriter {
         return keepLocally(removing: chunkCount)
     }
 
-    /// The outcome for an entry that only the tier above keeps, while the one in Redis stays.
+    /// The outcome for an entry that only the tier above keeps. The one in Redis is not changed.
     private func keepLocally(removing chunkCount: Int) -> CacheCommit {
         store.counts.skipped.add()
         remove(chunkCount)

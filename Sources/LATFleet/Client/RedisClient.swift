@@ -272,7 +272,7 @@ package final class RedisClient: EngineTenant, @unchecked Sendable {
         }
     }
 
-    /// A reply came after this time.
+    /// Adds the time that a reply took to the smoothed latency.
     func measured(_ nanoseconds: Int64) {
         let before = latency.load(ordering: .relaxed)
         // As the smoothed round-trip time of TCP (RFC 6298 §2.3).

@@ -204,7 +204,7 @@ final class RedisCommands: RedisConnectionUser {
         }
         guard isComplete else { return }
         inFlight.removeFirst()
-        // Before the caller continues, so that its next command finds the connection idle.
+        // The connection is offered before the caller continues, so that the caller's next command finds it idle.
         offerIfIdle()
         owner?.measured(now.nanoseconds - exchange.sentAt.nanoseconds)
         exchange.finish()

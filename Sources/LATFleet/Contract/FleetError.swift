@@ -127,7 +127,7 @@ extension FleetError {
         }
     }
 
-    /// Whether another attempt soon cannot succeed.
+    /// Whether another attempt can succeed only after a change of settings.
     var isLasting: Bool {
         switch kind {
         case .authentication, .permission, .unsupported, .tls, .configuration: true

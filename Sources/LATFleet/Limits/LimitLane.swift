@@ -57,7 +57,7 @@ final class LimitLane: Sendable {
                 state.waiters[id] = nil
                 return state.queue.cancel(id)
             }
-            // The call was allowed to start just before it ended, so its place is given back.
+            // A call that no longer waited was allowed to start just before it ended, so its place is given back.
             if wasWaiting { proceed() } else { leave(isUnused: true) }
             throw error
         }

@@ -28,7 +28,7 @@ public struct FleetReport: Hashable, Sendable, CustomStringConvertible {
 
     /// How many fetches this process made for all processes.
     public var leasesWon: Int { status.counters["cache.leases.won"] ?? 0 }
-    /// How often another process fetched what this process needed.
+    /// How often this process did not get a lease in time, because another process held it.
     public var leasesLost: Int { status.counters["cache.leases.lost"] ?? 0 }
     /// How many requests the shared limits let start.
     public var limitsGranted: Int { status.counters["limits.granted"] ?? 0 }

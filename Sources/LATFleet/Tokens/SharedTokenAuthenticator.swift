@@ -38,10 +38,10 @@ public protocol SharedTokenAuthenticator: Authenticator {
 extension Fleet {
     /// Returns an authenticator whose token is renewed once for all processes.
     ///
-    /// The process whose request is rejected first takes a lease and renews. The others wait, and adopt the new token. A
-    /// process whose request carried an older token adopts the newer one instead of renewing it, and a process that has just
-    /// started begins with the fleet's token. A failed renewal affects only its own process: the next process tries again.
-    /// While the Redis cannot be reached, each process renews its own token.
+    /// The first process whose request is rejected takes a lease and renews the token. The others wait, and adopt the
+    /// new token. A process whose request carried an older token adopts the newer one instead of renewing it, and a
+    /// process that has just started begins with the fleet's token. A failed renewal affects only its own process: the
+    /// next process tries again. While the Redis cannot be reached, each process renews its own token.
     ///
     /// Redis keeps the token for a day, encrypted with AES-256-GCM. A token encrypted with another key is ignored, with one
     /// warning (``FleetConfiguration/warningHandler``).

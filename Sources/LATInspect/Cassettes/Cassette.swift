@@ -16,9 +16,10 @@ internal import Synchronization
 /// A cassette replaces the engine, so everything above it runs as usual: retries, redirects (each hop is an entry), the cache,
 /// tokens. Failures are recorded too, and streams with the sizes of their pieces. Replaying repeats no delays.
 ///
-/// The file is YAML, one document for each exchange in the order of the requests, and bodies as text where they are text. Large
-/// and binary bodies are files in a folder beside it. Secrets (``Secrets/standard``) are written as `***` in fields, URLs,
-/// forms and JSON, so requests that differ only in a secret are equal.
+/// The file is YAML, one document for each exchange in the order of the requests, and bodies as text where they are
+/// text. Texts of more than 64 KiB, and other bodies of more than 1 KiB, are files in a folder beside it. Secrets
+/// (``Secrets/standard``) are written as `***` in fields, URLs, forms and JSON, so requests that differ only in a
+/// secret are equal.
 ///
 /// Equal requests get their recorded responses one after the other. A request that is not recorded fails with
 /// ``NetworkError/Kind/simulation``; the message names the nearest entry and what differs.

@@ -34,7 +34,7 @@ struct YAMLProblem: Error, Equatable {
 
 /// Reads the subset of YAML that cassettes use: maps, lists, plain and quoted texts, blocks of text, lists in brackets.
 ///
-/// It reads Unicode scalars, because a quote or a blank and a combining mark after it would be one character.
+/// It reads Unicode scalars, because a quote or a blank would be one character with a combining mark that follows it.
 struct YAMLReader {
     private typealias Text = Substring.UnicodeScalarView
 

@@ -124,7 +124,7 @@ public final class Metrics: CallMeter {
             let series = table.series(key, origin)
             series._withUnsafeGuaranteedRef { found in
                 Series.duration.note(time.wholeNanoseconds, in: found.counts, shard: shard)
-                // For all other series the histogram counts the ends.
+                // The overflow series mixes origins and methods, so its ends are also counted beside the starts.
                 guard found === table.overflow else { return }
                 table.series(SeriesKey(method: key.method, status: SeriesKey.started), origin)
                     ._withUnsafeGuaranteedRef { $0.counts.add(Series.endedElsewhere, shard: shard) }

@@ -160,7 +160,7 @@ extension LoopbackServer.Response {
     }
 }
 
-/// The stream of one page: an event with the newest state of the calls that changed since the one before.
+/// The stream of one page. Each event has the newest state of the calls that changed since the event before it.
 private final class CallStream: Sendable {
     private let calls: InspectedCalls
     private let reader: InspectedCalls.Reader

@@ -80,7 +80,7 @@ struct BodyRecorder {
     }
 
     /// The boundary in a `Content-Type` (RFC 2046 §5.1.1). A malformed type is read without its quotes, so that secrets are
-    /// found in its parts too.
+    /// found in the parts of such a body too.
     private static func boundary(_ type: String?) -> String? {
         guard let type else { return nil }
         let plain = type.filter { $0 != "\"" }

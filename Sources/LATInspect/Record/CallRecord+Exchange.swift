@@ -73,7 +73,7 @@ extension CallRecord {
                 return next - mark
             }
             nameLookup = stage(timings.nameLookup)
-            // A transfer that failed after the look-up failed to connect.
+            // A transfer with a look-up but without a connection failed while it connected.
             let isUnconnected = timings.firstByte == nil && timings.connect == nil && timings.nameLookup != nil
             connect = stage(isUnconnected ? first : timings.connect)
             tls = stage(timings.tls)

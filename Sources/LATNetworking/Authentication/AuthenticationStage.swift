@@ -2,7 +2,7 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// The app's authenticator, and the manager that it is given, as closures: this folder does not know the manager.
+/// The app's authenticator as closures, because this folder does not depend on the manager that it is given.
 struct TokenSource: Sendable {
     /// Returns a request with the current token.
     let apply: @Sendable (HTTPRequest) async throws -> HTTPRequest

@@ -38,7 +38,7 @@ final class CredentialScope: Sendable {
 
     /// Whether a URL may receive credentials.
     func includes(_ url: String, of call: Call) -> Bool {
-        // A simulation's server is the app's own choice.
+        // A simulated request is sent nowhere, or to a server that the app has chosen.
         if call.details.simulation != nil { return true }
         let snapshot = table()?.current
         let baseURL = baseURL()

@@ -71,8 +71,8 @@ enum RequestBuilder {
         return join(base, url)
     }
 
-    /// Joins a path to a base URL by exactly one slash, or a query alone without one. The base keeps its own path and
-    /// query; the path's query follows the base's.
+    /// Joins a path to a base URL by exactly one slash. A path that is only a query is appended without a slash. The
+    /// base keeps its own path and query; the path's query follows the base's.
     static func join(_ base: String, _ path: String) -> String {
         let fragmentless = base.prefix { $0 != "#" }
         var stem = Substring(fragmentless.prefix { $0 != "?" })

@@ -9,7 +9,7 @@ final class CacheStorage: Sendable {
         var isMissing = false
         var reported: Set<String> = []
         var partition: String?
-        /// Gives the store this manager's counts, for its reports, until it is released.
+        /// While this is kept, the store's reports include this manager's counts.
         var observation: (any Sendable)?
     }
 
@@ -19,7 +19,7 @@ final class CacheStorage: Sendable {
     let identityKey: IdentityKey
     private let isPartitioned: Atomic<Bool>
     private let directory: String?
-    /// Whether others may store entries.
+    /// Whether other managers or processes may use the same store.
     private let isShared: Bool
     private let makeStore: @Sendable () throws -> any CacheStore
     private let settings: WriteBehind.Settings

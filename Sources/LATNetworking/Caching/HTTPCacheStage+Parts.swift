@@ -121,7 +121,7 @@ extension HTTPCacheStage {
         var ticket = ticket
         switch await operations.storage.behind?.lead(ticket.flight, for: request.timeout, waitingSince: nil) {
         case .own(let lease)?, .late(let lease)?: ticket.lease = lease
-        // Requests that have joined since share another fetch.
+        // Requests that wait for this flight look up again, and start another flight if they find nothing to use.
         case .ended?, .others?, nil: return .abandoned
         }
         // Another lease holder may have refreshed it between the look-up and the lease.

@@ -23,7 +23,7 @@ extension Waiter {
     }
 }
 
-/// Observes the state of a call, from its creation to ``end()``.
+/// Observes the state of a call until ``end()``.
 final class CallWait: TransferListener {
     private let call: Call
     private let changed: @Sendable (TransferState) -> Void

@@ -73,8 +73,8 @@ extension CentralRequestManager.Cache {
             body, for: HTTPRequest("GET", url), status: status, headers: headers, onlyIfAbsent: onlyIfAbsent)
     }
 
-    /// Stores a response to a request by hand; see ``store(_:for:status:headers:onlyIfAbsent:)``. The key includes its
-    /// method, fields, credentials and partition, and its body where ``HTTPRequest/cachesUnsafeMethods`` is set.
+    /// Stores a response to a request by hand; see ``store(_:for:status:headers:onlyIfAbsent:)``. The key also includes
+    /// the request's method and body.
     ///
     /// - Throws: as ``store(_:for:status:headers:onlyIfAbsent:)``.
     @discardableResult

@@ -101,7 +101,7 @@ extension CentralRequestManager {
         public func collectGarbage() async throws -> CacheUsage { try await storage.store().collectGarbage() }
 
         /// Returns when everything stored would survive a loss of power. Pending writes are completed first. A process
-        /// that ends without this, or without ``CentralRequestManager/shutdown()``, may lose its last responses.
+        /// that calls neither this nor ``CentralRequestManager/shutdown()`` before it ends may lose its last responses.
         public func flush() async throws { try await storage.store().flush() }
 
         private func setPinned(_ isPinned: Bool, _ url: String) async throws -> Int {

@@ -156,7 +156,7 @@ extension EntityRequest {
         return call
     }
 
-    /// Sets a handler of the progress, called on the manager's callback executor. Streams and downloads have none.
+    /// Sets a handler of the progress, called on the manager's callback executor. Streams and downloads ignore it.
     public func progress(_ handler: @escaping ProgressHandler) -> EntityCall<Model> {
         var call = call
         call.progressHandler = handler

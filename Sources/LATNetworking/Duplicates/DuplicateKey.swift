@@ -52,7 +52,7 @@ struct DuplicateKey: Hashable, Sendable {
     ///   - secrets: the fields that hold credentials.
     ///   - volatileParameters: the parameters that equal requests may differ in, besides those of the row.
     init?(sharing call: Call, composed: HTTPRequest, secrets: Secrets, volatileParameters: Set<String> = []) {
-        // A call that delivers a cached response first delivers it to its own caller, so it is not shared.
+        // A shared call could deliver a cached response before the network's to one of its callers only.
         guard call.details.deliversCached == nil else { return nil }
         let rule = KeyRule(volatileParameters: volatileParameters.union(call.details.row?.volatileParameters ?? []))
         var compared = call.request

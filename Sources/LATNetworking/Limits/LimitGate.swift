@@ -130,7 +130,7 @@ package struct SharedLimit: Hashable, Sendable {
     }
 }
 
-/// A call that waits at shared limits.
+/// A call that waits at limits: those of this process, or shared ones.
 package struct LimitedCall: Sendable {
     let call: Call
 

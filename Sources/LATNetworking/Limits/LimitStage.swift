@@ -70,7 +70,7 @@ final class LimitStage: Stage {
             }
         }
         let circuit = circuit(of: row, server?.row.circuit, domain?.row.circuit, host)
-        // This frees the calls from the limits of the domain, but not from the domain's circuit.
+        // A server row with `limits: null` is free of the domain's limits, but not of the domain's circuit.
         if server?.row.isFree == true { domain = nil }
         var gates: [LimitGate] = []
         if let server { gates.append(server.gate) }

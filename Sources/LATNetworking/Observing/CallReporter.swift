@@ -30,7 +30,7 @@ final class CallReporters: Sendable {
         CallReporters(secrets: secrets, more, hub: hub, after: self)
     }
 
-    /// Calls each meter. An element of the buffer is used in place, where a loop over the array would copy it.
+    /// Calls each meter. The elements of the buffer are used in place; a loop over the array would copy each of them.
     @inline(__always) func count(_ body: (any CallMeter) -> Void) {
         meters.withUnsafeBufferPointer { meters in
             for index in meters.indices { body(meters[index]) }

@@ -142,7 +142,7 @@ struct BodyText: Sendable {
         return "\(cut)… (\(data.count) bytes in all)"
     }
 
-    /// `nil` for what is not text, and for JSON that was not parsed.
+    /// `nil` for what is not text, and for what seems to be JSON but was not parsed as an object or array.
     private func redacted(_ data: Data, _ type: String?) -> String? {
         let type = type?.lowercased() ?? ""
         if type.hasPrefix("application/x-www-form-urlencoded") {

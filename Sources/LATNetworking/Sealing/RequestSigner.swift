@@ -45,7 +45,7 @@ extension RequestSigner {
 ///     x-tenant:7
 ///     9f86d0…                                  the body's SHA-256, or UNSIGNED
 ///
-/// It is sent in base64 as `X-Signature`, with `X-Signature-Key`, `X-Signature-Time`, `X-Signature-Nonce`,
+/// The signature is sent in base64 as `X-Signature`, with `X-Signature-Key`, `X-Signature-Time`, `X-Signature-Nonce`,
 /// `X-Signature-Fields` (the names, separated by semicolons) and `X-Signature-Body` (the last line).
 public struct HMACSigner: RequestSigner {
     /// The identifier of the key.

@@ -18,7 +18,8 @@ extension CentralRequestManager {
     /// - Parameters:
     ///   - method: the method; standard names in any case, others as given.
     ///   - url: an absolute URL, or a path that is joined to the base URL.
-    ///   - parameters: sent in the query for `GET` and when there is a body; otherwise as the body. Default none.
+    ///   - parameters: fields of the body if it is multipart; the whole body if `body` is `.json` or `.form`, or if
+    ///     there is none and the method is not `GET`, `HEAD` or `DELETE`; otherwise in the query. Default none.
     ///   - body: the body itself. Default `nil`.
     ///   - timeout: the longest time of one connection. Default `nil`: none.
     ///   - headers: override the manager's; a `nil` value removes a field. Default none.

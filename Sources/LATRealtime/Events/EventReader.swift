@@ -26,7 +26,7 @@ final class EventReader {
 
     /// Begins the loop with its call.
     ///
-    /// - Throws: the error for which the call could not be made.
+    /// - Throws: the reason why the call could not be made.
     func begin(_ made: Result<LiveCall, NetworkError>, isolation: isolated (any Actor)? = #isolation) async throws {
         if case .failure(let error) = made { await session.manager.noteUnmade(error) }
         let call = try made.get()

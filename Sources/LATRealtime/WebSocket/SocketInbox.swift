@@ -75,7 +75,7 @@ final class SocketInbox: Sendable {
     /// Ends the effect of ``dropSurplus()``, for the next connection.
     func keepSurplus() { state.withLock { $0.dropsSurplus = false } }
 
-    /// Ends the messages after those that have arrived.
+    /// Accepts no more messages. The reader gets those that have arrived, and then the end.
     func finish(_ end: Result<Void, NetworkError>) {
         let (reader, writer) = state.withLock { state in
             if state.end == nil { state.end = end }

@@ -107,8 +107,8 @@ extension WebSocket {
 
 /// The messages of a WebSocket, in the order in which they arrive.
 ///
-/// The loop ends when the socket is closed, and throws when its connection is lost. One loop reads at a time. Ending the
-/// loop early does not close the socket.
+/// The loop ends when the socket is closed, and throws when its connection is lost and not opened again. One loop reads
+/// at a time. Ending the loop early does not close the socket.
 public struct WebSocketMessages<Element: Sendable>: AsyncSequence, Sendable {
     let session: SocketSession
     /// Makes the element of a message.

@@ -24,8 +24,11 @@ public final class WebSocket: Sendable {
 
     // MARK: Receiving
 
-    /// The messages of the server, for one loop at a time. The loop ends when either side closes the socket, with any code;
-    /// see ``closing``. It throws when the connection is lost, or when the server violates the protocol.
+    /// The messages of the server, for one loop at a time.
+    ///
+    /// Unless ``WebSocketOptions/reconnection`` opens another connection, the loop ends when either side sends a close
+    /// frame, with any code (see ``closing``), and throws when the connection is lost. It also throws when the server
+    /// violates the protocol.
     public var messages: WebSocketMessages<Message> { WebSocketMessages(session: session) { $0 } }
 
     /// The messages decoded from JSON, with the `Coding` of the call.

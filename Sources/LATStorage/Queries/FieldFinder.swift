@@ -8,7 +8,7 @@ import HTTPCore
 /// accepted only for the stored property of the same name. When no field or several fields match, an error says what to
 /// write instead. A wrong field is never used.
 struct FieldFinder<Object: Storable> where Object.ID: Codable & Sendable {
-    /// Thrown when no sample can be made and the table has no row; the query then has no result.
+    /// Thrown when too few samples can be made and no row or prototype exists. The query then has no result.
     struct NoRows: Error {}
 
     private struct Sample {

@@ -5,7 +5,8 @@ package import HTTPCore
 /// The sender of a request, as far as it decides which stored responses the request may use.
 ///
 /// The response to a request with credentials is for requests with the same credentials, unless the server says `public`
-/// or the app names a partition. The response to a request without credentials is for every request that `Vary` selects.
+/// or, in a shared cache, another directive of RFC 9111 §3.5, or the app names a partition. The response to a
+/// request without credentials is for every request that `Vary` selects.
 package struct RequestIdentity: Hashable, Sendable {
     /// The element of ``CacheEntry/varyFields`` that stands for the credentials. No field can have this name.
     package static let field = ":credentials"

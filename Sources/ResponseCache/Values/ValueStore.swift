@@ -36,7 +36,8 @@ public struct ValueStore: Sendable {
 
     // MARK: Setting
 
-    /// Stores a value and replaces any earlier one. When this returns, the value outlives the process.
+    /// Stores a value and replaces any earlier one. Once this returns, the value outlives the process if the store
+    /// does.
     ///
     /// - Parameters:
     ///   - value: The value. `Data` is stored unchanged, any other type as JSON.

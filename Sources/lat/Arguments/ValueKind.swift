@@ -29,8 +29,11 @@ enum ValueKind: Hashable, Sendable {
     static let file = ValueKind.file(after: nil)
     private static let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
 
-    /// Derives the kind from a placeholder: `FILE`, `PATH`, `DIR`, `KEYFILE`, `NAME=PATH`, `TEXT|@FILE`, `text|json`, `METHOD`,
-    /// `POLICY`. Any other is a text.
+    /// Derives the kind from a placeholder.
+    ///
+    /// A value is a file if one of the forms ends in `FILE` or `PATH`: `KEYFILE`, `NAME=PATH`, `TEXT|@FILE`. Forms in
+    /// small letters are choices: `text|json`. `DIR` is a folder, `METHOD` a method, `POLICY` a cache policy. Any other
+    /// value is a text.
     init(placeholder: String) {
         let forms = placeholder.split(separator: "|")
         let files = ["FILE", "PATH"]

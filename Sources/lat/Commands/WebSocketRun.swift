@@ -34,8 +34,8 @@ struct WebSocketRun {
         return try live.code(of: result)
     }
 
-    /// Whether messages are typed at a prompt: standard input and output are a terminal, and neither `-`, `--count` nor
-    /// `--format json` is given.
+    /// Whether messages are typed at a prompt: standard input and output are a terminal whose lines can be redrawn,
+    /// and neither `-`, `--count` nor `--format json` is given.
     private var usesPrompt: Bool {
         !command.sendsInput && command.request.format == .text && console.outTerminal.isTerminal
             && console.outTerminal.canRedraw && isatty(STDIN_FILENO) == 1 && command.count == nil

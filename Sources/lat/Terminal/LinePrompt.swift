@@ -13,7 +13,7 @@ final class LinePrompt: Sendable {
         var isClosed = false
     }
 
-    /// The settings of the terminal before a prompt changed them; `nil` while none does.
+    /// The settings of the terminal before a prompt changed them; `nil` while no prompt is open.
     private static let before = Mutex<termios?>(nil)
 
     private let console: Console

@@ -3,7 +3,7 @@ import Foundation
 /// The Swift file made of a page: an enum with a function for each sample. The types that samples declare are members
 /// of the enum, so that later samples of the page can use them. Errors name the line of the page.
 public struct Source {
-    /// The page whose samples GuideTests of ComingFromTests compares with its code.
+    /// The page whose samples `GuideTests` compares with the code of ComingFromTests.
     static let comparedPage = "Documentation/Coming-from.md"
     /// The page that also names removed properties.
     static let changelog = "CHANGELOG.md"
@@ -71,7 +71,7 @@ public struct Source {
             guard !page.samples.isEmpty else { return nil }
             let kept = path.dropLast(".swift".count).map { $0.isLetter || $0.isNumber ? $0 : "_" }
             var source = Source(page, name: "\(name)_\(String(kept))", root: root)
-            // The samples of what is not public are for those who work on the module.
+            // Internal declarations have samples too, for developers of the module.
             source.imports.formUnion([
                 "@testable import \(name)", "import LATStorage", "import LATTesting", "import ResponseCache",
                 "import Testing",

@@ -66,7 +66,7 @@ private func expectReadAgain(_ payload: [UInt8]) throws {
     try expect(event == .message(.data(Data(payload))), "read again as \(String(describing: event))")
 }
 
-/// An answer to a handshake with these fields: what is agreed on was offered, and is not more than the RFC allows.
+/// The answer to a handshake with these fields agrees only on what was offered, within the limits of the RFC.
 private func fuzzAnswer(_ bytes: [UInt8]) throws {
     let handshake = WebSocketHandshake(
         protocols: ["v1", "v2"], offersCompression: true, key: [UInt8](repeating: 0, count: 16))

@@ -53,7 +53,7 @@ struct CassetteSocketTests {
         #expect(
             text().contains(#"- receivedBytes: "AP8=""#) && text().contains(#"- sentClose: "4001 done""#), "\(text())")
         let count = server.requestCount
-        // Another token is the same message, and JSON is compared by its values.
+        // A message with another token matches the recorded one, and JSON is compared by its values.
         let second = try await talk(.none, #"{"token":"CANARY-three","subscribe":"prices"}"#)
         #expect(second.0 == [first.0[0], .text(#"{"price":7,"token":"***"}"#), first.0[2]])
         #expect(second.1 == first.1 && server.requestCount == count)

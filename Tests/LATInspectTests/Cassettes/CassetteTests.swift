@@ -164,7 +164,7 @@ struct CassetteTests {
         try await run(.once, canary)
         #expect(!text().contains("CANARY") && !text().contains("hidden-"))
         #expect(!text().contains("471147") && text().contains("***"))
-        // Another secret is the same request.
+        // A request with another secret matches the recorded one.
         try await run(.none, "other")
     }
 

@@ -9,7 +9,7 @@ import Testing
     @Test func callsOfAPermittingProgramAreShown() async throws {
         let server = try MockServer()
         server.route("GET", "/slow") { _ in .text("never whole").stalling(.afterBodyBytes(3)) }
-        // `lat` allows it in its code. The address goes to standard error, here with all else to a terminal.
+        // `lat` allows inspection in its code. The address goes to standard error, which is the terminal here.
         let command = try LatProcess(["inspect", "--", LatProcess.path, "get", server.url("/slow")], columns: 200)
         await command.waitForOutput("#")
         let mark = "the page of this program: "

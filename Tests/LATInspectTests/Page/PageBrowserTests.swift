@@ -136,7 +136,7 @@ import Testing
         #expect(result["after"] == [20_000, 20_000, 0])
         #expect(result["pinned"].int == 7)
         #expect(result["last"].int == 99_999)
-        // Of a file, all; of a running program, all but the pinned one, also when the page connects again.
+        // Clearing removes all calls of a file. For a running program it keeps the pinned one, even on reconnection.
         #expect(result["cleared"] == [0, 1])
     }
 

@@ -93,7 +93,7 @@ import Testing
         #expect(try await leader.value == "shared")
     }
 
-    /// A leader that is paused or queued has a timeout that does not run; that of a follower does not run either.
+    /// While a leader is paused or queued, neither its timeout nor that of a follower runs.
     @Test(arguments: [4, 5]) func followersTimeoutBeginsWithTheTransfer(seconds: Int) async throws {
         let clock = VirtualClock()
         defer { clock.advance(by: .seconds(3_600)) }
@@ -128,7 +128,7 @@ import Testing
         let follower = Task { try await FlightTable.follow(flight, request, Call(request), nil, TimeLimits()) }
         leader.setSuspended(true)
         #expect(try await follower.value)
-        // The follower leads the next flight, whose key the old one leaves alone.
+        // The follower leads the next flight, which the end of the old flight does not remove.
         guard case .lead(let next) = table.join("k", since: nil) else { throw Overdue(description: "another flight") }
         table.end(flight, .stored)
         guard case .follow(let found) = table.join("k", since: nil) else { throw Overdue(description: "its flight") }

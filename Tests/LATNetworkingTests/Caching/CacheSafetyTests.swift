@@ -94,7 +94,7 @@ import Testing
         for _ in 1...2 { #expect(try await manager.startRequest("GET", server.url()).source == .network) }
     }
 
-    /// Two managers of one store, with what each adds to all of its requests.
+    /// Managers that share a store differ in what their signers add to all of their requests.
     @Test func signersAndCertificatesSeparateManagers() async throws {
         struct Signer: RequestSigner {
             let identity: String
@@ -201,7 +201,7 @@ import Testing
         #expect(servers.map(\.requestCount) == [1, 1] && server.requestCount == 2)
     }
 
-    /// The jar sends the cookies of the host that the field names, so their owner is who gets the stored response.
+    /// The jar sends the cookies of the host in the `Host` field, so only their owner gets the stored response.
     @Test func cookiesOfAHostFieldSeparateUsers() async throws {
         let server = try Self.mirror(["Cache-Control": "max-age=3600"])
         let manager = try CentralRequestManager.caching(.http) { $0.cookies = .memory }

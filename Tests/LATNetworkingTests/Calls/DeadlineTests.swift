@@ -69,7 +69,7 @@ import Testing
         #expect(server.requestCount == 0)
     }
 
-    /// A missed deadline says nothing about the server, as a cancellation does.
+    /// Like a cancellation, a missed deadline says nothing about the server.
     @Test(arguments: [NetworkError.Kind.timeout(.deadline), .cancelled])
     func endOfACallIsNoFailureOfTheServer(_ kind: NetworkError.Kind) {
         let error = NetworkError(kind, message: "over")

@@ -8,7 +8,7 @@ import Testing
 /// One rule for every setting: call over entity over server row over domain row over defaults over manager.
 @Suite struct PrecedenceTests {
     private func table(_ setting: LeveledSetting, _ levels: Set<Level>) throws -> DomainTable {
-        // There are no sealers, so such a call fails after the interceptor has seen it.
+        // There are no sealers, so a call that must be sealed fails after the interceptor has seen it.
         try DomainTable(
             json5: """
                 {
@@ -119,8 +119,8 @@ import Testing
     }
 
     @Test func everySettingOfARowIsListed() {
-        // Those of several rows count together, or belong to a domain; `ttl` is part of the cache policy, and `events` is
-        // for the module LATRealtime.
+        // Some count together over several rows, or belong to a domain. `ttl` is part of the cache policy, and `events`
+        // is for the module LATRealtime.
         let others: Set = ["volatileParameters", "secretHeaders", "limits", "circuit", "ttl", "events"]
         let names = Mirror(reflecting: DomainTable.RouteSettings()).children.compactMap(\.label)
             .map { $0.hasPrefix("_") ? String($0.dropFirst()) : $0 }.filter { !$0.hasSuffix("Origins") }

@@ -328,7 +328,7 @@ import Platform
         #expect(session.refreshes == 2)
     }
 
-    /// Refuses with a status that does not tell that nothing was done.
+    /// The status 419 does not tell whether the request had an effect.
     @Test func refusedPostRenewsTheTokenForOthers() async throws {
         struct Session419: Authenticator {
             let session: Session

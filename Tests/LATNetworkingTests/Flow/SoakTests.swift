@@ -125,7 +125,7 @@ private final class Soak: Sendable {
         try await eventually { tally.withLock { $0.willStart == $0.didFinish } }
         #expect(manager.runningRequests() == 0)
         await manager.shutdown()
-        // Not by `stop()`, after which its port is kept.
+        // Releases the server without `stop()`, which would keep its port.
         _ = consume server
         return (tally.withLock { $0 }, samples)
     }

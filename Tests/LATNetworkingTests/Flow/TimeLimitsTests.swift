@@ -23,7 +23,7 @@ struct TimeLimitsTests {
             limits.schedule(at: .seconds(time)) { ran.append(time) }
         }
         limits.cancel(tickets[1])
-        // One task sleeps until 30 s and one until 10 s, the earlier time that came later.
+        // One task sleeps until 30 s. Another sleeps until 10 s, because this earlier time was added later.
         await clock.waitForSleepers(2)
         clock.advance(by: .seconds(10))
         // The cancelled one is dropped, and the task sleeps on until the next time.

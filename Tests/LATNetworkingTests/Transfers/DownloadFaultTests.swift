@@ -255,7 +255,7 @@ import Testing
         #expect(server.ranges.count == 3 && directory.read("big.bin") == bytes)
     }
 
-    /// Without a strong validator, other parts cannot be joined to a first one that is not the whole.
+    /// Without a strong validator, a partial first response cannot be joined with later parts.
     @Test(arguments: ["\(size)", "*"]) func shortPartWithoutValidatorStartsOver(total: String) async throws {
         let server = try RangeServer(bytes, headers: [:]) { request, _, honest in
             guard request.headers["Range"] != nil else { return honest }
@@ -368,7 +368,7 @@ import Testing
         #expect(await failure { try await download.value }?.kind == .cancelled)
     }
 
-    /// What a redirect to another origin loses, a new link to another origin loses too.
+    /// A request to a new link at another origin loses the same fields as a redirect to it.
     @Test func refreshedLinkElsewhereGetsNoSecret() async throws {
         let server = try RangeServer(bytes) { _, _, _ in .status(403) }
         let foreign = try RangeServer(bytes)

@@ -40,7 +40,7 @@ import Testing
         let source = try directory.writePattern(byteCount: 6 << 20, to: "source")
         let name = "paused-\(UInt64.random(in: 0 ... .max)).bin"
         _ = try await manager.startRequest("PUT", "\(base)/dav/\(name)", body: .file(source))
-        // nginx sends its limit for one second at once, here a third of the file.
+        // nginx sends the bytes of one second at once, here a third of the file.
         let download = manager.download(
             "\(base)/transfers/\(name)?rate=2000000", to: directory.path(of: "f"), segments: 1)
         for await progress in download.progress where progress.completed > 1_000_000 { break }

@@ -194,7 +194,7 @@ import Testing
         let bytes = content(1 << 20)
         var other = bytes
         for index in 0..<1_000 { other[index] ^= 0xFF }
-        // The body breaks off, and the rest is answered by the whole of what claims to be the same content.
+        // The body breaks off. The request for the rest gets the whole of another content with the same entity tag.
         let server = try RangeServer(bytes) { [other] _, number, honest in
             guard number > 1 else { return honest.closing(afterBytes: 300_000) }
             return .data(other).header("ETag", honest.headers["ETag"] ?? "")

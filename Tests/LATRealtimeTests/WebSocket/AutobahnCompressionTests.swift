@@ -16,7 +16,7 @@ struct AutobahnCompressionTests {
     /// A set of 18 cases.
     struct CaseSet: Sendable, CustomTestStringConvertible {
         let id: String
-        /// Of `scripts/lib/websocket_cases.py`.
+        /// The name of a set of contents in `scripts/lib/websocket_cases.py`.
         let content: String
         /// What the server asks of the client, in JSON.
         let parameters: String

@@ -249,7 +249,7 @@ import Testing
         #expect(socket.bufferedAmount == 0)
     }
 
-    /// A server's ping. The engine takes nothing before it is handled, and everything after.
+    /// A response body of one ping. It reads the connection's output only after the ping has been handled.
     private final class PingBody: ResponseBody.Source {
         let output = ConnectionOutput()
         let sent = Log<[UInt8]>()

@@ -31,7 +31,7 @@ struct WebSocketPeerTests {
         #expect(socket.closing == .init(code: 4000, reason: "as you like", isByServer: true, isClean: true))
     }
 
-    /// Messages that the client begins and that compress well and badly, with the parameters of each side.
+    /// The client sends messages that compress well, and some that do not, with the parameters of each side.
     @Test(arguments: [
         "{}", #"{"server_no_context_takeover": true}"#, #"{"client_no_context_takeover": true}"#,
         #"{"server_no_context_takeover": true, "client_no_context_takeover": true}"#,
@@ -46,7 +46,7 @@ struct WebSocketPeerTests {
         #expect(socket.isCompressed)
         let sizes = [0, 16, 64, 256, 1_024, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072]
         try await socket.exchange(sizes: sizes)
-        // The windows of both sides hold the messages of before.
+        // The windows of both sides hold the earlier messages.
         try await socket.exchange(sizes: sizes.reversed())
         var incoming = socket.messages.makeAsyncIterator()
         for number in 0..<50 {

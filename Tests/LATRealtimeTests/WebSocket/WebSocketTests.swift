@@ -55,7 +55,7 @@ import Testing
         #expect(server.socketMessages.map(\.kind) == [.text, .close(code: 4001)])
         #expect(server.socketMessages.last?.text == "grüße")
         #expect(await failure { try await socket.send("late") }?.kind == .connectionLost)
-        // A second close is the first one.
+        // A second call of `close` returns the result of the first.
         #expect(try await socket.close().code == 4001)
     }
 

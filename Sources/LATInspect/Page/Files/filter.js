@@ -29,7 +29,8 @@ const states = {
   pinned: isPinned,
 };
 
-// Each word with examples of its values, and a function that makes a test of a value: false for an invalid value.
+// Each word with examples of its values, and a function that turns a value into a test. It returns
+// nothing, or false, for an invalid value.
 export const words = {
   __proto__: null,
   domain: ['api, *.example.com', matches('host', 'domain')],

@@ -6,7 +6,7 @@ public import HTTPCore
 import Platform
 
 extension DomainTable {
-    /// A place other than a file from which a table is read, and followed while the program runs.
+    /// A source of a table, other than a file, that is followed while the program runs.
     ///
     /// ```swift
     /// configuration.domains = try await DomainTable(from: .url("https://config.example.org/domains.json5"))

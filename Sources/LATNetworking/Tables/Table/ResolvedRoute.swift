@@ -134,7 +134,7 @@ extension PathTemplate {
                 text += value.percentEncodedComponent
             }
         }
-        // Only values can make such a segment: no valid template has one, and `%2E` in a value becomes `%252E`.
+        // Only values can make a segment `.` or `..`: no valid template has one, and `%2E` in a value becomes `%252E`.
         guard !mayBeDots || Self.dotSegment(Array(text.utf8)) == nil else {
             throw .invalidRequest(
                 "the values of the path parameters\(Self.owner(subject())) make the segment \"..\" or \".\", which would change the path; "

@@ -4,7 +4,7 @@ import FoundationEssentials
 package import HTTPCore
 import Platform
 
-/// A place other than a file from which a table is read: a key of a Redis, a URL.
+/// The place from which a source reads its table: a key of a Redis, or a URL.
 package protocol TableFeed: Sendable {
     /// The place as messages show it, without secrets.
     var name: String { get }

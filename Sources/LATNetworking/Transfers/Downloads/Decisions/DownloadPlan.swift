@@ -143,8 +143,8 @@ struct DownloadPlan: Sendable {
     /// Records the total size, after the server said that nothing is missing.
     mutating func complete(total: Int64) { self.total = total }
 
-    /// Discards what was received. The whole content is requested next, on one connection: with several, servers behind
-    /// one name that disagree about the ETag would make the download start over forever.
+    /// Discards what was received. The whole content is requested next, on one connection. Several connections may
+    /// reach servers that send different ETags, and the download would then start over again and again.
     mutating func startOver(_ reason: ResponseRule.Reason) {
         restarts += 1
         if reason != .changed { usesRanges = false }

@@ -32,7 +32,7 @@ public final class DownloadManager: Sendable {
         var starting: [Item.ID: Bool] = [:]
         /// The downloads that were being started when ``close()`` was called.
         var late: [Download] = []
-        /// ``close()`` waits for it until no download is being started.
+        /// ``close()`` waits for it. It ends when no download is being started any more.
         var allStarted: Waiter<Void>?
 
         func withProgress(_ item: Item) -> Item {

@@ -156,7 +156,7 @@ extension DownloadRecord {
     }
 }
 
-/// The folder of a manager's records, with one file for each download. Only one process at a time can use it.
+/// The folder of a manager's records, with one file for each download. Only one manager at a time can use it.
 final class DownloadFolder: Sendable {
     private let path: String
     private let lock: Int32
