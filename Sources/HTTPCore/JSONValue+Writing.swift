@@ -88,9 +88,9 @@ extension EncodingError {
 }
 
 extension EncodingError.Context {
-    /// The path and a colon, for the beginning of a text. A path of more than 200 bytes is cut.
+    /// The path and a colon, for the beginning of a text. A path of more than 200 characters is cut.
     fileprivate static func beginning(_ path: String) -> String {
-        path.utf8.count > 200 ? "\(path.prefix(200))…: " : "\(path): "
+        path.count > 200 ? "\(path.prefix(200))…: " : "\(path): "
     }
 
     /// The path and then the text. A text of ``EncodingError/unwritable(_:at:_:)`` begins with the path already.

@@ -1,4 +1,5 @@
 import DomainTableFormat
+import TestSupport
 import Testing
 
 @Suite("JSON5")
@@ -95,7 +96,7 @@ struct JSON5Tests {
 
     @Test(arguments: 0..<8)
     func readerSurvivesRandomInput(_ seed: Int) {
-        var random = SplitMix(seed: UInt64(seed))
+        var random = SeededGenerator(seed: UInt64(seed))
         let alphabet = Array("{}[]:,'\"/*\\\n\r\t 0129.eExX+-_$azuNI\u{2028}é😀".utf8)
         let example = Array(Samples.table.utf8)
         for round in 0..<400 {
@@ -136,21 +137,6 @@ struct JSON5Tests {
             let isOnlyBlankMissing = bytes[end...].allSatisfy { $0 == 0x0A || $0 == 0x20 }
             #expect(reading.errors.isEmpty == isOnlyBlankMissing)
         }
-    }
-}
-
-/// A random number generator with a seed (SplitMix64), whose numbers are reproducible.
-struct SplitMix: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }
 

@@ -54,7 +54,7 @@ struct ParametersTests {
         }
     }
 
-    @Test func errorsOfAnOwnTypeNameTheParameterAndNotTheValue() throws {
+    @Test func errorsOfOwnTypesNameTheParameterOnly() throws {
         for name in ["odd", "b"] {
             let error = try #require(throws: EncodingError.self) {
                 _ = try EncodedMembers(parameters: [name: Secretive()])

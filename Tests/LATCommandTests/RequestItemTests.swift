@@ -164,7 +164,7 @@ import Testing
         #expect(throws: UsageError(message)) { try Invocation(arguments) }
     }
 
-    @Test func addressesAreForAPortOrThatOfTheURL() throws {
+    @Test func resolveOptionCoversPortsOfTheURL() throws {
         func addresses(_ url: String, _ value: String) throws -> [String: String] {
             try #require(try Invocation([url, "--resolve", value]).command as? RequestCommand).connection.addresses
         }

@@ -251,7 +251,7 @@ struct CacheFaultTests {
         }
     }
 
-    @Test func manyRemovalsByPrefixBecomeOneOfEverything() async throws {
+    @Test func tooManyPrefixRemovalsRemoveEverything() async throws {
         let server = try await RedisServer()
         try await withFleet(server.patient()) { fleet in
             let tier = try fleet.cacheTier(FleetCacheOptions())

@@ -54,7 +54,7 @@ struct CacheOrderTests {
         }
     }
 
-    @Test func answersForOneProcessRefuseNoOthers() async throws {
+    @Test func privateResponseBlocksNoSharedEntry() async throws {
         try await Self.withTiers { server, mine, others async throws in
             let old = Self.fetched()
             var personal = Self.fetched()
@@ -209,7 +209,7 @@ struct CacheOrderTests {
         }
     }
 
-    @Test func floorsOfManyKeysBecomeOneOfAll() {
+    @Test func tooManyFloorsBecomeOneForAllKeys() {
         func at(_ second: Int64) -> FleetFloors.Time {
             FleetFloors.Time(
                 date: Date(timeIntervalSince1970: Double(second)),
@@ -230,7 +230,7 @@ struct CacheOrderTests {
         #expect(floors.floor(of: a) == at(9) && floors.floor(of: other) == at(7) && floors.floor(of: b) == at(7))
     }
 
-    @Test func onlyAnswersFetchedAfterAllOthersAreAdmitted() {
+    @Test func overlappingResponseIsNotAdmitted() {
         let now = Date()
         func fetched(_ age: Double, until end: Double) -> CacheEntry { Self.fetched(age, until: end, at: now) }
         var floors = FleetFloors()

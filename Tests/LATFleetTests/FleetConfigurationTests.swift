@@ -97,7 +97,7 @@ struct FleetConfigurationTests {
         #expect(counters.values == ["a": 11, "b": 8])
     }
 
-    @Test func lastCountsMayEndAnotherObservation() {
+    @Test func endOfObservationMayEndAnother() {
         let counters = FleetCounters()
         let inner = Box<FleetSubscription?>(counters.observe { ["a": 1] })
         var outer: Any? = counters.observe {

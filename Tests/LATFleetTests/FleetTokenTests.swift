@@ -167,7 +167,7 @@ struct FleetTokenTests {
         }
     }
 
-    @Test func failedRenewalIsNoSuccessOfOthers() async throws {
+    @Test func failedRenewalIsNotSharedAsSuccess() async throws {
         struct Refused: Error {}
         let redis = try await RedisServer()
         let tokens = try TokenServer()

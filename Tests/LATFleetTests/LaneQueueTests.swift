@@ -85,7 +85,7 @@ struct LaneQueueTests {
         #expect(queue.isIdle)
     }
 
-    @Test func messageDuringAQuestionIsNotLost() {
+    @Test func wakeWhileAskingIsNotLost() {
         var queue = Self.queue()
         queue.enter(1, priority: .normal)
         _ = queue.step(at: .zero)
@@ -98,7 +98,7 @@ struct LaneQueueTests {
         expectStep(&queue, .zero, .ask(.init(want: 1, used: 0, returned: 0)))
     }
 
-    @Test func ratesAloneAskForNothingAfterwards() {
+    @Test func onlyRatesNeedNoStepAfterTheCall() {
         var queue = Self.queue(false)
         queue.enter(1, priority: .normal)
         _ = queue.step(at: .zero)

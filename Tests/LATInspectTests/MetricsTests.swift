@@ -212,7 +212,7 @@ import Testing
         ("application/openmetrics-text; version=0.0.1", .prometheus), ("text/plain;version=0.0.4", .prometheus),
         ("*/*", .prometheus), ("", .prometheus), ("application/openmetrics-text;q=0", .prometheus),
     ])
-    func formatIsThatOfAccept(_ accept: String, _ format: Metrics.Format) {
+    func acceptFieldSelectsTheFormat(_ accept: String, _ format: Metrics.Format) {
         #expect(Metrics.Format(accept: accept) == format)
     }
 

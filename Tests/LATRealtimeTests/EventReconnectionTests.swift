@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func refusalEndsTheStreamUnlessNamed() async throws {
+    @Test func onlyListedStatusesReconnect() async throws {
         let server = try MockServer()
         let manager = try CentralRequestManager.make()
         server.enqueue(.events(.event("a"), .cut), .status(500))

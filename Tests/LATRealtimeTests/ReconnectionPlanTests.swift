@@ -25,7 +25,7 @@ import Testing
         #expect(plan.wait(after: brief, chance: 0.25) == .seconds(4))
     }
 
-    @Test func serversWaitReplacesTheFirstAndIsLimited() {
+    @Test func serverSetsTheFirstWaitWithinALimit() {
         var plan = ReconnectionPlan(Reconnection(longestWait: .seconds(10)))
         plan.serverWait = .seconds(3)
         #expect(plan.wait(after: brief, chance: 1) == .seconds(3))

@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test(arguments: [Int64(0), 1, 9, 37, 38, 39, 43, 44, 1_000])
-    func cutsCountHeadAndBodyBytes(count: Int64) {
+    func replyIsCutAfterHeadAndBodyBytes(count: Int64) {
         // A prefix of the bytes: a prefix of the text would count CR LF as one character.
         let expected = String(decoding: (Self.helloHead + "hello").utf8.prefix(Int(count)), as: UTF8.self)
         #expect(run(Self.hello.closing(afterBytes: count)) == (expected, .close))

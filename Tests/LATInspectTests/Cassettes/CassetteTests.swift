@@ -189,7 +189,7 @@ struct CassetteTests {
         )
     }
 
-    @Test func secretMembersAndPartsOfTheManagerAreNotWritten() async throws {
+    @Test func secretPartsOfTheManagerAreNotWritten() async throws {
         let server = try MockServer()
         server.fallback { _ in .json(#"{"pin_code": 84711900, "note": "fine"}"#) }
         let (central, cassette) = try manager(.once) { $0.secrets.insert(parameter: "pin_code") }

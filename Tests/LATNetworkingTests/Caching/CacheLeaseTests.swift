@@ -102,7 +102,7 @@ import Testing
         #expect(!transport.begun[2].hasHappened)
     }
 
-    @Test func requestsThatMetAnIdleRefreshShareTheNextFetch() async throws {
+    @Test func requestsAfterAnIdleRefreshShareAFetch() async throws {
         let clock = TestClock()
         let (first, second) = (try await manager(.http, clock), try await manager(.http, clock))
         for number in [0, 2, 3, 4] { transport.mayEnd[number].happen() }

@@ -95,7 +95,7 @@ import Testing
     }
 
     /// Managers that share a store differ in what their signers add to all of their requests.
-    @Test func signersAndCertificatesSeparateManagers() async throws {
+    @Test func signersSeparateManagers() async throws {
         struct Signer: RequestSigner {
             let identity: String
 

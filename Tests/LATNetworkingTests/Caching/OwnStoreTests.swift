@@ -36,7 +36,7 @@ import Testing
         _ = try await manager.startRequest("GET", server.url(), cache: .cacheElseNetwork(.fixed(.seconds(5))))
     }
 
-    @Test func firstUnsafeRequestInvalidatesInAStoreOfOthers() async throws {
+    @Test func unsafeRequestInvalidatesASharedStore() async throws {
         let server = try MockServer.counting(["Cache-Control": "max-age=60"])
         let store = MemoryStore()
         let reader = try CentralRequestManager.caching(.http) { $0.cacheStore = store }

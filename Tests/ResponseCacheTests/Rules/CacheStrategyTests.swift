@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: [200, 404, 410, 301])
-    func conditionsConcernSuccessesOnly(_ status: Int) {
+    func conditionsApplyToStoredSuccessesOnly(_ status: Int) {
         let stored = entry(["Cache-Control": "max-age=60", "ETag": "\"a\""], status: status)
         for (name, value) in [
             ("If-None-Match", "*"), ("If-None-Match", "\"a\""), ("If-Modified-Since", "Thu, 01 Jan 2099 00:00:00 GMT"),
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func staleIfErrorLimitsStandIn() {
+    @Test func staleIfErrorLimitsUseAfterErrors() {
         let request = HTTPRequest("GET", "http://a/")
         func mayStandIn(_ control: String, after seconds: Double) -> Bool {
             CacheStrategy.mayStandIn(
@@ -90,7 +90,7 @@ import Testing
         #expect(!mayStandIn("max-age=1, stale-if-error=9", after: -1))
     }
 
-    @Test func notModifiedKeepsFieldsOfTheBody() {
+    @Test func notModifiedKeepsContentFields() {
         let old = entry([
             "A": "1", "B": "1", "Age": "50", "Content-Length": "5", "Content-Encoding": "br", "Date": "x",
             "Vary": "accept",

@@ -17,7 +17,7 @@ struct EarlyRefreshTests {
         #expect(!isDue(2, 1))
     }
 
-    @Test func shareOfManyUsesIsTheChance() {
+    @Test func shareOfRefreshesMatchesTheFormula() {
         let count = 100_000
         let due = (1...count).count { isDue(0.4, Double($0) / Double(count)) }
         #expect(abs(Double(due) / Double(count) - 0.367_879) < 0.000_02)
