@@ -74,7 +74,8 @@ extension NetworkError {
         /// The address does not belong to the public internet, and the manager has `blocksPrivateAddresses`.
         /// Nothing was sent to it.
         ///
-        /// Next step: name it in `allowedPrivateAddresses` if it is meant.
+        /// Next step: name it in `allowedPrivateAddresses` if it is meant, or turn `blocksPrivateAddresses` off for a
+        /// Unix domain socket.
         case addressBlocked(AddressRule)
         /// Nothing is stored for the request, and the policy `.cacheOnly` forbids the network; or the store
         /// could not do what `manager.cache` or `manager.values` was asked for.

@@ -39,7 +39,7 @@ struct GeneratorTests {
 
                 /// The rows of `domains`.
                 extension DomainName {
-                    /// `http://u:•••@h`, Config/domains.json5:2.
+                    /// `http://u:***@h`, Config/domains.json5:2.
                     public static let a: DomainName = "a"
 
                     /// All rows, in the order of the table.

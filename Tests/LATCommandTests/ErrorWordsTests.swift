@@ -47,7 +47,7 @@ import Testing
             [closed.url("/")], 3, ["lat: Failed to connect to 127.0.0.1", "is the server running, and is the port"])
         try await check(["http://no.such.host.invalid/"], 3, ["no.such.host.invalid", "check the name for a typo"])
         try await check(
-            [server.url(), "--unix-socket", "/no/such"], 3, ["nothing listens on the Unix domain socket \"/no/such\""])
+            [server.url(), "--unix-socket", "/no/such"], 3, ["cannot connect to the Unix domain socket \"/no/such\""])
     }
 
     @Test(.needsNginx) func handshakeWithAPlainPortNamesTheNextStep() async throws {

@@ -9,7 +9,7 @@ import Testing
 struct RedisCommandTests {
     @Test func valuesOfAllSizesRoundTrip() async throws {
         let server = try await RedisServer()
-        // No part of the pattern repeats, so that a piece at a wrong place is seen.
+        // No part of more than 2 KiB repeats within the pattern, so that a larger piece at a wrong place is seen.
         let pattern = Data((0..<1_000_003).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 8 ^ $0 >> 16) })
         try await withFleet(server.configuration()) { fleet in
             for size in [0, 1, 16_383, 65_536, 1_000_003, 64 << 20] {

@@ -226,6 +226,7 @@ import Testing
         let manager = try manager(server, judge: { _, document in document["ok"].bool ?? true })
         let error = await #expect(throws: NetworkError.self) { try await manager.startRequest("GET", "/x") }
         #expect(error?.kind == .business(code: ""))
+        #expect(error?.message == "the success judge rejected the response", "\(String(describing: error))")
         let closure = await withCheckedContinuation { continuation in
             manager.startRequest(
                 "GET", "/x", success: { _, _ in continuation.resume(returning: nil) },

@@ -177,7 +177,8 @@ extension EngineFailure {
             && (detail.contains("bind") || detail.contains("local port")):
             "\(detail); check connectionSource and localPorts"
         case .connect where unixSocket != nil:
-            "nothing listens on the Unix domain socket \"\(unixSocket ?? "")\"; is the server running, and is this its path?"
+            "cannot connect to the Unix domain socket \"\(unixSocket ?? "")\"; is the server running, is this its path, "
+                + "and may this user write to it?"
         case .connect: "\(detail); is the server running, and is the port of \(origin) right?"
         case .timeout(.connect):
             "no connection to \(origin) within \(plan.connectTimeout) ms (\(detail)); raise connectTimeout, or check "

@@ -63,14 +63,14 @@ package struct HTTPAddress: Hashable, Sendable {
     /// The URL without user information and query, equal for all spellings of a base URL.
     package var normalized: String { "\(scheme)://\(authority)\(path)" }
 
-    /// The text with `•••` instead of the password, if it is a URL with one.
+    /// The text with `***` instead of the password, if it is a URL with one.
     package static func redacted(_ text: String) -> String {
         guard let separator = text.firstRange(of: "://") else { return text }
         let authority = text[separator.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
         guard let at = authority.lastIndex(of: "@"), let colon = authority[..<at].firstIndex(of: ":") else {
             return text
         }
-        return text[...colon] + "•••" + text[at...]
+        return text[...colon] + "***" + text[at...]
     }
 
     /// Whether a path would leave its base URL: a URL with a scheme, `//host`, or the same with backslashes, which browsers

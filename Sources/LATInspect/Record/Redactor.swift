@@ -99,7 +99,8 @@ struct Redactor {
         return urls(in: shown)
     }
 
-    /// A text without user information and secret parameters in the URLs that it contains.
+    /// A text without user information and secret parameters in the URLs that it contains. A URL without either stays as it
+    /// is.
     private mutating func urls(in text: String) -> String {
         var utf8 = text
         let mayHaveSecrets = utf8.withUTF8 { $0.contains(UInt8(ascii: "@")) || $0.contains(UInt8(ascii: "?")) }
@@ -115,7 +116,8 @@ struct Redactor {
                     $0.isWhitespace || $0 == "\"" || $0 == "'" || $0 == "<" || $0 == ">" || $0 == "," || $0 == "]"
                 } ?? rest.endIndex
             result += rest[..<start]
-            result += url(String(rest[start..<end]))
+            let (found, shown) = (rest[start..<end], url(String(rest[start..<end])))
+            result += found.prefix { $0 != "#" } == shown ? String(found) : shown
             rest = rest[end...]
         }
         return result + rest

@@ -120,10 +120,14 @@ struct ReplyDecoder: Sendable {
         let code = envelope.codeText ?? ""
         let failure = BusinessFailure(
             code: code, message: rule?.messages[code] ?? envelope.message, envelope: envelope)
-        var message = "the server reported a failure, \(failure)"
-        if let rule, envelope.codeText == nil {
-            message = "the response has no code at \"\(rule.code)\"; check the domain's envelope in the table"
-        }
+        let message =
+            if let rule, envelope.codeText == nil {
+                "the response has no code at \"\(rule.code)\"; check the domain's envelope in the table"
+            } else if rule == nil {
+                "the success judge rejected the response"
+            } else {
+                "the server reported a failure, \(failure)"
+            }
         return NetworkError(
             .business(code: code), message: message, request: request, response: response, underlying: failure)
     }

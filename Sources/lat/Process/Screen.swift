@@ -83,22 +83,18 @@ struct RowCount {
 
     /// Adds bytes. Returns whether the text now takes more rows than the limit.
     mutating func add(_ bytes: Data) -> Bool {
-        for byte in bytes where rows <= limit {
-            switch byte {
-            case _ where isInEscape: isInEscape = !(0x40...0x7E).contains(byte) || byte == UInt8(ascii: "[")
-            case 0x1B: isInEscape = true
-            case UInt8(ascii: "\n"):
+        for character in String(decoding: bytes, as: UTF8.self) where rows <= limit {
+            switch character {
+            case _ where isInEscape: isInEscape = !("@"..."~").contains(character) || character == "["
+            case "\u{1B}": isInEscape = true
+            case "\n", "\r\n":
                 rows += 1
                 column = 0
-            // A continuation byte of UTF-8.
-            case 0x80..<0xC0: break
             default:
-                // The first bytes of wide characters, such as Chinese ones and emoji.
-                let width = (0xE3...0xED).contains(byte) || byte >= 0xF0 ? 2 : 1
-                column += width
+                column += character.columns
                 if column > columns {
                     rows += 1
-                    column = width
+                    column = character.columns
                 }
             }
         }

@@ -73,7 +73,7 @@ extension String {
 
 extension Character {
     /// How many columns of a terminal it takes (Unicode Standard Annex 11).
-    fileprivate var columns: Int {
+    var columns: Int {
         guard let first = unicodeScalars.first, first.value >= 0x1100 else { return 1 }
         switch first.value {
         case 0x1100...0x115F, 0x2E80...0x303E, 0x3041...0xA4CF, 0xA960...0xA97C, 0xAC00...0xD7A3, 0xF900...0xFAFF,

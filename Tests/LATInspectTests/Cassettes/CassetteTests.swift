@@ -205,11 +205,14 @@ struct CassetteTests {
     /// The values are too short to be found by value.
     @Test func secretsInStringsOfJSONAreNotWritten() throws {
         let redaction = CassetteRedaction(.standard, Cassette.Matching())
-        let json = #"{"text": "{\"password\": \"1234\", \"name\": \"Ada\"}", "form": ["a=1&token=q#7"], "n": 1.5}"#
+        let link = "[x](https://h/?a=1#s) mail@h"
+        let json =
+            #"{"text": "{\"password\": \"1234\", \"name\": \"Ada\"}", "form": ["a=1&token=q#7"], "link": "\#(link)", "n": 1.5}"#
         let request = redaction.request(
             "POST", "http://a/", ["Content-Type": "application/json"], .bytes(Data(json.utf8)), .standard)
         let shown = String(decoding: request.body.data, as: UTF8.self)
         #expect(!shown.contains("1234") && !shown.contains("q#7"), "\(shown)")
+        #expect(shown.contains(link), "\(shown)")
         #expect(shown.contains("Ada") && shown.contains("a=1&token=***") && shown.contains("1.5"), "\(shown)")
     }
 
