@@ -171,7 +171,7 @@ package struct ReplayWindow: Sendable {
 
     package var count: Int { entries.count - start }
 
-    /// Throws when a message of this time is too old or too far in the future, or when its nonce is no longer kept.
+    /// Throws when a message of this time is too old, too far in the future, or not newer than a dropped nonce.
     package func checkAge(_ time: Int64, now: Int64) throws(SealingFault) {
         let (difference, overflow) = now.subtractingReportingOverflow(time)
         guard !overflow, difference.magnitude <= UInt64(maxAge) else {
@@ -180,7 +180,7 @@ package struct ReplayWindow: Sendable {
         guard time > floor else { throw .replayed }
     }
 
-    /// Records an authenticated message. Throws when its time is too far from now, or when it was received before.
+    /// Records an authenticated message. Throws like ``checkAge(_:now:)``, and when the message was received before.
     package mutating func accept(_ nonce: [UInt8], time: Int64, now: Int64) throws(SealingFault) {
         try checkAge(time, now: now)
         guard nonces.insert(nonce).inserted else { throw .replayed }

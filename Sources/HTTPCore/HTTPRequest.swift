@@ -374,9 +374,9 @@ public struct HTTPRequest: Sendable, Hashable {
     /// Whether two requests share the storage of their settings, as the calls of one route do.
     package func sharesSettings(with other: HTTPRequest) -> Bool { options.isSame(as: other.options) }
 
-    /// Whether every setting besides method, URL, headers and body has its default.
+    /// Whether no setting besides method, URL, headers and body was ever set.
     package var hasNoSettings: Bool { options.isStandard }
 
-    /// Whether every setting of the transfer has its default, so that the engine uses its standard plan.
+    /// Whether no setting of the transfer was ever set, so that the engine uses its standard plan.
     package var hasStandardTransfer: Bool { options.hasStandardTransfer }
 }

@@ -60,7 +60,7 @@ package struct JSONDocument: Sendable {
 
     // MARK: Values
 
-    // They return the same as the properties of ``JSONValue`` with these names.
+    // `string`, `int`, `bool` and `isNull` return the same as the properties of ``JSONValue`` with these names.
 
     package var value: JSONValue { withBytes { storage.tokens.value(at: index, in: $0) } }
 

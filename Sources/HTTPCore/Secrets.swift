@@ -101,7 +101,7 @@ extension Secrets {
         ["Location", "Content-Location", "Referer"].contains { name.equalsIgnoringASCIICase($0) }
     }
 
-    /// A URL without user information and the values of secret parameters.
+    /// A URL without user information, fragment and the values of secret parameters.
     public func shown(url: String) -> String {
         let (stem, query) = URLText.parts(of: url)
         return query.map { stem + "?" + shown(form: String($0)) } ?? stem

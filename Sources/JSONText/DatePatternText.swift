@@ -1,6 +1,6 @@
 /// The elements of a pattern of dates with the letters of Unicode (UTS #35), such as `yyyy-MM-dd'T'HH:mm:ss.SSSXXX`.
 ///
-/// Here, because the check of a table and the coding of values read the same patterns.
+/// This type is in this module because both the check of a table and the coding of values read patterns.
 package struct DatePatternText: Sendable {
     package enum Element: Hashable, Sendable {
         case literal(String)

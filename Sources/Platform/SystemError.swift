@@ -4,7 +4,7 @@ internal import Glibc
 package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The value of `errno`.
     package let code: Int32
-    /// What was attempted, with the path; empty when the code that catches the error adds it.
+    /// What was attempted, or the system call that failed; empty when the code that catches the error adds it.
     package let attempt: String
 
     /// Makes an error from the current `errno`.

@@ -8,7 +8,7 @@ struct SetCookie {
     private(set) var value: String
     /// In lower case, without a leading dot and dots at its end.
     private(set) var domain: String?
-    /// `nil` when it is missing or does not begin with a slash.
+    /// `nil` when it is missing, does not begin with a slash, or contains a tab.
     private(set) var path: String?
     private(set) var expires: Date?
     private(set) var isSecure = false

@@ -16,7 +16,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
     enum Command: Sendable {
         case start(Transfer)
         case cancel(Transfer)
-        /// A transfer has changed: it was suspended or resumed, its reader caught up, or its body has more bytes.
+        /// A transfer has changed; for example, it was suspended, its reader caught up, or its body has more bytes.
         case update(Transfer)
         case gauges(UnsafeContinuation<EngineGauges, Never>)
         /// Work for the engine's services; they are `nil` when the engine has ended.
@@ -150,7 +150,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
             // Events come before commands, so that input on an idle connection is known before a request uses it.
             for index in 0..<count { handle(events[index]) }
             takeCommands()
-            // The timer fires once per turn. A fast transfer sets it to zero again and again, which would keep other
+            // The timer fires only once here. A fast transfer sets it to zero again and again, which would keep other
             // transfers and its own reader waiting as long as data arrives.
             if timer <= now { fireTimer() }
             if services.due <= now { services.turn(now) }

@@ -101,7 +101,7 @@ struct Attempts: Sendable {
     ) -> Bool {
         connectionsUsed += 1
         defer { hasHead = false }
-        // Only a refused stream makes libcurl give up a connection that it has just opened.
+        // With the exception below, only a refused stream makes libcurl give up a connection that it has just opened.
         let wasOnFreshConnection = isOnFreshConnection
         if !rules.isIdempotent {
             let opened = opened()

@@ -112,7 +112,7 @@ struct SocketTable {
         return (count > 0, count <= 0 || lat_is_closed_by_peer(descriptor) != 0)
     }
 
-    /// Whether the server closed a pooled TCP connection, or sent unsolicited input on it.
+    /// Whether the server closed a pooled connection, or sent unsolicited input on it; always `false` for QUIC.
     mutating func hasUnsolicitedInput(_ descriptor: CInt) -> Bool {
         guard entries.indices.contains(Int(descriptor)) else { return false }
         forgetInput(descriptor)

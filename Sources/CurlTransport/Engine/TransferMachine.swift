@@ -91,7 +91,7 @@ struct TransferMachine: Sendable {
     /// Until when the body of a followed redirect is read; `nil` for any other body.
     var drainsUntil: MonotonicTime?
     /// Whether the rest of the request body is not sent: the status is 300 or above, the server refused an upgrade, or
-    /// the peer has closed an upgraded connection.
+    /// the peer has closed the connection of an upgrade.
     var stopsSending = false
     /// Whether the request for an upgrade was sent and has no answer yet.
     var waitsForUpgrade = false

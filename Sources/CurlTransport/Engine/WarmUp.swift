@@ -4,11 +4,11 @@ import Synchronization
 
 /// A transfer that only opens a connection.
 ///
-/// libcurl has no transfer that leaves an unused connection in its pool: those of `CURLOPT_CONNECT_ONLY` are never
-/// reused, and a callback that aborts a transfer closes its connection. But a request that libcurl cannot format fails
-/// after the connection is established and before a byte is sent, and leaves the connection usable. So this request has
-/// a time condition (`CURLOPT_TIMEVALUE_LARGE`) with a date beyond what libcurl can format. It is a `HEAD`, in case
-/// some libcurl can format that date and sends it.
+/// libcurl has no transfer that leaves an unused connection in its pool: connections of `CURLOPT_CONNECT_ONLY` are
+/// never reused, and a callback that aborts a transfer closes its connection. But a request that libcurl cannot format
+/// fails after the connection is established and before a byte is sent, and leaves the connection usable. So this
+/// request has a time condition (`CURLOPT_TIMEVALUE_LARGE`) with a date beyond what libcurl can format. It is a `HEAD`,
+/// in case some libcurl can format that date and sends it.
 ///
 /// libcurl 8 does not reuse a clear-text connection that has carried no request, so there the `HEAD` is sent.
 final class WarmUp: Sendable {
@@ -26,7 +26,7 @@ final class WarmUp: Sendable {
         if OpenSSL.choseHTTP2(handle.curl) { multiplexes.store(true, ordering: .relaxed) }
     }
 
-    /// Whether a transfer ended as intended, with its connection in the pool.
+    /// Whether a transfer that sends no request ended as intended, with its connection in the pool.
     func isOver(_ result: CURLcode, _ transfer: Transfer) -> Bool {
         result == CURLE_BAD_FUNCTION_ARGUMENT && transfer.machine.attempts.connectionsUsed > 0
             && transfer.failure == nil

@@ -69,7 +69,7 @@ extension TableReader {
             #""iso8601", "unixSeconds", "unixMilliseconds", "secondsSince2001" or a pattern such as "yyyy-MM-dd HH:mm:ss""#
         guard let node, let text = text(node, "dates", expected)?.value else { return nil }
         if let dates = words[text] { return located(dates, node) }
-        // Without these letters it is meant as one of the words.
+        // A text that lacks `y`, `M` or `d` is no pattern, so one of the words is meant.
         guard "yMd".allSatisfy(text.contains) else {
             if NearestName.of(text, among: words.keys) != nil {
                 reportChoice(node, text, "dates", words.keys.sorted())

@@ -14,8 +14,8 @@
 /// An entry is valid only while each of its generations has the same value. A generation that was evicted gets another value.
 /// Only the head names the generations of an entry, so their keys are not in the `KEYS` of the look-up.
 ///
-/// A removal of any generation also removes the mark, and the next commit makes a new one. So an entry with the current mark
-/// has all of its generations, and is found without a script.
+/// A removal of any generation also removes the mark, and the next commit makes a new one. So no generation of an entry
+/// with the current mark was removed, and the entry is found without a script.
 enum FleetCacheScripts {
     private static let common = """
         local function words(head)

@@ -54,8 +54,8 @@ public final class TraceExporter: RequestAccessory {
     ///     machine.
     ///   - service: the name of this service, `service.name`.
     ///   - headers: for the collector, such as a key. Default none.
-    ///   - ratio: how many of the traces that begin here are recorded, from 0 to 1. A call that joins a trace follows it.
-    ///     Default 1.
+    ///   - ratio: the share of the traces begun here that are recorded, from 0 to 1. For a call that joins a trace, that
+    ///     trace decides. Default 1.
     ///   - limits: the bounds of the queue and the requests. Default: those of OpenTelemetry.
     /// - Throws: ``NetworkError`` for an invalid address or limit.
     public init(

@@ -92,7 +92,7 @@ extension HTTPCacheStage {
             factor: factor, random: 1 - Double.random(in: 0..<1))
     }
 
-    /// Refreshes a stale response after it was returned (RFC 5861 §3), once for all concurrent requests.
+    /// Refreshes a stored response in the background (RFC 5861 §3), once for all concurrent requests.
     func refresh(
         _ entry: CacheEntry, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) {
@@ -107,7 +107,7 @@ extension HTTPCacheStage {
         // A body that a judge checks has to be collected.
         request.streamsBody = chain.call.details.verdict == nil
         request.timeout = request.timeout ?? operations.timeout
-        // The caller's call ends with the stale response, so the refresh is a call of its own without observers.
+        // The caller's call ends with the stored response, so the refresh is a call of its own without observers.
         let chain = chain.on(Call(request, details: chain.call.details))
         operations.flights.starts(flight, with: chain.call)
         Task { operations.flights.end(flight, await refresh(entry, ticket, chain)) }

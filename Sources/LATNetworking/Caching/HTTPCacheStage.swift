@@ -248,7 +248,7 @@ struct HTTPCacheStage: Stage {
     }
 
     /// The stored response after a 304; `nil` if its body is gone or the 304 confirms another one. If the conditions
-    /// were the caller's, the entry is freshened and the 304 goes to the caller.
+    /// were the caller's, the result is the 304 itself, and the entry is freshened only if the 304 confirms it.
     private func confirmed(
         _ entry: CacheEntry, by response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
         _ mode: CacheMode, _ requestTime: Date, _ responseTime: Date

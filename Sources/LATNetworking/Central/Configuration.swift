@@ -50,7 +50,8 @@ extension CentralRequestManager {
         /// Accepts or rejects a response whose status is a success, in addition to the envelope of an entity's domain.
         /// ``CentralRequestManager/send(_:)`` and streams do not ask it. Default `nil`: every 2xx is a success.
         public var successJudge: SuccessJudge?
-        /// Called with the outcome of each call, before the caller gets it. Default none.
+        /// Called with the outcome of each call, before the caller gets it. ``CentralRequestManager/send(_:)`` does not
+        /// call them. Default none.
         public var outcomeObservers: [OutcomeObserver] = []
         /// May fix the cause of a call's failure and have the call sent again. Default `nil`.
         public var resolver: (any FailureResolver)?
@@ -142,8 +143,9 @@ extension CentralRequestManager {
         /// continues as if nothing were stored. With ``CachePolicy/cacheOnly``, with `only-if-cached`, and with
         /// ``CachePolicy/networkElseCache`` after a failure, it waits at least one second. Default 20 ms.
         public var cacheLookUpTimeout: Duration = .milliseconds(20)
-        /// The user whose responses are stored, so that no other user gets them. Default `nil`: the response to a request with
-        /// credentials is used for the same credentials only, all others for everybody. It is changed later with
+        /// The user whose responses are stored, so that no other user gets them. Default `nil`: the response to a
+        /// request with credentials is used for the same credentials only, unless the server permits sharing it
+        /// (`public`); all others are used for everybody. It is changed later with
         /// ``CentralRequestManager/Cache/partition``, and for one request with ``HTTPRequest/cachePartition``.
         public var cachePartition: String?
         /// The app's version of the stored data; entries of other versions are not found. Default 1.

@@ -17,7 +17,7 @@ struct EventStreamParser {
     private(set) var retry: Int?
 
     private let eventLimit: Int
-    /// The largest size of a line: a value of the limit with the name before it.
+    /// The largest size of a line: that of its value, and room for the name before it.
     private let lineLimit: Int
     private var buffer: [UInt8] = []
     /// Where the line that is read now begins.

@@ -10,7 +10,7 @@ struct KeepAlive: Equatable {
     }
 
     let limit: Int
-    /// The pings since the last bytes from the server.
+    /// The pings since the last bytes from the server, or since silence last did not count.
     private(set) var missed = 0
     /// How many bytes were written before the last ping.
     private var pingStart: Int64 = 0

@@ -36,9 +36,9 @@ public final class MockServer: Sendable {
         case ignore
     }
 
-    /// The port; 0 for a unix socket.
+    /// The port; 0 for a Unix domain socket.
     public let port: Int
-    /// The path of the unix socket; `nil` on TCP.
+    /// The path of the Unix domain socket; `nil` on TCP.
     public let unixSocketPath: String?
 
     let shared: SharedState
@@ -55,7 +55,7 @@ public final class MockServer: Sendable {
         try self.init(listener: listener, unixSocketPath: nil, keepsPort: port == 0, fallback: fallback)
     }
 
-    /// Starts a server on a unix socket. The socket is created now and removed when the server stops.
+    /// Starts a server on a Unix domain socket. The socket is created now and removed when the server stops.
     ///
     /// - Throws: ``MockServerError`` when the path exists, or is longer than the system allows (107 bytes).
     public convenience init(unixSocketPath: String) throws {
@@ -113,7 +113,7 @@ public final class MockServer: Sendable {
 // MARK: - Addresses
 
 extension MockServer {
-    /// `http://127.0.0.1:34567`, without a slash at the end. With a unix socket `http://localhost`.
+    /// `http://127.0.0.1:34567`, without a slash at the end. With a Unix domain socket `http://localhost`.
     public var baseURL: String { unixSocketPath == nil ? "http://127.0.0.1:\(port)" : "http://localhost" }
 
     /// The URL of a path: `url("/users/1")` and `url("users/1")` are `http://127.0.0.1:34567/users/1`.

@@ -97,7 +97,7 @@ package enum VaryRule {
     /// Case-insensitive lists of preferences without a meaningful order (RFC 9110 §12.5).
     private static let weighted: Set<String> = [LanguageRule.field, "accept-encoding", "accept-charset"]
 
-    /// The value that is sent although the request does not set the field.
+    /// A text for the value that is sent although the request does not set the field.
     private static func implied(_ name: String, by request: HTTPRequest) -> String? {
         switch name {
         case "accept-encoding": request.takesDecodedBody ? ":engine" : nil

@@ -96,7 +96,7 @@ public struct CacheEntry: Sendable {
     /// The lease under which it was fetched. It is passed to the store but not stored.
     public var lease: CacheLease? { get { storage.fields.lease } set { change { $0.lease = newValue } } }
 
-    // A store sets the following when it returns an entry, and ignores them when it receives one.
+    // A store sets the following when it returns an entry, and ignores them when it stores one.
 
     /// Where it was found.
     public var tier: Tier { get { storage.fields.tier } set { change { $0.tier = newValue } } }

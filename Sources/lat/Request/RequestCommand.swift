@@ -63,7 +63,7 @@ struct RequestCommand: Command {
     var url: String { line.url }
     var followsRedirects: Bool { redirects != RedirectPolicy.none }
 
-    /// Whether files are written besides the response, which must be complete at the end.
+    /// Whether files besides that of the response are written, and must be complete at the end.
     var keepsFiles: Bool { cookies != nil || har != nil || connection.keepsFiles }
 
     private var hasBody: Bool {

@@ -9,7 +9,7 @@ struct RequestItem: Hashable, Sendable {
     enum Kind: String, CaseIterable, Sendable {
         /// A header field; without a value, the field is not sent.
         case header = ":"
-        /// A header field without a value.
+        /// A header field that is sent with an empty value.
         case emptyHeader = ";"
         case headerFile = ":@"
         case query = "=="

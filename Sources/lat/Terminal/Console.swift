@@ -162,7 +162,8 @@ struct ExitCode: Hashable, Sendable {
     let rawValue: Int32
 
     static let success = ExitCode(rawValue: 0)
-    /// The server answered with a failure, in its status or its envelope, or a step of the demo failed.
+    /// The server answered with a failure, in its status, its envelope or its content. Also: compared tables differ, a
+    /// table has another revision than expected, a Redis takes no writes, or a step of the demo failed.
     static let failure = ExitCode(rawValue: 1)
     /// The command line, the table, or a file that they name is unusable.
     static let usage = ExitCode(rawValue: 2)

@@ -83,8 +83,8 @@ public struct DomainTable: Sendable {
     /// table from a file or text, or made in code.
     public var source: String? { contents.origin?.feed.name }
 
-    /// The revision of a table from a source: a number that grows on a Redis, the entity tag of a URL, or a digest where
-    /// the server has no entity tag. `nil` for any other table.
+    /// The revision of a table from a source: on Redis a number that grows, at a URL the entity tag, or a digest of the
+    /// table if the server sends no entity tag. `nil` for any other table.
     public var revision: String? { contents.origin?.version.revision }
 
     /// Whether the table was read from the copy on disk, and its source has not confirmed it yet.

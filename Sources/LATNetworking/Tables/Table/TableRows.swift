@@ -221,7 +221,7 @@ struct RowList<Name: Hashable & Sendable, Row: Sendable>: Sendable {
 
 /// All problems of a table file: the ``NetworkError/underlying`` error of a table that cannot be read.
 public struct DomainTableError: Error, Sendable, CustomStringConvertible {
-    /// The path of the file, as it was given.
+    /// The path of the file as it was given, or the name of a table from text or a source.
     public var file: String
     /// The problems, in the order of the file, including warnings. Empty when the file could not be read at all.
     public var diagnostics: [TableDiagnostic]

@@ -32,7 +32,8 @@ private struct FollowLoop {
     private let feed: any TableFeed
     private let copy: TableCopy?
     private let state: WatchState
-    /// The revision read last, even if rejected, so that a rejection is reported once.
+    /// The revision read last, even if its table was rejected, so that the rejection is reported once. A version with a
+    /// wrong signature is read again.
     private var seen: String?
     private var schedule: PollSchedule
     /// The failure to read that was reported last.

@@ -22,7 +22,7 @@ struct DownloadPlan: Sendable {
     /// The number of times that the download had to start over.
     private(set) var restarts = 0
     private var pieces: [Int: Piece] = [:]
-    /// Whether a 206 has been received, which makes several connections useful.
+    /// Whether the last response with content was a 206, which makes several connections useful.
     private var hasSeenPart = false
     private var hasDenied = false
 
