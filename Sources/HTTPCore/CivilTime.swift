@@ -18,7 +18,7 @@ struct CivilTime {
 }
 
 extension CivilTime {
-    /// The time in UTC. Whole seconds are rounded down, smaller units to the nearest.
+    /// The time in UTC, in seconds rounded down, or in smaller units rounded to the nearest.
     init(_ date: Date, unitsPerSecond: Double = 1) {
         self.init()
         // A time with a fraction is rounded to the nearest unit first, because a `Date` does not hold 0.1 s exactly.

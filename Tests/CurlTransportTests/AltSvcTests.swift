@@ -210,7 +210,7 @@ import Testing
     @Test func persistentServicesSurviveNetworkChange() throws {
         var list = AlternativeList()
         _ = list.note("h2=\":444\", h2=\":555\"; persist=1", of: target, now: 0)
-        // The file follows only a list that has changed.
+        // Returns whether the list has changed, because only then the file is written.
         #expect(list.forgetUnlessPersisting() == true)
         #expect(list.alternative(for: target, speaking: ["h2"], now: 0)?.port == 555)
         #expect(list.forgetUnlessPersisting() == false)

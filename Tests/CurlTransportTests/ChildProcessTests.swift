@@ -30,7 +30,7 @@ struct ChildProcessTests {
         #expect(program.hasEnded)
     }
 
-    /// When it runs alone, this test is the first to start a program.
+    /// When this test runs alone, a thread in a namespace creates the thread that starts all programs.
     @Test(.needsNetworkNamespaces)
     func programsAreInTheNetworkOfTheProcess() async throws {
         let program = try NetworkNamespace.run {

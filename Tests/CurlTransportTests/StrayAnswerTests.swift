@@ -69,7 +69,7 @@ import Testing
             let url = "https://localhost:\(ports[0])/"
             #expect(try await transport.get(url).text == "right")
             #expect(try await transport.get(url).timings.connectionReused)
-            // The connection has carried requests, so that nothing may arrive on it.
+            // The connection has carried requests, so prewarming does not make input on it acceptable.
             if isPrewarmed { try await transport.prewarm(url) }
             #expect(try await transport.get("http://127.0.0.1:\(ports[1])/").text == "sent")
             let request = HTTPRequest(method, url, body: method == "POST" ? .text("pay") : nil)

@@ -13,7 +13,7 @@ import Testing
         ("q==@q.txt", .init(.queryFile, "q", "q.txt")), ("doc@a.pdf", .init(.file, "doc", "a.pdf")),
         ("@a.json", .init(.file, "", "a.json")), ("text=@a.txt", .init(.textFile, "text", "a.txt")),
         ("data:=@a.json", .init(.jsonFile, "data", "a.json")), ("X-Origin://b", .init(.header, "X-Origin", "//b")),
-        // The first separator counts, and of those the longest.
+        // The first separator counts. Where several begin at the same character, the longest one counts.
         ("a=b==c", .init(.text, "a", "b==c")), ("a=x:y@z", .init(.text, "a", "x:y@z")),
         ("Date:12:30=now", .init(.header, "Date", "12:30=now")), ("user[name]=x", .init(.text, "user[name]", "x")),
         ("a@b;type=text/csv", .init(.file, "a", "b;type=text/csv")),

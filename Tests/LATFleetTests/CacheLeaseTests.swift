@@ -171,7 +171,8 @@ struct CacheLeaseTests {
                 if case .stored(let stored, _) = try await writer.commit() { return stored.version != nil }
                 return false
             }
-            // The lease of the older fetch has expired, and the newer one is over. Their clocks are a year apart.
+            // The lease of the older fetch has expired, and the newer one is over. The clocks of their
+            // processes are a year apart.
             let first = try #require(try await old.lease("k", for: .milliseconds(1)))
             try await eventually("the next lease") { [box = Box<CacheLease?>(nil)] in
                 let lease = try await new.lease("k", for: .seconds(60))

@@ -104,8 +104,9 @@ struct CacheOrderTests {
         }
     }
 
-    /// The same, with tiers that know the clock exactly and store what was fetched in the last 300 ms. Nothing that may have
-    /// been fetched before the first look-up is stored, as if the server had been restarted.
+    /// Like ``withTiers(_:)``, with tiers that know the clock exactly and store what was fetched in the last 300 ms.
+    /// Their first look-up is longer ago. It counts as a restart of the server, and nothing that may have been fetched
+    /// before a restart is stored.
     private static func withExactTiers(
         _ body: @Sendable (FleetStore, FleetStore) async throws -> Void
     ) async throws {

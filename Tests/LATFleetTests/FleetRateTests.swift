@@ -68,8 +68,8 @@ struct FleetRateTests {
                 let last = try #require(arrivals.all.max())
                 #expect(arrivals.all.count == 12 && last.nanoseconds - start.nanoseconds >= 11 * 100_000_000)
             }
-            // A single rate for both hosts would grant one start each 100 ms.
             #expect(fleet.counter("limits.granted") == 24)
+            // The rate of each host has a key, which expires when it is no longer needed.
             let keys = try redis.cli("KEYS", "lat:limit:*").split(separator: "\n")
             #expect(keys.count <= 2 && keys.allSatisfy { $0.contains("rate http") }, "\(keys)")
         }

@@ -113,7 +113,7 @@ struct RedisConnectionTests {
         #expect(ended.kind == .shutDown)
     }
 
-    /// Servers that are no Redis, or an old one, answer whatever is sent with this.
+    /// Replies of servers that are no Redis, or an unsupported one, to the first command.
     @Test(arguments: [
         ("-ERR unknown command `HELLO`, with args beginning with: `2`\r\n", FleetError.Kind.unsupported),
         ("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", .protocolViolation), ("+OK\r\n", .protocolViolation),

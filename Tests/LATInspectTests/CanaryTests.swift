@@ -213,7 +213,7 @@ import Testing
         #expect(!text.contains(Data(Self.canary.utf8).base64EncodedString().prefix(18)))
     }
 
-    /// Each place does reach an output: without a list of secrets, the canary is found.
+    /// The search finds the canary where it is: without a list of secrets, records contain it.
     @Test func withoutAListTheSecretIsFound() async throws {
         let server = try MockServer()
         server.fallback { _ in .json(#"{"token":"\#(Self.canary)"}"#) }

@@ -122,7 +122,7 @@ import Testing
             _ = try await manager.startRequest("GET", "http://host\(index).test/")
         }
         let text = await metrics.text()
-        // Each server has two sets: one of its requests, and one of its running requests.
+        // Each server has two sets of labels: one for its requests, and one for its running requests.
         let counts = lines(text, "http_client_request_duration_seconds_count")
         #expect(counts.count < 1_500)
         let overflow = try #require(counts.first { $0.contains(#"otel_metric_overflow="true""#) })

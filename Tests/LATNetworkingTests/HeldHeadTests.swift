@@ -2,7 +2,7 @@ import Testing
 
 @testable import CurlTransport
 
-/// After a pause, libcurl delivers all the header lines that it held back in one piece.
+/// After a pause, libcurl delivers in one piece all the header lines that it held back.
 @Suite struct HeldHeadTests {
     private func append(_ text: String, to head: inout ResponseHead) -> Bool {
         Array(text.utf8).withUnsafeBufferPointer { head.append($0) }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ResponseCache
 
-/// Entries whose `retainUntil` has passed are evicted first, and are found until then.
+/// Entries whose `retainUntil` has passed are evicted first, and are found until they are removed.
 @Suite(.timeLimit(.minutes(2))) struct RetentionTests {
     private let directory: TemporaryDirectory
 

@@ -8,8 +8,8 @@ import Synchronization
 
 /// The cookies of an engine and the file they are kept in.
 ///
-/// The engine's thread stores and reads cookies. A dispatch queue writes the file, so that thread waits for it only at
-/// the engine's end.
+/// The engine's thread stores and reads cookies. A dispatch queue writes the file, so the engine's thread waits for the
+/// disk only at the engine's end.
 final class CookieStore: ProcessExitObserver {
     private struct State {
         var table = CookieTable()

@@ -56,7 +56,7 @@ final class Engine: CallbackContext, @unchecked Sendable {
     @exclusivity(unchecked) var pipesWithNewChunks: [Transfer] = []
     /// Transfers whose start failed. The loop ends them, because ending one starts the next.
     @exclusivity(unchecked) var failedStarts: [(Transfer, NetworkError)] = []
-    /// The results of this turn. The transfers are already released, so that their callers' threads free them.
+    /// The results of this turn. The engine has already released these transfers, so the callers' threads free them.
     @exclusivity(unchecked) var answers: [(Transfer.Caller, Result<HTTPResponse, NetworkError>)] = []
     @exclusivity(unchecked) var timer = MonotonicTime.distantFuture
     @exclusivity(unchecked) var now = MonotonicTime.now

@@ -42,7 +42,7 @@ struct FleetFloors {
 
     mutating func raise(_ key: CacheKey, to time: Time) {
         if let floor = floor(of: key), floor.date >= time.date { return }
-        // When there are too many to remember, all keys have the floor.
+        // When there are too many floors to remember, the highest of them becomes the floor of all keys.
         if floors.count >= Self.limit, floors[key.primary] == nil {
             lowest = floors.values.flatMap(\.values).reduce(time) {
                 Time(date: max($0.date, $1.date), monotonic: max($0.monotonic, $1.monotonic))

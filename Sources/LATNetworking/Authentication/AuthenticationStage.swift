@@ -2,7 +2,8 @@ import HTTPCore
 import Platform
 import Synchronization
 
-/// The app's authenticator as closures, because this folder does not depend on the manager that it is given.
+/// The app's authenticator as closures, so that this folder does not depend on the manager, which
+/// ``Authenticator/refresh(using:)`` receives.
 struct TokenSource: Sendable {
     /// Returns a request with the current token.
     let apply: @Sendable (HTTPRequest) async throws -> HTTPRequest

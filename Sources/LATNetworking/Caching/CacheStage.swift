@@ -383,7 +383,7 @@ final class FlightTable: Sendable {
 /// A request in flight, and its followers.
 final class Flight: Sendable {
     fileprivate let key: String
-    /// The start of its transfer, or its end without one.
+    /// Settled when the transfer starts, or when the flight ends before that.
     fileprivate let start = Outcome<Void>()
     fileprivate let ending = Outcome<FlightTable.Ending>()
 

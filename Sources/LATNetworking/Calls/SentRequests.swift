@@ -24,7 +24,7 @@ struct SentRequests: Sendable {
 
     /// Records the end of a request.
     mutating func ended(_ request: HTTPRequest, _ answer: Result<HTTPResponse, any Error>) {
-        // Sending such a request twice is safe (RFC 9110 §9.2.2).
+        // An idempotent request, or one with an idempotency key, may be processed twice (RFC 9110 §9.2.2).
         guard !request.method.isIdempotent, request.idempotencyKey == nil else { return }
         switch answer {
         case .success(let response):

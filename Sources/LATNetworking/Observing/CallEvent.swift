@@ -157,7 +157,7 @@ public struct CallEvent: Sendable {
     public let offset: Duration
     /// The kind of the event.
     public let kind: Kind
-    /// The number of redirects that were followed before this event.
+    /// The number of redirects before an event of an attempt or a decision of the cache; 0 for any other event.
     public let hop: Int
     /// The request as it was sent; `nil` for events that are not those of an attempt.
     public var request: HTTPRequest? { sent?.request }

@@ -148,7 +148,7 @@ struct BodyText: Sendable {
         if type.hasPrefix("application/x-www-form-urlencoded") {
             return secrets.shown(form: String(decoding: data, as: UTF8.self))
         }
-        // A larger document is not parsed, so that the log does not cost more than the call.
+        // A document of more than 1 MiB is not parsed, so that the log does not cost more than the call.
         if type.contains("json") || type.isEmpty, data.count <= 1 << 20, let value = try? JSONValue(parsing: data),
             value.object != nil || value.array != nil
         {

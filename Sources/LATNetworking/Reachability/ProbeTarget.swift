@@ -24,7 +24,8 @@ struct ProbeTarget: Hashable, Sendable {
                         + "give one, or the name of a domain")
             }
             check = configuration.check
-            // Only the connection is tested, so the path is dropped. A check is joined to the whole URL.
+            // Without a check only the connection is tested, so the path is dropped. A check's path is joined to the
+            // whole URL.
             urls = [check == nil ? origin : text]
             return
         }

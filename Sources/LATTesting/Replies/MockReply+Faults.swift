@@ -32,7 +32,7 @@ extension MockReply {
     /// them. Interim responses are not counted. A shorter reply is sent whole.
     ///
     /// The reset waits up to 2 s until the client's system has received the bytes, because a reset discards unsent
-    /// bytes. A unix socket has no reset and is closed.
+    /// bytes. A Unix domain socket has no reset and is closed.
     public func resetting(afterBytes byteCount: Int64) -> MockReply {
         changed { $0.cut = (byteCount: max(0, byteCount), resets: true) }
     }

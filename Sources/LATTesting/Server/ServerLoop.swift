@@ -25,7 +25,8 @@ final class ServerLoop {
     // The tokens of the descriptors that are not connections. Connections are numbered from 1.
     private static let listenerToken = 0
     private static let wakeToken = -1
-    /// How long a closing connection may continue to send, and how long a reset waits for its bytes.
+    /// How long a client may continue to send after the server has closed its side, and how long a reset waits for the
+    /// client to receive what was sent.
     static let lingerTime = Duration.seconds(2)
     /// How many bytes a connection may send before the others are served.
     static let sendBudget = 4 << 20

@@ -65,9 +65,9 @@ final class ChangeWatch: Sendable {
         if isOpen.load(ordering: .relaxed), hasUnwatchedReader.exchange(false, ordering: .relaxed) { feeds.send(.all) }
     }
 
-    /// Checks for changes by others and sends them to the feeds. Returns `false` when the index is not open, so that changes go
-    /// unnoticed until it is opened again, or when another process held a lock for too long. The next check then reads the
-    /// changes.
+    /// Checks for changes by others and sends them to the feeds. Returns `false` when it cannot check: the index is not
+    /// open, and changes go unnoticed until it is opened again; or another process held a lock for too long, and the
+    /// next check reads the changes.
     func check() -> Bool {
         guard isOpen.load(ordering: .acquiring) else { return false }
         let now = Self.milliseconds

@@ -109,7 +109,8 @@ extension DomainsCommand {
         }
     }
 
-    /// The two places to compare: the first two of the Redis, the operands, and the table of `--table` or of this folder.
+    /// The two places to compare. They are the first two in this order: the Redis, the operands, the table of `--table`
+    /// or of this folder.
     private func places(of operands: [String]) -> (from: TablePlace, to: TablePlace) {
         let named = operands.map { TablePlace(operand: $0) }
         let all = (fleet.map { [TablePlace.fleet($0)] } ?? []) + named + [.file(table.path)]

@@ -57,7 +57,7 @@ extension CurlTransport {
         try await within(sourceLocation: sourceLocation) { try await self.send(request, for: owner) }
     }
 
-    /// Sends a GET with ``answer(to:sourceLocation:)``.
+    /// Sends a GET with ``answer(to:for:sourceLocation:)``.
     func get(_ url: String, sourceLocation: SourceLocation = #_sourceLocation) async throws -> HTTPResponse {
         try await answer(to: HTTPRequest("GET", url), sourceLocation: sourceLocation)
     }

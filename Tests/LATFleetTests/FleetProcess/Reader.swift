@@ -26,8 +26,8 @@ private struct Unsteady: Interceptor {
     }
 }
 
-/// Reads keys through a fleet's cache until it is killed, and prints what it sees: `read KEY VERSION START END`, or
-/// `failed KEY ERROR`. Times are milliseconds of the system's monotonic clock.
+/// Reads keys through a fleet's cache until it is killed, and prints what it sees:
+/// `read KEY VERSION START END SOURCE`, or `failed KEY ERROR`. Times are milliseconds of the system's monotonic clock.
 func readUntilKilled(socket: String, password: String, origin: String, keyCount: Int) async throws {
     var settings = FleetConfiguration()
     settings.address = .unixSocket(path: socket)

@@ -1,4 +1,4 @@
-/// The versions that readers of a cache saw, and a check of which of them they may have seen.
+/// The versions that readers of a cache saw, and a check that finds those that they must not have seen.
 ///
 /// The origin counts the versions of all keys together: version `n` is current from `firstChange + (n - 1) · interval` on. All
 /// times are of one clock, in milliseconds.

@@ -14,7 +14,7 @@ import Testing
     private let transport = HeldAnswers()
     /// Raised when a lease is refused because another manager holds it.
     private let refused = Event()
-    /// Where the next request for a lease waits, once it is closed.
+    /// A gate that, once closed, makes the next request for a lease wait.
     private let gate = LeaseGate()
 
     init() throws { directory = try TemporaryDirectory() }

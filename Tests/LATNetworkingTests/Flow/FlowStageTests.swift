@@ -313,7 +313,7 @@ import Testing
     }
 }
 
-/// Limits of all processes under which a call may start when it is its turn.
+/// Limits that processes share. They let a call start when the test ends `turn`.
 private struct OneTurn: ManagerCompanion, SharedLimits {
     let turn: Waiter<Void>
 
