@@ -99,7 +99,7 @@ struct RowLimits: Sendable {
     /// What the domain sets, or the table's `defaults` for the domain.
     var domain = Row()
     var server = Row()
-    /// Increases with each plan that is made: the newest one counts.
+    /// The number of the state of the table that the plan was made from: the highest one counts.
     var revision: UInt64 = 0
 
     init() {}

@@ -57,7 +57,6 @@ final class RoutePlan: Sendable {
     let parameters: EncodedMembers
     let pathParameters: [String]
     private let target: Target
-    private static let count = Atomic<UInt64>(0)
 
     /// The manager's values, for settings that the rows leave unset.
     struct Standard: Sendable {
@@ -74,13 +73,12 @@ final class RoutePlan: Sendable {
         case url(PathTemplate)
     }
 
+    /// - Parameter revision: Of two states of the table, the later one has the higher number.
     /// - Throws: ``NetworkError`` of kind `unknownName` for a name that is not in the table, and `invalidRequest` for
     ///   an invalid path or a missing method.
     init(
-        _ route: Route, in table: DomainTable?, baseURL: String?, _ standard: Standard
+        _ route: Route, in table: DomainTable?, baseURL: String?, revision: UInt64, _ standard: Standard
     ) throws(NetworkError) {
-        // The number is taken before the table is read, so that limits of an older table never replace newer ones.
-        let revision = Self.count.add(1, ordering: .relaxed).newValue
         let resolved: DomainTable.ResolvedRoute
         switch route.target {
         case .server(let name): resolved = try Self.checked(table).resolve(server: name)
@@ -193,6 +191,9 @@ final class RoutePlanCache: Sendable {
     private struct State {
         var snapshot: TableSnapshot?
         var baseURL: String?
+        /// Counts the states. If a late call brings back an older table, the next call of the newer one is a state of its own,
+        /// so its limits win.
+        var revision: UInt64 = 0
         var plans: [Route: RoutePlan] = [:]
     }
 
@@ -203,17 +204,17 @@ final class RoutePlanCache: Sendable {
 
     func plan(for route: Route, in table: DomainTable?, baseURL: String?) throws(NetworkError) -> RoutePlan {
         let snapshot = table?.current
-        let known = state.withLock { state -> RoutePlan? in
+        let (known, revision) = state.withLock { state in
             if state.snapshot !== snapshot || state.baseURL != baseURL {
-                state = State(snapshot: snapshot, baseURL: baseURL)
+                state = State(snapshot: snapshot, baseURL: baseURL, revision: state.revision + 1)
             }
-            return state.plans[route]
+            return (state.plans[route], state.revision)
         }
         if let known { return known }
-        let plan = try RoutePlan(route, in: table, baseURL: baseURL, standard)
+        let plan = try RoutePlan(route, in: table, baseURL: baseURL, revision: revision, standard)
         state.withLock { state in
             // Kept only if the table did not change while the plan was made.
-            guard state.snapshot === snapshot, table?.current === snapshot, state.baseURL == baseURL else { return }
+            guard state.revision == revision, table?.current === snapshot else { return }
             // Bounds the memory that paths made at run time take.
             if state.plans.count >= 1_024 { state.plans = [:] }
             state.plans[route] = plan

@@ -21,11 +21,12 @@ enum Socket {
             let limit = SocketAddress.unixPathLimit
             throw MockServerError(
                 kind: .invalidPath,
-                description: "\"\(path)\" is not a unix socket path of 1 to \(limit) bytes; use a shorter folder")
+                description: "\"\(path)\" is not a Unix domain socket path of 1 to \(limit) bytes; use a shorter folder"
+            )
         }
         return try make(family: AF_UNIX) { descriptor in
             guard address.call(bind, descriptor), Glibc.listen(descriptor, backlog) == 0 else {
-                throw MockServerError.systemCall("bind to the unix socket \(path)")
+                throw MockServerError.systemCall("bind to the Unix domain socket \(path)")
             }
         }
     }

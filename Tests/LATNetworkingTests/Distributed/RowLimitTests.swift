@@ -89,6 +89,23 @@ import Testing
         for call in calls + free { _ = try await call.value }
     }
 
+    /// A call may read the table before a change, and make its plan after it.
+    @Test func latePlanOfAnOlderTableIsReplaced() throws {
+        let older = try table("limits: { maxConcurrentRequests: 1 }")
+        let newer = try table("limits: { maxConcurrentRequests: 2 }")
+        let plans = RoutePlanCache(RoutePlan.Standard(parameterEncoding: .json))
+        func plan(_ path: String, _ table: DomainTable) throws -> RoutePlan {
+            try plans.plan(for: Route("GET", domain: "d", path: path), in: table, baseURL: nil)
+        }
+        let first = try plan("/a", newer).row.limits.revision
+        #expect(try plan("/b", newer).row.limits.revision == first)
+        let late = try plan("/a", older).row.limits.revision
+        let next = try plan("/a", newer)
+        #expect(first < late && late < next.row.limits.revision)
+        #expect(next.row.limits.domain.limits?.maxConcurrentRequests == 2)
+        #expect(try plan("/a", newer) === next)
+    }
+
     @Test func limitInDefaultsIsThatOfEachDomain() async throws {
         let gate = Gate()
         let manager = try manager(table("", defaults: "limits: { maxConcurrentRequests: 1 }")) { _ in
