@@ -148,7 +148,8 @@ let package = Package(
             name: "LATCommandTests",
             dependencies: ["LATTesting", "LATFleet", "CurlTransport", "Platform", "lat", "TestSupport"]),
         // What Documentation/Coming-from.md shows, compiled and run.
-        .testTarget(name: "ComingFromTests", dependencies: ["LATNetworking", "LATStorage", "LATTesting"]),
+        .testTarget(
+            name: "ComingFromTests", dependencies: ["LATNetworking", "LATStorage", "LATTesting", "TestSupport"]),
         // The samples of all pages of documentation, compiled; those of Recipes.md are run, too.
         .testTarget(
             name: "DocumentationTests",

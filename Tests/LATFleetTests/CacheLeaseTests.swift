@@ -141,6 +141,9 @@ struct CacheLeaseTests {
         try await withProcesses(2, server, options) { processes in
             _ = try await processes[0].get(origin.url("/a"))
             try await processes[0].settle()
+            // The lease of the first fetch ends a moment later. Until then, nobody refreshes.
+            let lease = try processes[0].fleet.cacheTier(FleetCacheOptions()).coding.leaseKey(origin.key("/a"))
+            try await eventually("the end of the lease") { try server.cli("EXISTS", lease) == "0" }
             // The refresh ends after the test, so that both ask while it lasts.
             origin.delay.change { $0 = .seconds(60) }
             let answers = try await withThrowingTaskGroup(of: HTTPResponse.Source.self) { group in
