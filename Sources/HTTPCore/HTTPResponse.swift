@@ -132,7 +132,7 @@ public struct HTTPResponse: Sendable {
     ///   the place in the document that did not match the type.
     ///
     /// - Parameter decoder: a decoder with settings of its own. Default `nil`: the ``Coding`` of the request or the
-    ///   manager; for a response that no manager delivered the standard one.
+    ///   manager. A response that no manager delivered is decoded with the standard coding.
     public func decode<Value: Decodable>(
         _ type: Value.Type = Value.self, decoder: JSONDecoder? = nil
     ) throws -> Value {

@@ -85,7 +85,8 @@ extension BinaryFloatingPoint {
 /// `Double` and `Float`.
 typealias JSONFloat = BinaryFloatingPoint & LosslessStringConvertible
 
-/// The place of a value in a document: a key in the value of a decoder. The coding path is made only for errors.
+/// The place of a value in a document: the decoder of the object or array that contains it, and its key there. The coding
+/// path is made only for errors.
 private struct JSONCodingPath {
     var decoder: JSONDocumentDecoder?
     var key: (any CodingKey)?

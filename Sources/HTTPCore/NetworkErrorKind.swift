@@ -94,7 +94,8 @@ extension NetworkError {
         /// Next step: correct the file, or make the stream in a closure.
         case requestBody
         /// The content is not authentic: a sealed message was changed, cut short, repeated, or sealed with
-        /// another key; a success is not sealed; a download has another digest, or its content kept changing.
+        /// another key; the response to a sealed request is a success and not sealed; a download has another
+        /// digest, or its content kept changing.
         /// The error contains nothing of a sealed message.
         ///
         /// Next step: look at keys, clocks, the expected digest, and the server.

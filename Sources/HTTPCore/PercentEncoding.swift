@@ -152,7 +152,7 @@ extension UInt8 {
 }
 
 extension Collection<UInt8> {
-    /// The bytes as in `percentEncodedComponent` of a text.
+    /// These bytes escaped as one component of a URL, like the text in `String.percentEncodedComponent`.
     package var percentEncodedComponent: String {
         var encoded: [UInt8] = []
         encoded.reserveCapacity(count * 2)

@@ -110,7 +110,8 @@ extension Secrets {
     /// A query or form without the values of secret parameters.
     public func shown(form: String) -> String { replaced(form: form) { _ in Self.placeholder } }
 
-    /// A query or form in which the text that a closure returns for a listed name replaces the parameter's value.
+    /// A query or form with other values for the secret parameters. The closure gets a parameter's name and returns the
+    /// new value.
     package func replaced(form: String, by text: (String) -> String) -> String {
         // Works on bytes: a `=` followed by a combining mark is one `Character`.
         form.utf8.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false).map { item in
@@ -123,7 +124,7 @@ extension Secrets {
     /// A JSON value without the values of secret members.
     public func shown(json value: JSONValue) -> JSONValue { replaced(json: value) { _ in Self.placeholder } }
 
-    /// A JSON value in which the text that a closure returns for a listed name replaces the member's value.
+    /// A JSON value with other values for the secret members. The closure gets a member's name and returns the new value.
     package func replaced(json value: JSONValue, by text: (String) -> String) -> JSONValue {
         if let members = value.object {
             return .object(

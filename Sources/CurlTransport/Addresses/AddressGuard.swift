@@ -53,7 +53,7 @@ struct AddressGuard: Sendable {
     }
 
     static func error(_ rule: NetworkError.AddressRule, address: String, host: String) -> NetworkError {
-        // No setting allows a single Unix domain socket.
+        // `allowedPrivateAddresses` cannot name a Unix domain socket.
         let advice =
             rule == .unixSocket
             ? "To use one, turn blocksPrivateAddresses off" : "To allow it, add it to allowedPrivateAddresses"

@@ -19,7 +19,7 @@ extension EasyHandle {
         set(CURLOPT_DNS_CACHE_TIMEOUT, engine.wholeSeconds(configuration.dnsCacheLifetime))
         set(CURLOPT_HTTP_VERSION, VersionChoice.automatic.value)
         set(CURLOPT_SHARE, pointer: engine.share)
-        // A libcurl without TLS refuses its options, and can still send requests in clear text.
+        // A libcurl without TLS refuses the TLS options, and can still send requests in clear text.
         if GlobalCurl.has(CURL_VERSION_SSL) { setTLS() }
         setProxyAuthentication()
         // Both are set, even if empty, so that libcurl ignores the environment's proxy variables.

@@ -186,7 +186,7 @@ extension Engine {
         return bytes.count
     }
 
-    /// Stops a transfer. Returns what makes libcurl end it: the number of bytes taken.
+    /// Stops a transfer. Returns 0, the number of bytes taken, which makes libcurl end it.
     private func refuse(_ transfer: Transfer, _ error: NetworkError) -> Int {
         transfer.fail(error)
         return 0

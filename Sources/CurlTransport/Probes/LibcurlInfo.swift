@@ -76,7 +76,7 @@ package struct LibcurlInfo: Hashable, Sendable {
             Feature(
                 // The manager's jar loads libpsl itself, whatever libcurl was built with.
                 name: "public suffixes", isThere: PublicSuffixList.shared != nil, refused: "cookies other than .off",
-                effect: "a site could set cookies for all of .com; install libpsl (Debian: libpsl5)"),
+                effect: "no cookies are kept, as one could be set for all of .com; install libpsl (Debian: libpsl5)"),
             Feature(
                 name: "asynchronous name look-ups", isThere: has(7),
                 effect: "each name look-up blocks all transfers of its manager"),

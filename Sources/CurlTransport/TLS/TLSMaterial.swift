@@ -240,7 +240,8 @@ final class IdentityFiles: Sendable {
         stamps = Mutex(files.map(\.stamp))
     }
 
-    /// Whether a file has changed since the last call. A file that is missing while it is being replaced has not.
+    /// Whether a file has changed since the last call. A file that is missing, because it
+    /// is being replaced, does not count as changed.
     func haveChanged() -> Bool {
         let now = paths.compactMap(FileStamp.init(path:))
         return stamps.withLock { stamps in

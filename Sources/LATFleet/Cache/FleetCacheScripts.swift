@@ -11,7 +11,8 @@
 /// 7. the epoch and the number of removals at the time of the commit, and the mark at that time or at the last update
 /// 8. for each tag, URL, server, domain and partition, the digest of its name and its generation
 ///
-/// An entry is valid only while each of its generations has the same value. A generation that was evicted gets another value.
+/// An entry is valid only while each of its generations still has the value in the head. A generation that was evicted gets
+/// another value.
 /// Only the head names the generations of an entry, so their keys are not in the `KEYS` of the look-up.
 ///
 /// A removal of any generation also removes the mark, and the next commit makes a new one. So no generation of an entry
@@ -310,7 +311,7 @@ enum FleetCacheScripts {
             if isDropped then tell(ARGV[1], ARGV[2]) end
             if not isDropped and ARGV[4] ~= '1' then return 1 end
             if kind ~= 'hash' and kind ~= 'none' then redis.call('UNLINK', key) end
-            -- A server without memory stores no other response either.
+            -- May fail: a server whose memory is full cannot store an older response either.
             redis.pcall('HSET', key, 'f', string.format('%.0f', us))
             if redis.call('PTTL', key) < 600000 then redis.call('PEXPIRE', key, 600000) end
             return 1

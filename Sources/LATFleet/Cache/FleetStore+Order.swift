@@ -110,7 +110,7 @@ extension FleetStore {
         if isNew { _ = await dropOutdated(key.primary) }
     }
 
-    /// Returns whether Redis has no entry under a primary key that this process could not replace.
+    /// Drops the entries under a primary key that this process could not replace. Returns whether none of them is left.
     func dropOutdated(_ primaryKey: String, _ budget: RedisBudget = .lookUp) async -> Bool {
         let entries = outdated.withLock { $0.isEmpty ? [:] : $0.filter { $0.key.primary == primaryKey } }
         for (key, isLost) in entries {

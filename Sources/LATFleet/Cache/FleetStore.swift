@@ -43,7 +43,8 @@ package final class FleetStore: CacheCoordinating, CacheInvalidating, CacheLookU
 
     // MARK: Asking
 
-    /// The longest pause after a late reply, so that a request with several look-ups waits for only one of them.
+    /// The longest pause after a late reply. Because of the pause, a request with several look-ups waits for only one of
+    /// them.
     private static let longestPause = Duration.milliseconds(100)
 
     /// Runs a script for a request; `nil` when Redis fails.

@@ -18,7 +18,7 @@ final class DirectSender: Sendable {
         var outlet: ByteOutlet?
         /// What was sent and not yet taken by the engine's thread.
         var exchange: RedisExchange?
-        /// The latest time at which the engine's thread next ends expired exchanges.
+        /// The engine's thread next ends expired exchanges at this time or earlier.
         var alarm = MonotonicTime.distantFuture
     }
 

@@ -239,7 +239,7 @@ final class RedisCommands: RedisConnectionUser {
         let answer = FleetError(error.kind == .shutDown ? .shutDown : .connectionLost, "\(error)")
         for exchange in lost { exchange.fail(answer) }
         if pause > 0 {
-            // Only a patient exchange keeps waiting, unless another attempt cannot succeed soon.
+            // Only a patient exchange keeps waiting, and only if the next attempt may succeed.
             for exchange in waiting.removeAll() {
                 if exchange.purpose == .patient, !error.isLasting {
                     waiting.append(exchange)

@@ -11,12 +11,14 @@ package struct TableFollowing: Sendable {
 }
 
 extension FleetTable {
-    /// The longest pause of a report, in seconds.
+    /// The longest time between two checks that a report can state, in seconds.
     private static let longestPause: Int64 = 1 << 40
 
-    /// Reports which revision a process uses. A report expires after three pauses of the process.
+    /// Reports which revision a process uses. A report expires after three times `pause`.
     ///
-    /// - Parameter isFirst: whether expired reports of other processes are removed.
+    /// - Parameters:
+    ///   - pause: the time between two checks of the process.
+    ///   - isFirst: whether expired reports of other processes are removed.
     func report(
         _ following: TableFollowing, every pause: Duration, isFirst: Bool
     ) async throws(FleetError) {

@@ -119,7 +119,7 @@ enum RequestBuilder {
         case .multipart(let ownParts): parts = ownParts + files
         case .encoded, .data, .file, .stream:
             throw .invalidRequest(
-                "a call has either files or a body; put the body into one more UploadFile, or drop one")
+                "a call has either files or a body; leave one of them out, or put the body into one more UploadFile")
         }
         guard request.method != .get, request.method != .head else {
             throw .invalidRequest("a \(request.method) request carries no files; use POST, PUT or PATCH")

@@ -216,7 +216,8 @@ struct CacheOperations: Sendable {
         }
     }
 
-    /// Records only occasional uses, for policies that ignore the time of the last use, such as ``CachePolicy/http``.
+    /// Records a use only now and then, which is enough for policies that ignore the time of the last use, such as
+    /// ``CachePolicy/http``.
     func touchRarely(_ entry: CacheEntry) {
         let interval = TimeToLiveRule.touchInterval(nil)
         guard abs(storage.now().timeIntervalSince(entry.lastUse)) >= interval else { return }

@@ -239,7 +239,7 @@ final class Call: @unchecked Sendable, TransferOwner {
 
     // MARK: Outcome and progress
 
-    /// The result, for a call in closure form; its `result` is `nil` while the call runs.
+    /// The outcome of a call in closure form. Its `result` is `nil` while the call runs.
     var outcome: Outcome<HTTPResponse> {
         state.withLock { state in
             let outcome = state.outcome ?? Outcome()

@@ -99,7 +99,7 @@ struct RowLimits: Sendable {
     /// What the domain sets, or the table's `defaults` for the domain.
     var domain = Row()
     var server = Row()
-    /// The number of the state of the table that the plan was made from: the highest one counts.
+    /// The number of the table's state that these limits come from. A later state has a higher number, and its limits apply.
     var revision: UInt64 = 0
 
     init() {}

@@ -62,7 +62,8 @@ extension CentralRequestManager {
 
     /// Makes the call of a request. Its deadline counts from now; the current accessories and subscribers observe it.
     ///
-    /// - Parameter watch: reports to the observers of the call that this one is a part of; `nil` if it is none.
+    /// - Parameter watch: reports to the observers of the call that this one is a part of; `nil` if this call is
+    ///   no part of another.
     func makeCall(
         _ request: HTTPRequest, _ details: CallDetails = CallDetails(), progress: ProgressHandler? = nil,
         partOf watch: CallReporter? = nil

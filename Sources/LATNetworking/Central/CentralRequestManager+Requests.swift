@@ -74,7 +74,7 @@ extension CentralRequestManager {
 
 // The forms of a call that take an address as `URL`.
 extension CentralRequestManager {
-    /// The same as the form with a URL as text.
+    /// The same as the method that takes the URL as text.
     public func startRequest(
         _ method: String, _ url: URL, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
@@ -85,7 +85,7 @@ extension CentralRequestManager {
             timeout: timeout, headers: headers, tag: tag, progress: progress)
     }
 
-    /// The same as the form with a URL as text.
+    /// The same as the method that takes the URL as text.
     @discardableResult
     public func startRequest(
         _ method: String, _ url: URL, parameters: Parameters? = nil, files: [UploadFile] = [],
@@ -99,7 +99,7 @@ extension CentralRequestManager {
             timeout: timeout, headers: headers, tag: tag, progress: progress, success: success, failure: failure)
     }
 
-    /// The same as the form with a URL as text.
+    /// The same as the method that takes the URL as text.
     public func stream(
         _ method: String, _ url: URL, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,

@@ -154,9 +154,9 @@ public final class CentralRequestManager: Sendable {
     /// - Parameters:
     ///   - method: the method; standard names in any case, others as given.
     ///   - url: an absolute URL, or a path that is joined to the base URL.
-    ///   - parameters: fields of the body if it is multipart, as with files; the whole body if `body` is
-    ///     ``HTTPBody/json`` or ``HTTPBody/form``, or if there is none and the method is not `GET`, `HEAD` or `DELETE`;
-    ///     otherwise in the query. Default none.
+    ///   - parameters: go into a multipart body, which a call with files has, as fields; are the whole body if `body` is
+    ///     ``HTTPBody/json`` or ``HTTPBody/form``, or if there is no body and the method is not `GET`, `HEAD` or `DELETE`;
+    ///     go into the query otherwise. Default none.
     ///   - files: parts of a multipart body. Default none.
     ///   - body: the body itself. Default `nil`.
     ///   - cache: the cache policy; `nil`, the default, for the manager's.

@@ -119,7 +119,7 @@ extension CentralRequestManager {
         public var authenticators: [String: any Authenticator] = [:]
         /// The limits of concurrent requests and of their rate. Default no limits.
         public var limits = RequestLimits()
-        /// When requests to a host that keeps failing fail at once, unsent. Default `nil`: never.
+        /// Stops requests to a host for a while after repeated failures. Default `nil`: never.
         public var circuitBreaker: RequestLimits.CircuitBreakerPolicy?
         /// Objects that observe every call. Default none.
         public var accessories: [any RequestAccessory] = []
@@ -191,7 +191,7 @@ package protocol ManagerCompanion: Sendable {
     /// A store with a tier below the manager's own; `nil` when it adds none.
     func store(above local: any CacheStore) throws -> (any CacheStore)?
 
-    /// The cache mode where the app has chosen none; `nil` for that of a manager alone.
+    /// The cache mode where the app has chosen none; `nil` to leave it ``CacheMode/private``.
     var cacheMode: CacheMode? { get }
 
     /// The limits that a manager shares with others; called once for each manager.

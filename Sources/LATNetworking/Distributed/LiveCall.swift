@@ -116,7 +116,7 @@ extension CentralRequestManager {
     /// Makes a live call of the central API, and registers it.
     ///
     /// - Parameters:
-    ///   - standard: header fields that the request need not set itself.
+    ///   - standard: header fields that are added unless the request sets them.
     ///   - upgrades: whether it asks for another protocol (``HTTPRequest/upgrades``).
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for arguments that cannot be combined.
     package func liveCall(
@@ -137,7 +137,7 @@ extension CentralRequestManager {
     /// Makes a live call of an entity, and registers it.
     ///
     /// - Parameters:
-    ///   - standard: header fields that the entity need not set itself. They win over those of the rows.
+    ///   - standard: header fields that are added unless the entity sets them. They win over those of the rows.
     ///   - upgrades: whether it asks for another protocol (``HTTPRequest/upgrades``).
     /// - Throws: as a call of the entity.
     package func liveCall<Model>(

@@ -14,7 +14,8 @@ public import HTTPCore
 /// An extension makes an existing type an entity. The entity is read when the request is started; later changes do not
 /// affect that request. Starting an entity twice sends two requests.
 public protocol RequestEntity: EntityRequest {
-    /// The type that the response is decoded to. Default ``JSONValue``. An optional or ``Empty`` allows no content.
+    /// The type that the response is decoded to. Default ``JSONValue``. If it is an optional or ``Empty``, the response may
+    /// have no content.
     associatedtype Model: Decodable & Sendable = JSONValue
 
     /// Where the request goes: a row of the table, a domain with a path, or a URL.

@@ -56,7 +56,8 @@ package struct CurlCommand: Sendable {
         return words
     }
 
-    /// The engine sends `Content-Length: 0` with these methods (RFC 9110 §8.6), which curl does with `-d ''` only.
+    /// The engine sends `Content-Length: 0` with a POST, PUT or PATCH without a body (RFC 9110 §8.6); curl does so only with
+    /// `-d ''`.
     private func words(ofEmptyBody request: HTTPRequest) -> [String] {
         guard case .run = purpose, [.post, .put, .patch].contains(request.method) else { return [] }
         return (request.headers.contains("Content-Type") ? [] : ["-H", "'Content-Type:'"]) + ["-d", "''"]

@@ -43,8 +43,8 @@ public struct Route: Hashable, Sendable {
     }
 }
 
-/// What all calls of a route have in common, computed once for each state of the table: a request with the settings of
-/// the rows, which lacks only address and content, and the decoder of its responses.
+/// What all calls of a route have in common, computed once for each state of the table: the decoder of the responses, and
+/// a request with the settings of the rows. Each call adds its address, its own settings and its content.
 final class RoutePlan: Sendable {
     /// Method and settings; each call fills in the address.
     let prototype: HTTPRequest
@@ -191,8 +191,8 @@ final class RoutePlanCache: Sendable {
     private struct State {
         var snapshot: TableSnapshot?
         var baseURL: String?
-        /// Counts the states. If a late call brings back an older table, the next call of the newer one is a state of its own,
-        /// so its limits win.
+        /// Counts the states. If a late call brings back an older table, the next call with the newer table starts another
+        /// state with a higher number, so the limits of the newer table apply.
         var revision: UInt64 = 0
         var plans: [Route: RoutePlan] = [:]
     }

@@ -4,7 +4,7 @@ public import FoundationEssentials
 public import HTTPCore
 import Platform
 
-/// Signs requests with header fields that show the server who sent them and that they are unchanged.
+/// Signs requests: adds header fields from which the server learns who sent a request, and that it is unchanged.
 ///
 /// ```swift
 /// configuration.signer = try HMACSigner(keyID: "app-7", key: secret)

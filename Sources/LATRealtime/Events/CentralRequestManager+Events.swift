@@ -38,7 +38,7 @@ extension CentralRequestManager {
         }
     }
 
-    /// The same as the form with a URL as text.
+    /// The same as the method that takes the URL as text.
     public func events(
         _ method: String, _ url: URL, parameters: Parameters? = nil, body: HTTPBody? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil,

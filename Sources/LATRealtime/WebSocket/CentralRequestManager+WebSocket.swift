@@ -32,7 +32,7 @@ extension CentralRequestManager {
         }
     }
 
-    /// The same as the form with a URL as text.
+    /// The same as the method that takes the URL as text.
     public func webSocket(
         _ url: URL, protocols: [String] = [], parameters: Parameters? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, options: WebSocketOptions = WebSocketOptions()

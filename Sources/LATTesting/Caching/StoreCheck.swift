@@ -6,7 +6,7 @@ import Synchronization
 /// A check of one rule of ``CacheStoreConformance``, on stores made for it.
 final class StoreCheck: Sendable {
     static let start = Date(timeIntervalSinceReferenceDate: 800_000_000)
-    /// A `retainUntil` a day from now, in whole seconds, because a store may drop entries after that time.
+    /// A `retainUntil` in whole seconds. It is a day from now, because a store may drop entries after that time.
     static let laterEnd = Date(
         timeIntervalSinceReferenceDate: (Date().timeIntervalSinceReferenceDate + 86_400).rounded())
 

@@ -39,8 +39,8 @@ public enum MockPattern {
     ///
     /// - Parameters:
     ///   - data: The received bytes.
-    ///   - offset: The offset in the body of the first of them.
-    /// - Returns: The offset in the body of the first wrong byte, `nil` when all are right.
+    ///   - offset: Where the received bytes begin in the body.
+    /// - Returns: The offset of the first wrong byte, counted from the start of the body; `nil` when all are right.
     public static func firstMismatch(in data: some Collection<UInt8>, at offset: Int64) -> Int64? {
         let found = data.withContiguousStorageIfAvailable { firstMismatch(in: UnsafeRawBufferPointer($0), at: offset) }
         if let found { return found }

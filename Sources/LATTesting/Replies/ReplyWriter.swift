@@ -3,7 +3,7 @@ import Platform
 /// Performs a ``ReplyPlan`` without I/O: it returns what to do next, and the caller reports what was sent and the time.
 struct ReplyWriter {
     enum Action: Equatable {
-        /// Send from the start of these bytes; report how many were taken to ``ReplyWriter/didSend(_:at:)``.
+        /// Send from the start of these bytes, then tell ``ReplyWriter/didSend(_:at:)`` how many the socket took.
         case send(ReplyPlan.Content)
         /// Call again at this time.
         case wait(until: MonotonicTime)

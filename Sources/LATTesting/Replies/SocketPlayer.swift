@@ -4,7 +4,7 @@ import Platform
 /// Performs a ``SocketScript`` without I/O: it gets the client's bytes, and returns what to do next.
 struct SocketPlayer {
     enum Action: Equatable {
-        /// Send from the start of these bytes; report how many were taken to ``SocketPlayer/didSend(_:)``.
+        /// Send from the start of these bytes, then tell ``SocketPlayer/didSend(_:)`` how many the socket took.
         case send(ArraySlice<UInt8>)
         /// Call again at this time, or when bytes arrive.
         case wait(until: MonotonicTime)

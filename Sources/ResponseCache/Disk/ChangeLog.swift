@@ -66,7 +66,8 @@ extension CacheIndex {
 }
 
 extension CacheSelection {
-    /// The selection as bytes. One variant becomes all variants of its primary key: changes of one are rare.
+    /// The selection as bytes. A selection of one variant is rare. It is encoded as the selection of all variants of its primary
+    /// key.
     package var encoded: [UInt8] {
         switch self {
         case .all: [0]

@@ -80,7 +80,8 @@ extension CacheExplanation: CustomStringConvertible {
         var parts = partitions.map { $0.isEmpty ? "without a partition" : "in the partition \($0)" }
         let methods = Set(others.filter { $0.partition == partition }.map(\.method)).sorted()
         parts += methods.map { $0 == method.rawValue ? "under another key" : "for \($0)" }
-        return "\(others.count) of this URL: \(parts.joined(separator: ", "))"
+        let responses = others.count == 1 ? "1 response" : "\(others.count) responses"
+        return "\(responses) of this URL: \(parts.joined(separator: ", "))"
     }
 }
 

@@ -24,7 +24,9 @@ public enum CacheRefusal: Error, Hashable {
     case notUnderstood(status: Int)
     /// The response says `Vary: *`, which no request matches.
     case variesOnEverything
-    /// The response has neither a freshness lifetime nor a validator.
+    /// The response has no explicit freshness lifetime. Without one, ``CachePolicy/http`` never stores or uses a 500, 502, 503
+    /// or 504. It stores or uses any other response only if it is `public` or `private`, or if its status is heuristically
+    /// cacheable and it has a validator or `no-cache` (RFC 9111 §3).
     case noFreshness
     /// The envelope, the judge or the statuses that the request accepts reject the response.
     case businessFailure
@@ -69,7 +71,7 @@ extension CacheRefusal: CustomStringConvertible {
         case .notUnderstood(let status):
             "the response says must-understand, and this cache does not know status \(status)"
         case .variesOnEverything: "the response says Vary: *"
-        case .noFreshness: "the response has neither a freshness lifetime nor a validator"
+        case .noFreshness: "the response has no freshness lifetime, and this cache does not store it without one"
         case .businessFailure: "the accepted statuses, the envelope or the judge reject the response"
         case .unjudgedStream: "the envelope or the judge needs the whole response, but it came as a stream"
         case .incomplete: "the body does not have its announced length"

@@ -74,8 +74,8 @@ package struct Completion: Sendable {
     package let isWhole: Bool
     private let validator: ContentValidator
 
-    /// - Returns: `nil` when the beginning of the wanted range is not stored or all of it is, when the entry has no strong
-    ///   validator or is too large to copy, and when the request is not a GET or has conditions.
+    /// - Returns: `nil` when the first byte of the wanted range is not stored, when the whole range is stored, when the entry
+    ///   has no strong validator or is too large to copy, and when the request is not a GET or has conditions.
     init?(of entry: CacheEntry, for request: HTTPRequest) {
         guard request.method == .get, !ValidationRule.hasConditions(request), let parts = StoredParts(entry),
             let validator = ContentValidator(entry.headers)

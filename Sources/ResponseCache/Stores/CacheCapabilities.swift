@@ -29,7 +29,7 @@ package protocol CacheLookUpLimiting: CacheStore {
 /// manager waits for that response, at most as long as for a look-up unless the store sets another limit, and then fetches it
 /// itself. Leases only save requests; correctness does not depend on them.
 public protocol CacheLeasing: CacheStore {
-    /// Requests a lease, without waiting. While nothing is stored yet, a store may give the same lease to several callers.
+    /// Requests a lease, without waiting. A store that is still empty may give the same lease to several callers.
     ///
     /// - Parameters:
     ///   - name: The name of the lease: a primary key, followed by more if responses differ by sender.

@@ -9,8 +9,8 @@ package protocol CacheCoordinating: CacheLeasing {
     /// Requests a lease, and waits up to a limit while another caller holds it; with zero it returns at once.
     func lease(_ name: String, for duration: Duration, within limit: Duration) async throws -> CacheLeaseOutcome
 
-    /// Whether a response that was just fetched may be stored. If not, the caller drops it, and also its own copies of the
-    /// entry, because either may be the older one.
+    /// Whether a response that was just fetched may be stored. If not, the caller drops it and also its own copies of the
+    /// entry, because it is unknown which of them is older.
     func accepts(_ entry: CacheEntry) -> Bool
 
     /// Gives the store the counters of a manager that uses it, for its reports, until the result is released.

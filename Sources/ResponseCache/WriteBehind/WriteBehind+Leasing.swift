@@ -3,7 +3,7 @@ extension WriteBehind {
     package enum Lead: Sendable {
         /// This one, with a lease if the store gives leases.
         case own(CacheLease?)
-        /// This one, after another process may have fetched it, so that the response may be stored by now.
+        /// This one. Another process may have fetched it in the meantime, so look up the response first.
         case late(CacheLease?)
         /// Another process has just ended its fetch: look up the response, and ask again if nothing is stored.
         case ended

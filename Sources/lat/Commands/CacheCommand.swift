@@ -21,7 +21,7 @@ struct CacheCommand: Command {
     }
 
     static let name = "cache"
-    static let summary = "Reports on a cache folder, explains a request to it, and clears it."
+    static let summary = "Reports on a cache folder, explains what it does with a request, and clears it."
     static let usage = "report | explain URL | clear SELECTION [options]"
 
     static let directory = Option(
@@ -224,7 +224,7 @@ struct CacheReport {
         let pinned = entries.count { $0.isPinned }
         if pinned > 0 { lines.append("  \(Quantity.grouped(pinned)) pinned") }
         let values = entries.count { $0.isValue }
-        if values > 0 { lines.append("  \(Quantity.grouped(values)) of them values stored by the app") }
+        if values > 0 { lines.append("  \(Quantity.grouped(values)) stored by the app as values") }
         for group in Self.groups {
             let sums = sums(group.of)
             guard !sums.isEmpty else { continue }

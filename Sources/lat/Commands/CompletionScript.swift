@@ -73,7 +73,7 @@ enum CompletionScript {
                     for line in "${(@)lines[2,-1]}"; do
                         value=${line%%$'\t'*}
                         line="${value//:/\\:}:${line#*$'\t'}"
-                        # The value follows without a blank.
+                        # After = or : zsh adds no blank, because a value is typed there.
                         if [[ $value == *[=:] ]]; then open+=("$line"); else whole+=("$line"); fi
                     done
                     _describe lat whole -- open -S ''

@@ -19,7 +19,7 @@ struct TableSharing: Sendable {
     static let dryRun = Option("--dry-run", help: "With push: checks and shows what would change, and writes nothing.")
     static let publicKey = Option(
         "--public-key", value: "KEY|FILE",
-        help: "Uses only a table that the owner of this Ed25519 key has signed: base64, or a file in PEM.")
+        help: "Uses only a table that the owner of this Ed25519 key has signed. The key is base64, or a file in PEM.")
     static let options = [expect, revision, sign, dryRun, publicKey, OutputArgument.option]
 
     let expected: Int64?

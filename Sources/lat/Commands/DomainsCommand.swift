@@ -30,7 +30,8 @@ struct DomainsCommand: Command {
 
         A table on a Redis is named by --fleet and --key, or by LAT_FLEET_URL for push, pull
         and diff. With --fleet, list and explain show that table, and diff compares it with a
-        file. push is refused when somebody else has pushed since: the revision has moved.
+        file. push is refused when the revision is not that of --expect, or when somebody else
+        pushed at the same time.
 
         Examples
           lat domains check

@@ -52,8 +52,8 @@ extension EventsCommand {
         }
 
     static let details = """
-        METHOD is GET, or POST with a body, and items are those of lat request. Each event is one line: the time, the type,
-        the id and the data. With --format json each is one JSON object in a line.
+        Without METHOD the request is a GET, or a POST with a body. Items are those of lat request. Each event is one line:
+        the time, the type, the id and the data. With --format json each is one JSON object in a line.
 
         Examples
           lat events :8080/prices --reconnect --for 2s
@@ -123,7 +123,7 @@ struct EventLine {
         return head + LiveText.content(event.data, style, room: room)
     }
 
-    /// The event with its time, for programs. `json` is the data where it is JSON.
+    /// The event with its time, for programs. The member `json` is the parsed data, if the data is JSON.
     var json: JSONValue {
         var members: [String: JSONValue] = [
             "time": LiveText.time(date),

@@ -11,8 +11,9 @@ struct FleetCommand: Command {
     static let details = """
           status     whether the Redis can be used, how fast it is, and what it holds
 
-        Keys are counted by kind: table, cache, lease, limit and others. Of more than 20,000
-        keys a part is counted. Each table is listed with the revisions that processes use.
+        Keys are counted by kind: table, cache, lease, limit and others. If
+        there are more than 20,000, a part of them is counted. Each table is listed with the
+        revisions that processes use.
 
         Examples
           lat fleet status --fleet redis://r.example.org

@@ -10,7 +10,7 @@ struct ManCommand: Command {
           lat man | man -l -
           lat man > ~/.local/share/man/man1/lat.1
 
-        The folder in the second line must exist. After it, man lat shows the page.
+        The folder in the second line must exist. Once that line has run, man lat shows the page.
         """
 
     init(_ arguments: ParsedArguments) throws(UsageError) {

@@ -15,8 +15,8 @@ struct RecordCommand: Command {
         ]), help: "What is recorded: once, none, new or all. Default: once.")
     static let options = [mode]
     static let details = """
-        The program must use LATNetworking, and allow this in its code with the cassette that
-        Cassette.fromEnvironment() opens. lat itself allows it. FILE is text that a person can read and change.
+        The program must use LATNetworking, and its code must set Cassette.fromEnvironment() as
+        its transport, as lat itself does. FILE is text that a person can read and change.
         Passwords, tokens and cookies are not in it. A request that is not recorded fails, and the message names the
         nearest exchange.
 

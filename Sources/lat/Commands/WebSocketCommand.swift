@@ -75,8 +75,8 @@ extension WebSocketCommand {
         message is one line: the time and the text. With --format json each is one JSON object in a line.
 
         With - the lines of standard input are sent, and the socket closes after the last one. On a terminal, what is
-        typed is sent line by line; /ping measures the round trip, /close CODE REASON and Ctrl-D close the socket, and // begins
-        a message with a slash.
+        typed is sent line by line; /ping measures the round trip, /close CODE REASON and Ctrl-D close the socket. A line
+        that begins with // is sent as a message that begins with /.
 
         Examples
           lat ws ws://127.0.0.1:8080/chat --for 2s

@@ -147,7 +147,7 @@ struct MessageLine {
         }
     }
 
-    /// The message with its time, for programs. `json` is the text where it is JSON; bytes are Base64.
+    /// The message with its time, for programs. The member `json` is the parsed text, if the text is JSON. Bytes are Base64.
     var json: JSONValue {
         var members: [String: JSONValue] = ["time": LiveText.time(date)]
         switch message {

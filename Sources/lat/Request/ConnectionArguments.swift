@@ -100,8 +100,8 @@ extension ConnectionArguments {
     static let gzip = Option("--gzip", help: "Compresses the body. Use it only for servers that accept this.")
     static let resolve = Option(
         "--resolve", value: "HOST:PORT:ADDRESS", repeats: true,
-        help: "Connects to this address for a host and port; HOST:ADDRESS, with an IPv6 address in brackets, for the "
-            + "port of the URL, 80 and 443.")
+        help: "Connects to this address for a host and port. HOST:ADDRESS, without a port, applies to ports 80 and 443 "
+            + "and to that of the URL; write an IPv6 address in brackets there.")
     static let connectToOption = Option(
         "--connect-to", value: "HOST:PORT:HOST2:PORT2", repeats: true,
         help: "Connects to HOST2 and PORT2 instead of HOST and PORT; an empty HOST or PORT matches any.")

@@ -6,8 +6,9 @@ extension RequestCommand {
 
     static let parameter = Option(
         "--parameter", "-p", value: "K=V", repeats: true,
-        help: "A parameter: k=v for text, k:=json for numbers, Booleans, lists, objects and null. In the query of GET, "
-            + "HEAD and DELETE and of any request with a body; otherwise in a JSON body.")
+        help: "A parameter: k=v for text, k:=json for numbers, Booleans, lists, objects and null. With --form or "
+            + "files it is a field of the form. Otherwise it goes into the query of GET, HEAD and DELETE, and of a request "
+            + "that has a body; else into a JSON body.")
     static let header = Option(
         "--header", "-H", value: "'K: V'", repeats: true,
         help: "A header field. 'K:' omits a default one, 'K;' sends it empty.")

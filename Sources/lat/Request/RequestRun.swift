@@ -155,8 +155,8 @@ struct RequestRun {
         }
         let bodyTime = ContinuousClock.now - bodyStart
         await writer?.shutdown()
-        // The time until the head arrived, as libcurl measured it, without the start of this process. It is the larger of
-        // two times, because the total of a stream may have been taken before its first byte.
+        // libcurl's time until the head arrived, which does not include the set-up of the manager. It is the larger of two
+        // times, because the total of a stream may have been taken before its first byte.
         let measured = [answer.timings?.total, answer.timings?.firstByte].compactMap { $0 }.max()
         let total = (measured ?? headTime) + bodyTime
         if command.isVerbose, let timings = answer.timings {

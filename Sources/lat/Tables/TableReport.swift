@@ -77,7 +77,7 @@ struct TableReport {
         return ["", title] + lines
     }
 
-    /// The base URL for the environment and its mirrors, with passwords hidden.
+    /// The domain's base URL and its mirrors: those of the environment if it sets any, else the row's. Passwords are hidden.
     private func addresses(of domain: DomainName) -> (first: String, others: [String]) {
         let urls = (try? table.resolve(domain: domain, path: ""))?.baseURLs.map(HTTPAddress.redacted) ?? []
         return (urls.first ?? "", Array(urls.dropFirst()))

@@ -163,7 +163,7 @@ import Testing
         let elsewhere = try await manager.cache.explain(other)
         #expect(elsewhere.verdict == .fetches(.nothingStored))
         #expect(elsewhere.others.count == 1)
-        #expect(elsewhere.description.contains("1 of this URL: without a partition"))
+        #expect(elsewhere.description.contains("1 response of this URL: without a partition"))
         #expect(server.requestCount == 1)
     }
 

@@ -119,7 +119,7 @@ import Testing
                         not used: it expired 12 seconds ago
                         Cache-Control: max-age=60
                         ETag: "a"
-            elsewhere   1 of this URL: in the partition alice
+            elsewhere   1 response of this URL: in the partition alice
             not stored  a response 12 seconds ago: the response says no-store
             """
         #expect(explanation.description == text)

@@ -21,7 +21,8 @@ extension DomainTable {
         /// The authorities, client certificate, oldest version and pins of connections.
         public var tls = TLSSettings()
         /// The limits of the row's calls. A call passes those of its server row, of its domain and of the manager; `defaults`
-        /// sets those of each domain. Limits without a number in a server row free its calls from those of the domain.
+        /// sets those of each domain. If a server row has limits that set no number, the limits of the domain do not apply
+        /// to its calls.
         @Tracked public var limits: RequestLimits?
         /// When requests to a failing host are held back. The circuit of a server row counts its own calls alone.
         @Tracked public var circuit: RequestLimits.CircuitChoice?

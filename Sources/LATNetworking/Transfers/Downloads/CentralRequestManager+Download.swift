@@ -81,7 +81,7 @@ extension CentralRequestManager {
         }
     }
 
-    /// The same as the form with a URL as text.
+    /// The same as the method that takes the URL as text.
     @discardableResult
     public func download(
         _ url: URL, to path: String, segments: Int = 1, headers: HTTPHeaders = HTTPHeaders(),

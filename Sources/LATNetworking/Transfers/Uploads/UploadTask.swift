@@ -140,7 +140,7 @@ extension CentralRequestManager {
         return upload(request, parts, UploadMonitor([UploadItem(body)]))
     }
 
-    /// The same as the form with a URL as text.
+    /// The same as the method that takes the URL as text.
     @discardableResult
     public func upload(
         _ url: URL, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
@@ -151,7 +151,7 @@ extension CentralRequestManager {
             headers: headers)
     }
 
-    /// The same as the form with a URL as text.
+    /// The same as the method that takes the URL as text.
     @discardableResult
     public func upload(
         _ url: URL, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,

@@ -101,7 +101,7 @@ enum FileDigest {
             return MessageDigest.hexadecimal(try digest.finalize())
         } catch {
             throw NetworkError(
-                .unsupported, message: "libcrypto does not support \(algorithm.rawValue); expect a SHA-256 instead",
+                .unsupported, message: "libcrypto does not support \(algorithm.rawValue); give a SHA-256 instead",
                 underlying: error)
         }
     }

@@ -74,7 +74,7 @@ final class Checkpoints: Sendable {
     }
 
     private func write() throws(NetworkError) {
-        // The journal is made before the file is synchronised, so that it lists no bytes written since.
+        // The journal is made before the file is synchronised, so that every byte it lists is on the disk.
         guard let journal = journal() else { return }
         try file.synchronize()
         let data: Data
