@@ -9,13 +9,13 @@ import SQLite
 /// `bodies-4/`, where the name of a body being written ends in `.part`. The writer of a body locks its file until the index
 /// has its row, so that it is not removed as an orphan. The number 4 is the format version, so that two releases of a
 /// program can share a folder during a deployment. Only the owner has access, whatever the umask.
-struct DiskLayout: Sendable {
+package struct DiskLayout: Sendable {
     let directory: String
-    let index: String
+    package let index: String
     let bodies: String
     let leases: String
 
-    init(_ directory: String) {
+    package init(_ directory: String) {
         var directory = directory
         while directory.count > 1, directory.hasSuffix("/") { directory.removeLast() }
         self.directory = directory
@@ -101,7 +101,7 @@ struct DiskLayout: Sendable {
 
     /// Runs work while no other process opens, creates or sets aside the index. If the lock file cannot be opened or locked,
     /// the work runs without the lock. Throws `EBUSY` when another process holds the lock for longer than the limit.
-    func locked<Result>(within limit: Duration, _ body: () throws -> Result) throws -> Result {
+    package func locked<Result>(within limit: Duration, _ body: () throws -> Result) throws -> Result {
         let descriptor = open(directory + "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { return try body() }
         defer { close(descriptor) }

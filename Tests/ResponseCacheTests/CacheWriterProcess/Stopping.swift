@@ -2,9 +2,8 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import Platform
+import ResponseCache
 import SQLite
-
-@testable import ResponseCache
 
 /// The point at which a writing process stops, with the locks that it holds.
 enum Phase: String {
