@@ -87,19 +87,19 @@ struct FleetRateTests {
         let starts = Box<[Int64]>([])
         try await withFleet(redis.configuration { $0.lookUpBudget = .seconds(20) }) { fleet in
             try await withThrowingTaskGroup(of: Void.self) { group in
-                for lane in 0..<4 {
+                for queue in 0..<4 {
                     group.addTask {
                         for number in 0..<40 {
-                            let demand = LaneQueue.Demand(want: 1 + (number + lane) % 7, used: 0, returned: 0)
+                            let demand = LimitQueueMachine.Demand(want: 1 + (number + queue) % 7, used: 0, returned: 0)
                             let value = try await fleet.redis.run(
                                 LimitScript.script, keys: terms.keys,
-                                LimitScript.arguments(demand, terms, lane: "\(lane)", channel: "c"), .lookUp)
+                                LimitScript.arguments(demand, terms, queue: "\(queue)", channel: "c"), .lookUp)
                             let (time, answer) = try #require(LimitScript.answer(value))
                             #expect(answer.delays.count <= demand.want && !answer.isFull)
                             #expect(answer.delays.count == demand.want || answer.next > .zero)
                             #expect(answer.delays.allSatisfy { $0 <= LimitScript.horizon })
                             starts.change { $0 += answer.delays.map { time + $0.microseconds } }
-                            if number % 10 == 9 { try await Task.sleep(for: .milliseconds(lane * 10)) }
+                            if number % 10 == 9 { try await Task.sleep(for: .milliseconds(queue * 10)) }
                         }
                     }
                 }
@@ -125,8 +125,8 @@ struct FleetRateTests {
         let terms = LimitTerms([SharedLimit(name: "m", limits: limits)], host: "") { "lat:\($0):\($1)" }
         try await withFleet(redis.configuration { $0.lookUpBudget = .seconds(20) }) { fleet in
             @Sendable func ask(_ want: Int, _ returned: Int) async throws -> Int {
-                let demand = LaneQueue.Demand(want: want, used: 0, returned: returned)
-                let arguments = LimitScript.arguments(demand, terms, lane: "l", channel: "c")
+                let demand = LimitQueueMachine.Demand(want: want, used: 0, returned: returned)
+                let arguments = LimitScript.arguments(demand, terms, queue: "l", channel: "c")
                 let value = try await fleet.redis.run(LimitScript.script, keys: terms.keys, arguments, .lookUp)
                 return try #require(LimitScript.answer(value)).answer.delays.count
             }
@@ -238,8 +238,8 @@ struct FleetRateTests {
         return limits
     }
 
-    /// When there are many lanes, one without calls is dropped, and may still report afterwards.
-    @Test func lanesOfOneManagerHaveDifferentNames() async throws {
+    /// When there are many queues, one without calls is dropped, and may still report afterwards.
+    @Test func queuesOfOneManagerHaveDifferentNames() async throws {
         let names = Box<[String]>([])
         let redis = try FakeRedis { words, _ in
             guard words[0] == "EVALSHA", let keyCount = Int(words[2]) else { return FakeRedis.usual(words) }
@@ -252,7 +252,7 @@ struct FleetRateTests {
             configuration.limits.ratePerHost = .init(perSecond: 1_000, burst: 1_000)
             configuration.networkInterceptors = [Answering()]
             let manager = try CentralRequestManager(configuration: configuration)
-            // The last host's first lane is dropped with all others.
+            // The last host's first queue is dropped with all others.
             for number in Array(0...1_024) + [1] { _ = try await manager.startRequest("GET", "http://h\(number)/") }
             await manager.shutdown()
         }

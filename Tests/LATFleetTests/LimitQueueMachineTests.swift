@@ -5,13 +5,13 @@ import Testing
 @testable import LATFleet
 
 /// The queue of calls that wait for shared limits, without a Redis.
-struct LaneQueueTests {
-    private static func queue(_ keepsPlaces: Bool = true) -> LaneQueue {
-        LaneQueue(keepsPlaces: keepsPlaces, renewal: .seconds(3))
+struct LimitQueueMachineTests {
+    private static func queue(_ keepsPlaces: Bool = true) -> LimitQueueMachine {
+        LimitQueueMachine(keepsPlaces: keepsPlaces, renewal: .seconds(3))
     }
 
     private func expectStep(
-        _ queue: inout LaneQueue, _ now: Duration, _ expected: LaneQueue.Step, _ why: Comment? = nil,
+        _ queue: inout LimitQueueMachine, _ now: Duration, _ expected: LimitQueueMachine.Step, _ why: Comment? = nil,
         sourceLocation: SourceLocation = #_sourceLocation
     ) {
         let step = queue.step(at: now)
@@ -116,7 +116,7 @@ struct LaneQueueTests {
         var now = Duration.zero
         var ids: UInt64 = 0
         var (waiting, running, ended): (Set<UInt64>, Set<UInt64>, Set<UInt64>) = ([], [], [])
-        var asked: LaneQueue.Demand?
+        var asked: LimitQueueMachine.Demand?
         func start(_ started: [UInt64]) {
             for id in started {
                 let isNew = waiting.remove(id) != nil && running.insert(id).inserted

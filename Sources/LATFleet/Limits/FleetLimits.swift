@@ -6,9 +6,9 @@ internal import Synchronization
 /// The limits and circuits that one manager shares with other processes.
 final class FleetLimits: SharedLimits {
     private struct State {
-        var lanes: [String: LimitLane] = [:]
-        /// How many lanes were made.
-        var laneCount = 0
+        var queues: [String: LimitQueue] = [:]
+        /// How many queues were made.
+        var queueCount = 0
         var places: FleetSubscription?
     }
 
@@ -42,37 +42,39 @@ final class FleetLimits: SharedLimits {
     ) async throws -> (@Sendable (_ isUnused: Bool) -> Void)? {
         guard keepsLimits else { return nil }
         let terms = LimitTerms(limits, host: host) { limit, part in fleet.key("limit", name, limit, part) }
-        let lane = lane(terms)
-        try await lane.enter(call, terms)
-        return { isUnused in lane.leave(isUnused: isUnused) }
+        let queue = queue(terms)
+        try await queue.enter(call, terms)
+        return { isUnused in queue.leave(isUnused: isUnused) }
     }
 
-    /// The lane for the calls with the same limits.
-    private func lane(_ terms: LimitTerms) -> LimitLane {
+    /// The queue for the calls with the same limits.
+    private func queue(_ terms: LimitTerms) -> LimitQueue {
         let key = terms.keys.joined(separator: "\n")
         return state.withLock { state in
-            if let lane = state.lanes[key] { return lane }
-            if state.lanes.count >= 1_024 { state.lanes = state.lanes.filter { !$0.value.isIdle } }
+            if let queue = state.queues[key] { return queue }
+            if state.queues.count >= 1_024 { state.queues = state.queues.filter { !$0.value.isIdle } }
             if state.places == nil, !terms.placeKeys.isEmpty {
                 state.places = fleet.redis.subscribe(channel) { [weak self] message in
                     guard case .message(let key) = message, let key = key.text, let self else { return }
-                    for lane in self.state.withLock({ Array($0.lanes.values) }) { lane.wake(key) }
+                    for queue in self.state.withLock({ Array($0.queues.values) }) { queue.wake(key) }
                 }
             }
-            state.laneCount += 1
-            // A dropped lane may still report, so no later one gets its name.
-            let lane = LimitLane(terms, alone: alone, ask: ask(as: "\(identity) \(state.laneCount)"))
-            state.lanes[key] = lane
-            return lane
+            state.queueCount += 1
+            // A dropped queue may still report, so no later one gets its name.
+            let queue = LimitQueue(terms, alone: alone, ask: ask(as: "\(identity) \(state.queueCount)"))
+            state.queues[key] = queue
+            return queue
         }
     }
 
     private var channel: String { fleet.channel("limit:\(name)") }
 
-    /// Makes the closure with which a lane asks the Redis.
-    private func ask(as lane: String) -> @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer? {
+    /// Makes the closure with which a queue asks the Redis.
+    private func ask(as queue: String)
+        -> @Sendable (LimitQueueMachine.Demand, LimitTerms) async -> LimitQueueMachine.Answer?
+    {
         { [fleet, channel, granted, waited] demand, terms in
-            let arguments = LimitScript.arguments(demand, terms, lane: lane, channel: channel)
+            let arguments = LimitScript.arguments(demand, terms, queue: queue, channel: channel)
             let value = try? await fleet.redis.run(LimitScript.script, keys: terms.keys, arguments, .lookUp)
             guard let answer = value.flatMap(LimitScript.answer)?.answer else { return nil }
             granted.add(answer.delays.count)

@@ -3,10 +3,10 @@ internal import LATNetworking
 internal import Platform
 internal import Synchronization
 
-/// Lets calls wait in a ``LaneQueue``. One query at a time asks for all waiting calls.
-final class LimitLane: Sendable {
+/// Lets calls wait in a ``LimitQueueMachine``. One query at a time asks for all waiting calls.
+final class LimitQueue: Sendable {
     private struct State {
-        var queue: LaneQueue
+        var queue: LimitQueueMachine
         var terms: LimitTerms
         var waiters: [UInt64: Waiter<Void>] = [:]
         var ids: UInt64 = 0
@@ -16,7 +16,7 @@ final class LimitLane: Sendable {
         var alarm: Waiter<Void>?
     }
 
-    private let ask: @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer?
+    private let ask: @Sendable (LimitQueueMachine.Demand, LimitTerms) async -> LimitQueueMachine.Answer?
     /// Counts the calls that started without a reply of the Redis.
     private let alone: FleetCounter
     private let limits = TimeLimits()
@@ -25,11 +25,11 @@ final class LimitLane: Sendable {
     /// - Parameter ask: Asks the Redis; returns `nil` when it does not reply.
     init(
         _ terms: LimitTerms, alone: FleetCounter,
-        ask: @escaping @Sendable (LaneQueue.Demand, LimitTerms) async -> LaneQueue.Answer?
+        ask: @escaping @Sendable (LimitQueueMachine.Demand, LimitTerms) async -> LimitQueueMachine.Answer?
     ) {
         self.alone = alone
         self.ask = ask
-        let queue = LaneQueue(keepsPlaces: !terms.placeKeys.isEmpty, renewal: LimitScript.lease / 3)
+        let queue = LimitQueueMachine(keepsPlaces: !terms.placeKeys.isEmpty, renewal: LimitScript.lease / 3)
         state = Mutex(State(queue: queue, terms: terms))
     }
 
@@ -116,7 +116,7 @@ final class LimitLane: Sendable {
         }
     }
 
-    private func take(_ answer: LaneQueue.Answer?) {
+    private func take(_ answer: LimitQueueMachine.Answer?) {
         let started = state.withLock { state -> [Waiter<Void>] in
             guard let answer else {
                 let (started, count) = state.queue.failed(at: limits.clock.now())

@@ -5,12 +5,12 @@ internal import HTTPCore
 ///
 /// A token is the right to start a call under a rate limit. A place is one of the calls that may run at once. Each query states
 /// how many places are in use, so the next query corrects the error of a lost reply.
-struct LaneQueue: Sendable {
+struct LimitQueueMachine: Sendable {
     /// A query to the Redis.
     struct Demand: Hashable, Sendable {
         /// How many more calls want to start.
         var want: Int
-        /// How many places this lane uses.
+        /// How many places this queue uses.
         var used: Int
         /// How many tokens were taken and not used.
         var returned: Int

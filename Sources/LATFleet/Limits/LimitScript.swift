@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import HTTPCore
 internal import LATNetworking
 
-/// The limits of a lane, as arguments of ``LimitScript``.
+/// The limits of a queue, as arguments of ``LimitScript``.
 struct LimitTerms: Hashable, Sendable {
     enum Rule: Hashable, Sendable {
         /// At most one start in each `period` (µs), and `burst` at once after a pause.
@@ -43,19 +43,19 @@ struct LimitTerms: Hashable, Sendable {
 }
 
 /// The script for all limits: rates by the generic cell rate algorithm (GCRA) on the clock of Redis, and places by leases. A
-/// start takes from all limits of a lane or from none.
+/// start takes from all limits of a queue or from none.
 ///
 /// - A rate is one number: the time (µs) at which the tokens taken so far will be refilled. Tokens of the near future are
 ///   granted too, each with the delay until it may be used, so that processes are served in the order in which they asked.
-/// - Places are one hash: for each lane of each process how many it uses, until when its lease lasts, and until when it waits
-///   for more. A lane states with every query how many it uses. The places of a crashed process are free when its lease ends. A
+/// - Places are one hash: for each queue of each process how many it uses, until when its lease lasts, and until when it waits
+///   for more. A queue states with every query how many it uses. The places of a crashed process are free when its lease ends. A
 ///   process that gives a place back while another one waits gets no new one, so that no process keeps all places.
 enum LimitScript {
     /// How long a process keeps its places without another query.
     static let lease = Duration.seconds(10)
     /// How long before its use a token may be granted.
     static let horizon = Duration.milliseconds(100)
-    /// A lane that waits for places asks again after this time, in case the message about a free place is lost.
+    /// A queue that waits for places asks again after this time, in case the message about a free place is lost.
     static let pollInterval = Duration.milliseconds(250)
 
     static let script = RedisScript(
@@ -131,12 +131,12 @@ enum LimitScript {
         """)
 
     /// - Parameters:
-    ///   - lane: The name of the lane among those of all processes.
+    ///   - queue: The name of the queue among those of all processes.
     ///   - channel: Where a free place is announced.
     static func arguments(
-        _ demand: LaneQueue.Demand, _ terms: LimitTerms, lane: String, channel: String
+        _ demand: LimitQueueMachine.Demand, _ terms: LimitTerms, queue: String, channel: String
     ) -> [RedisArgument] {
-        var arguments: [RedisArgument] = [.text(lane), .text(channel)]
+        var arguments: [RedisArgument] = [.text(queue), .text(channel)]
         arguments += [demand.used, demand.want, demand.returned].map { .integer(Int64($0)) }
         arguments += [lease, horizon, pollInterval].map { .integer($0.microseconds) }
         for rule in terms.rules {
@@ -149,12 +149,12 @@ enum LimitScript {
     }
 
     /// Reads a reply: the time of the Redis in µs, and what it grants. `nil` for what the script never returns.
-    static func answer(_ value: RedisValue) -> (time: Int64, answer: LaneQueue.Answer)? {
+    static func answer(_ value: RedisValue) -> (time: Int64, answer: LimitQueueMachine.Answer)? {
         guard let parts = value.array?.map(\.integer), parts.count >= 3, let time = parts[0], let next = parts[1],
             let isFull = parts[2]
         else { return nil }
         let delays = parts[3...].map { $0.map { Duration.microseconds($0) } ?? .zero }
-        return (time, LaneQueue.Answer(delays: delays, next: .microseconds(next), isFull: isFull == 1))
+        return (time, LimitQueueMachine.Answer(delays: delays, next: .microseconds(next), isFull: isFull == 1))
     }
 }
 

@@ -78,9 +78,9 @@ final class DiskCore: Sendable {
 
     /// Reads from the index. Returns `nil` when there is none, or when it was damaged and is now set aside.
     func read<Result: Sendable>(
-        _ lane: StoreQueue, _ handle: Confined<IndexHandle>, _ body: @escaping @Sendable (CacheIndex) throws -> Result
+        _ queue: StoreQueue, _ handle: Confined<IndexHandle>, _ body: @escaping @Sendable (CacheIndex) throws -> Result
     ) async throws -> Result? {
-        try await lane.run { [self] in try readNow(handle, body) }
+        try await queue.run { [self] in try readNow(handle, body) }
     }
 
     /// Reads like ``read(_:_:_:)``. Call it on the queue of the handle.
