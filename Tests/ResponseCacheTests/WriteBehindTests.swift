@@ -462,6 +462,24 @@ import Testing
         #expect(try await store.has("c"))
     }
 
+    /// The second removal drops the entry before it is written, and the first one, which still waits, does its work.
+    @Test func settleReturnsWhenTheLastChangeWasDropped() async throws {
+        let store = HeldStore()
+        let behind = behind(store)
+        #expect(await behind.store(Make.entry("a"), Data("a".utf8)))
+        try await eventually("the first write") { store.heldCount == 1 }
+        await behind.remove(.url("http://h/b"))
+        #expect(await behind.store(Make.entry("b"), Data("b".utf8)))
+        await behind.remove(.url("http://h/b"))
+        let settling = Task { await behind.settle() }
+        try await eventually("the waiter") { behind.state.withLock { !$0.waiters.isEmpty } }
+        store.release()
+        try await eventually("the end of the wait") { behind.state.withLock { $0.waiters.isEmpty } }
+        await settling.value
+        #expect(try await store.memory.data("a") == Data("a".utf8))
+        #expect(try await !store.has("b"))
+    }
+
     @Test func manyChangesKeepTheirOrder() async throws {
         let directory = try TemporaryDirectory()
         let store = TieredStore(memory: MemoryStore(), disk: try DiskStore.plain(directory.path(of: "cache")))

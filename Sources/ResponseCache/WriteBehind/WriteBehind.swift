@@ -56,6 +56,19 @@ package final class WriteBehind: ProcessExitObserver {
         var isRetrying = false
         var retryDelay = Duration.seconds(1)
 
+        /// Takes the waiters whose changes have ended.
+        mutating func takeDone() -> [CheckedContinuation<Void, Never>] {
+            guard !waiters.isEmpty else { return [] }
+            let unfinished = pending.unfinished
+            var done: [CheckedContinuation<Void, Never>] = []
+            waiters.removeAll { waiter in
+                guard waiter.numbers.isDisjoint(with: unfinished) else { return false }
+                done.append(waiter.continuation)
+                return true
+            }
+            return done
+        }
+
         /// The delay before failed removals are retried; `nil` when there are none or a retry is already scheduled.
         mutating func nextRetry() -> Duration? {
             guard pending.hasFailedRemovals else {
@@ -228,12 +241,14 @@ package final class WriteBehind: ProcessExitObserver {
 
     private func drain() async {
         while true {
-            let (work, prepares) = state.withLock { state in
+            let (work, prepares, done) = state.withLock { state in
                 let work = state.pending.next()
                 state.isDraining = !work.isEmpty
                 defer { if !work.isEmpty { state.needsPreparation = false } }
-                return (work, state.needsPreparation && !work.isEmpty)
+                // Changes that were dropped before they began have ended too.
+                return (work, state.needsPreparation && !work.isEmpty, state.takeDone())
             }
+            for continuation in done { continuation.resume() }
             guard !work.isEmpty else { return }
             if prepares { prepare() }
             // The items run concurrently, so that a store can combine them in one transaction.
@@ -281,16 +296,7 @@ package final class WriteBehind: ProcessExitObserver {
         let (done, delay) = state.withLock { state in
             body(&state)
             isIdle.store(state.pending.isEmpty, ordering: .releasing)
-            var done: [CheckedContinuation<Void, Never>] = []
-            if !state.waiters.isEmpty {
-                let unfinished = state.pending.unfinished
-                state.waiters.removeAll { waiter in
-                    guard waiter.numbers.isDisjoint(with: unfinished) else { return false }
-                    done.append(waiter.continuation)
-                    return true
-                }
-            }
-            return (done, state.nextRetry())
+            return (state.takeDone(), state.nextRetry())
         }
         for continuation in done { continuation.resume() }
         if let delay { retry(after: delay) }
