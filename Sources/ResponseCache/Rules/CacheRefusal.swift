@@ -24,7 +24,7 @@ public enum CacheRefusal: Error, Hashable {
     case notUnderstood(status: Int)
     /// The response says `Vary: *`, which no request matches.
     case variesOnEverything
-    /// The response has no explicit freshness lifetime. Without one, ``CachePolicy/http`` never stores or uses a 500, 502, 503
+    /// The response has no explicit freshness lifetime. Without one, the policy `http` never stores or uses a 500, 502, 503
     /// or 504. It stores or uses any other response only if it is `public` or `private`, or if its status is heuristically
     /// cacheable and it has a validator or `no-cache` (RFC 9111 §3).
     case noFreshness
