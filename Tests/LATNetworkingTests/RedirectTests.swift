@@ -189,7 +189,7 @@ import Testing
             try await manager.startRequest("GET", server.url("/15"), timeout: .milliseconds(300))
         }
         #expect(error?.kind == .timeout(.total))
-        #expect((1...6).contains(server.requestCount))
+        #expect(server.requestCount <= 6)
         #expect(try await manager.startRequest("GET", server.url("/2"), timeout: .seconds(20)).text == "end")
     }
 

@@ -49,7 +49,7 @@ import Testing
 
     @Test func cancelEndsWithCancelled() async throws {
         let server = try MockServer()
-        server.fallback { _ in .events(.event("a"), .stall) }
+        server.fallback { $0.path == "/silent" ? .events(.stall) : .events(.event("a"), .stall) }
         let manager = try CentralRequestManager.make()
         let recorder = Recorder()
         let task = recorder.start(manager.events(server.url()))
@@ -62,7 +62,7 @@ import Testing
         try await server.waitUntilDisconnected()
         // Cancelled right after its start.
         let early = Recorder()
-        early.start(manager.events(server.url())).cancel()
+        early.start(manager.events(server.url("/silent"))).cancel()
         try await eventually { early.ends.count == 1 }
         #expect(early.ends.elements[0]?.kind == .cancelled)
         #expect(early.events.count == 0)

@@ -67,6 +67,7 @@ import Testing
 
     @Test func summaryOfAPlainCallNamesItsAddress() async throws {
         let server = try MockServer.answering()
+        server.route("GET", "/b") { _ in MockReply.text("never").stalling(.start) }
         let manager = try logged()
         _ = try await manager.startRequest("GET", server.url("/a?q=1&token=t"))
         #expect(lines.elements.first?.hasPrefix("GET \(server.url("/a?q=1&token=***")) -> 200 ") == true)

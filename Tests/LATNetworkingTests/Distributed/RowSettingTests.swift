@@ -62,14 +62,14 @@ import Testing
 
     @Test func domainLimitsItsConnections() async throws {
         let server = try MockServer()
-        server.fallback { _ in .json("{}").delayed(by: .milliseconds(60)) }
+        server.fallback { _ in .json("{}").stalling(.start) }
         let manager = try CentralRequestManager.make(table(server, domain: "maxConnectionsPerHost: 2"))
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<8 { group.addTask { _ = try await Row().startRequest(on: manager) } }
-            try await group.waitForAll()
-        }
-        #expect(server.requestCount == 8)
+        let calls = (0..<8).map { _ in Task { try await Row().startRequest(on: manager) } }
+        try await server.waitForRequests(2)
+        try await eventually { await manager.load.queued == 6 }
         #expect(server.acceptedConnections == 2)
+        for call in calls { call.cancel() }
+        for call in calls { _ = await call.result }
     }
 
     @Test func domainSetsItsOwnProxy() async throws {

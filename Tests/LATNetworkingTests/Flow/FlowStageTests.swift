@@ -79,8 +79,8 @@ import Testing
         let error = await failure { try await manager.startRequest("GET", server.url()) }
         // The last attempt's own timeout is delivered when no time is left for another attempt.
         #expect(error?.kind == .timeout(.deadline) || error?.kind == .timeout(.total))
+        // Longer than one attempt may take.
         #expect(start.duration(to: .now) >= .milliseconds(400))
-        #expect(server.requestCount >= 1)
         #expect(manager.runningRequests() == 0)
     }
 

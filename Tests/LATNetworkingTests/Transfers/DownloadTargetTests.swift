@@ -103,11 +103,14 @@ import Testing
     }
 
     @Test func secondDownloadToOneTargetIsRefused() async throws {
-        let slow = try RangeServer(Self.bytes) { $2.throttled(bytesPerSecond: 700_000) }
+        let slow = try RangeServer(Self.bytes) { $1 == 1 ? $2.stalling(.afterBodyBytes(300_000)) : $2 }
         let first = manager.download(slow.url, to: target)
         for await progress in first.progress where progress.completed > 0 { break }
         let error = try #require(await failure { try await manager.download(server.url, to: target).value })
         #expect(error.kind == .storage && error.message.contains("another download"))
+        // Continues after the stall.
+        first.pause()
+        first.resume()
         #expect(try await first.value.byteCount == 700_000)
         // The lock is released with the download.
         for _ in 0..<20 { _ = try await manager.download(server.url, to: target).value }
@@ -244,7 +247,7 @@ import Testing
     }
 
     @Test func otherURLOrOptionStartsOver() async throws {
-        let slow = try RangeServer(Self.bytes) { $1 == 1 || $1 == 3 ? $2.throttled(bytesPerSecond: 700_000) : $2 }
+        let slow = try RangeServer(Self.bytes) { $1 == 1 || $1 == 3 ? $2.stalling(.afterBodyBytes(300_000)) : $2 }
         try await leaveBehind(slow)
         let other = try await manager.download(slow.url + "?other", to: target).value
         #expect(other.resumedByteCount == 0)
@@ -256,7 +259,7 @@ import Testing
     }
 
     @Test func identityResumesUnderAnotherURL() async throws {
-        let slow = try RangeServer(Self.bytes) { $1 == 1 ? $2.throttled(bytesPerSecond: 700_000) : $2 }
+        let slow = try RangeServer(Self.bytes) { $1 == 1 ? $2.stalling(.afterBodyBytes(300_000)) : $2 }
         let named = options { $0.identity = "release 7" }
         let first = manager.download(slow.url + "?signature=1", to: target, options: named)
         for await progress in first.progress where progress.completed > 100_000 { break }

@@ -126,7 +126,7 @@ import Testing
     @Test(arguments: [1, 3]) func pauseDisconnectsAndResumeContinues(segments: Int) async throws {
         let bytes = content(6 << 20)
         let server = try RangeServer(bytes) { _, number, honest in
-            number <= segments ? honest.throttled(bytesPerSecond: 1 << 20) : honest
+            number <= segments ? honest.stalling(.afterBodyBytes(1_500_000)) : honest
         }
         let download = manager.download(server.url, to: target, segments: segments)
         await wait(for: download) { $0.completed > 1 << 20 }
@@ -163,7 +163,7 @@ import Testing
     @Test func cancelledDownloadMayContinueLater() async throws {
         let bytes = content(6 << 20)
         let server = try RangeServer(bytes) { _, number, honest in
-            number == 1 ? honest.throttled(bytesPerSecond: 2 << 20) : honest
+            number == 1 ? honest.stalling(.afterBodyBytes(2 << 20)) : honest
         }
         let first = manager.download(server.url, to: target)
         await wait(for: first) { $0.completed > 1 << 20 }
@@ -181,7 +181,7 @@ import Testing
     }
 
     @Test func cancelledDownloadLeavesNoFiles() async throws {
-        let server = try RangeServer(content(6 << 20)) { $2.throttled(bytesPerSecond: 2 << 20) }
+        let server = try RangeServer(content(6 << 20)) { $2.stalling(.afterBodyBytes(2 << 20)) }
         let download = manager.download(server.url, to: target)
         await wait(for: download) { $0.completed > 1 << 20 }
         download.cancel()
@@ -218,7 +218,9 @@ import Testing
 
     @Test func pausedPostIsHeldNotResent() async throws {
         let bytes = content(2 << 20)
-        let server = try RangeServer(bytes) { request, _, honest in honest.throttled(bytesPerSecond: 700_000) }
+        let server = try RangeServer(bytes) { _, number, honest in
+            number == 1 ? honest.throttled(bytesPerSecond: 700_000) : honest.stalling(.afterBodyBytes(200_000))
+        }
         let request = HTTPRequest("POST", server.url, body: .data(Data("query".utf8)))
         let download = manager.download(request, to: target, segments: 4)
         await wait(for: download) { $0.completed > 100_000 }
