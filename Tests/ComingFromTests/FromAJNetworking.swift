@@ -170,7 +170,8 @@ private struct Hub: ActivityIndicator.Presenter {
 
     @Test("suspend, resume, cancel") func downloadIsControlled() async throws {
         let central = try manager()
-        server.enqueue(.pattern(byteCount: 300_000).stalling(.afterBodyBytes(100_000)))
+        let stalled = MockReply.pattern(byteCount: 300_000).stalling(.afterBodyBytes(100_000))
+        server.enqueue(stalled, stalled)
         let download = central.download(server.url("/desktop.jpg"), to: folder.path(of: "a.jpg"))
         for await progress in download.progress where progress.completed > 0 { break }
         download.pause()

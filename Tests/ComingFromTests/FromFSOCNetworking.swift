@@ -172,11 +172,13 @@ private struct AppVersion: Interceptor {
 
     @Test("mapingDictForServerCommonModel, serverErrorMessageWithCode:") func serverErrorMessage() async throws {
         let central = try manager()
-        server.enqueue(.json(#"{"status": 10001, "message": "expired"}"#))
-        server.enqueue(.json(#"{"status": 10099, "message": "full"}"#))
-        server.enqueue(.json(#"{"status": 10099}"#), .text("never").stalling(.start), .noReply)
+        let replies: [MockReply] = [
+            .json(#"{"status": 10001, "message": "expired"}"#), .json(#"{"status": 10099, "message": "full"}"#),
+            .json(#"{"status": 10099}"#), .text("never").stalling(.start), .noReply,
+        ]
         var messages: [String] = []
-        for timeout in [nil, nil, nil, Duration.milliseconds(200), nil] {
+        for (reply, timeout) in zip(replies, [nil, nil, nil, Duration.milliseconds(200), nil]) {
+            server.route("*", "/api/userInfo") { _ in reply }
             let error = try await failure { try await central.startRequest(server: "user.info", timeout: timeout) }
             messages.append(error.userMessage)
         }

@@ -97,7 +97,7 @@ extension LegacyModel: RequestEntity { static let route = Route("POST", domain: 
             try await FetchUser(id: "42").timeout(.milliseconds(500)).startRequest(on: central)
         }
         #expect(error.kind == .timeout(.total))
-        #expect(server.requestCount == 1)
+        #expect(server.requestCount <= 1)
     }
 
     @Test("setLATNetSetHTTPHeaderFieldsBlock:, HTTPHeaderFields") func headerFields() async throws {

@@ -59,7 +59,7 @@ import Testing
             server.enqueue(
                 MockReply.text("x").withInterim(103, headers: ["Link": "</a>"]).stalling(.beforeHead))
         case "in the body":
-            server.enqueue(.pattern(byteCount: 1 << 30))
+            server.enqueue(.pattern(byteCount: 1 << 30).stalling(.afterBodyBytes(1 << 20)))
         default:
             server.bodyReadRate = 0
             request = HTTPRequest("PUT", server.url(), body: .data(Data(count: 32 << 20)))

@@ -1,5 +1,6 @@
 import CurlTransport
 import FoundationEssentials
+import Glibc
 import HTTPCore
 import LATTesting
 import TestSupport
@@ -27,7 +28,7 @@ import Testing
                 try await group.waitForAll()
             }
             #expect(most.value <= limit)
-            #expect(server.acceptedConnections == limit)
+            #expect((1...limit).contains(server.acceptedConnections))
             #expect(await transport.gauges.sockets <= limit)
         }
     }
@@ -65,16 +66,14 @@ import Testing
             let hasBeenServed = Box(false)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<4 {
-                    group.addTask {
-                        for _ in 0..<200 where !hasBeenServed.value { _ = try await transport.get(busy.url()) }
-                    }
+                    group.addTask { while !hasBeenServed.value { _ = try await transport.get(busy.url()) } }
                 }
+                defer { hasBeenServed.change { $0 = true } }
                 try await busy.waitForRequests(8, timeout: .seconds(15))
                 _ = try await transport.get(quiet.url())
                 hasBeenServed.change { $0 = true }
                 try await group.waitForAll()
             }
-            #expect(busy.requestCount < 800)
         }
     }
 
@@ -120,18 +119,33 @@ import Testing
         }
     }
 
-    /// Together the hosts have more connections than may be idle. Each answer takes a while, so that on a busy machine too
-    /// nearly all requests run at once: the limit falls to the number that ran in the last two seconds.
+    /// Together the hosts have more connections than may be idle. No request is answered before its whole wave has arrived.
     @Test func manyBusyHostsKeepTheirConnections() async throws {
-        let servers = try (0..<40).map { _ in try MockServer() }
-        for server in servers { server.fallback { _ in .text("x").delayed(by: .milliseconds(100)) } }
+        let connections = Box(0)
+        let arrived = Box(0)
+        let isOver = Box(false)
+        let servers = try (0..<8).map { _ in
+            try RawServer { connection in
+                connections.change { $0 += 1 }
+                while !connection.read().isEmpty {
+                    var end = 0
+                    arrived.change {
+                        $0 += 1
+                        end = ($0 + 39) / 40 * 40
+                    }
+                    while arrived.value < end, !isOver.value { usleep(1000) }
+                    connection.write(Array("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx".utf8))
+                }
+            }
+        }
+        defer { isOver.change { $0 = true } }
         let configuration = testConfiguration {
             $0.maxConnectionsPerHost = 5
-            $0.maxIdleConnections = 20
+            $0.maxIdleConnections = 8
         }
         try await withTransport(configuration) { transport async throws in
-            try await send(3000, inFlight: 200, to: servers.map { $0.url() }, transport)
-            #expect(servers.map(\.acceptedConnections).reduce(0, +) <= 200)
+            for _ in 0..<20 { try await send(40, inFlight: 40, to: servers.map { $0.url() }, transport) }
+            #expect(connections.value == 40)
         }
     }
 

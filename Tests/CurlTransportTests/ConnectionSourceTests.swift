@@ -118,8 +118,14 @@ import Testing
         var url: String { "http://two.example:\(silent.port)/" }
 
         init() throws {
-            silent = try FullBacklogListener()
-            server = try OtherFamilyServer(port: silent.port)
+            // The port may be in use on ::1.
+            for _ in 0..<20 {
+                let silent = try FullBacklogListener()
+                guard let server = try? OtherFamilyServer(port: silent.port) else { continue }
+                (self.silent, self.server) = (silent, server)
+                return
+            }
+            throw Overdue(description: "no port is free on both addresses")
         }
 
         func configuration(_ delay: Duration, _ connectTimeout: Duration) -> EngineConfiguration {

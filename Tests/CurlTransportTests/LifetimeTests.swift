@@ -184,7 +184,7 @@ private let dispatchSlack = 3
             let size: Int64 = 1 << 30
             let server = try MockServer()
             server.enqueue(.pattern(byteCount: size))
-            let transport = try CurlTransport(configuration: testConfiguration())
+            let transport = try CurlTransport(configuration: testConfiguration { $0.timeout = nil })
             let request = HTTPRequest("GET", server.url()).with { $0.streamsBody = true }
             var iterator = try await transport.send(request).body.makeAsyncIterator()
             var offset = Int64(try await iterator.next()?.count ?? 0)

@@ -34,6 +34,7 @@ import Testing
         try await withTransport(testConfiguration { $0.tls.caFile = authority }) { transport async throws in
             try await within { try await transport.prewarm(server.url(), connections: 4) }
             #expect(await transport.gauges.sockets == 4)
+            try await eventually("four handshakes of the server") { server.connections == 4 }
             #expect(server.requests.isEmpty)
             try await Self.send(4, to: server.url(), on: transport)
             let answer = try await transport.get(server.url())

@@ -1,3 +1,4 @@
+import CLinux
 import CurlTransport
 import Dispatch
 import FoundationEssentials
@@ -37,6 +38,8 @@ import Testing
                 connection.write(Array(Self.answer("stray").utf8))
                 if way == "with its end" { shutdown(connection.descriptor, CInt(SHUT_WR)) }
             }
+            // Until the client's side of the system has them.
+            while lat_unsent_bytes(connection.descriptor) > 0 { usleep(1000) }
             isStraySent.happen()
             connection.drain()
         }

@@ -15,7 +15,7 @@ import Testing
         #expect(good.exitCode == 0)
         #expect(good.text.hasPrefix("name"))
         #expect(good.text.contains("reachable") && good.text.contains("127.0.0.1"))
-        let bad = try await LatProcess.run(["probe", server.url(), closed.url(), "--timeout", "1s"])
+        let bad = try await LatProcess.run(["probe", server.url(), closed.url()])
         #expect(bad.exitCode == 3)
         #expect(bad.text.contains("unreachable: refused"))
         #expect(bad.err.contains("is the server running"))

@@ -164,8 +164,8 @@ import Testing
         #expect(
             refused.exitCode == 3 && refused.out.isEmpty
                 && refused.err.hasPrefix("lat: Failed to connect to 127.0.0.1 port "))
-        server.enqueue(.text("never").stalling(.start))
-        let late = try await request("GET", "/", "--timeout", "200ms")
+        server.route("GET", "/never") { _ in .text("never").stalling(.start) }
+        let late = try await request("GET", "/never", "--timeout", "200ms")
         #expect(late.exitCode == 3 && late.err.hasPrefix("lat: not done within 200 ms"))
         server.enqueue(.pattern(byteCount: 100_000).closing(afterBytes: 50_000))
         let broken = try await request("GET", "/")

@@ -103,7 +103,10 @@ struct CacheFaultTests {
             server.kill()
             try await server.startAgain()
             #expect(try server.cli("EXISTS", key) == "1")
-            try await eventually("a connection") { processes[1].fleet.status.state == .ready }
+            try await eventually("a new connection") {
+                let status = processes[1].fleet.status
+                return status.state == .ready && status.connectionCount > 1
+            }
             #expect(try await processes[1].get(origin.url("/a")).text == "/a 2")
             try await processes[1].settle()
             #expect(try await processes[1].get(origin.url("/a")).text == "/a 2")

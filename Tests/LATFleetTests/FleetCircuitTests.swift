@@ -14,6 +14,12 @@ struct FleetCircuitTests {
         for _ in 0..<times { #expect(try await manager.send(HTTPRequest("GET", server.url("/"))).status == 503) }
     }
 
+    /// Waits until this many managers get the news of circuits.
+    private static func awaitSubscriptions(_ count: Int, _ redis: RedisServer, _ fleet: FleetManagers) async throws {
+        let channel = fleet.fleets[0].channel("circuit:default")
+        try await eventually("subscriptions") { try redis.cli("PUBSUB", "NUMSUB", channel).hasSuffix("\(count)") }
+    }
+
     private static func isOpen(_ manager: CentralRequestManager, _ server: MockServer) async -> Bool {
         do {
             _ = try await manager.send(HTTPRequest("GET", server.url("/look")))
@@ -73,6 +79,7 @@ struct FleetCircuitTests {
         try await withManagers(3, redis) { configuration, _ in
             configuration.circuitBreaker = .init(failures: 2, pause: .milliseconds(500))
         } _: { fleet in
+            try await Self.awaitSubscriptions(3, redis, fleet)
             try await Self.fail(fleet[0], server)
             try await eventually("the news") {
                 fleet.managers.dropFirst().allSatisfy { $0.fleet?.circuitsHeard ?? 0 >= 1 }
@@ -117,6 +124,7 @@ struct FleetCircuitTests {
         try await withManagers(2, redis, patience: .seconds(2)) { configuration, _ in
             configuration.circuitBreaker = .init(failures: 2, pause: .milliseconds(500))
         } _: { fleet in
+            try await Self.awaitSubscriptions(2, redis, fleet)
             try await Self.fail(fleet[0], server)
             try await eventually("an open circuit in the other") { fleet[1].fleet?.circuitsHeard ?? 0 >= 1 }
             isBroken.change { $0 = false }

@@ -35,20 +35,26 @@ struct FleetPlacesTests {
     @Test func queueOfOneManagerDoesNotStarveTheOther() async throws {
         let redis = try await RedisServer()
         let server = try Self.server(.milliseconds(5))
+        let gate = Event()
         try await withManagers(2, redis) { configuration, _ in
             configuration.limits.maxConcurrentRequests = 1
+            configuration.networkInterceptors = [Holding(gate: gate)]
         } _: { fleet in
-            let done = Box(0)
-            let crowd = (0..<200).map { _ in
-                Task {
-                    _ = try await fleet[0].startRequest("GET", server.url("/crowd"))
-                    done.change { $0 += 1 }
-                }
+            let held = Task { try await fleet[0].startRequest("GET", server.url("/held")) }
+            try await eventually("a taken place") {
+                try redis.cli("EXISTS", "lat:limit:default:manager:places") == "1"
             }
-            try await server.waitForRequests(1)
-            _ = try await fleet[1].startRequest("GET", server.url("/single"))
-            #expect(done.value < 150, "it waited for \(done.value) of the others")
-            for task in crowd { try await task.value }
+            let crowd = (0..<200).map { _ in
+                Task { try await fleet[0].startRequest("GET", server.url("/crowd")) }
+            }
+            let single = Task { try await fleet[1].startRequest("GET", server.url("/single")) }
+            try await eventually("a call that waits") { fleet.fleets[1].status.counters["limits.waited"] ?? 0 > 0 }
+            gate.happen()
+            _ = try await single.value
+            let before = server.requests.prefix { $0.path != "/single" }.count
+            #expect(before < 150, "it waited for \(before) of the others")
+            _ = try await held.value
+            for task in crowd { _ = try await task.value }
         }
     }
 

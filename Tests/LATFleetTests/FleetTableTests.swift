@@ -282,7 +282,8 @@ struct FleetTableTests {
     func foreignValueInTheKeyIsReported(_ words: [String], _ expected: String) async throws {
         let server = try await RedisServer()
         try await withFleet(server.configuration()) { fleet in
-            _ = try await fleet.redis.call(RedisCommand(words[0], words.dropFirst().map { .text($0) }), .write)
+            let command = RedisCommand(words[0], words.dropFirst().map { .text($0) })
+            _ = try await fleet.redis.call(command, .time(.seconds(20)))
             do throws(NetworkError) {
                 _ = try await DomainTable(from: source(fleet, "none"), environment: nil)
                 Issue.record("there is a table")
@@ -322,6 +323,7 @@ struct FleetTableTests {
                         return seen
                     }
                 }
+                try await origin.waitForRequests(1)
                 for version in Int64(2)...20 {
                     _ = try await pushed.push(versioned(version), expecting: version - 1, as: version, author: "ada")
                     try await follower.awaitRevision("\(version)")

@@ -121,6 +121,6 @@ struct RedisCommandTests {
 
     private func connectError(_ configuration: FleetConfiguration) async throws {
         let fleet = try Fleet(configuration)
-        try await fleet.connect(within: .seconds(2))
+        try await fleet.connect()
     }
 }

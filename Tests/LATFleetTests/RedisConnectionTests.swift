@@ -104,6 +104,7 @@ struct RedisConnectionTests {
     @Test func missingServerIsReported() async throws {
         let reserved = try ReservedPort()
         let fleet = try Fleet(url: "redis://127.0.0.1:\(reserved.port)")
+        try await eventually("a refusal") { fleet.status.lastError != nil }
         let error = try await fleetError { try await fleet.connect(within: .seconds(2)) }
         #expect(error.kind == .connect && error.message.contains("redis://127.0.0.1:\(reserved.port)"), "\(error)")
         let refused = try await fleetError { try await fleet.redis.call(RedisCommand("PING"), .lookUp) }
@@ -132,7 +133,7 @@ struct RedisConnectionTests {
         var configuration = try FleetConfiguration(url: "redis://127.0.0.1:\(server.port)")
         configuration.warningHandler = { _ in }
         let fleet = try Fleet(configuration)
-        let error = try await fleetError { try await fleet.connect(within: .seconds(2)) }
+        let error = try await fleetError { try await fleet.connect() }
         #expect(error.kind == kind, "\(error)")
         await fleet.shutdown()
     }

@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import Glibc
 import TestSupport
@@ -60,32 +61,32 @@ struct RedisFailureTests {
     }
 
     @Test func slowServerIsLeftAlone() async throws {
-        let server = try RawServer { connection in
-            while true {
-                let bytes = connection.read()
-                if bytes.isEmpty { return }
-                let text = String(decoding: bytes, as: UTF8.self)
-                if text.contains("HELLO") {
-                    connection.write(
-                        Array("*4\r\n$7\r\nversion\r\n$3\r\n7.0\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n".utf8))
-                } else if text.contains("GET") {
-                    usleep(300_000)
-                    connection.write(
-                        Array(String(repeating: "$-1\r\n", count: text.split(separator: "GET").count - 1).utf8))
-                } else {
-                    usleep(300_000)
-                    connection.write(Array("+PONG\r\n".utf8))
-                }
+        // Each answer comes after its command has timed out.
+        let isLate = DispatchSemaphore(value: 0)
+        let fleetBox = Box<Fleet?>(nil)
+        let server = try FakeRedis { words, _ in
+            switch words[0] {
+            case "GET":
+                isLate.wait()
+                return "$-1\r\n"
+            case "PING":
+                while fleetBox.value?.status.breaker == .halfOpen { usleep(1_000) }
+                return "+PONG\r\n"
+            default: return FakeRedis.usual(words)
             }
         }
-        var configuration = try FleetConfiguration(url: "redis://127.0.0.1:\(server.port)")
+        var configuration = server.configuration
+        configuration.lookUpBudget = .milliseconds(10)
         configuration.breakerPause = .milliseconds(100)
         let fleet = try Fleet(configuration)
+        fleetBox.change { $0 = fleet }
+        defer { fleetBox.change { $0 = nil } }
         try await fleet.connect(within: .seconds(10))
         let start = ContinuousClock.now
         for _ in 0..<5 {
             let error = try await get(fleet)
             #expect(error.kind == .timeout)
+            isLate.signal()
         }
         // Answers that come too late, even to probes, do not make commands available again.
         for _ in 0..<100 {
@@ -173,7 +174,7 @@ struct RedisFailureTests {
             try first.cli("REPLICAOF", "127.0.0.1", "\(second.port)")
             #expect(try await fleetError { try await fleet.redis.set("k", "w") }.kind == .readOnly)
             try await eventually("a new look at the role") {
-                fleet.status.isReplica && fleet.status.connectionCount == 2
+                fleet.status.isReplica && fleet.status.connectionCount >= 2
             }
         }
     }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import LATInspect
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct MetricsTests {
@@ -249,7 +250,8 @@ import Testing
 
     @Test func releasedEndpointClosesItsPort() async throws {
         let metrics = Metrics()
-        var endpoint: Metrics.Endpoint? = try metrics.serve(port: 0)
+        let reserved = try ReservedPort()
+        var endpoint: Metrics.Endpoint? = try metrics.serve(port: reserved.port)
         let url = try #require(endpoint?.url)
         let manager = try CentralRequestManager.make { $0.connectTimeout = .seconds(5) }
         _ = try await manager.startRequest("GET", url)

@@ -113,15 +113,15 @@ import Testing
 
     @Test func callMayBeRestartedAfterCancelling() async throws {
         let server = try MockServer()
-        server.fallback { _ in .text("ok").delayed(by: .milliseconds(5)) }
+        server.route("GET", "/old") { _ in .text("never").stalling(.start) }
+        server.fallback { _ in .text("ok") }
         let manager = try CentralRequestManager.make()
-        let url = server.url()
         var recorders: [(cancelled: CallRecorder, restarted: CallRecorder)] = []
         for _ in 0..<50 {
             let cancelled = CallRecorder()
             let restarted = CallRecorder()
-            manager.startRequest("GET", url, into: cancelled).cancel()
-            manager.startRequest("GET", url, into: restarted)
+            manager.startRequest("GET", server.url("/old"), into: cancelled).cancel()
+            manager.startRequest("GET", server.url("/new"), into: restarted)
             recorders.append((cancelled, restarted))
         }
         for (cancelled, restarted) in recorders {
@@ -231,7 +231,7 @@ import Testing
 
     @Test func suspendedCallCanBeCancelled() async throws {
         let server = try MockServer()
-        server.fallback { _ in .pattern(byteCount: 1 << 30) }
+        server.fallback { _ in .pattern(byteCount: 1 << 30).stalling(.afterBodyBytes(1 << 20)) }
         let manager = try CentralRequestManager.make()
         let early = CallRecorder()
         let earlyTask = manager.startRequest("GET", server.url(), into: early)

@@ -101,7 +101,7 @@ import Testing
             files: [
                 UploadFile(name: "img", fileName: "a.png", data: png), UploadFile(name: "doc", path: path),
             ],
-            body: nil, cache: .networkOnly, timeout: .milliseconds(900), headers: ["X-Trace": "1"],
+            body: nil, cache: .networkOnly, timeout: .seconds(60), headers: ["X-Trace": "1"],
             progress: { _ in }, success: { _, _ in done.happen() },
             failure: { _, error in
                 Issue.record(error)
@@ -210,7 +210,7 @@ import Testing
         request.redirects = .none
         request.decompresses = false
         request.retries = 0
-        request.timeout = .seconds(3)
+        request.timeout = .seconds(60)
         request.authentication = .digest(user: "u", password: "p")
         let raw = try await central.send(request)
 

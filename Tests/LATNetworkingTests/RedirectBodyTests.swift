@@ -142,7 +142,7 @@ import Testing
     @Test func cancelledCallEndsDuringTheBody() async throws {
         let server = try MockServer()
         server.route("GET", "/a") { _ in Body.stalled.reply(to: "/b") }
-        server.route("GET", "/b") { _ in .noReply }
+        server.route("GET", "/b") { _ in .text("never").stalling(.start) }
         let manager = try CentralRequestManager.make()
         let call = Task { try await manager.startRequest("GET", server.url("/a")) }
         try await server.waitForRequests(1)

@@ -265,7 +265,11 @@ private func table(_ server: MockServer) throws -> DomainTable {
     }
 
     @Test func callOutlivesModelAndDelegate() async throws {
-        server.enqueue(.json(#"{"id": 1, "name": "Ada"}"#).delayed(by: .milliseconds(50)))
+        let mayAnswer = DispatchSemaphore(value: 0)
+        server.route("GET", "/users/{id}") { _ in
+            mayAnswer.wait()
+            return .json(#"{"id": 1, "name": "Ada"}"#)
+        }
         let log = Log<String>()
         weak var model: FetchUser?
         weak var listener: Listener?
@@ -277,6 +281,7 @@ private func table(_ server: MockServer) throws -> DomainTable {
             fetch.start(on: manager, outcomes.closure)
         }
         #expect(model == nil && listener == nil)
+        mayAnswer.signal()
         guard case .success? = await outcomes.next() else { throw Unexpected() }
         await callbacks.drain()
         #expect(log.elements.isEmpty)

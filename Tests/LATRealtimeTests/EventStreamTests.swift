@@ -225,7 +225,7 @@ import Testing
 
     @Test func commentsRestartTheIdleTimeout() async throws {
         let server = try MockServer()
-        let alive = (0..<6).flatMap { _ in [MockReply.EventStep.wait(.milliseconds(500)), .comment()] }
+        let alive = (0..<60).flatMap { _ in [MockReply.EventStep.wait(.milliseconds(50)), .comment()] }
         server.enqueue(.events(alive + [.event("x"), .stall]))
         var request = HTTPRequest("GET", server.url())
         request.idleTimeout = .seconds(2)

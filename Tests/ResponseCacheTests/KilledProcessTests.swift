@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import HTTPCore
 import LATTesting
+import TestSupport
 import Testing
 
 @testable import ResponseCache
@@ -56,7 +57,9 @@ import Testing
         var roundsWithEntries = 0
         for round in 0..<rounds {
             let process = try start(first: first, keyCount: keyCount)
-            // The kill comes at a random time, before the index exists or after up to some hundred commits.
+            // The kill comes at a random time, before the index exists or after up to some hundred commits. In every second
+            // round it comes after a commit.
+            if !round.isMultiple(of: 2) { try await eventually("a commit") { !process.lines.isEmpty } }
             usleep(UInt32.random(in: 5_000...250_000))
             process.kill()
             // The signal ended the process, not an earlier failure.

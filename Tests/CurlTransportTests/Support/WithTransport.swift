@@ -73,30 +73,18 @@ extension CurlTransport {
 }
 
 extension CurlTransport {
-    /// Starts a request that has to wait, and returns when the engine has queued it.
-    ///
-    /// The engine sends no event for that. The body is encoded shortly before the request is queued, and the five requests
-    /// to another server that follow take far longer than the queueing.
+    /// Starts a request that has to wait or connects to a full backlog, and returns when the engine has it.
     func submit(
         _ request: HTTPRequest, for owner: TestOwner? = nil
     ) async throws -> Task<HTTPResponse, any Error> {
-        let isOnItsWay = Event()
-        let request = request.with { $0.body = .json(Signal(event: isOnItsWay)) }
-        let task = Task { try await self.send(request, for: owner) }
-        await isOnItsWay.wait()
-        let other = try MockServer()
-        for _ in 0..<5 { _ = try await get(other.url()) }
-        return task
-    }
-
-    private struct Signal: Encodable, Sendable {
-        let event: Event
-
-        func encode(to encoder: any Encoder) throws {
-            event.happen()
-            var container = encoder.singleValueContainer()
-            try container.encode(0)
+        func count() async -> Int {
+            let gauges = await gauges
+            return gauges.transfers + gauges.waiting
         }
+        let before = await count()
+        let task = Task { try await self.send(request, for: owner) }
+        try await eventually("the request in the engine") { await count() > before }
+        return task
     }
 }
 

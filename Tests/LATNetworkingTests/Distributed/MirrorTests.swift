@@ -131,14 +131,15 @@ private struct Save: RequestEntity, Encodable {
     @Test func sentRequestGoesToNoMirror() async throws {
         let first = try MockServer()
         let second = try MockServer.answering(#""second""#)
-        let manager = try manager(first.url(), second.url(), domain: #"timeout: "300ms""#)
+        let manager = try manager(first.url(), second.url())
         let replies: [(MockReply, NetworkError.Kind)] = [
             (.status(500), .httpStatus), (.status(503), .httpStatus), (.noReply, .connectionLost),
             (.json("{}").stalling(.beforeHead), .timeout(.total)), (.raw("what is this\r\n\r\n"), .protocolViolation),
         ]
         for (reply, kind) in replies {
             first.fallback { _ in reply }
-            #expect(await failure { try await Get<String>().startRequest(on: manager) }?.kind == kind)
+            let call = kind == .timeout(.total) ? Get<String>().timeout(.milliseconds(300)) : Get<String>().call
+            #expect(await failure { try await call.startRequest(on: manager) }?.kind == kind)
         }
         #expect(second.acceptedConnections == 0)
     }

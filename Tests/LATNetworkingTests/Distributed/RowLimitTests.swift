@@ -65,7 +65,7 @@ import Testing
         var calls = start(4)
         try await eventually { gate.count == 2 && manager.calls.count(.all) == 4 }
         // A change of something else leaves the two running calls counted.
-        let same = try table("limits: { maxConcurrentRequests: 2 }, timeout: \"5s\"")
+        let same = try table("limits: { maxConcurrentRequests: 2 }, headers: { A: \"1\" }")
         try manager.updateDomains { $0 = same }
         calls += start(1)
         try await eventually { manager.calls.count(.all) == 5 }

@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import CurlTransport
 import LATTesting
@@ -8,24 +9,6 @@ import Testing
 @testable import LATNetworking
 
 @Suite(.timeLimit(.minutes(2))) struct DuplicateTests {
-    /// Returns a server that responds after 50 ms with the number of the response.
-    private func server(opening gate: Gate) throws -> MockServer {
-        let server = try MockServer()
-        server.fallback { request in
-            MockReply.text("\(gate.next()) \(request.path)").delayed(by: .milliseconds(50))
-        }
-        return server
-    }
-
-    private final class Gate: Sendable {
-        private let count = Log<Void>()
-
-        func next() -> Int {
-            count.append(())
-            return count.count
-        }
-    }
-
     private func stalling() throws -> MockServer {
         let server = try MockServer()
         server.fallback { _ in MockReply.text("never").stalling(.start) }
@@ -33,19 +16,23 @@ import Testing
     }
 
     @Test func equalRequestsShareOneResponse() async throws {
-        let server = try server(opening: Gate())
-        let manager = try CentralRequestManager.make { $0.duplicates = .coalesce }
-        let texts = try await withThrowingTaskGroup(of: String?.self) { group in
-            for _ in 0..<50 {
-                group.addTask {
-                    try await manager.startRequest("GET", server.url("/a"), parameters: ["x": 1, "y": 2]).text
-                }
-            }
-            return try await group.reduce(into: []) { $0.append($1) }
+        let mayAnswer = DispatchSemaphore(value: 0)
+        let server = try MockServer { _ in
+            mayAnswer.wait()
+            return .text("1")
         }
-        // A call that starts after the first response sends its own request. Most start earlier.
-        #expect(server.requestCount < 25)
-        #expect(Set(texts).count == server.requestCount)
+        let manager = try CentralRequestManager.make { $0.duplicates = .coalesce }
+        var events = manager.events.makeAsyncIterator()
+        let calls = (0..<50).map { _ in
+            Task { try await manager.startRequest("GET", server.url("/a"), parameters: ["x": 1, "y": 2]).text }
+        }
+        var waits = 0
+        while waits < 49, let event = await events.next() {
+            if case .waiting(.sharedRequest) = event.kind { waits += 1 }
+        }
+        mayAnswer.signal()
+        for call in calls { #expect(try await call.value == "1") }
+        #expect(server.requestCount == 1)
         #expect(manager.runningRequests() == 0)
     }
 
@@ -119,16 +106,14 @@ import Testing
             request.priority = priority
             return Task { [request] in try await manager.send(request) }
         }
-        func next(_ isWanted: (CallEvent.Kind) -> Bool) async {
-            while let event = await events.next() { if isWanted(event.kind) { return } }
-        }
-        let isSending: (CallEvent.Kind) -> Bool = { if case .sending = $0 { true } else { false } }
         var calls = [send("/low", .low)]
-        await next(isSending)
+        try await eventually("a queued request") { await manager.gauges?.waiting == 1 }
         calls.append(send("/normal", .normal))
-        await next(isSending)
+        try await eventually("another queued request") { await manager.gauges?.waiting == 2 }
         calls.append(send("/low", .high))
-        await next { if case .waiting(.sharedRequest) = $0 { true } else { false } }
+        while let event = await events.next() {
+            if case .waiting(.sharedRequest) = event.kind { break }
+        }
         // The engine executes its commands in order, so by now it knows the raised priority.
         _ = await manager.gauges
         blocker.cancel()
@@ -180,11 +165,19 @@ import Testing
     }
 
     @Test func everyCallerGetsProgress() async throws {
-        let server = try MockServer()
-        server.fallback { _ in MockReply.pattern(byteCount: 100_000).delayed(by: .milliseconds(50), at: .afterHead) }
+        let mayAnswer = DispatchSemaphore(value: 0)
+        let server = try MockServer { _ in
+            mayAnswer.wait()
+            return .pattern(byteCount: 100_000)
+        }
         let manager = try CentralRequestManager.make { $0.duplicates = .coalesce }
+        var events = manager.events.makeAsyncIterator()
         let recorders = [CallRecorder(), CallRecorder()]
         for recorder in recorders { manager.startRequest("GET", server.url(), into: recorder) }
+        while let event = await events.next() {
+            if case .waiting(.sharedRequest) = event.kind { break }
+        }
+        mayAnswer.signal()
         for recorder in recorders {
             await recorder.end()
             #expect(recorder.progress.last?.fraction == 1)

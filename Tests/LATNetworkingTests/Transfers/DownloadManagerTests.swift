@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import LATTesting
 import TestSupport
@@ -35,11 +36,17 @@ import Testing
     }
 
     @Test func allDownloadsFinishWithEvents() async throws {
-        let server = try slowServer()
+        let allAreAdded = DispatchSemaphore(value: 0)
+        let server = try RangeServer(Self.bytes) { _, number, honest in
+            // The other requests wait too, because the server has one thread.
+            if number == 1 { allAreAdded.wait() }
+            return honest
+        }
         let manager = try DownloadManager(central, folder: folder, limit: 2)
         let events = manager.events
         var ids: [DownloadManager.Item.ID] = []
         for number in 0..<6 { ids.append(try manager.add(server.url, to: directory.path(of: "f\(number)"))) }
+        allAreAdded.signal()
         for id in ids { #expect(try await manager.value(of: id).byteCount == 600_000) }
         #expect(manager.items.allSatisfy { $0.state == .finished && $0.progress.fraction == 1 })
         #expect(directory.contents.filter { $0.hasPrefix("queue/") } == ["queue/.lock"])
@@ -179,10 +186,10 @@ import Testing
     }
 
     @Test func removalOfAStartingDownloadLeavesNoFiles() async throws {
-        let server = try slowServer()
+        let server = try RangeServer(Self.bytes) { $2.stalling(.afterBodyBytes(100_000)) }
         let earlier = try DownloadManager(central, folder: folder)
-        let id = try earlier.add(server.url + "?slow", to: directory.path(of: "f"))
-        try await wait(earlier, id) { $0.progress.completed >= 300_000 }
+        let id = try earlier.add(server.url, to: directory.path(of: "f"))
+        try await wait(earlier, id) { $0.progress.completed >= 100_000 }
         earlier.pause(id)
         await earlier.close()
         #expect(directory.contents.contains("f.part"))

@@ -185,6 +185,7 @@ import Testing
         let server = try RangeServer(bytes) { $1 <= segments ? $2.stalling(.afterBodyBytes(share)) : $2 }
         let right = options { $0.digest = .sha256((try? Self.digest(bytes)) ?? "") }
         let first = manager.download(server.url, to: target, segments: segments, options: right)
+        try await server.mock.waitForRequests(segments)
         for await progress in first.progress where progress.completed > 1 << 20 { break }
         first.cancel(keepingProgress: true)
         _ = await failure { try await first.value }

@@ -128,13 +128,13 @@ import Testing
 
     @Test func cancelledTaskDoesNotWaitForTheClosing() async throws {
         server.enqueue(.webSocket(.text("a"), .stall))
-        let socket = try await manager.webSocket(
-            server.url("/"), options: WebSocketOptions(closeTimeout: .seconds(2)))
+        let socket = try await manager.webSocket(server.url("/"))
         let closing = Task {
             withUnsafeCurrentTask { $0?.cancel() }
             return try await socket.close()
         }
         await #expect(throws: CancellationError.self) { try await closing.value }
+        manager.cancelRequests(.all)
         try await server.waitUntilDisconnected()
     }
 
@@ -215,15 +215,28 @@ import Testing
         #expect(beat(taken: 500) == .lost)
     }
 
+    /// A response body without bytes, until its reader is cancelled.
+    private final class SilentBody: ResponseBody.Source {
+        func next() async throws -> Data? {
+            try await Task.sleep(for: .seconds(3_600))
+            return nil
+        }
+    }
+
     @Test func closingHandshakeIsNotCutByPings() async throws {
-        server.enqueue(.webSocket(.text("a"), .stall))
-        let socket = try await manager.webSocket(
-            server.url("/"),
-            options: WebSocketOptions(pingInterval: .milliseconds(20), missedPongs: 10, closeTimeout: .seconds(1)))
-        var incoming = socket.messages.makeAsyncIterator()
-        #expect(try await incoming.next() == .text("a"))
-        #expect(try await socket.close(code: 4002).code.rawValue == 4002)
-        #expect(try await incoming.next() == nil)
+        let call = try manager.liveCall(HTTPRequest("GET", server.url("/")), standard: [:], upgrades: true)
+        let connection = SocketConnection(
+            HTTPResponse(status: 101, url: server.url("/")), ConnectionOutput(), .init(),
+            WebSocketOptions(pingInterval: .milliseconds(20), missedPongs: 10, closeTimeout: .seconds(1)), call,
+            SocketInbox())
+        // Before the first ping is due.
+        connection.close(4002, "")
+        let end = await withCheckedContinuation { over in
+            connection.start(ResponseBody(SilentBody()), on: nil) { over.resume(returning: $1) }
+        }
+        call.cancel()
+        guard case .closed(let closing) = end else { throw TestFailure("\(end)") }
+        #expect(closing.code == 4002)
     }
 
     @Test func senderWaitsForASlowServer() async throws {

@@ -51,8 +51,8 @@ import Testing
     }
 
     @Test func laterHandshakeThatHangsIsTriedAgain() async throws {
-        server.enqueue(
-            .webSocket(.text("a"), .cut), .webSocket().stalling(.start), .webSocket(.text("b"), .close(1000)))
+        server.enqueue(.webSocket(.text("a"), .cut), .webSocket().stalling(.start))
+        server.fallback { _ in .webSocket(.text("b"), .close(1000)) }
         let socket = try await manager.webSocket(
             server.url("/"), options: WebSocketOptions(openTimeout: .seconds(2), reconnection: .quick))
         #expect(try await socket.all() == [.text("a"), .text("b")])
@@ -101,27 +101,31 @@ import Testing
     }
 
     @Test func messagesWaitForTheNextConnection() async throws {
-        server.enqueue(.webSocket(.text("a"), .cut), .webSocket { [.text($0.text)] })
+        let mayOpen = DispatchSemaphore(value: 0)
+        server.enqueue(.webSocket(.text("a"), .cut))
+        server.fallback { _ in
+            mayOpen.wait()
+            return .webSocket { [.text($0.text)] }
+        }
         let socket = try await manager.webSocket(
-            server.url("/"),
-            options: WebSocketOptions(
-                reconnection: Reconnection(firstWait: .milliseconds(300), longestWait: .milliseconds(300)),
-                resend: .unsent))
+            server.url("/"), options: WebSocketOptions(reconnection: .quick, resend: .unsent))
         var incoming = socket.messages.makeAsyncIterator()
         #expect(try await incoming.next() == .text("a"))
         try await eventually { socket.state != .open }
-        try await socket.send("b")
+        async let sent: Void = socket.send("b")
+        mayOpen.signal()
+        try await sent
         #expect(try await incoming.next() == .text("b"))
         try await socket.close()
     }
 
     @Test func sendFailsWithoutResend() async throws {
-        server.enqueue(.webSocket(.text("a"), .cut))
+        server.enqueue(.webSocket(.text("a"), .cut), .webSocket().stalling(.start))
         let wait = Reconnection(firstWait: .seconds(60), longestWait: .seconds(60))
         let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: wait))
         var incoming = socket.messages.makeAsyncIterator()
         #expect(try await incoming.next() == .text("a"))
-        try await eventually { if case .waiting = socket.state { true } else { false } }
+        try await eventually { socket.state != .open }
         #expect(await failure { try await socket.send("b") }?.kind == .connectionLost)
         // A close ends the wait.
         try await socket.close()
@@ -220,7 +224,7 @@ import Testing
         let reconnection = hangs ? .quick : Reconnection(firstWait: .seconds(600), longestWait: .seconds(600))
         let socket = try await manager.webSocket(server.url("/"), options: WebSocketOptions(reconnection: reconnection))
         try await eventually {
-            if case .waiting = socket.state { !hangs } else { hangs && server.requestCount == 2 }
+            if case .waiting = socket.state, !hangs { true } else { server.requestCount == 2 }
         }
         try await socket.close()
         #expect(socket.state == .closed)
