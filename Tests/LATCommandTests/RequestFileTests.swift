@@ -98,9 +98,25 @@ import Testing
     }
 
     @Test func terminalShowsBarAndSummary() async throws {
-        server.enqueue(.pattern(byteCount: 600_000).throttled(bytesPerSecond: 600_000))
-        let result = try await LatProcess.run(
+        // The body goes on until the bar is there.
+        let isShown = Event()
+        let server = try RawServer { connection in
+            _ = connection.read()
+            connection.write(Array("HTTP/1.1 200 OK\r\nContent-Length: 600000\r\n\r\n".utf8))
+            var left = 600_000
+            while !isShown.hasHappened, left > 1 {
+                connection.write([0x61])
+                left -= 1
+                usleep(20_000)
+            }
+            connection.write([UInt8](repeating: 0x61, count: left))
+            connection.drain()
+        }
+        let process = try LatProcess(
             ["request", "GET", server.url("/"), "-o", directory.path(of: "f")], columns: 60)
+        await process.waitForOutput("━")
+        isShown.happen()
+        let result = await process.result
         #expect(result.exitCode == 0)
         #expect(result.text.contains("━") && result.text.contains("/586 KiB"))
         #expect(result.text.contains("f  586 KiB in "))
