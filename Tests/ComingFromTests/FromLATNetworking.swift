@@ -94,10 +94,10 @@ extension LegacyModel: RequestEntity { static let route = Route("POST", domain: 
         let central = try manager()
         server.enqueue(.text("never").stalling(.start))
         let error = try await failure {
-            try await FetchUser(id: "42").timeout(.milliseconds(500)).startRequest(on: central)
+            try await FetchUser(id: "42").timeout(.seconds(2)).startRequest(on: central)
         }
         #expect(error.kind == .timeout(.total))
-        #expect(server.requestCount <= 1)
+        #expect(server.requestCount == 1)
     }
 
     @Test("setLATNetSetHTTPHeaderFieldsBlock:, HTTPHeaderFields") func headerFields() async throws {

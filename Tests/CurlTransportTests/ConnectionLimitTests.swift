@@ -28,8 +28,15 @@ import Testing
                 try await group.waitForAll()
             }
             #expect(most.value <= limit)
-            #expect((1...limit).contains(server.acceptedConnections))
             #expect(await transport.gauges.sockets <= limit)
+            // Requests that all wait for an answer use the whole limit.
+            let stalled = try MockServer { _ in .text("never").stalling(.start) }
+            let tasks = (0..<limit + 5).map { _ in Task { try await transport.get(stalled.url()) } }
+            try await stalled.waitForRequests(limit)
+            try await eventually("five waiting requests") { await transport.gauges.waiting == 5 }
+            #expect(stalled.acceptedConnections == limit)
+            for task in tasks { task.cancel() }
+            for task in tasks { _ = await task.result }
         }
     }
 

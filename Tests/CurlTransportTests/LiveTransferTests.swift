@@ -31,9 +31,10 @@ import Testing
         let server = try MockServer()
         server.fallback { _ in .text("live").stalling(.afterBodyBytes(2)) }
         try await withTransport { transport async throws in
-            let silent = live(server.url()).with { $0.idleTimeout = .milliseconds(300) }
-            let error = try await failure { try await transport.send(silent).body.collect(upTo: 100) }
-            #expect(error.kind == .timeout(.idle))
+            let silent = live(server.url()).with { $0.idleTimeout = .seconds(2) }
+            let response = try await transport.answer(to: silent)
+            let error = await #expect(throws: NetworkError.self) { for try await _ in response.body {} }
+            #expect(error?.kind == .timeout(.idle))
             var other: HTTPResponse? = try await transport.answer(to: live(server.url()))
             #expect(other?.status == 200)
             other = nil

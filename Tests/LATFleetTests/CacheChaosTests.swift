@@ -100,9 +100,8 @@ struct CacheChaosTests {
             for read in tally.history.reads(around: fault) { print("    \(read)") }
         }
         #expect(faults.isEmpty, "\(faults.prefix(5))")
-        // Without the cache, each read would be a fetch. A short run on a busy machine has few reads for each kill.
-        if ProcessInfo.processInfo.environment["LAT_CHAOS_SECONDS"] != nil {
-            #expect(origin.requestCount * 2 < tally.reads)
-        }
+        #expect(tally.reads > 100)
+        // Without the cache, each read would be a fetch.
+        #expect(origin.requestCount * 2 < tally.reads)
     }
 }

@@ -182,14 +182,14 @@ import Testing
         server.route("GET", "/{n}") { request in
             let left = Int(request.pathParameters["n"] ?? "") ?? 0
             let reply: MockReply = left == 0 ? .text("end") : .redirect(to: "\(left - 1)")
-            return reply.delayed(by: .milliseconds(60))
+            return reply.delayed(by: .milliseconds(400))
         }
         let manager = try CentralRequestManager.make()
         let error = await failure {
-            try await manager.startRequest("GET", server.url("/15"), timeout: .milliseconds(300))
+            try await manager.startRequest("GET", server.url("/15"), timeout: .seconds(2))
         }
         #expect(error?.kind == .timeout(.total))
-        #expect(server.requestCount <= 6)
+        #expect((1...6).contains(server.requestCount))
         #expect(try await manager.startRequest("GET", server.url("/2"), timeout: .seconds(20)).text == "end")
     }
 

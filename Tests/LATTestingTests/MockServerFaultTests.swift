@@ -112,11 +112,9 @@ import Testing
         server.enqueue(.pattern(byteCount: 1 << 30).resetting(afterBytes: 3_000_000))
         let client = try RawClient(server)
         try client.get("/")
-        let start = ContinuousClock.now
         let (bytes, ending) = client.readBytesToEnd()
         #expect(ending == .reset)
-        // A client that reads too slowly is reset before it has all bytes.
-        #expect(bytes.count == 3_000_000 || ContinuousClock.now - start >= ServerLoop.lingerTime)
+        #expect(bytes.count == 3_000_000)
     }
 
     @Test func wrongLengthIsSent() throws {

@@ -65,10 +65,7 @@ import Testing
             $0.cacheLookUpTimeout = .zero
         }
         let headers: HTTPHeaders = policy == .http ? ["Cache-Control": "only-if-cached"] : [:]
-        // A look-up on a busy disk may take longer than its second.
-        try await eventually("a look-up in time") {
-            (try? await impatient.startRequest("GET", server.url(), headers: headers))?.text == "1"
-        }
+        #expect(try await impatient.startRequest("GET", server.url(), headers: headers).text == "1")
     }
 
     @Test func shutdownFlushesPendingWrites() async throws {

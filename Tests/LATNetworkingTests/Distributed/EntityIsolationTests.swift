@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import LATNetworking
 import LATTesting
@@ -38,7 +39,11 @@ private final class Draft: RequestEntity, Encodable {
 
     @Test func cancellingOneOfTwoLeavesTheOther() async throws {
         let server = try MockServer()
-        server.fallback { _ in .json("{}").stalling(.start) }
+        let mayAnswer = DispatchSemaphore(value: 0)
+        server.fallback { _ in
+            mayAnswer.wait()
+            return .json("{}")
+        }
         let manager = try CentralRequestManager.make(.make(server.url()))
         let entity = Echo(id: 1, text: "same")
         let ends = Log<NetworkError.Kind?>()
@@ -49,13 +54,11 @@ private final class Draft: RequestEntity, Encodable {
                 signal.happen()
             }
         }
-        try await server.waitForRequests(2)
         handles[0].cancel()
         await done[0].wait()
-        #expect(ends.elements == [.cancelled])
-        #expect(manager.runningRequests(.key(handles[1].key)) == 1)
-        handles[1].cancel()
+        for _ in handles { mayAnswer.signal() }
         await done[1].wait()
+        #expect(Set(ends.elements) == [.cancelled, nil])
     }
 
     @Test func entityMayStartInsideItsOwnClosure() async throws {

@@ -9,6 +9,14 @@ import Testing
 @testable import LATNetworking
 
 @Suite(.timeLimit(.minutes(2))) struct DuplicateTests {
+    /// Waits until this many more calls wait for the response to an equal request.
+    private static func waitForSharers(_ count: Int, _ events: inout AsyncStream<CallEvent>.Iterator) async {
+        var left = count
+        while left > 0, let event = await events.next() {
+            if case .waiting(.sharedRequest) = event.kind { left -= 1 }
+        }
+    }
+
     private func stalling() throws -> MockServer {
         let server = try MockServer()
         server.fallback { _ in MockReply.text("never").stalling(.start) }
@@ -26,10 +34,7 @@ import Testing
         let calls = (0..<50).map { _ in
             Task { try await manager.startRequest("GET", server.url("/a"), parameters: ["x": 1, "y": 2]).text }
         }
-        var waits = 0
-        while waits < 49, let event = await events.next() {
-            if case .waiting(.sharedRequest) = event.kind { waits += 1 }
-        }
+        await Self.waitForSharers(49, &events)
         mayAnswer.signal()
         for call in calls { #expect(try await call.value == "1") }
         #expect(server.requestCount == 1)
@@ -69,9 +74,7 @@ import Testing
         let first = Task { try await manager.startRequest("GET", server.url(), tag: "1") }
         try await server.waitForRequests(1)
         let second = Task { try await manager.startRequest("GET", server.url(), tag: "2") }
-        while let event = await events.next() {
-            if case .waiting(.sharedRequest) = event.kind { break }
-        }
+        await Self.waitForSharers(1, &events)
         first.cancel()
         await #expect(throws: CancellationError.self) { try await first.value }
         #expect(server.closedConnections == 0)
@@ -111,9 +114,7 @@ import Testing
         calls.append(send("/normal", .normal))
         try await eventually("another queued request") { await manager.gauges?.waiting == 2 }
         calls.append(send("/low", .high))
-        while let event = await events.next() {
-            if case .waiting(.sharedRequest) = event.kind { break }
-        }
+        await Self.waitForSharers(1, &events)
         // The engine executes its commands in order, so by now it knows the raised priority.
         _ = await manager.gauges
         blocker.cancel()
@@ -174,9 +175,7 @@ import Testing
         var events = manager.events.makeAsyncIterator()
         let recorders = [CallRecorder(), CallRecorder()]
         for recorder in recorders { manager.startRequest("GET", server.url(), into: recorder) }
-        while let event = await events.next() {
-            if case .waiting(.sharedRequest) = event.kind { break }
-        }
+        await Self.waitForSharers(1, &events)
         mayAnswer.signal()
         for recorder in recorders {
             await recorder.end()

@@ -73,14 +73,14 @@ import Testing
         let manager = try CentralRequestManager.make {
             $0.retryPolicy = RetryPolicy(retries: 100, firstWait: .milliseconds(1)) { _, _ in true }
             $0.timeout = .milliseconds(100)
-            $0.deadline = .milliseconds(450)
+            $0.deadline = .seconds(2)
         }
         let start = ContinuousClock.now
         let error = await failure { try await manager.startRequest("GET", server.url()) }
         // The last attempt's own timeout is delivered when no time is left for another attempt.
         #expect(error?.kind == .timeout(.deadline) || error?.kind == .timeout(.total))
-        // Longer than one attempt may take.
         #expect(start.duration(to: .now) >= .milliseconds(400))
+        #expect(server.requestCount >= 1)
         #expect(manager.runningRequests() == 0)
     }
 

@@ -215,28 +215,16 @@ import Testing
         #expect(beat(taken: 500) == .lost)
     }
 
-    /// A response body without bytes, until its reader is cancelled.
-    private final class SilentBody: ResponseBody.Source {
-        func next() async throws -> Data? {
-            try await Task.sleep(for: .seconds(3_600))
-            return nil
-        }
-    }
-
     @Test func closingHandshakeIsNotCutByPings() async throws {
-        let call = try manager.liveCall(HTTPRequest("GET", server.url("/")), standard: [:], upgrades: true)
-        let connection = SocketConnection(
-            HTTPResponse(status: 101, url: server.url("/")), ConnectionOutput(), .init(),
-            WebSocketOptions(pingInterval: .milliseconds(20), missedPongs: 10, closeTimeout: .seconds(1)), call,
-            SocketInbox())
-        // Before the first ping is due.
-        connection.close(4002, "")
-        let end = await withCheckedContinuation { over in
-            connection.start(ResponseBody(SilentBody()), on: nil) { over.resume(returning: $1) }
-        }
-        call.cancel()
-        guard case .closed(let closing) = end else { throw TestFailure("\(end)") }
-        #expect(closing.code == 4002)
+        server.enqueue(.webSocket(.text("a"), .stall))
+        // Without a close, two seconds of pings would end the connection.
+        let socket = try await manager.webSocket(
+            server.url("/"),
+            options: WebSocketOptions(pingInterval: .milliseconds(20), missedPongs: 100, closeTimeout: .seconds(4)))
+        var incoming = socket.messages.makeAsyncIterator()
+        #expect(try await incoming.next() == .text("a"))
+        #expect(try await socket.close(code: 4002).code.rawValue == 4002)
+        #expect(try await incoming.next() == nil)
     }
 
     @Test func senderWaitsForASlowServer() async throws {
@@ -252,6 +240,7 @@ import Testing
         func senderWaits() -> Bool { socket.session.latest?.state.withLock(\.senders.count) == 1 }
         let cancelled = Task { try await socket.send("cancelled") }
         try await eventually("a waiting sender") { senderWaits() }
+        #expect(socket.bufferedAmount >= 100_000)
         cancelled.cancel()
         await #expect(throws: CancellationError.self) { try await cancelled.value }
         // The others wait no longer when the socket is closed.
