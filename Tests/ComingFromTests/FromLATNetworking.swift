@@ -94,7 +94,7 @@ extension LegacyModel: RequestEntity { static let route = Route("POST", domain: 
         let central = try manager()
         server.enqueue(.text("never").stalling(.start))
         let error = try await failure {
-            try await FetchUser(id: "42").timeout(.seconds(2)).startRequest(on: central)
+            try await FetchUser(id: "42").timeout(.milliseconds(500)).startRequest(on: central)
         }
         #expect(error.kind == .timeout(.total))
         #expect(server.requestCount == 1)
