@@ -45,6 +45,32 @@ import Testing
         }
     }
 
+    /// Opening waits while another process replaces a damaged file. Otherwise it would open the damaged one, and use it
+    /// with the log of the new one.
+    @Test func openingWaitsForTheReplacement() async throws {
+        do {
+            let store = try ObjectStore(path: directory.path(of: "new.sqlite"))
+            try store.insert(User(1))
+        }
+        try directory.write(Data(repeating: 0x41, count: 5_000), to: "objects.sqlite")
+        let lockPath = path + ".lock"
+        let lock = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        #expect(flock(lock, LOCK_EX) == 0)
+        let count = Box<Result<Int, any Error>?>(nil)
+        DispatchQueue.global().async { [path] in
+            let result = Result { try ObjectStore(path: path).count(User.self) }
+            count.change { $0 = result }
+        }
+        try await eventually("an opening that waits") {
+            count.value != nil || ProcessFacts.descriptors.count { $0.hasSuffix("=\(lockPath)") } == 2
+        }
+        #expect(count.value == nil)
+        #expect(rename(directory.path(of: "new.sqlite"), path) == 0)
+        close(lock)
+        try await eventually("the end of the opening") { count.value != nil }
+        #expect(try count.value?.get() == 1)
+    }
+
     @Test(arguments: 0..<24) func damagedFileNeverCrashes(seed: Int) throws {
         var random = SeededGenerator(seed: UInt64(seed))
         do {

@@ -50,7 +50,8 @@ public final class ObjectStore: ObjectAccess, Sendable {
     /// Opens a store. Makes the file and the folders above it when they do not exist.
     ///
     /// - Parameters:
-    ///   - path: the path of the file. SQLite keeps `<path>-wal` and `<path>-shm` beside it while it is in use.
+    ///   - path: the path of the file. SQLite keeps `<path>-wal` and `<path>-shm` beside it while it is in use. The
+    ///     empty `<path>.lock` stays beside it: it keeps a damaged file from being replaced while others open it.
     ///   - migrations: changes of types that the store cannot make by itself, oldest first. Each runs once per file.
     ///   - busyTimeout: how long a call waits for another process that writes. Default: 10 s.
     ///   - isDurable: whether every commit waits for the disk (`PRAGMA synchronous = FULL`). Default `false`: a loss of
@@ -73,7 +74,7 @@ public final class ObjectStore: ObjectAccess, Sendable {
         let writer: SQLiteConnection
         do {
             try Self.makeFolder(of: path)
-            writer = try SQLiteConnection(path: path, options: options)
+            writer = try SQLiteConnection.opening(path, options)
         } catch let error as NetworkError
             where corruption == .setAside && error.storageFailure?.reason == .corrupt
         {

@@ -137,7 +137,7 @@ final class StoreCore: @unchecked Sendable {
     private func takeReader() throws -> SQLiteConnection {
         if isClosed.load(ordering: .acquiring) { throw closed }
         if let reader = readers.withLock({ $0.popLast() }) { return reader.connection }
-        return try SQLiteConnection(path: path, options: options)
+        return try SQLiteConnection.opening(path, options)
     }
 
     private func give(back connection: SQLiteConnection) {

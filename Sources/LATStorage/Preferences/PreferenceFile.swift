@@ -134,12 +134,12 @@ struct PreferenceFile: Sendable {
 }
 
 /// A lock between processes and threads: `flock` on a file beside the one that it protects, until this object is
-/// released.
+/// released. Several may hold a shared lock, but none while another holds one that is not shared.
 final class FileLock {
     private let descriptor: Int32
 
     /// Waits for the lock.
-    init(beside path: String) throws(SystemError) {
+    init(beside path: String, isShared: Bool = false) throws(SystemError) {
         let folder = PathParts(path).folder
         if access(folder, F_OK) != 0 {
             try? FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -147,7 +147,7 @@ final class FileLock {
         // Each lock opens its own descriptor, so that threads exclude each other too.
         descriptor = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw SystemError() }
-        while flock(descriptor, LOCK_EX) != 0 {
+        while flock(descriptor, isShared ? LOCK_SH : LOCK_EX) != 0 {
             guard errno == EINTR else { throw SystemError() }
         }
     }

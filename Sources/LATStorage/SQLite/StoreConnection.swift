@@ -12,6 +12,16 @@ struct StoreOptions: Sendable {
 
 /// Statements whose errors say what was attempted.
 extension SQLiteConnection {
+    /// Opens the file of a store, or makes it, at a time when nobody sets it aside.
+    ///
+    /// SQLite opens the file first and finds its log by name later. If the file was replaced in between, the connection
+    /// would use the log of the new file with the old one, and commits of others would be lost.
+    static func opening(_ path: String, _ options: StoreOptions) throws -> SQLiteConnection {
+        // Who may not make the lock's file may not rename the store's file either.
+        let lock = path == ":memory:" ? nil : try? FileLock(beside: path, isShared: true)
+        return try withExtendedLifetime(lock) { try SQLiteConnection(path: path, options: options) }
+    }
+
     /// Opens the file of a store, or makes it.
     convenience init(path: String, options: StoreOptions) throws {
         let operation = "open \(path)"
