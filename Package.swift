@@ -129,7 +129,7 @@ let package = Package(
         .executableTarget(
             name: "FleetProcess", dependencies: ["LATFleet", "LATNetworking", "ResponseCache", "HTTPCore", "Platform"],
             path: "Tests/LATFleetTests/FleetProcess"),
-        .testTarget(name: "LATTestingTests", dependencies: ["LATTesting"]),
+        .testTarget(name: "LATTestingTests", dependencies: ["LATTesting", "Platform", "TestSupport"]),
         .testTarget(
             name: "CurlTransportTests", dependencies: ["CurlTransport", "LATTesting", "Platform", "TestSupport"]),
         .testTarget(

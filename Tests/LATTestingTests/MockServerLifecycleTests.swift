@@ -1,5 +1,7 @@
 import Glibc
+import Platform
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LATTesting
@@ -25,6 +27,22 @@ import Testing
         #expect(client.readToEnd().ending == .closed)
         #expect(isRefused(port: server.port))
         #expect(server.requests.count == 1)
+    }
+
+    /// A child process holds copies of all descriptors until it starts its program.
+    @Test func stopRefusesConnectionsWhileACopyOfTheListenerIsOpen() throws {
+        let server = try MockServer()
+        let copy = try CopiedDescriptor { descriptor in
+            var isListening: CInt = 0
+            var length = socklen_t(MemoryLayout<CInt>.size)
+            getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &isListening, &length)
+            return isListening != 0 && SocketAddress.own(of: descriptor)?.port == server.port
+        }
+        server.stop()
+        #expect(isRefused(port: server.port))
+        let again = try MockServer(port: server.port)
+        #expect(!isRefused(port: again.port))
+        withExtendedLifetime(copy) {}
     }
 
     @Test func concurrentStopsAllWait() async throws {

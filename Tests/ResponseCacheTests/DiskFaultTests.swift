@@ -29,6 +29,21 @@ import Testing
 
     // MARK: The folder
 
+    /// A child process holds copies of all descriptors until it starts its program.
+    @Test func orphanIsRemovedWhileACopyOfItsLockIsOpen() throws {
+        let layout = DiskLayout(folder)
+        var writer: BodyFile? = try BodyFile.make(layout, name: "orphan")
+        var bytes = Data("abc".utf8)
+        try writer?.write(&bytes)
+        try writer?.publish()
+        writer?.keep()
+        let copy = try CopiedDescriptor(path: layout.path(ofBody: "orphan"))
+        #expect(try layout.removeOrphans { _ in false } == 0)
+        writer = nil
+        #expect(try layout.removeOrphans { _ in false } == 3)
+        withExtendedLifetime((writer, copy)) {}
+    }
+
     @Test func nothingIsCreatedBeforeTheFirstWrite() async throws {
         let store = try store()
         #expect(try await store.entries(for: "a").isEmpty)

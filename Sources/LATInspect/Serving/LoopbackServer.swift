@@ -99,6 +99,8 @@ final class LoopbackServer: Sendable {
         let (core, boundPort) = (core, own.port)
         let isStarted = BackgroundThread.start("lat-serve") {
             Self.accept(listener, wakeUp, core, boundPort, handler)
+            // The shutdown also reaches the copies that child processes hold until they start their program.
+            shutdown(listener, Int32(SHUT_RDWR))
             close(listener)
         }
         guard isStarted else {

@@ -78,6 +78,8 @@ final class ServerLoop {
 
     private func end() {
         for connection in Array(connections.values) { close(connection) }
+        // The shutdown also reaches the copies that child processes hold until they start their program.
+        shutdown(listener, Int32(SHUT_RDWR))
         Glibc.close(listener)
         if let keptPort { shared.keep(keptPort) }
         queue.end()

@@ -39,6 +39,8 @@ final class BodyFile: @unchecked Sendable {
         if !isKept {
             unlink(layout.path(ofBody: name) + (isPublished ? "" : DiskLayout.partSuffix))
         }
+        // Closing alone would not release it while a child process that has not yet started its program has a copy.
+        flock(descriptor, LOCK_UN)
         close(descriptor)
     }
 

@@ -235,6 +235,16 @@ import Testing
         }
     }
 
+    /// A child process holds copies of all descriptors until it starts its program.
+    @Test func releasedFolderIsUnlockedWhileACopyOfItsLockIsOpen() throws {
+        var released: DownloadFolder? = try DownloadFolder(folder)
+        let copy = try CopiedDescriptor(path: folder + "/.lock")
+        #expect(throws: NetworkError.self) { try DownloadFolder(folder) }
+        released = nil
+        #expect(throws: Never.self) { try DownloadFolder(folder) }
+        withExtendedLifetime((released, copy)) {}
+    }
+
     /// The hook for new links does not end when it is cancelled, so neither does the download.
     @Test func everyCloseWaitsForTheDownloads() async throws {
         let server = try RangeServer(Self.bytes) { _, _, _ in .status(403) }

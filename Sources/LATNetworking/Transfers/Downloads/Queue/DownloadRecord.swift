@@ -188,9 +188,13 @@ final class DownloadFolder: Sendable {
         self.lock = lock
     }
 
-    deinit { close(lock) }
+    deinit {
+        unlock()
+        close(lock)
+    }
 
-    /// Releases the lock now, so that another manager can use the folder.
+    /// Releases the lock now, so that another manager can use the folder. Closing the file would not release it while a child
+    /// process that has not yet started its program has a copy.
     func unlock() {
         isLocked.withLock { isLocked in
             isLocked = false
