@@ -60,7 +60,7 @@ struct CacheNetworkTests {
         origin.headers.change { $0.append(("Cache-Tag", "news")) }
         try await server.awaitReady()
         try await process.fleet.connect(within: .seconds(20))
-        try await eventually("that it hears") { try server.cli("PUBSUB", "NUMSUB", process.channel).hasSuffix("1") }
+        try await process.awaitSubscription()
         try await withFleet(server.patient()) { other in
             let tier = try other.cacheTier(FleetCacheOptions())
             // A process whose first look-up is late does not store what it fetches then.

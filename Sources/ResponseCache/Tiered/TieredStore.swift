@@ -27,7 +27,7 @@ public final class TieredStore: CacheInspecting, CacheInvalidating, CacheEvictio
 
     /// The upper store, when it is memory.
     private let memory: MemoryStore?
-    private let copies: TierCopies
+    let copies: TierCopies
     private let follower: Task<Void, Never>?
 
     /// Creates a store with memory over disk.
