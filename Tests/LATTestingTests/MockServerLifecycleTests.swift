@@ -32,7 +32,7 @@ import Testing
     /// A child process holds copies of all descriptors until it starts its program.
     @Test func stopRefusesConnectionsWhileACopyOfTheListenerIsOpen() throws {
         let server = try MockServer()
-        let copy = try CopiedDescriptor { descriptor in
+        let copy = try CopiedDescriptor { descriptor, _ in
             var isListening: CInt = 0
             var length = socklen_t(MemoryLayout<CInt>.size)
             getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &isListening, &length)

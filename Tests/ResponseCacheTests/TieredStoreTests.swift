@@ -25,6 +25,7 @@ import Testing
         // Until the first store has closed the index, the second one may be unable to follow it.
         try await eventually { try await store.first("a")?.tier == .memory }
         let second = try #require(try await store.first("a"))
+        #expect(second.tier == .memory)
         #expect(try await store.body(of: second)?.collect(upTo: .max) == Make.body(50_000))
         #expect(second.headers == first.headers && second.bodyByteCount == 50_000)
     }
@@ -45,9 +46,8 @@ import Testing
     @Test func changesByOthersAreSeen() async throws {
         let (one, two) = (try store(), try store())
         try await one.put(Make.entry("a"), Data("1".utf8))
-        #expect(try await two.data("a") == Data("1".utf8))
+        for _ in 0..<3 { #expect(try await two.data("a") == Data("1".utf8)) }
         try await eventually { try await two.first("a")?.tier == .memory }
-        #expect(try await two.data("a") == Data("1".utf8))
         try await one.put(Make.entry("a"), Data("2".utf8))
         #expect(try await two.data("a") == Data("2".utf8))
         var entry = try #require(try await one.first("a"))

@@ -82,8 +82,10 @@ func withProcesses(
     let processes = try (0..<count).map { _ in try CacheProcess(server.patient(), options, change) }
     var thrown: (any Error)?
     do {
-        for process in processes { try await process.fleet.connect(within: .seconds(20)) }
-        for process in processes { try await process.awaitSubscription() }
+        for process in processes {
+            try await process.fleet.connect(within: .seconds(20))
+            try await process.awaitSubscription()
+        }
         try await body(processes)
     } catch {
         thrown = error
