@@ -1,4 +1,5 @@
 import FoundationEssentials
+import TestSupport
 import Testing
 
 @testable import LATTesting
@@ -26,22 +27,17 @@ import Testing
         #expect(response.body.count == 20_000)
     }
 
-    @Test func largePatternTakesNoMemory() throws {
+    @Test(.measuresMemory) func largePatternTakesNoMemory() throws {
         let server = try MockServer()
         let size: Int64 = 1 << 30
         server.enqueue(.pattern(byteCount: size), .text("after"))
         let client = try RawClient(server)
         try client.get("/")
         #expect(try client.read(through: "\r\n\r\n").contains("Content-Length: \(size)\r\n"))
-        let before = residentBytes()
+        let before = ProcessFacts.residentBytes
         #expect(try client.checkPattern(byteCount: size) == nil)
-        #expect(residentBytes() - before < 100 << 20)
+        #expect(ProcessFacts.residentBytes - before < 100 << 20)
         #expect(try client.getResponse("/").text == "after")
-    }
-
-    private func residentBytes() -> Int {
-        let text = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8)) ?? ""
-        return (text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0) * 4_096
     }
 
     @Test func chunksAndTrailersArrive() throws {
