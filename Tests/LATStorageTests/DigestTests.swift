@@ -2,6 +2,7 @@ import Foundation
 import HTTPCore
 import LATStorage
 import LATTesting
+import TestSupport
 import Testing
 
 @Suite struct DigestTests {
@@ -29,13 +30,9 @@ import Testing
     @Test func largeFileIsDigestedInLittleMemory() throws {
         let directory = try TemporaryDirectory()
         let path = try directory.writePattern(byteCount: 200_000_000, to: "big")
-        func resident() throws -> Int {
-            let text = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8)
-            return (Int(text.split(separator: " ")[1]) ?? 0) * 4_096
-        }
-        let before = try resident()
+        let before = ProcessFacts.residentBytes
         let value = try Digest.sha256.hexadecimal(ofFile: path)
-        #expect(try resident() - before < 100_000_000)
+        #expect(ProcessFacts.residentBytes - before < 100_000_000)
         #expect(try value == Digest.sha256.hexadecimal(of: #require(directory.read("big"))))
     }
 

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Synchronization
+import Testing
 
 /// A one-time event that tests can wait for.
 package final class Event: Sendable {
@@ -50,8 +51,12 @@ package final class Box<Value: Sendable>: Sendable {
 package enum ProcessFacts {
     /// Resident memory in bytes.
     package static var residentBytes: Int {
-        let text = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8)) ?? ""
-        return (text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0) * Int(getpagesize())
+        let fields = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ") ?? []
+        guard fields.count > 1, let pages = Int(fields[1]) else {
+            Issue.record("the resident memory cannot be read")
+            return 0
+        }
+        return pages * Int(getpagesize())
     }
 
     /// The open descriptors with their targets, such as `7=socket:[1234]`.

@@ -114,7 +114,7 @@ private final class Soak: Sendable {
             var samples: [Int] = []
             while ContinuousClock.now < end {
                 try await Task.sleep(for: .milliseconds(200))
-                samples.append(try Self.residentMemory())
+                samples.append(ProcessFacts.residentBytes)
                 if samples.count.isMultiple(of: 7) { manager.cancelRequests(.tag("t\(samples.count % 5)")) }
                 if samples.count.isMultiple(of: 50) { manager.cancelRequests(.all) }
             }
@@ -230,11 +230,6 @@ private final class Soak: Sendable {
         let quarter = samples.count / 4
         func median(_ part: ArraySlice<Int>) -> Int { part.sorted()[part.count / 2] }
         return (median(samples[quarter..<(2 * quarter)]), median(samples.suffix(quarter)))
-    }
-
-    static func residentMemory() throws -> Int {
-        let text = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8)
-        return (text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0) * 4_096
     }
 
     static func openDescriptors() throws -> Int {
