@@ -62,10 +62,9 @@ let package = Package(
             dependencies: [
                 "LATNetworking", "HTTPCore", "CurlTransport", "ResponseCache", "Cryptography", "Platform", "CLinux",
             ],
-            exclude: ["Page/Files"], plugins: ["InspectorPagePlugin"]),
+            exclude: ["Page/Files", "Page/Generator"], plugins: ["InspectorPagePlugin"]),
         // Puts the files of the inspector's page into the program.
-        .executableTarget(name: "InspectorPageGenerator", dependencies: ["CZlib"]),
-        .plugin(name: "InspectorPagePlugin", capability: .buildTool(), dependencies: ["InspectorPageGenerator"]),
+        .plugin(name: "InspectorPagePlugin", capability: .buildTool()),
         .target(
             name: "LATFleet",
             dependencies: [
@@ -162,9 +161,7 @@ let package = Package(
             swiftSettings: [.unsafeFlags(["-Xfrontend", "-suppress-warnings"])],
             plugins: ["SnippetPlugin"]),
         .target(name: "Snippets", path: "Tests/DocumentationTests/Snippets"),
-        .executableTarget(
-            name: "SnippetGenerator", dependencies: ["Snippets"], path: "Tests/DocumentationTests/SnippetGenerator"),
-        .plugin(name: "SnippetPlugin", capability: .buildTool(), dependencies: ["SnippetGenerator"]),
+        .plugin(name: "SnippetPlugin", capability: .buildTool()),
         // The fuzz targets of scripts/fuzz, and tests that replay their corpus.
         .testTarget(
             name: "FuzzTests",

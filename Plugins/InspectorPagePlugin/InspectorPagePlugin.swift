@@ -5,18 +5,22 @@ import PackagePlugin
 @main
 struct InspectorPagePlugin: BuildToolPlugin {
     func createBuildCommands(context: PluginContext, target: Target) async throws -> [Command] {
-        let folder = target.directoryURL.appending(path: "Page/Files")
-        let files = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { !$0.hasPrefix(".") }
-            .sorted()
-            .map { folder.appending(path: $0) }
+        let files = try Self.files(in: target.directoryURL.appending(path: "Page/Files"))
+        let generator = try Self.files(in: target.directoryURL.appending(path: "Page/Generator"))
         let output = context.pluginWorkDirectoryURL.appending(path: "PageFiles.swift")
         return [
             .buildCommand(
                 displayName: "Files of the inspector's page",
-                executable: try context.tool(named: "InspectorPageGenerator").url,
-                arguments: [output.path] + files.map(\.path),
-                inputFiles: files,
+                executable: context.package.directoryURL.appending(path: "Plugins/run-tool"),
+                arguments: [try context.tool(named: "swiftc").url.path, context.pluginWorkDirectoryURL.path]
+                    + generator.map(\.path) + ["--", output.path] + files.map(\.path),
+                inputFiles: generator + files,
                 outputFiles: [output])
         ]
+    }
+
+    private static func files(in folder: URL) throws -> [URL] {
+        try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { !$0.hasPrefix(".") }.sorted()
+            .map { folder.appending(path: $0) }
     }
 }

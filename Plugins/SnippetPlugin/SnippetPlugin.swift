@@ -20,13 +20,18 @@ struct SnippetPlugin: BuildToolPlugin {
         let modules = Self.modules.map { "Sources/\($0)" }
         let comments = Self.modules.map { context.pluginWorkDirectoryURL.appending(path: "\($0)Comments.swift") }
         let files = try modules.flatMap { try Self.files(in: $0, root, ".swift") }
+        let generator = try ["SnippetGenerator", "Snippets"].flatMap {
+            try Self.files(in: "Tests/DocumentationTests/\($0)", root, ".swift")
+        }
         let list = context.pluginWorkDirectoryURL.appending(path: "Pages.swift")
         return [
             .buildCommand(
                 displayName: "Samples of \(pages.count) pages and \(modules.count) modules",
-                executable: try context.tool(named: "SnippetGenerator").url,
-                arguments: [root.path, list.path] + zip(pages + modules, sources + comments).flatMap { [$0, $1.path] },
-                inputFiles: (pages + files).map { root.appending(path: $0) },
+                executable: root.appending(path: "Plugins/run-tool"),
+                arguments: [try context.tool(named: "swiftc").url.path, context.pluginWorkDirectoryURL.path]
+                    + generator.map { root.appending(path: $0).path } + ["--", root.path, list.path]
+                    + zip(pages + modules, sources + comments).flatMap { [$0, $1.path] },
+                inputFiles: (generator + pages + files).map { root.appending(path: $0) },
                 outputFiles: [list] + sources + comments)
         ]
     }

@@ -102,7 +102,7 @@ extension EncodedMembers {
                 name: member.keepsName ? member.name : member.name.snakeCase,
                 value: member.value.snakeCased(at: path, kept))
         }
-        list.sort { $0.name < $1.name }
+        Self.sort(&list)
         // `userName` and `user_name` are one name now. The last one counts, which is the one declared as `user_name`.
         let unique = list.indices.filter { $0 + 1 == list.count || list[$0 + 1].name != list[$0].name }
         return EncodedMembers(unique.map { list[$0] }, [])

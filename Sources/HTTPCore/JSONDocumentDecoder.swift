@@ -43,11 +43,18 @@ extension JSONDocument {
 
     /// The number as an integer; `nil` when this is not a number or does not fit.
     fileprivate func integer<T: FixedWidthInteger>() -> T? {
+        if case .int(let number) = number { return T(exactly: number) }
+        let (signed, unsigned) = wideInteger
+        return signed.flatMap { T(exactly: $0) } ?? unsigned.flatMap { T(exactly: $0) }
+    }
+
+    /// A number that is not held as `Int64`, as integers of the widest types. Not generic, because converting a `Double` or
+    /// text is long code, which would be compiled for each of the ten types.
+    private var wideInteger: (signed: Int128?, unsigned: UInt128?) {
         switch number {
-        case .int(let number): T(exactly: number)
-        case .double(let number): T(exactly: number)
-        case .decimal(let number): T(number.description)
-        default: nil
+        case .double(let number): (Int128(exactly: number), UInt128(exactly: number))
+        case .decimal(let number): (Int128(number.description), UInt128(number.description))
+        default: (nil, nil)
         }
     }
 
@@ -64,10 +71,14 @@ extension JSONDocument {
     /// Unwraps what was read of this value, or throws the reason why it could not be read.
     fileprivate func read<T>(_ value: T?, at place: @autoclosure () -> JSONCodingPath) throws -> T {
         if let value { return value }
-        if let number, T.self is any BinaryInteger.Type || T.self is any BinaryFloatingPoint.Type {
-            throw place().corrupted("the number \(number) does not fit into \(T.self)")
+        throw unreadable(T.self, at: place())
+    }
+
+    private func unreadable(_ type: Any.Type, at place: JSONCodingPath) -> DecodingError {
+        if let number, type is any BinaryInteger.Type || type is any BinaryFloatingPoint.Type {
+            return place.corrupted("the number \(number) does not fit into \(type)")
         }
-        throw mismatch(T.self, at: place())
+        return mismatch(type, at: place)
     }
 
     fileprivate func mismatch(_ type: Any.Type, at place: JSONCodingPath) -> DecodingError {

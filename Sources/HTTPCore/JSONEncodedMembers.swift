@@ -35,9 +35,12 @@ package struct EncodedMembers: Hashable, Sendable {
 
     static func list(of object: [String: JSONValue], isSorted: Bool = true) -> [Member] {
         var list = object.map { Member(name: $0.key, value: $0.value) }
-        if isSorted { list.sort { $0.name < $1.name } }
+        if isSorted { sort(&list) }
         return list
     }
+
+    /// Sorts by name.
+    static func sort(_ list: inout [Member]) { list.sort { $0.name < $1.name } }
 
     package var isEmpty: Bool { list.isEmpty }
 
@@ -64,7 +67,7 @@ package struct EncodedMembers: Hashable, Sendable {
             notes += other.notes.filter { note in missing.contains { $0.name == note.path.first?.name } }
         }
         list += missing
-        list.sort { $0.name < $1.name }
+        Self.sort(&list)
     }
 
     package var object: [String: JSONValue] {

@@ -1,7 +1,7 @@
 import Foundation
-import Snippets
 
-// Makes Swift files from the pages of documentation and from the documentation comments of modules. SnippetPlugin runs it.
+// Makes Swift files from the pages of documentation and from the documentation comments of modules. SnippetPlugin compiles it,
+// together with the files of Snippets, and runs it.
 //
 //     SnippetGenerator ROOT LIST [PAGE|MODULE SOURCE]…
 

@@ -3,7 +3,7 @@ import FoundationEssentials
 import Glibc
 
 // Writes a Swift file that contains other files, compressed with zlib (RFC 1950). Scripts and style sheets are minified.
-// InspectorPagePlugin runs it.
+// InspectorPagePlugin compiles and runs it.
 //
 //     InspectorPageGenerator OUTPUT FILE…
 
