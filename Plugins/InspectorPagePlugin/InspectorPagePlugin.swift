@@ -8,12 +8,13 @@ struct InspectorPagePlugin: BuildToolPlugin {
         let files = try Self.files(in: target.directoryURL.appending(path: "Page/Files"))
         let generator = try Self.files(in: target.directoryURL.appending(path: "Page/Generator"))
         let output = context.pluginWorkDirectoryURL.appending(path: "PageFiles.swift")
+        var arguments = [try context.tool(named: "swiftc").url.path, context.pluginWorkDirectoryURL.path]
+        arguments += generator.map(\.path) + ["--", output.path] + files.map(\.path)
         return [
             .buildCommand(
                 displayName: "Files of the inspector's page",
                 executable: context.package.directoryURL.appending(path: "Plugins/run-tool"),
-                arguments: [try context.tool(named: "swiftc").url.path, context.pluginWorkDirectoryURL.path]
-                    + generator.map(\.path) + ["--", output.path] + files.map(\.path),
+                arguments: arguments,
                 inputFiles: generator + files,
                 outputFiles: [output])
         ]

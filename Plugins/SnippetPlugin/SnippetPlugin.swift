@@ -24,13 +24,15 @@ struct SnippetPlugin: BuildToolPlugin {
             try Self.files(in: "Tests/DocumentationTests/\($0)", root, ".swift")
         }
         let list = context.pluginWorkDirectoryURL.appending(path: "Pages.swift")
+        var arguments = [try context.tool(named: "swiftc").url.path, context.pluginWorkDirectoryURL.path]
+        arguments += generator.map { root.appending(path: $0).path }
+        arguments += ["--", root.path, list.path]
+        for (source, output) in zip(pages + modules, sources + comments) { arguments += [source, output.path] }
         return [
             .buildCommand(
                 displayName: "Samples of \(pages.count) pages and \(modules.count) modules",
                 executable: root.appending(path: "Plugins/run-tool"),
-                arguments: [try context.tool(named: "swiftc").url.path, context.pluginWorkDirectoryURL.path]
-                    + generator.map { root.appending(path: $0).path } + ["--", root.path, list.path]
-                    + zip(pages + modules, sources + comments).flatMap { [$0, $1.path] },
+                arguments: arguments,
                 inputFiles: (generator + pages + files).map { root.appending(path: $0) },
                 outputFiles: [list] + sources + comments)
         ]
