@@ -180,7 +180,8 @@ final class JSONDocumentDecoder: Decoder {
 }
 
 /// In the three containers the generic functions for integers implement the protocol's overloads for each type of integer,
-/// and those for `Double` and `Float` likewise.
+/// and those for `Double` and `Float` likewise. Only the overloads for `Int128` and `UInt128`, which have implementations in the
+/// standard library that fail, are functions of their own.
 extension JSONDocumentDecoder: SingleValueDecodingContainer {
     private func read<T>(_ value: T?) throws -> T { try document.read(value, at: place) }
 
@@ -189,6 +190,8 @@ extension JSONDocumentDecoder: SingleValueDecodingContainer {
     func decode(_ type: String.Type) throws -> String { try read(document.string) }
     func decode<T: Decodable & JSONFloat>(_ type: T.Type) throws -> T { try read(document.floatingPoint(rules)) }
     func decode<T: Decodable & FixedWidthInteger>(_ type: T.Type) throws -> T { try read(document.integer()) }
+    func decode(_ type: Int128.Type) throws -> Int128 { try read(document.integer()) }
+    func decode(_ type: UInt128.Type) throws -> UInt128 { try read(document.integer()) }
     func decode<T: Decodable>(_ type: T.Type) throws -> T { try document.decode(type, at: place) }
 }
 
@@ -235,6 +238,8 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decode<T: Decodable & FixedWidthInteger>(_ type: T.Type, forKey key: Key) throws -> T {
         try read(key) { $0.integer() }
     }
+    func decode(_ type: Int128.Type, forKey key: Key) throws -> Int128 { try read(key) { $0.integer() } }
+    func decode(_ type: UInt128.Type, forKey key: Key) throws -> UInt128 { try read(key) { $0.integer() } }
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
         try member(key).decode(type, at: JSONCodingPath(decoder: decoder, key: key))
     }
@@ -318,6 +323,8 @@ private struct JSONElements: UnkeyedDecodingContainer {
         return try read { $0.floatingPoint(rules) }
     }
     mutating func decode<T: Decodable & FixedWidthInteger>(_ type: T.Type) throws -> T { try read { $0.integer() } }
+    mutating func decode(_ type: Int128.Type) throws -> Int128 { try read { $0.integer() } }
+    mutating func decode(_ type: UInt128.Type) throws -> UInt128 { try read { $0.integer() } }
 
     mutating func decode<T: Decodable>(_ type: T.Type) throws -> T {
         advance(past: try current(type).decode(type, at: place))

@@ -111,7 +111,8 @@ final class JSONEncodingNode: Encoder {
     }
 }
 
-/// The generic `encode` also implements the protocol's overloads for scalars.
+/// The generic `encode` also implements the protocol's overloads for scalars, except for `Int128` and `UInt128`, which have
+/// implementations in the standard library that fail.
 private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     let node: JSONEncodingNode
     var codingPath: [any CodingKey] { node.codingPath }
@@ -119,9 +120,14 @@ private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     func encodeNil(forKey key: Key) { node.setMember(key, nil) }
 
     @inline(__always)  // Lets the compiler specialize `encode` for scalar types.
-    func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
+    private func set<T: Encodable>(_ key: Key, _ value: T) throws {
         node.setMember(key, try node.encoder.encode(value) { node.codingPath + [key] })
     }
+
+    @inline(__always)
+    func encode<T: Encodable>(_ value: T, forKey key: Key) throws { try set(key, value) }
+    func encode(_ value: Int128, forKey key: Key) throws { try set(key, value) }
+    func encode(_ value: UInt128, forKey key: Key) throws { try set(key, value) }
 
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy keyType: NestedKey.Type, forKey key: Key
@@ -145,10 +151,14 @@ private struct UnkeyedContainer: UnkeyedEncodingContainer {
 
     func encodeNil() { node.append(.null) }
 
-    func encode<T: Encodable>(_ value: T) throws {
+    private func append<T: Encodable>(_ value: T) throws {
         let index = node.count
         node.append(try node.encoder.encode(value) { node.codingPath + [JSONKey(intValue: index)] } ?? .null)
     }
+
+    func encode<T: Encodable>(_ value: T) throws { try append(value) }
+    func encode(_ value: Int128) throws { try append(value) }
+    func encode(_ value: UInt128) throws { try append(value) }
 
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy keyType: NestedKey.Type
@@ -167,7 +177,11 @@ private struct SingleValueContainer: SingleValueEncodingContainer {
 
     func encodeNil() { node.setSingle(nil) }
 
-    func encode<T: Encodable>(_ value: T) throws {
+    private func set<T: Encodable>(_ value: T) throws {
         node.setSingle(try node.encoder.encode(value) { node.codingPath })
     }
+
+    func encode<T: Encodable>(_ value: T) throws { try set(value) }
+    func encode(_ value: Int128) throws { try set(value) }
+    func encode(_ value: UInt128) throws { try set(value) }
 }

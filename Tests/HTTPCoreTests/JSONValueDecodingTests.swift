@@ -47,6 +47,48 @@ struct JSONValueDecodingTests {
         #expect(try JSONValue(parsing: "[\(text)]").decode([UInt8].self) == expected)
     }
 
+    /// In the three containers.
+    @Test func wideIntegersDecodeExactly() throws {
+        struct Wide: Codable, Equatable {
+            var least: Int128
+            var most: UInt128
+            var none: UInt128?
+            var list: [UInt128]
+            var pair: Pair
+        }
+        struct Pair: Codable, Equatable {
+            var first: Int128
+            var second: UInt128
+
+            init(first: Int128, second: UInt128) { (self.first, self.second) = (first, second) }
+
+            init(from decoder: any Decoder) throws {
+                var elements = try decoder.unkeyedContainer()
+                try self.init(first: elements.decode(Int128.self), second: elements.decode(UInt128.self))
+            }
+
+            func encode(to encoder: any Encoder) throws {
+                var elements = encoder.unkeyedContainer()
+                try elements.encode(first)
+                try elements.encode(second)
+            }
+        }
+        let wide = Wide(
+            least: .min, most: .max, none: nil, list: [UInt128(UInt64.max) + 1, .max],
+            pair: Pair(first: .max, second: .max))
+        #expect(try JSONValueEncoder(rules: nil).encode(wide).decode(Wide.self) == wide)
+        #expect(try JSONValue(parsing: JSONEncoder().encode(wide)).decode(Wide.self) == wide)
+        #expect(try JSONValue(parsing: "18446744073709551615").decode(UInt64.self) == .max)
+        #expect(try JSONValue(parsing: "2e38").decode(UInt128.self) == UInt128(exactly: 2e38))
+    }
+
+    @Test(arguments: ["340282366920938463463374607431768211456", "18446744073709551616", "1e20", "1.5", "-1e3"])
+    func integerThatDoesNotFitIsAnError(text: String) throws {
+        let value = try JSONValue(parsing: text)
+        let error = #expect(throws: DecodingError.self) { _ = try value.decode(UInt64.self) }
+        guard case .dataCorrupted = error else { throw try #require(error) }
+    }
+
     @Test(arguments: ["1e300", "-1e39"]) func numberThatFloatCannotHoldIsAnError(text: String) throws {
         let value = try JSONValue(parsing: "[\(text)]")
         for decode in [
