@@ -55,6 +55,7 @@ struct JSONValueDecodingTests {
             var none: UInt128?
             var list: [UInt128]
             var pair: Pair
+            var single: Single
         }
         struct Pair: Codable, Equatable {
             var first: Int128
@@ -73,9 +74,21 @@ struct JSONValueDecodingTests {
                 try elements.encode(second)
             }
         }
+        struct Single: Codable, Equatable {
+            var value: UInt128
+
+            init(value: UInt128) { self.value = value }
+
+            init(from decoder: any Decoder) throws { value = try decoder.singleValueContainer().decode(UInt128.self) }
+
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.singleValueContainer()
+                try container.encode(value)
+            }
+        }
         let wide = Wide(
             least: .min, most: .max, none: nil, list: [UInt128(UInt64.max) + 1, .max],
-            pair: Pair(first: .max, second: .max))
+            pair: Pair(first: .max, second: .max), single: Single(value: .max))
         #expect(try JSONValueEncoder(rules: nil).encode(wide).decode(Wide.self) == wide)
         #expect(try JSONValue(parsing: JSONEncoder().encode(wide)).decode(Wide.self) == wide)
         #expect(try JSONValue(parsing: "18446744073709551615").decode(UInt64.self) == .max)
