@@ -44,7 +44,7 @@ let package = Package(
         .target(name: "Cryptography", dependencies: ["CLibcrypto"]),
         .target(name: "JSONText"),
         .target(name: "HTTPCore", dependencies: ["JSONText"]),
-        .target(name: "DomainTableFormat", dependencies: ["JSONText"]),
+        .target(name: "DomainTableFormat", dependencies: ["HTTPCore", "JSONText"]),
         .target(
             name: "CurlTransport",
             dependencies: ["HTTPCore", "CLibcurl", "CLinux", "CZlib", "Cryptography", "Platform"]),

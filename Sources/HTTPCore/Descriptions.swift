@@ -34,7 +34,7 @@ extension HTTPRequest: CustomStringConvertible, CustomDebugStringConvertible, Cu
         if body != nil { facts.append("a body" + (body?.contentType.map { " of \($0)" } ?? "")) }
         if let authentication { facts.append("\(authentication)") }
         let known = facts.filter { !$0.isEmpty }.joined(separator: "; ")
-        return URLText.visible("\(method) \(URLText.redacted(url))") + (known.isEmpty ? "" : " (\(known))")
+        return URLText.visible("\(method) \(URLParts.redacted(url))") + (known.isEmpty ? "" : " (\(known))")
     }
 
     /// The same as ``description``.
@@ -42,7 +42,7 @@ extension HTTPRequest: CustomStringConvertible, CustomDebugStringConvertible, Cu
 
     /// Method, address and fields, with secrets hidden as in ``description``.
     public var customMirror: Mirror {
-        Mirror(self, children: ["method": method, "url": URLText.redacted(url), "headers": headers])
+        Mirror(self, children: ["method": method, "url": URLParts.redacted(url), "headers": headers])
     }
 }
 
@@ -53,7 +53,7 @@ extension HTTPResponse: CustomStringConvertible, CustomDebugStringConvertible, C
         if let data = body.data { facts.append("\(data.count) bytes") }
         if source != .network { facts.append(source.rawValue) }
         let known = facts.filter { !$0.isEmpty }.joined(separator: "; ")
-        let line = "\(status)\(reason.isEmpty ? "" : " " + reason) from \(URLText.redacted(url))"
+        let line = "\(status)\(reason.isEmpty ? "" : " " + reason) from \(URLParts.redacted(url))"
         return URLText.visible(line) + (known.isEmpty ? "" : " (\(known))")
     }
 
@@ -65,7 +65,7 @@ extension HTTPResponse: CustomStringConvertible, CustomDebugStringConvertible, C
         Mirror(
             self,
             children: [
-                "status": status, "url": URLText.redacted(url), "headers": headers, "source": source,
+                "status": status, "url": URLParts.redacted(url), "headers": headers, "source": source,
                 "redirects": redirects, "byteCount": body.data?.count as Any,
             ])
     }
@@ -73,11 +73,11 @@ extension HTTPResponse: CustomStringConvertible, CustomDebugStringConvertible, C
 
 extension HTTPResponse.Redirect: CustomStringConvertible, CustomReflectable {
     /// The status, and the address without query and user information.
-    public var description: String { "\(status) from \(URLText.visible(URLText.redacted(url)))" }
+    public var description: String { "\(status) from \(URLText.visible(URLParts.redacted(url)))" }
 
     /// Address and status, with secrets hidden as in ``description``.
     public var customMirror: Mirror {
-        Mirror(self, children: ["url": URLText.redacted(url), "status": status])
+        Mirror(self, children: ["url": URLParts.redacted(url), "status": status])
     }
 }
 
@@ -117,7 +117,7 @@ extension ProxyPolicy: CustomStringConvertible, CustomDebugStringConvertible, Cu
 
     private static func redacted(_ url: String) -> String {
         // A proxy may be written without a scheme: `user:password@host:port`.
-        url.contains("://") ? URLText.redacted(url) : String(URLText.redacted("http://" + url).dropFirst(7))
+        URLParts(url).isAbsolute ? URLParts.redacted(url) : String(URLParts.redacted("http://" + url).dropFirst(7))
     }
 }
 
@@ -128,7 +128,7 @@ extension NetworkError: CustomReflectable {
             self,
             children: [
                 "kind": kind, "message": message, "request": request as Any,
-                "url": url.map(URLText.redacted) as Any, "response": response as Any, "attempts": attempts,
+                "url": url.map(URLParts.redacted) as Any, "response": response as Any, "attempts": attempts,
                 "curlCode": curlCode as Any, "underlying": underlying as Any,
             ])
     }

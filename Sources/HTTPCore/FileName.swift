@@ -19,13 +19,8 @@ package enum FileName {
 
     /// The last segment of a URL's path, percent-decoded; ``fallback`` when it has none.
     package static func url(_ url: String) -> String {
-        var path = String(Substring(url.utf8.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }))
-        if let slashes = path.firstRange(of: "://") {
-            let rest = path[slashes.upperBound...]
-            path = rest.firstIndex(of: "/").map { String(rest[$0...]) } ?? ""
-        }
-        let segment = path.split(separator: "/", omittingEmptySubsequences: false).last.map(String.init) ?? ""
-        return sanitized(segment[...].percentDecoded()) ?? fallback
+        let segment = URLParts(url).path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
+        return sanitized(segment.percentDecoded()) ?? fallback
     }
 
     /// Returns a file name that is safe to print and to create: the text after the last slash or backslash, without

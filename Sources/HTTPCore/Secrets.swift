@@ -94,7 +94,7 @@ extension Secrets {
 
     /// The same for a description, where a URL has no query.
     func described(_ value: String, of name: String) -> String {
-        Self.isURL(name) ? URLText.redacted(value) : shown(value, of: name)
+        Self.isURL(name) ? URLParts.redacted(value) : shown(value, of: name)
     }
 
     private static func isURL(_ name: String) -> Bool {
@@ -103,8 +103,8 @@ extension Secrets {
 
     /// A URL without user information, fragment and the values of secret parameters.
     public func shown(url: String) -> String {
-        let (stem, query) = URLText.parts(of: url)
-        return query.map { stem + "?" + shown(form: String($0)) } ?? stem
+        let parts = URLParts(url)
+        return parts.shownQuery.map { parts.stem + "?" + shown(form: String($0)) } ?? parts.stem
     }
 
     /// A query or form without the values of secret parameters.

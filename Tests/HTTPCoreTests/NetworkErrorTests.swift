@@ -18,13 +18,13 @@ import Testing
         ("http://[::1]:80/a@b", "http://[::1]:80/a@b"), ("http://h:port/x", "http://h:port/x"),
     ])
     func urlsAreShownWithoutSecrets(_ url: String, _ shown: String) {
-        #expect(URLText.redacted(url) == shown)
+        #expect(URLParts.redacted(url) == shown)
     }
 
     /// A `?` followed by a combining mark is one `Character`.
     @Test func queryBeforeACombiningMarkIsRedacted() {
-        #expect(!URLText.redacted("http://h/x?\u{301}token=secret").contains("secret"))
-        #expect(!URLText.redacted("http://h/x#\u{301}secret").contains("secret"))
+        #expect(!URLParts.redacted("http://h/x?\u{301}token=secret").contains("secret"))
+        #expect(!URLParts.redacted("http://h/x#\u{301}secret").contains("secret"))
     }
 
     @Test func descriptionHasKindMessageAndURL() {

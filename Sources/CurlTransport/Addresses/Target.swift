@@ -65,7 +65,7 @@ final class Target: @unchecked Sendable {
             throw .invalidRequest("the scheme \"\(scheme)\" is not supported; use http or https")
         }
         guard let written = Target.part(CURLUPART_HOST, of: handle), !written.isEmpty else {
-            throw .invalidRequest("the URL \"\(URLText.redacted(text))\" has no host; write scheme://host/path")
+            throw .invalidRequest("the URL \"\(URLParts.redacted(text))\" has no host; write scheme://host/path")
         }
         try HostName.write(in: handle, host: written)
         isValid = true
@@ -133,7 +133,7 @@ final class Target: @unchecked Sendable {
         case CURLUE_BAD_IPV6: reason = "its IPv6 address is malformed; write one such as http://[::1]:8080/"
         default: reason = "\(String(cString: curl_url_strerror(code))); write scheme://host/path"
         }
-        return .invalidRequest("the URL \"\(URLText.redacted(text))\" cannot be used: \(reason)")
+        return .invalidRequest("the URL \"\(URLParts.redacted(text))\" cannot be used: \(reason)")
     }
 
     private static func hex(_ value: UInt32) -> String {

@@ -137,7 +137,7 @@ extension EasyHandle {
         report.certificates = certificates
         // libcurl's message names the host it could not reach. If that is the target, no proxy was used.
         let isDirect = errorText.contains(" \(probe.transfer.target.hostAndPortText)")
-        report.proxy = isDirect ? nil : probe.transfer.plan.proxy.map { URLText.redacted($0.url) }
+        report.proxy = isDirect ? nil : probe.transfer.plan.proxy.map { URLParts.redacted($0.url) }
         if result != CURLE_OK {
             report.error = EngineFailure.describe(
                 result, handle: self, transfer: probe.transfer, timings: timings, now: now)

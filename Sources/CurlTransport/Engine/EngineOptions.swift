@@ -71,7 +71,7 @@ struct EngineOptions: Sendable {
             }
             guard target.isSecure else {
                 throw .invalidRequest(
-                    "nameResolver: \"\(URLText.redacted(url))\" is not an https URL; DNS over HTTPS needs one")
+                    "nameResolver: \"\(URLParts.redacted(url))\" is not an https URL; DNS over HTTPS needs one")
             }
             let pins = Dictionary(configuration.tls.pins.map { ($0.lowercased(), $1) }) { $1 }
             guard TLSMaterial.pins(forHost: target.host, in: pins) == nil else {

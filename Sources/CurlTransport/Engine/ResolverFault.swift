@@ -13,7 +13,7 @@ struct ResolverFault {
         let name: String
         let isHTTPS: Bool
         switch configuration.nameResolver {
-        case .https(let url): (name, isHTTPS) = ("the DNS server \(URLText.redacted(url)) (nameResolver)", true)
+        case .https(let url): (name, isHTTPS) = ("the DNS server \(URLParts.redacted(url)) (nameResolver)", true)
         case .servers(let servers):
             (name, isHTTPS) = ("the DNS server \(servers.joined(separator: " or ")) (nameResolver)", false)
         case .system: return nil

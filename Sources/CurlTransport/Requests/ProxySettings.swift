@@ -53,15 +53,16 @@ struct ProxySettings: Sendable {
         let known = ["http", "https", "socks", "socks4", "socks4a", "socks5", "socks5h"]
         var url = text
         var scheme = "http"  // curl, too, takes host:port for an HTTP proxy
-        if let end = text.firstRange(of: "://") {
-            scheme = text[..<end.lowerBound].lowercased()
+        let parts = URLParts(text)
+        if parts.isAbsolute, let written = parts.scheme {
+            scheme = written.lowercased()
             guard known.contains(scheme) else {
                 throw .invalidRequest(
                     "\(place)'s scheme \"\(scheme)\" is not known; use one of \(known.joined(separator: ", "))")
             }
             // Other tools use this name for SOCKS 5; libcurl would use SOCKS 4.
             if scheme == "socks" { scheme = "socks5h" }
-            url = scheme + text[end.lowerBound...]
+            url = scheme + text[written.endIndex...]
         }
         if scheme == "https", !GlobalCurl.has(CURL_VERSION_HTTPS_PROXY) {
             throw NetworkError(
@@ -83,10 +84,9 @@ struct ProxySettings: Sendable {
     /// Whether user and password contain no control character after percent-decoding. libcurl 7.88 silently ignores a
     /// proxy whose credentials it cannot decode.
     private static func hasPlainCredentials(_ url: String) -> Bool {
-        let rest = url.utf8[(url.firstRange(of: "://")?.upperBound ?? url.startIndex)...]
-        let authority = rest.prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
-        guard let at = authority.lastIndex(of: UInt8(ascii: "@")) else { return true }
-        return !Substring(authority[..<at]).percentDecoded().utf8.contains { $0 < 0x20 || $0 == 0x7F }
+        let parts = URLParts(url)
+        let user = (parts.isAbsolute ? parts : URLParts("//" + url)).userInformation ?? ""
+        return !user.percentDecoded().utf8.contains { $0 < 0x20 || $0 == 0x7F }
     }
 
     private static func isAddress(_ url: String) -> Bool {

@@ -1,3 +1,4 @@
+import HTTPCore
 import JSONText
 
 /// An absolute http or https URL, split into the parts that a table checks (RFC 3986 §3). A ws or wss URL, of a WebSocket,
@@ -29,30 +30,26 @@ package struct HTTPAddress: Hashable, Sendable {
         if let odd = text.unicodeScalars.first(where: { $0.value <= 0x20 || $0.value == 0x7F }) {
             throw Problem(reason: odd == " " ? "contains a space" : "contains a control character")
         }
-        guard let separator = text.firstRange(of: "://"), Self.isScheme(text[..<separator.lowerBound]) else {
+        let parts = URLParts(text)
+        guard parts.isAbsolute, let written = parts.scheme?.lowercased() else {
             throw Problem(reason: "has no scheme", suggestion: Self.withScheme(text))
         }
-        let written = text[..<separator.lowerBound].lowercased()
         // A WebSocket begins as an HTTP request (RFC 6455 §3), so its URL counts as an HTTP URL.
         scheme = written == "wss" ? "https" : written == "ws" ? "http" : written
         guard scheme == "http" || scheme == "https" else {
             let meant = NearestName.of(scheme, among: ["https", "http"])
             throw Problem(
                 reason: "has the scheme \(QuotedText.of(scheme))",
-                suggestion: meant.map { $0 + String(text[separator.lowerBound...]) })
+                suggestion: meant.map { $0 + text.dropFirst(written.count) })
         }
-        guard !text.contains("#") else { throw Problem(reason: "has a fragment (#), which is never sent") }
+        guard parts.fragment == nil else { throw Problem(reason: "has a fragment (#), which is never sent") }
         guard !text.contains("{"), !text.contains("}") else {
             throw Problem(reason: "has a path parameter; those belong in the path of a server")
         }
-        let rest = text[separator.upperBound...]
-        let fullAuthority = rest.prefix { $0 != "/" && $0 != "?" }
-        let at = fullAuthority.lastIndex(of: "@")
-        hasUserInformation = at != nil
-        let hostAndPort = at.map { fullAuthority[fullAuthority.index(after: $0)...] } ?? fullAuthority
-        authority = try Self.checked(hostAndPort, scheme: scheme)
-        var path = rest[fullAuthority.endIndex...].prefix { $0 != "?" }
-        hasQuery = path.endIndex < text.endIndex
+        hasUserInformation = parts.userInformation != nil
+        authority = try Self.checked(parts, scheme: scheme)
+        var path = parts.path
+        hasQuery = parts.query != nil
         while path.last == "/" { path.removeLast() }
         self.path = String(path)
         if PathTemplate.dotSegment(Array(path.utf8)) != nil {
@@ -65,12 +62,8 @@ package struct HTTPAddress: Hashable, Sendable {
 
     /// The text with `***` instead of the password, if it is a URL with one.
     package static func redacted(_ text: String) -> String {
-        guard let separator = text.firstRange(of: "://") else { return text }
-        let authority = text[separator.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-        guard let at = authority.lastIndex(of: "@"), let colon = authority[..<at].firstIndex(of: ":") else {
-            return text
-        }
-        return text[...colon] + "***" + text[at...]
+        guard let user = URLParts(text).userInformation, let colon = user.firstIndex(of: ":") else { return text }
+        return text[...colon] + "***" + text[user.endIndex...]
     }
 
     /// Whether a path would leave its base URL: a URL with a scheme, `//host`, or the same with backslashes, which browsers
@@ -78,13 +71,7 @@ package struct HTTPAddress: Hashable, Sendable {
     package static func isAbsolute(_ path: String) -> Bool {
         let start = path.prefix(2)
         if start.count == 2, start.allSatisfy({ $0 == "/" || $0 == "\\" }) { return true }
-        guard let separator = path.firstRange(of: "://") else { return false }
-        return isScheme(path[..<separator.lowerBound])
-    }
-
-    private static func isScheme(_ text: Substring) -> Bool {
-        text.utf8.first?.isLetter == true
-            && text.utf8.allSatisfy { $0.isLetter || $0.isDigit || $0 == 0x2B || $0 == 0x2D || $0 == 0x2E }
+        return URLParts(path).isAbsolute
     }
 
     private static func withScheme(_ text: String) -> String? {
@@ -97,30 +84,25 @@ package struct HTTPAddress: Hashable, Sendable {
         return (host.hasPrefix("localhost") || host.hasPrefix("127.") ? "http://" : "https://") + bare
     }
 
-    private static func checked(_ hostAndPort: Substring, scheme: String) throws(Problem) -> String {
-        var host = hostAndPort
-        var port: Substring?
+    private static func checked(_ parts: URLParts, scheme: String) throws(Problem) -> String {
+        let host = parts.hasOddSlashes ? "" : parts.host ?? ""
         if host.first == "[" {
-            guard let end = host.firstIndex(of: "]"),
-                host[..<end].dropFirst().allSatisfy({ $0.isHexDigit || ":.".contains($0) })
-            else { throw Problem(reason: "has a malformed IPv6 address") }
-            let rest = host[host.index(after: end)...]
-            guard rest.isEmpty || rest.first == ":" else { throw Problem(reason: "has a malformed IPv6 address") }
-            port = rest.isEmpty ? nil : rest.dropFirst()
-            host = host[...end]
-        } else if let colon = host.firstIndex(of: ":") {
-            port = host[host.index(after: colon)...]
-            host = host[..<colon]
+            guard host.last == "]", host.dropFirst().dropLast().allSatisfy({ $0.isHexDigit || ":.".contains($0) })
+            else {
+                throw Problem(reason: "has a malformed IPv6 address")
+            }
+        } else {
+            guard !host.isEmpty else { throw Problem(reason: "has no host") }
+            guard !host.contains(where: { "<>\"\\^`|%,;!$&'()*+= ".contains($0) }) else {
+                throw Problem(reason: "has the invalid host \(QuotedText.of(String(host)))")
+            }
         }
-        guard !host.isEmpty else { throw Problem(reason: "has no host") }
-        guard !host.contains(where: { "<>\"\\^`|%,;!$&'()*+= ".contains($0) }) else {
-            throw Problem(reason: "has the invalid host \(QuotedText.of(String(host)))")
-        }
-        guard let port else { return host.lowercased() }
+        guard parts.hostAndPort != host else { return host.lowercased() }
+        let port = parts.port ?? ""
         guard let number = UInt16(port), number > 0, port.utf8.allSatisfy(\.isDigit) else {
             throw Problem(reason: "has the port \(QuotedText.of(String(port))); ports go from 1 to 65535")
         }
-        let isOwn = number == (scheme == "https" ? 443 : 80)
+        let isOwn = URLParts.standardPort(scheme) == "\(number)"
         return isOwn ? host.lowercased() : "\(host.lowercased()):\(number)"
     }
 }

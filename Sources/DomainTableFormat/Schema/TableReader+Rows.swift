@@ -1,3 +1,5 @@
+import HTTPCore
+
 /// Readers of the rows of `domains` and `servers`.
 extension TableReader {
     mutating func domain(_ member: JSON5Member) -> DomainEntry {
@@ -119,8 +121,7 @@ extension TableReader {
                 expected: HTTPAddress.expectation, found: node.phrase)
             return
         }
-        let afterScheme = path[(path.firstRange(of: "://")?.upperBound ?? path.startIndex)...]
-        if afterScheme.prefix(while: { $0 != "/" && $0 != "?" }).contains("{") {
+        if URLParts(path).authority?.contains("{") ?? false {
             report(
                 node.range,
                 "the path \(QuotedText.of(path)) has a parameter in its host; only what follows the host "

@@ -1,3 +1,4 @@
+import HTTPCore
 import JSONText
 
 /// Readers of the settings that all kinds of rows have in common.
@@ -93,7 +94,8 @@ extension TableReader {
         if proxy.value == "direct" { return located(.direct, node) }
         if proxy.value == "environment" { return located(.environment, node) }
         let schemes = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"]
-        guard let separator = proxy.value.firstRange(of: "://") else {
+        let parts = URLParts(proxy.value)
+        guard parts.isAbsolute, let scheme = parts.scheme?.lowercased() else {
             if NearestName.of(proxy.value, among: ["direct", "environment"]) != nil {
                 reportChoice(node, proxy.value, "proxy", ["direct", "environment"])
             } else {
@@ -102,13 +104,12 @@ extension TableReader {
             }
             return nil
         }
-        let scheme = proxy.value[..<separator.lowerBound].lowercased()
         guard schemes.contains(scheme) else {
             reportChoice(node, scheme, "proxy", schemes)
             return nil
         }
         do throws(HTTPAddress.Problem) {
-            let address = try HTTPAddress("http" + proxy.value[separator.lowerBound...])
+            let address = try HTTPAddress("http" + proxy.value.dropFirst(scheme.count))
             if address.hasUserInformation {
                 report(
                     node.range,

@@ -13,12 +13,12 @@ extension FleetConfiguration {
     ///   a Sentinel. The message shows neither user nor password.
     public init(url: String) throws(FleetError) {
         self.init()
-        guard let colon = url.firstRange(of: "://") else {
+        let parts = URLParts(url)
+        guard parts.isAbsolute, let scheme = parts.scheme?.lowercased(), let authority = parts.authority else {
             throw .configuration(
                 "the URL of the Redis has no scheme; write redis://HOST:PORT, rediss:// or unix:///PATH")
         }
-        let scheme = url[..<colon.lowerBound].lowercased()
-        var rest = url[colon.upperBound...]
+        var rest = url[authority.startIndex...]
         guard !rest.contains("#") else {
             throw .configuration("the URL of the Redis contains #; write %23 if it belongs to the password")
         }

@@ -65,7 +65,7 @@ public final class TraceExporter: RequestAccessory {
         guard URLReference.origin(of: endpoint) != nil else {
             throw NetworkError(
                 .invalidRequest,
-                message: "\"\(URLText.redacted(endpoint))\" is not the address of a collector; give one such as "
+                message: "\"\(URLParts.redacted(endpoint))\" is not the address of a collector; give one such as "
                     + "http://127.0.0.1:4318")
         }
         for (name, number) in [("queue", limits.queue), ("batch", limits.batch)] where number < 1 {

@@ -67,7 +67,7 @@ enum RequestBuilder {
 
     /// Returns the URL itself when it is absolute or there is no base URL, otherwise ``join(_:_:)`` of both.
     static func absoluteURL(_ url: String, base: String?) -> String {
-        guard let base, !base.isEmpty, !isAbsolute(url) else { return url }
+        guard let base, !base.isEmpty, !URLParts(url).isAbsolute else { return url }
         return join(base, url)
     }
 
@@ -88,14 +88,6 @@ enum RequestBuilder {
         let rest = joined[ownQueryStart...]
         let separator = rest.first == "?" ? "&" : ""
         return joined[..<ownQueryStart] + "?" + baseQuery + separator + (rest.first == "?" ? rest.dropFirst() : rest)
-    }
-
-    /// Whether a URL starts with a scheme and `://`.
-    static func isAbsolute(_ url: String) -> Bool {
-        let scheme = url.utf8.prefix {
-            (0x61...0x7A).contains($0 | 0x20) || (0x30...0x39).contains($0) || $0 == 0x2B || $0 == 0x2D || $0 == 0x2E
-        }
-        return !scheme.isEmpty && url.utf8[scheme.endIndex...].starts(with: "://".utf8)
     }
 
     // MARK: Bodies

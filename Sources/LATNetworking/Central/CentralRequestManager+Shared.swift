@@ -125,7 +125,7 @@ extension CentralRequestManager {
     }
 
     private func warmRequest(_ domain: String) throws(NetworkError) -> HTTPRequest {
-        if domain.contains("://") { return HTTPRequest("HEAD", domain) }
+        if URLParts(domain).isAbsolute { return HTTPRequest("HEAD", domain) }
         let target = try ProbeTarget(domain, in: domains, Reachability.Configuration())
         var request = HTTPRequest("HEAD", target.urls.first ?? "")
         request.pinnedPublicKeys = target.pins

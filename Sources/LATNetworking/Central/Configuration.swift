@@ -227,7 +227,7 @@ extension CentralRequestManager.Configuration {
         }
         for origin in credentialOrigins where URLReference.origin(of: origin) == nil {
             throw .invalidRequest(
-                "configuration.credentialOrigins: \"\(URLText.visible(URLText.redacted(origin)))\" is not an origin; write "
+                "configuration.credentialOrigins: \"\(URLText.visible(URLParts.redacted(origin)))\" is not an origin; write "
                     + "scheme and host, such as https://api.example.org")
         }
     }

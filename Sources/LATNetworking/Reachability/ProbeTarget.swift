@@ -17,10 +17,10 @@ struct ProbeTarget: Hashable, Sendable {
     /// - Throws: ``NetworkError`` for an unusable URL, an unknown name (with the nearest known one), or a password that is
     ///   missing in the environment.
     init(_ text: String, in table: DomainTable?, _ configuration: Reachability.Configuration) throws(NetworkError) {
-        if text.contains("://") {
+        if URLParts(text).isAbsolute {
             guard let origin = URLReference.origin(of: text) else {
                 throw .invalidRequest(
-                    "\"\(URLText.redacted(URLText.visible(text)))\" cannot be probed: it is not an http or https URL; "
+                    "\"\(URLParts.redacted(URLText.visible(text)))\" cannot be probed: it is not an http or https URL; "
                         + "give one, or the name of a domain")
             }
             check = configuration.check
@@ -98,7 +98,7 @@ struct ProbeSource: Sendable {
         _ connection: ConnectionReport, _ reason: Reachability.UnreachableReason, _ url: String
     ) -> NetworkError? {
         guard reason == .network, let error = connection.error, error.kind == .connect else { return connection.error }
-        let place = URLReference.origin(of: url) ?? URLText.redacted(url)
+        let place = URLReference.origin(of: url) ?? URLParts.redacted(url)
         return NetworkError(
             .connect,
             message: "there is no route to \(place) (\(SystemError(code: connection.systemError).text)); check "
@@ -111,7 +111,7 @@ struct ProbeSource: Sendable {
         of check: Reachability.Configuration.ResponseCheck, _ probe: HTTPRequest, _ engine: CurlTransport
     ) async throws -> NetworkError? {
         var request = probe
-        request.url = check.path.contains("://") ? check.path : RequestBuilder.join(probe.url, check.path)
+        request.url = URLParts(check.path).isAbsolute ? check.path : RequestBuilder.join(probe.url, check.path)
         // A pooled connection may be older than the portal.
         request.opensConnection = true
         request.headers = ["Connection": "close", "Cache-Control": "no-cache"]
@@ -129,7 +129,7 @@ struct ProbeSource: Sendable {
         guard !differences.isEmpty else { return nil }
         return NetworkError(
             .other,
-            message: "\(URLText.redacted(request.url)) responded with \(differences.joined(separator: " and ")): "
+            message: "\(URLParts.redacted(request.url)) responded with \(differences.joined(separator: " and ")): "
                 + "most likely a captive portal or a proxy responds instead of the server; open it in a browser",
             request: request, response: response)
     }

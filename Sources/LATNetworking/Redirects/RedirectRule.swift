@@ -46,7 +46,7 @@ struct RedirectRule {
         guard let origin = URLReference.origin(of: next.url), origin != URLReference.origin(of: url) else { return }
         if !allowsInsecure, origin.hasPrefix("http:"), url.lowercased().hasPrefix("https:") {
             throw Self.refusal(
-                "the server redirects from https to http (\(URLText.redacted(next.url))), which is not "
+                "the server redirects from https to http (\(URLParts.redacted(next.url))), which is not "
                     + "encrypted", request, response)
         }
         strip(&next)

@@ -103,7 +103,7 @@ struct RedirectStage: Stage {
         _ limit: Int, _ hops: [HTTPResponse.Redirect], _ request: HTTPRequest, _ response: HTTPResponse
     ) -> NetworkError {
         let isLoop = hops.contains { $0.url == response.url }
-        let way = hops.suffix(3).map { URLText.redacted($0.url) }.joined(separator: " → ")
+        let way = hops.suffix(3).map { URLParts.redacted($0.url) }.joined(separator: " → ")
         return NetworkError(
             .redirect,
             message: (isLoop ? "the redirects form a loop" : "there are more than \(limit) redirects")

@@ -230,7 +230,7 @@ extension PathTemplate {
         do throws(Problem) {
             return try PathTemplate(url)
         } catch {
-            throw .invalidRequest("the URL \(URLText.visible(URLText.redacted(url))) cannot be used: \(error.reason)")
+            throw .invalidRequest("the URL \(URLText.visible(URLParts.redacted(url))) cannot be used: \(error.reason)")
         }
     }
 }

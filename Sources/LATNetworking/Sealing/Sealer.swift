@@ -73,22 +73,20 @@ public struct OpenedReply: Sendable {
 extension HTTPRequest {
     /// The path and query as they are sent.
     var wireTarget: String {
-        let address = (URLReference.resolve("", against: url) ?? url).prefix { $0 != "#" }
-        let rest = address.firstRange(of: "://").map { address[$0.upperBound...] } ?? address
-        let target = rest.drop { $0 != "/" && $0 != "?" }
-        return target.hasPrefix("/") ? String(target) : "/" + target
+        URLParts(URLReference.resolve("", against: url) ?? url).target
     }
 
     /// The Host field: the request's own, or host and port without the scheme's default port (RFC 9110 §7.2).
     var wireHost: String {
         if let host = headers["Host"] { return host }
-        guard let origin = URLReference.origin(of: url), let slashes = origin.firstRange(of: "://") else { return "" }
-        var host = String(origin[slashes.upperBound...])
+        let origin = URLParts(URLReference.origin(of: url) ?? "")
+        guard var host = origin.host.map(String.init), let scheme = origin.scheme, let port = origin.port else {
+            return ""
+        }
         // The zone of an IPv6 address is not sent (RFC 6874 §4).
         if let percent = host.firstIndex(of: "%"), let bracket = host.firstIndex(of: "]") {
             host.removeSubrange(percent..<bracket)
         }
-        let standard = origin.hasPrefix("https:") ? ":443" : ":80"
-        return host.hasSuffix(standard) ? String(host.dropLast(standard.count)) : host
+        return port == URLParts.standardPort(String(scheme)) ? host : host + ":" + port
     }
 }

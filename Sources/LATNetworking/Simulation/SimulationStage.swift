@@ -13,11 +13,8 @@ extension Simulation {
 
     /// The part of a URL after the authority.
     static func path(of url: String, withQuery: Bool) -> String {
-        var rest = Substring(url.prefix { $0 != "#" })
-        if let slashes = rest.firstRange(of: "://") {
-            rest = rest[slashes.upperBound...].drop { $0 != "/" && $0 != "?" }
-        }
-        return String(withQuery ? rest : rest.prefix { $0 != "?" })
+        let parts = URLParts(url)
+        return String(withQuery ? parts.pathAndQuery : parts.path)
     }
 }
 

@@ -6,20 +6,12 @@ struct RequestTarget {
     let query: Substring?
 
     init(_ target: String) {
-        var rest = target[...]
-        if !rest.utf8.starts(with: "/".utf8), let scheme = rest.firstRange(of: "://") {
-            let afterScheme = rest[scheme.upperBound...]
-            let pathStart = afterScheme.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
-            rest = rest[pathStart...]
-        }
+        let parts = URLParts(target)
+        // A target that begins with two slashes is a path, too.
+        let rest = parts.isAbsolute ? parts.pathAndQuery : target[...]
         let utf8 = rest.utf8
-        if let mark = utf8.firstIndex(of: UInt8(ascii: "?")) {
-            path = rest[..<mark]
-            query = rest[utf8.index(after: mark)...]
-        } else {
-            path = rest
-            query = nil
-        }
+        path = Substring(utf8.prefix { $0 != UInt8(ascii: "?") })
+        query = path.endIndex < rest.endIndex ? rest[utf8.index(after: path.endIndex)...] : nil
     }
 
     static func items(of text: String) -> [RecordedRequest.Item] {

@@ -99,36 +99,14 @@ package struct CanonicalURL: Hashable, Sendable {
 
     /// - Returns: `nil` unless the text is an absolute http or https URL.
     package init?(_ url: String) {
-        var text = url.idempotentlyPercentEncoded
-        let parts = text.withUTF8 { CanonicalURL.parts(of: $0) }
-        guard let parts else { return nil }
-        (base, query, userInformation) = parts
-    }
-
-    private static func parts(of text: UnsafeBufferPointer<UInt8>) -> (String, String?, String?)? {
-        func string(_ range: Range<Int>) -> String { String(decoding: text[range], as: UTF8.self) }
-        guard let colon = text.firstIndex(of: UInt8(ascii: ":")), text[colon...].starts(with: "://".utf8) else {
-            return nil
-        }
-        let scheme = string(0..<colon).lowercased()
-        guard scheme == "http" || scheme == "https" else { return nil }
-        var start = colon + 3
-        let end = text[start...].firstIndex(of: UInt8(ascii: "#")) ?? text.endIndex
-        let mark = text[start..<end].firstIndex(of: UInt8(ascii: "?"))
-        let pathEnd = mark ?? end
-        let slash = text[start..<pathEnd].firstIndex(of: UInt8(ascii: "/")) ?? pathEnd
-        var userInformation: String?
-        if let at = text[start..<slash].lastIndex(of: UInt8(ascii: "@")) {
-            userInformation = string(start..<at)
-            start = at + 1
-        }
-        guard start < slash else { return nil }
-        let standardPort = scheme == "http" ? ":80" : ":443"
-        var host = string(start..<slash).lowercased()
-        if host.hasSuffix(standardPort) { host.removeLast(standardPort.count) }
-        if host.hasSuffix(":") { host.removeLast() }
-        let base = scheme + "://" + host + (slash == pathEnd ? "/" : string(slash..<pathEnd))
-        return (base, mark.map { string($0 + 1..<end) }, userInformation)
+        let parts = URLParts(url.idempotentlyPercentEncoded)
+        guard let scheme = parts.scheme?.lowercased(), scheme == "http" || scheme == "https",
+            let host = parts.host?.lowercased(), !host.isEmpty, !parts.hasOddSlashes
+        else { return nil }
+        let port = parts.port.flatMap { $0 == URLParts.standardPort(scheme) ? nil : ":" + $0 } ?? ""
+        base = scheme + "://" + host + port + (parts.path.isEmpty ? "/" : parts.path)
+        query = parts.query.map(String.init)
+        userInformation = parts.userInformation.map(String.init)
     }
 }
 

@@ -1,3 +1,5 @@
+import LATNetworking
+
 /// A URL on the command line, which may lack its scheme and, for this machine, its host.
 enum URLArgument {
     /// The URL of a command that has no other operand.
@@ -38,7 +40,7 @@ enum URLArgument {
     /// `localhost`.
     static func isURL(_ word: String) -> Bool {
         let host = authority(word)
-        if word.contains("://") || host == "localhost" || host.hasPrefix("[") { return true }
+        if URLParts(word).isAbsolute || host == "localhost" || host.hasPrefix("[") { return true }
         if word.hasPrefix(":") { return word == ":" || hasPort(word) || word.hasPrefix(":/") }
         guard let first = host.first, first.isLetter || first.isNumber else { return false }
         return host.contains(".") || host.count < word.count

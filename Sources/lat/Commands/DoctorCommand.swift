@@ -18,7 +18,7 @@ struct DoctorCommand: Command {
             guard !url.isEmpty else {
                 throw UsageError("the URL is empty; write lat doctor https://example.org/, or lat doctor alone")
             }
-            guard url.contains("://") else {
+            guard URLParts(url).isAbsolute else {
                 throw UsageError("\"\(shown)\" is not a URL; write lat doctor https://\(shown)/")
             }
             _ = try URLArgument.checked(url)

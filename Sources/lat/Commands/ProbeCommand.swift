@@ -23,7 +23,7 @@ struct ProbeCommand: Command {
         }
         for target in targets {
             guard !target.isEmpty else { throw UsageError("\"\" names nothing; give the name of a domain, or a URL") }
-            if target.contains("://") { _ = try URLArgument.checked(target) }
+            if URLParts(target).isAbsolute { _ = try URLArgument.checked(target) }
         }
         timeout = try DurationArgument.parse(arguments, of: Self.timeout) ?? .seconds(5)
         interval = try DurationArgument.parse(arguments, of: Self.interval) ?? .seconds(2)
@@ -109,7 +109,7 @@ private struct ProbeRun {
     private func manager() throws -> CentralRequestManager {
         var configuration = CentralRequestManager.Configuration()
         // The table is needed only for names.
-        if command.table.file != nil || command.targets.contains(where: { !$0.contains("://") }) {
+        if command.table.file != nil || command.targets.contains(where: { !URLParts($0).isAbsolute }) {
             configuration.domains = try table()
         }
         configuration.setProxy(command.arguments)
@@ -124,7 +124,7 @@ private struct ProbeRun {
     private func table() throws -> DomainTable {
         let table = Result { () throws(TableProblem) in try command.table.read() }
         let domains = (try? table.get().domainNames.map(\.rawValue)) ?? []
-        let addresses = command.targets.filter { $0.contains { $0 == "." || $0 == ":" } && !$0.contains("://") }
+        let addresses = command.targets.filter { $0.contains { $0 == "." || $0 == ":" } && !URLParts($0).isAbsolute }
         if let address = addresses.first(where: { !domains.contains($0) }) {
             let shown = SafeText.line(address)
             throw UsageError(

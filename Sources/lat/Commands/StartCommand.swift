@@ -40,7 +40,7 @@ struct StartCommand: Command {
         guard let server = operands.first else {
             throw UsageError("ROW is missing; write lat start ROW, such as lat start user.detail -p id=42")
         }
-        if server.contains("://") {
+        if URLParts(server).isAbsolute {
             let url = SafeText.line(server)
             throw UsageError("\"\(url)\" is a URL, not a row of the table; write lat request GET \(url)")
         }

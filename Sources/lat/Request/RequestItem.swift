@@ -176,7 +176,7 @@ struct RequestLine: Sendable {
     private static func isMethod(_ word: String, before next: String?) -> Bool {
         if HTTPMethod(word.lowercased()).rawValue != word.lowercased() { return true }
         guard !URLArgument.isURL(word) else { return false }
-        if let next, next.contains("://"), !next.hasPrefix("{"), !next.hasPrefix("[") { return true }
+        if let next, URLParts(next).isAbsolute { return true }
         return word.first?.isLetter ?? false
             && word.unicodeScalars.allSatisfy {
                 ("A"..."Z").contains($0) || ("0"..."9").contains($0) || $0 == "-" || $0 == "_"

@@ -22,6 +22,7 @@ struct FuzzTarget: Sendable, CustomStringConvertible {
         FuzzTarget(name: "multipart", run: fuzzMultipart),
         FuzzTarget(name: "record", run: fuzzRecord),
         FuzzTarget(name: "table", run: fuzzTable),
+        FuzzTarget(name: "urls", run: fuzzURLs),
     ]
 }
 

@@ -144,7 +144,7 @@ final class URLFeed: TableFeed {
         url: String, interval: Duration, publicKey: String?, headers: HTTPHeaders, tls: TLSConfiguration,
         filesFolder: String?
     ) {
-        name = URLText.redacted(url)
+        name = URLParts.redacted(url)
         self.url = url
         self.interval = max(interval, .milliseconds(100))
         self.publicKey = publicKey
@@ -248,7 +248,7 @@ final class URLFeed: TableFeed {
         throw NetworkError(
             .redirect,
             message:
-                "\(name) answered \(response.status) and names \(URLText.redacted(place)); redirects of a table are not "
+                "\(name) answered \(response.status) and names \(URLParts.redacted(place)); redirects of a table are not "
                 + "followed, so give its own URL", response: response)
     }
 

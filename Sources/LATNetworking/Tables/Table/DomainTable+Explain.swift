@@ -60,7 +60,7 @@ extension DomainTable {
     private func route(for name: String) throws(NetworkError) -> ResolvedRoute {
         if current.servers[ServerName(name)] != nil { return try resolve(server: ServerName(name)) }
         if current.domains[DomainName(name)] != nil { return try resolve(domain: DomainName(name), path: "") }
-        guard name.contains("://") else {
+        guard URLParts(name).isAbsolute else {
             throw unknown("server", name, serverNames.map(\.rawValue) + domainNames.map(\.rawValue))
         }
         let bare = String(name.prefix { $0 != "#" })
