@@ -62,9 +62,7 @@ let package = Package(
             dependencies: [
                 "LATNetworking", "HTTPCore", "CurlTransport", "ResponseCache", "Cryptography", "Platform", "CLinux",
             ],
-            exclude: ["Page/Files", "Page/Generator"], plugins: ["InspectorPagePlugin"]),
-        // Puts the files of the inspector's page into the program.
-        .plugin(name: "InspectorPagePlugin", capability: .buildTool()),
+            resources: [.embedInCode("Page/Files")]),
         .target(
             name: "LATFleet",
             dependencies: [
@@ -112,7 +110,7 @@ let package = Package(
             name: "LATInspectTests",
             dependencies: [
                 "LATInspect", "CassetteTesting", "LATNetworking", "LATRealtime", "LATTesting", "HTTPCore", "Platform",
-                "CZlib", "lat", "TestSupport",
+                "lat", "TestSupport",
             ],
             exclude: ["Cassettes/Cassettes"]),
         .testTarget(

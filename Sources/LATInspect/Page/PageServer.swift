@@ -134,11 +134,9 @@ package final class PageServer: Sendable {
         "html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml",
     ]
 
-    private static func file(_ name: String, _ content: String) -> Response {
+    private static func file(_ name: String, _ content: [UInt8]) -> Response {
         let type = types[String(name.split(separator: ".").last ?? "")] ?? "application/octet-stream"
-        var response = Response("\(type); charset=utf-8", Data(base64Encoded: content) ?? Data())
-        response.headers["Content-Encoding"] = "deflate"
-        return response
+        return Response("\(type); charset=utf-8", Data(content))
     }
 
     private func openSession(_ request: LoopbackServer.Request) -> Response {
@@ -197,3 +195,23 @@ private final class CallStream: Sendable {
         return Data("data: ".utf8) + data + Data("\n\n".utf8)
     }
 }
+
+/// The files of the page by name, which SwiftPM puts into the program.
+let pageFiles: [String: [UInt8]] = [
+    "body.js": PackageResources.body_js,
+    "compare.js": PackageResources.compare_js,
+    "detail.js": PackageResources.detail_js,
+    "dom.js": PackageResources.dom_js,
+    "filter.js": PackageResources.filter_js,
+    "har.js": PackageResources.har_js,
+    "icon.svg": PackageResources.icon_svg,
+    "icons.js": PackageResources.icons_js,
+    "index.html": PackageResources.index_html,
+    "list.js": PackageResources.list_js,
+    "main.js": PackageResources.main_js,
+    "store.js": PackageResources.store_js,
+    "style.css": PackageResources.style_css,
+    "theme.js": PackageResources.theme_js,
+    "timing.js": PackageResources.timing_js,
+    "totals.js": PackageResources.totals_js,
+]
