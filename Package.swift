@@ -94,6 +94,7 @@ let package = Package(
             dependencies: ["CLibcurl", "CurlTransport", "HTTPCore", "LATTesting", "Platform", "ResponseCache"],
             path: "Tests/TestSupport"),
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore"]),
+        .testTarget(name: "PlatformTests", dependencies: ["Platform", "CLibcurl", "LATTesting", "TestSupport"]),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"]),
         .testTarget(
             name: "ResponseCacheTests",

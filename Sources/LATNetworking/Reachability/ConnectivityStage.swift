@@ -12,7 +12,7 @@ struct ConnectivityStage: Stage {
         let call = chain.call
         let clock = limits.clock
         var end: Duration?
-        var pause = Duration.milliseconds(100)
+        var backoff = Backoff(first: .milliseconds(100), longest: .seconds(5))
         while true {
             do {
                 return try await chain.proceed(request)
@@ -35,9 +35,8 @@ struct ConnectivityStage: Stage {
                     throw error
                 }
                 // The wait before each try grows, because a request may keep failing although every probe succeeds.
-                try await clock.wait(min(pause, deadline - clock.now()), for: call)
+                try await clock.wait(min(backoff.next(), deadline - clock.now()), for: call)
                 call.watch?.record(.waited(.connectivity))
-                pause = min(pause * 2, .seconds(5))
             }
         }
     }

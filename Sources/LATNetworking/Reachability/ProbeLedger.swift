@@ -93,8 +93,8 @@ struct ProbeLedger<Target: Hashable, Answer> {
     func nextTry(of target: Target, at now: Instant) -> Instant {
         guard let entry = entries[target], let validUntil = entry.validUntil else { return now }
         guard entry.failures > 1 else { return validUntil }
-        let pause = min(max(ttl, failureTTL), failureTTL * (1 << min(entry.failures - 1, 8)))
-        return validUntil + (pause - failureTTL)
+        let backoff = Backoff(first: failureTTL, longest: max(ttl, failureTTL))
+        return validUntil + (backoff.pause(afterFailures: entry.failures) - failureTTL)
     }
 
     private mutating func forget(at now: Instant) {

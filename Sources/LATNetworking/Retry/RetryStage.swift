@@ -118,8 +118,8 @@ struct RetryState: Sendable {
     ) -> Action {
         guard attempts <= retries, isReplayable, isWorthRepeating(answer, request) else { return .deliver }
         let first = min(policy.firstWait, CallClock.longestSleep)
-        let range = min(policy.longestWait, first * (1 << min(attempts - 1, 16)))
-        var wait = Duration.milliseconds(random(range.roundedUpMilliseconds))
+        let bound = Backoff(first: first, longest: policy.longestWait).pause(afterFailures: attempts)
+        var wait = Duration.milliseconds(random(bound.roundedUpMilliseconds))
         if policy.longestRetryAfter > .zero, case .success(let response) = answer,
             let asked = response.headers["Retry-After"].flatMap({ RetryAfter.wait($0, now: date) })
         {

@@ -1,3 +1,5 @@
+import Platform
+
 extension WriteBehind {
     /// Which process fetches a response that several processes miss.
     package enum Lead: Sendable {
@@ -34,11 +36,10 @@ extension WriteBehind {
             }
             let end = ContinuousClock.now + settings.lookUpTimeout
             let lead = try await limiter.run(within: settings.lookUpTimeout) {
-                var pause = Duration.milliseconds(1)
+                var backoff = Backoff(first: .milliseconds(1), longest: .milliseconds(10))
                 var lead = try await leasing.lease(name, for: duration).map { Lead.own($0) }
                 while lead == nil, start != nil, ContinuousClock.now < end {
-                    try await Task.sleep(for: pause)
-                    pause = min(pause * 2, .milliseconds(10))
+                    try await Task.sleep(for: backoff.next())
                     lead = try await leasing.lease(name, for: duration).map { .late($0) }
                 }
                 return lead ?? .others

@@ -54,7 +54,7 @@ package final class WriteBehind: ProcessExitObserver {
         /// The continuations of callers that wait until these numbers are no longer unfinished.
         var waiters: [(numbers: Set<UInt64>, continuation: CheckedContinuation<Void, Never>)] = []
         var isRetrying = false
-        var retryDelay = Duration.seconds(1)
+        var backoff = Backoff(first: .seconds(1), longest: .seconds(60))
 
         /// Takes the waiters whose changes have ended.
         mutating func takeDone() -> [CheckedContinuation<Void, Never>] {
@@ -72,13 +72,12 @@ package final class WriteBehind: ProcessExitObserver {
         /// The delay before failed removals are retried; `nil` when there are none or a retry is already scheduled.
         mutating func nextRetry() -> Duration? {
             guard pending.hasFailedRemovals else {
-                retryDelay = .seconds(1)
+                backoff.reset()
                 return nil
             }
             guard !isRetrying else { return nil }
             isRetrying = true
-            defer { retryDelay = min(retryDelay * 2, .seconds(60)) }
-            return retryDelay
+            return backoff.next()
         }
     }
 

@@ -54,7 +54,7 @@ private struct FollowLoop {
         self.state = state
         seen = origin.version.revision
         // After a start from the copy, the source is read again soon.
-        schedule = PollSchedule(interval: feed.interval, failures: origin.isCopy ? 1 : 0)
+        schedule = PollSchedule(interval: feed.interval, isFailing: origin.isCopy)
     }
 
     mutating func run() async {
@@ -158,20 +158,25 @@ private struct FollowLoop {
 /// within bounds, so that the processes of a service do not read at the same time.
 struct PollSchedule {
     let interval: Duration
-    private(set) var failures = 0
+    /// Begins with a second, and grows up to the interval.
+    private var backoff: Backoff
 
-    /// The pause after the first failure. It doubles with each further one, up to the interval.
-    static let first = Duration.seconds(1)
+    var failures: Int { backoff.failures }
 
-    mutating func succeeded() { failures = 0 }
+    init(interval: Duration, isFailing: Bool = false) {
+        self.interval = interval
+        backoff = Backoff(first: .seconds(1), longest: interval)
+        if isFailing { failed() }
+    }
 
-    mutating func failed() { failures += 1 }
+    mutating func succeeded() { backoff.reset() }
+
+    mutating func failed() { _ = backoff.next() }
 
     /// - Parameter random: from 0 to 1.
     func pause(random: Double) -> Duration {
         guard failures > 0 else { return interval * (0.8 + 0.4 * random) }
-        let bound = min(interval, Self.first * (1 << min(failures - 1, 16)))
-        return bound * (0.5 + 0.5 * random)
+        return backoff.pause(afterFailures: failures) * (0.5 + 0.5 * random)
     }
 }
 
