@@ -39,6 +39,8 @@ public struct HTTPResponse: Sendable {
     package var standsInFor: NetworkError?
     /// How ``decode(_:decoder:)`` reads values; `nil` for the standard coding.
     package var coding: CodingRules?
+    /// The method of the call, for the errors of ``decode(_:decoder:)``; `nil` when no manager delivered the response.
+    package var requestMethod: HTTPMethod?
 
     /// A redirect that was followed.
     public struct Redirect: Hashable, Sendable {
@@ -155,13 +157,22 @@ public struct HTTPResponse: Sendable {
         Charset.declared(in: headers["Content-Type"]).decode(data)
     }
 
+    /// Whether the body is HTML, whatever its media type.
+    private var isPage: Bool {
+        let start = String(decoding: data.prefix(256), as: UTF8.self).lowercased().drop {
+            $0.isWhitespace || $0 == "\u{FEFF}"
+        }
+        return ["<!doctype html", "<html", "<head"].contains { start.hasPrefix($0) }
+    }
+
     private func decodingFailure(_ error: any Error, expecting type: String = "JSON") -> NetworkError {
         let path = DecodingPath(error)
         let place = path.path.isEmpty ? "" : " at \(path.path)"
         let mediaType = headers["Content-Type"].map { " (\($0))" } ?? ""
+        let reason = isPage ? "it is an HTML page; does the address need a sign-in, or another path?" : path.reason
         return NetworkError(
             .decoding(path: path.path),
-            message: "the body of \(data.count) bytes\(mediaType) is not \(type)\(place): \(path.reason)",
+            message: "the body of \(data.count) bytes\(mediaType) is not \(type)\(place): \(reason)",
             response: self, underlying: error)
     }
 }
@@ -175,7 +186,11 @@ package struct DecodingPath {
         (path, reason) =
             switch error as? DecodingError {
             case .keyNotFound(let key, let context): ((context.codingPath + [key]).jsonPath, "there is no such key")
-            case .typeMismatch(let type, let context): (context.codingPath.jsonPath, "it is not of type \(type)")
+            case .typeMismatch(let type, let context):
+                (
+                    context.codingPath.jsonPath,
+                    context.debugDescription.isEmpty ? "it is not of type \(type)" : context.debugDescription
+                )
             case .valueNotFound(let type, let context):
                 (context.codingPath.jsonPath, "it is null where \(type) is expected")
             case .dataCorrupted(let context): (context.codingPath.jsonPath, context.debugDescription)

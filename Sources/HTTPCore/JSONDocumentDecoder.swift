@@ -82,8 +82,11 @@ extension JSONDocument {
     }
 
     fileprivate func mismatch(_ type: Any.Type, at place: JSONCodingPath) -> DecodingError {
+        // The types that a container asks for are not the model's.
+        let expected =
+            type == [String: JSONValue].self ? "an object" : type == [JSONValue].self ? "an array" : "\(type)"
         let context = DecodingError.Context(
-            codingPath: place.keys, debugDescription: "expected \(type), found \(kindName)")
+            codingPath: place.keys, debugDescription: "expected \(expected), found \(kindName)")
         return isNull ? .valueNotFound(type, context) : .typeMismatch(type, context)
     }
 }

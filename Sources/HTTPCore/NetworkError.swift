@@ -117,7 +117,11 @@ extension NetworkError: CustomStringConvertible {
     /// The kind, the message, the request's method and the URL requested last, without query and user information.
     public var description: String {
         var text = "\(kind): \(message)"
-        if let request { text += " [\(URLText.visible("\(request.method) \(URLParts.redacted(url ?? request.url))"))]" }
+        let place = url ?? request?.url ?? ""
+        if !place.isEmpty {
+            let method = (request?.method ?? response?.requestMethod).map { "\($0) " } ?? ""
+            text += " [\(URLText.visible(method + URLParts.redacted(place)))]"
+        }
         return text
     }
 }

@@ -47,6 +47,23 @@ import Testing
         #expect(server.socketMessages.filter { $0.kind == .close(code: 1000) }.count == 2)
     }
 
+    @Test(arguments: [(1000, 0), (1001, 0), (1011, 1), (4001, 1)])
+    func closeCodeOfAFailureIsTold(code: UInt16, exitCode: Int32) async throws {
+        let server = try MockServer()
+        server.enqueue(.webSocket(.text("a"), .close(Int(code), "why")))
+        let result = try await LatProcess.run(["ws", server.url()])
+        #expect(result.exitCode == exitCode)
+        #expect(result.err == (exitCode == 0 ? "" : "the server closed the socket with \(code) (why)\n"))
+    }
+
+    @Test func plainAnswerIsNoWebSocket() async throws {
+        let server = try MockServer()
+        server.enqueue(MockReply(body: .bytes(Data("hello".utf8))))
+        let result = try await LatProcess.run(["ws", server.url()])
+        #expect(result.exitCode == 1)
+        #expect(result.err.contains("a WebSocket begins with 101, so this is no address of a WebSocket"))
+    }
+
     @Test func countTimeAndInterruptEndTheCommand() async throws {
         let server = try MockServer()
         server.fallback { _ in .webSocket(.text("a"), .text("b"), .text("c"), .receive(.max)) }

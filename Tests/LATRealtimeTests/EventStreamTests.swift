@@ -122,6 +122,22 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
+    @Test func compressionIsNotOfferedToAProxy() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .events(.event("x")) }
+        let manager = try CentralRequestManager.make()
+        #expect(try await manager.events(server.url()).all().map(\.data) == ["x"])
+        #expect(server.requests[0].headers["Accept-Encoding"] == "identity")
+        #expect(try await manager.events("GET", server.url(), headers: ["Accept-Encoding": nil]).all().count == 1)
+        #expect(server.requests[1].headers["Accept-Encoding"]?.contains("gzip") == true)
+        server.enqueue(
+            MockReply(
+                headers: ["Content-Type": "text/event-stream", "Content-Encoding": "gzip"], body: .bytes(Data("x".utf8))
+            ))
+        let error = await manager.events(server.url()).outcome().error
+        #expect(error?.kind == .protocolViolation && error?.message.contains("compressed") == true)
+    }
+
     @Test func endOfTheStreamIsNotDelivered() async throws {
         let server = try MockServer()
         server.enqueue(.events(.event("a"), .event("[DONE]", id: "8"), .event("after"), .stall))

@@ -182,6 +182,7 @@ extension CentralRequestManager {
             do {
                 var response = try await pipeline.send(call)
                 if let coding = call.details.coding { response.coding = coding }
+                response.requestMethod = call.request.method
                 if isObserved, response.body.isStream, !Verdict.isSuccess(response, to: call.request) {
                     response.body = ResponseBody(try await Verdict.beginning(of: response.body))
                     guard !call.isCancelled else { throw call.cancellation }

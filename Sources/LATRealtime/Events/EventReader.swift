@@ -96,7 +96,10 @@ final class EventReader {
         session.state.send(.connecting)
         let response: HTTPResponse
         do {
-            response = try await call.open(session.resumption, check: HTTPResponse.checkIsEventStream)
+            let isDecoded = call.request.headers["Accept-Encoding"] == nil
+            response = try await call.open(
+                session.resumption,
+                check: isDecoded ? HTTPResponse.checkIsEventStream : HTTPResponse.checkIsPlainEventStream)
         } catch let error as NetworkError {
             if error.kind == .httpStatus, let status = error.response?.status {
                 return .lost(.refused(status: status, retryAfter: error.retryAfter), error)

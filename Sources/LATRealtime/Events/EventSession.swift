@@ -7,7 +7,11 @@ import Synchronization
 /// What all loops over one event stream share.
 final class EventSession: Sendable {
     /// The fields of every event stream, unless its request sets them itself.
-    static let headers: HTTPHeaders = ["Accept": "text/event-stream", "Cache-Control": "no-cache"]
+    ///
+    /// A proxy that compresses holds events back until it has a block of them, so no compression is offered.
+    static let headers: HTTPHeaders = [
+        "Accept": "text/event-stream", "Accept-Encoding": "identity", "Cache-Control": "no-cache",
+    ]
 
     let manager: CentralRequestManager
     let options: EventOptions
@@ -102,6 +106,22 @@ extension HTTPResponse {
                     + "stream?",
                 response: head)
         }
+    }
+
+    /// Checks that events which are read as they arrive are not compressed.
+    ///
+    /// - Throws: `NetworkError` of kind `protocolViolation`.
+    @Sendable static func checkIsPlainEventStream(_ response: HTTPResponse) throws {
+        try checkIsEventStream(response)
+        guard let coding = response.headers["Content-Encoding"], coding.lowercased() != "identity" else { return }
+        var head = response
+        if head.body.isStream { head.body = .empty }
+        throw NetworkError(
+            .protocolViolation,
+            message: "the server compressed the event stream, which was not asked for; turn compression off for "
+                + "text/event-stream at the server or its proxy, or remove the field Accept-Encoding from this request, "
+                + "so that compression is offered",
+            response: head)
     }
 }
 

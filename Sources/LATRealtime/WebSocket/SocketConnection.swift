@@ -251,8 +251,13 @@ final class SocketConnection: Sendable {
         if let failure = state.failure { return .lost(failure) }
         if call.isCancelled, let error { return .lost(error) }
         if let closing = state.closing, closing.isClean || state.hasSentClose { return .closed(closing) }
-        return .lost(error ?? self.error(.connectionLost, "the server ended the connection without a close frame"))
+        // libcurl's message for an end without any byte after the 101 speaks of an empty reply.
+        if let error, error.kind != .connectionLost || error.curlCode != Self.gotNothing { return .lost(error) }
+        return .lost(self.error(.connectionLost, "the server ended the connection without a close frame"))
     }
+
+    /// `CURLE_GOT_NOTHING`.
+    private static let gotNothing = 52
 
     // MARK: Keep-alive
 

@@ -61,8 +61,8 @@ extension EventsCommand {
           lat events :8080/prices --count 5 --format json
 
         Exit codes: 0 the stream ended, or --count or --for was reached, 1 the status is
-        not a success, 2 the command line is invalid, 3 no event stream, or a lost one,
-        130 interrupted.
+        not a success, 2 the command line is invalid, 3 no event stream, a lost one, or one
+        that ended without the event of --ends-at, 130 interrupted.
         """
 }
 

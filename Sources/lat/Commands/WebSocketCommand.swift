@@ -84,7 +84,7 @@ extension WebSocketCommand {
           lat ws :8080/chat - < messages.txt
 
         Exit codes: 0 the socket was closed, or --count or --for was reached, 1 the status
-        is not a success, 2 the command line is invalid, 3 no WebSocket, or a lost one,
-        130 interrupted.
+        is not a success, or the server closed the socket with another code than 1000 and
+        1001, 2 the command line is invalid, 3 no WebSocket, or a lost one, 130 interrupted.
         """
 }

@@ -28,11 +28,14 @@ struct WebSocketRun {
         let result = await live.result(of: Task { try await talk(socket, prompt) })
         if !Task.isCancelled { await closeIfOpen(socket) }
         prompt?.close()
-        if case .success = result, command.request.isVerbose || prompt != nil, let closing = socket.closing {
-            note(closing)
-        }
-        return try live.code(of: result)
+        guard case .success = result, let closing = socket.closing else { return try live.code(of: result) }
+        let isFailure = closing.isByServer && !Self.ordinaryCodes.contains(closing.code.rawValue)
+        if isFailure || command.request.isVerbose || prompt != nil { note(closing) }
+        return isFailure ? .failure : .success
     }
+
+    /// The close codes that say nothing of a failure: normal, going away, none given (RFC 6455 §7.4.1).
+    private static let ordinaryCodes: Set<UInt16> = [1000, 1001, 1005]
 
     /// Whether messages are typed at a prompt: standard input and output are a terminal whose lines can be redrawn,
     /// and neither `-`, `--count` nor `--format json` is given.

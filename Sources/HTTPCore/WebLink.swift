@@ -1,0 +1,105 @@
+/// A link to another resource, from the field `Link` of a response (RFC 8288).
+///
+/// ```swift
+/// let next = response.links["next"]?.url         // the next page, absolute
+/// ```
+public struct WebLink: Sendable, Hashable {
+    /// The URL that the link points to. In ``HTTPResponse`` it is absolute.
+    public var url: String
+    /// The types of the relation, such as `next`, in lower case; empty when the server gave none.
+    public var relations: [String]
+    /// The URL that the link is about; `nil` for the response itself.
+    public var anchor: String?
+    /// The other parameters, such as `title`, with their names in lower case.
+    public var parameters: [String: String]
+
+    /// Makes a link.
+    public init(
+        url: String, relations: [String], anchor: String? = nil, parameters: [String: String] = [:]
+    ) {
+        self.url = url
+        self.relations = relations
+        self.anchor = anchor
+        self.parameters = parameters
+    }
+}
+
+extension WebLink {
+    /// Reads the links of a field value as RFC 8288, appendix B.2, does: what follows a malformed link is left out.
+    package static func all(in value: String) -> [WebLink] {
+        var reader = Reader(rest: value[...].utf8)
+        var links: [WebLink] = []
+        while let link = reader.link() { links.append(link) }
+        return links
+    }
+
+    private struct Reader {
+        var rest: Substring.UTF8View
+
+        mutating func link() -> WebLink? {
+            skipSpace()
+            guard take("<"), let end = rest.firstIndex(of: UInt8(ascii: ">")) else { return nil }
+            var link = WebLink(url: String(Substring(rest[..<end])), relations: [])
+            rest = rest[rest.index(after: end)...]
+            var hasRelation = false
+            while let (name, value) = parameter() {
+                switch name {
+                case "": break
+                // Of several, only the first counts (RFC 8288 §3.3).
+                case "rel":
+                    guard !hasRelation else { continue }
+                    hasRelation = true
+                    link.relations = value.split { $0 == " " || $0 == "\t" }.map { $0.lowercased() }
+                case "anchor": link.anchor = link.anchor ?? value
+                default: if link.parameters[name] == nil { link.parameters[name] = value }
+                }
+            }
+            let comma = rest.firstIndex(of: UInt8(ascii: ","))
+            rest = comma.map { rest[rest.index(after: $0)...] } ?? rest[rest.endIndex...]
+            return link
+        }
+
+        private mutating func parameter() -> (name: String, value: String)? {
+            skipSpace()
+            guard take(";") else { return nil }
+            skipSpace()
+            let name = token { $0 == UInt8(ascii: "=") }.lowercased()
+            guard take("=") else { return (name, "") }
+            skipSpace()
+            return (name, take("\"") ? quoted() : token { _ in false })
+        }
+
+        private mutating func take(_ character: Unicode.Scalar) -> Bool {
+            guard rest.first == UInt8(ascii: character) else { return false }
+            rest.removeFirst()
+            return true
+        }
+
+        private mutating func skipSpace() { rest = rest.drop(while: Self.isSpace) }
+
+        private static func isSpace(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
+
+        /// The text up to a space, a semicolon, a comma, or a byte that ends it.
+        private mutating func token(_ ends: (UInt8) -> Bool) -> String {
+            let text = rest.prefix {
+                !Self.isSpace($0) && $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: ",") && !ends($0)
+            }
+            rest = rest[text.endIndex...]
+            skipSpace()
+            return String(Substring(text))
+        }
+
+        /// The text up to the closing quote, which is discarded.
+        private mutating func quoted() -> String {
+            var bytes: [UInt8] = []
+            while let byte = rest.popFirst(), byte != UInt8(ascii: "\"") {
+                guard byte == UInt8(ascii: "\\") else {
+                    bytes.append(byte)
+                    continue
+                }
+                if let escaped = rest.popFirst() { bytes.append(escaped) }
+            }
+            return String(decoding: bytes, as: UTF8.self)
+        }
+    }
+}
