@@ -74,9 +74,9 @@ public struct HTTPRequest: Sendable, Hashable {
         set { options.modify { $0.redirects = newValue } }
     }
 
-    /// Whether the request asks for the content codings that libcurl decodes (gzip, br, zstd), and the body is decoded.
-    /// Default `true`. The body stays as received when this is `false` or the request sets its own `Accept-Encoding` or
-    /// `Range`.
+    /// Whether the request asks for the content codings gzip, br and zstd, and the body is decoded. Default `true`. The
+    /// body stays as received when this is `false` or the request sets its own `Accept-Encoding` or `Range`. A body that
+    /// ends before its coding does is an error (``NetworkError/Kind/connectionLost``); one without a byte is empty.
     public var decompresses: Bool {
         get { options.value.decompresses }
         set { options.modifyTransfer { $0.decompresses = newValue } }

@@ -57,8 +57,8 @@ extension NetworkError {
         ///
         /// Next step: raise the limit, or read the body with `stream`.
         case bodyTooLarge
-        /// The connection closed before the response was complete, or a pooled connection closed during a
-        /// request that may already have taken effect.
+        /// The connection closed before the response was complete, a compressed body ended before its coding did, or a
+        /// pooled connection closed during a request that may already have taken effect.
         ///
         /// Next step: send it again if a second effect does no harm.
         case connectionLost

@@ -1,9 +1,10 @@
-import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import LATTesting
 import TestSupport
 import Testing
+
+@testable import CurlTransport
 
 @Suite struct ContentCodingTests {
     private static let coded: [String: Data] = [
@@ -68,19 +69,124 @@ import Testing
         }
     }
 
-    /// libcurl 7.88 reports no error when coded content ends early in a complete message.
-    @Test(arguments: ["gzip", "zstd", "br"])
-    func truncatedContentIsAPrefixOrFails(coding: String) async throws {
+    enum Ending: CaseIterable {
+        case length, chunk, close
+
+        func applied(to reply: MockReply) -> MockReply {
+            switch self {
+            case .length: reply
+            case .chunk: reply.inChunks(of: 7)
+            case .close: reply.endingWithConnection()
+            }
+        }
+    }
+
+    /// The message is complete, its content is not. libcurl reports no error.
+    @Test(arguments: Codings.known, Ending.allCases)
+    func cutContentFails(coding: String, ending: Ending) async throws {
         let server = try MockServer()
         let whole = Self.coded[coding] ?? Data()
-        server.enqueue(.data(Data(whole.dropLast(12))).header("Content-Encoding", coding))
+        let cuts = [1, whole.count / 2, whole.count - 1]
+        for cut in cuts + cuts {
+            server.enqueue(ending.applied(to: .data(whole.prefix(cut)).header("Content-Encoding", coding)))
+        }
+        server.fallback { _ in ending.applied(to: .data(whole).header("Content-Encoding", coding)) }
         try await withTransport { transport async throws in
-            do {
-                let text = try await transport.get(server.url()).text ?? ""
-                #expect(Codings.text.hasPrefix(text))
-            } catch let error as NetworkError {
-                #expect(error.kind == .protocolViolation)
+            let request = HTTPRequest("GET", server.url())
+            for cut in cuts {
+                let error = try await transport.failure(of: request)
+                #expect(error.kind == .connectionLost && error.response?.status == 200)
+                #expect(error.message.contains("its coding (\(coding)) does, after \(cut) coded"), "\(error)")
+                #expect(error.message.contains("decompresses = false"))
             }
+            let streamed = request.with { $0.streamsBody = true }
+            for _ in cuts {
+                let response = try await transport.answer(to: streamed)
+                let error = try await CurlTransportTests.failure {
+                    try await response.body.collect(upTo: 1 << 20).count
+                }
+                #expect(error.kind == .connectionLost)
+            }
+            #expect(try await transport.answer(to: request).text == Codings.text)
+            let response = try await transport.answer(to: streamed)
+            #expect(try await response.body.collect(upTo: 1 << 20).count == Codings.text.utf8.count)
+        }
+    }
+
+    /// libcurl 7.88 decodes these, and takes a cut one for whole.
+    @Test(arguments: ["gzip", "gzip, chunked", "chunked, x"], [false, true])
+    func transferCodingIsRefused(coding: String, isCut: Bool) async throws {
+        let server = try MockServer()
+        let body = isCut ? Codings.gzip.dropLast(8) : Codings.gzip
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: \(coding)\r\n\r\n"
+        let chunk = coding == "gzip" ? "" : String(body.count, radix: 16) + "\r\n"
+        let end = coding == "gzip" ? "" : "\r\n0\r\n\r\n"
+        server.fallback { _ in .raw(Data((head + chunk).utf8) + body + Data(end.utf8)) }
+        try await withTransport { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
+            #expect(error.kind == .protocolViolation)
+        }
+    }
+
+    /// `identity` is no coding that could make a bomb.
+    @Test func identityIsNoCoding() async throws {
+        let server = try MockServer()
+        server.enqueue(.pattern(byteCount: 33 << 20).header("Content-Encoding", "identity"))
+        try await withTransport { transport async throws in
+            #expect(try await transport.get(server.url()).data.count == 33 << 20)
+        }
+    }
+
+    /// RFC 1952 §2.2; zeros after the end are padding.
+    @Test func gzipMembersAndPaddingAreDecoded() async throws {
+        let server = try MockServer()
+        let text = Codings.text
+        server.enqueue(
+            MockReply.data(Codings.gzip + Codings.gzip).header("Content-Encoding", "gzip"),
+            .data(Codings.gzip + Data(count: 512)).header("Content-Encoding", "gzip"),
+            .data(Codings.gzip + Data("more".utf8)).header("Content-Encoding", "gzip"))
+        try await withTransport { transport async throws in
+            #expect(try await transport.get(server.url()).text == text + text)
+            #expect(try await transport.get(server.url()).text == text)
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
+            #expect(error.kind == .protocolViolation)
+            #expect(error.message.contains("is not valid gzip (other bytes follow its end)"), "\(error)")
+            #expect(error.message.contains("decompresses = false"))
+        }
+    }
+
+    /// A paused transfer gets the piece again in which it was paused, decoded in part.
+    @Test(arguments: ["gzip", "gzip, gzip"], [nil, 8 << 20] as [Int64?])
+    func slowReaderGetsEveryByte(coding: String, rate: Int64?) async throws {
+        let server = try MockServer()
+        let lines = Data((0..<(200_000)).map { "line \($0 &* 2_654_435_761 % 1_000_003)\n" }.joined().utf8)
+        var packed = lines
+        for _ in coding.split(separator: ",") { packed = try #require(GzipEncoder()?.encode(packed, .end)) }
+        let reply = MockReply.data(packed).header("Content-Encoding", coding)
+        server.fallback { _ in reply }
+        try await withTransport { transport async throws in
+            let request = HTTPRequest("GET", server.url()).with {
+                $0.streamsBody = true
+                $0.maxReceiveRate = rate
+            }
+            var received = Data()
+            for try await chunk in try await transport.answer(to: request).body {
+                received.append(chunk)
+                await Task.yield()
+            }
+            #expect(received == lines)
+        }
+    }
+
+    @Test(.needsNginx, arguments: ["", "gzip/"])
+    func nginxFileIsTheSameWithCoding(folder: String) async throws {
+        let base = try #require(Servers.nginx)
+        try await withTransport { transport async throws in
+            let plain = HTTPRequest("GET", "\(base)/1m.bin").with { $0.decompresses = false }
+            let coded = HTTPRequest("GET", "\(base)/\(folder)1m.bin")
+            let (first, second) = (try await transport.answer(to: plain), try await transport.answer(to: coded))
+            #expect(second.headers["Content-Encoding"] == (folder.isEmpty ? nil : "gzip"))
+            #expect(first.data == second.data && first.data.count == 1 << 20)
         }
     }
 

@@ -97,19 +97,35 @@ import Testing
         #expect(take(1, &machine) == .decompressionBomb)
     }
 
-    @Test func decodedErrorIsNotPaused() {
-        var machine = running(TransferMachine.Rules(maxDecompressionRatio: 200, decompresses: true), isStream: true)
-        _ = machine.receivedHead(.init(status: 500, isCoded: true), start)
-        func take(unread: Int, coded: Int64) -> TransferMachine.BodyAction {
-            machine.receivedBody(16_384, start, isReaderBehind: true, unread: unread, coded: coded)
+    @Test func onlyABodyIsDecoded() {
+        func isDecoded(_ status: Int, _ rules: TransferMachine.Rules, isCoded: Bool = true) -> Bool {
+            var machine = running(rules)
+            _ = machine.receivedHead(.init(status: status, isCoded: isCoded), start)
+            return machine.isDecoded
         }
-        #expect(take(unread: 300_000, coded: 16_384) == .answerAndKeep)
-        #expect(machine.pause == .none)
-        #expect(take(unread: TransferMachine.errorGrace - 16_384, coded: 16_384) != .errorTooLarge)
-        #expect(take(unread: TransferMachine.errorGrace, coded: 16_384) == .errorTooLarge)
-        #expect(take(unread: 0, coded: 16_384) == .refuse)
-        var plain = running(TransferMachine.Rules(decompresses: true), isStream: true)
-        _ = plain.receivedHead(.init(status: 500), start)
-        #expect(plain.receivedBody(1, start, isReaderBehind: true, unread: 0, coded: 1) == .pause)
+        let rules = TransferMachine.Rules(decompresses: true)
+        #expect(isDecoded(200, rules) && isDecoded(404, rules))
+        #expect(!isDecoded(200, rules, isCoded: false) && !isDecoded(200, TransferMachine.Rules()))
+        #expect(!isDecoded(204, rules) && !isDecoded(304, rules))
+        #expect(!isDecoded(200, TransferMachine.Rules(hasNoContent: true, decompresses: true)))
+        // The body of a proxy's refusal is dropped, and an upgraded connection carries no body.
+        #expect(!isDecoded(407, TransferMachine.Rules(decompresses: true, hasHTTPProxy: true)))
+        #expect(!isDecoded(101, TransferMachine.Rules(decompresses: true, upgrades: true)))
+    }
+
+    @Test func codedBytesWaitForTheReaderOfAStream() {
+        var machine = running(TransferMachine.Rules(decompresses: true), isStream: true)
+        _ = machine.receivedHead(.init(status: 500, isCoded: true), start)
+        var waits = machine.waitsForReader(false)
+        #expect(!waits && machine.pause == .none)
+        waits = machine.waitsForReader(true)
+        #expect(waits && machine.pause == .receiving)
+        machine.stop()
+        waits = machine.waitsForReader(true)
+        #expect(!waits)
+        var collected = running(TransferMachine.Rules(decompresses: true))
+        _ = collected.receivedHead(.init(status: 200, isCoded: true), start)
+        waits = collected.waitsForReader(true)
+        #expect(!waits)
     }
 }

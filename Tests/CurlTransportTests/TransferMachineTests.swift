@@ -281,13 +281,11 @@ private final class Life {
         let count = [1, 1000, 16_384, 70_000].randomElement(using: &random) ?? 1
         let readerIsBehind = !isOver && machine.isStream && machine.phase == .running && chance(30)
         let (before, hadAnswer) = (machine.bodyByteCount, machine.hasAnswered)
-        let unread = readerIsBehind ? Int.random(in: 262_144...1_048_576, using: &random) : 0
-        switch machine.receivedBody(count, now, isReaderBehind: readerIsBehind, unread: unread, coded: Int64(count)) {
+        switch machine.receivedBody(count, now, isReaderBehind: readerIsBehind, coded: Int64(count)) {
         case .refuse: return check(isOver || isRefused, "bytes were refused")
         case .drop: check(rules.hasHTTPProxy && machine.status == 407, "bytes were dropped")
         case .pause:
             check(readerIsBehind && machine.bodyByteCount == before, "paused after keeping bytes")
-            check(!machine.isDecoded || machine.status < 400, "a decoded error was paused")
             (isReaderBehind, toldPause, quietSince) = (true, .receiving, nil)
             return
         case .keep:
@@ -301,9 +299,6 @@ private final class Life {
             check(machine.bodyByteCount > rules.maxBodySize, "a body within its limit was refused as too large")
             isRefused = true
         case .decompressionBomb: isRefused = true
-        case .errorTooLarge:
-            check(readerIsBehind && machine.isDecoded && machine.status >= 400, "refused a body that is no coded error")
-            isRefused = true
         }
         if !isOver { moved() }
     }

@@ -210,4 +210,19 @@ import Testing
             #expect(result.exitCode == 0 && !result.out.isEmpty && result.err == "")
         }
     }
+
+    // MARK: Compressed bodies
+
+    @Test func cutCompressedBodyIsAFailure() async throws {
+        let gzip = Data(base64Encoded: "H4sIAAAAAAACAwvJSFUoLM1MzlZIKsovz1NIy6/QUwgZFRxMggBPe1LxpAEAAA==") ?? Data()
+        server.fallback { _ in .data(gzip.dropLast(8), contentType: "text/plain").header("Content-Encoding", "gzip") }
+        let directory = try TemporaryDirectory()
+        for options in [[], ["-o", directory.path(of: "body")]] {
+            let result = try await LatProcess.run(["request", "GET", server.url(), "--retry", "0"] + options)
+            #expect(result.exitCode != 0, "\(options)")
+            #expect(result.err.contains("the body ends before its coding (gzip) does"), "\(result.err)")
+            #expect(result.err.contains("-H 'Accept-Encoding: identity'"), "\(result.err)")
+        }
+        #expect(directory.read("body") == nil)
+    }
 }

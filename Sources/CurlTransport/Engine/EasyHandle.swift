@@ -46,7 +46,6 @@ final class EasyHandle: CallbackContext {
         var waitsForMultiplexing = false
         var timeout: Int64 = 0
         var connectTimeout: Int64 = 0
-        var decompresses = false
         var logsStreamRefusal = false
         var version = VersionChoice.automatic.value
         var proxy: ProxySettings.Proxy?
@@ -145,9 +144,6 @@ final class EasyHandle: CallbackContext {
         setTimeout(plan.timeout)
         if Self.update(&applied.connectTimeout, plan.connectTimeout) {
             set(CURLOPT_CONNECTTIMEOUT_MS, Int(plan.connectTimeout))
-        }
-        if Self.update(&applied.decompresses, plan.decompresses) {
-            set(CURLOPT_ACCEPT_ENCODING, plan.decompresses ? "" : nil)
         }
         if Self.update(&applied.logsStreamRefusal, transfer.mayNeedStreamRefusal) {
             set(CURLOPT_VERBOSE, applied.logsStreamRefusal ? 1 : 0)

@@ -125,11 +125,20 @@ extension Engine {
             transfer.fail(EngineFailure.invalidLength)
             return false
         }
+        if transfer.head.hasTransferCoding {
+            transfer.fail(EngineFailure.transferCoding)
+            return false
+        }
         if transfer.machine.rules.mayBeChallenged, !noteDigest(transfer, handle) { return false }
         let head = TransferMachine.Head(
             status: transfer.head.status, contentLength: transfer.head.contentLength, isCoded: transfer.head.isCoded,
             isFollowed: isFollowed(transfer))
         let action = transfer.machine.receivedHead(head, now)
+        // The response to a challenge replaces the challenge, and its decoder.
+        if transfer.machine.isDecoded || transfer.decoder != nil {
+            transfer.decoder =
+                transfer.machine.isDecoded ? BodyDecoder(transfer.head.headers[values: "Content-Encoding"]) : nil
+        }
         // libcurl stops sending by itself, but not while it waits for more bytes of the request body.
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
         if transfer.machine.isUpgraded { transfer.output?.open() }
@@ -164,10 +173,51 @@ extension Engine {
 
     func received(_ bytes: UnsafeRawBufferPointer, _ handle: EasyHandle) -> Int {
         guard let transfer = handle.transfer else { return 0 }
+        if let decoder = transfer.decoder { return received(bytes, decoder, transfer, handle) }
         if throttle?.allowsReceiving(transfer, now) == false { return Int(CURL_WRITEFUNC_PAUSE) }
+        return take(bytes, transfer, handle, isReaderBehind: transfer.pipe?.pauseIfFull() ?? false)
+    }
+
+    /// Decodes what arrived, and takes the decoded bytes in pieces. When the reader is behind, the rest stays with libcurl
+    /// in its coding, so a small body that becomes a large one takes no memory.
+    private func received(
+        _ bytes: UnsafeRawBufferPointer, _ decoder: BodyDecoder, _ transfer: Transfer, _ handle: EasyHandle
+    ) -> Int {
+        let repeated = min(decoder.repeatedByteCount, bytes.count)
+        var input = UnsafeRawBufferPointer(rebasing: bytes.dropFirst(repeated))
+        return withUnsafeTemporaryAllocation(byteCount: Self.decodedPiece, alignment: 16) { output in
+            while true {
+                if transfer.machine.waitsForReader(transfer.pipe?.pauseIfFull() ?? false)
+                    || throttle?.allowsReceiving(transfer, now) == false
+                {
+                    decoder.repeatedByteCount += bytes.count - repeated - input.count
+                    return Int(CURL_WRITEFUNC_PAUSE)
+                }
+                let count: Int
+                do throws(CodingFault) {
+                    count = try decoder.decode(&input, into: output)
+                } catch {
+                    return refuse(transfer, EngineFailure.undecodable(error, decoder))
+                }
+                let piece = UnsafeRawBufferPointer(rebasing: output[..<count])
+                guard count == 0 || take(piece, transfer, handle, isReaderBehind: false) == count else { return 0 }
+                guard count == output.count else { break }
+            }
+            decoder.repeatedByteCount -= repeated
+            return bytes.count
+        }
+    }
+
+    private static let decodedPiece = 32 << 10
+
+    /// Takes bytes of the body, as they are delivered. Returns how many, or libcurl's code to pause.
+    @inline(__always)
+    private func take(
+        _ bytes: UnsafeRawBufferPointer, _ transfer: Transfer, _ handle: EasyHandle,
+        isReaderBehind: @autoclosure () -> Bool
+    ) -> Int {
         let action = transfer.machine.receivedBody(
-            bytes.count, now, isReaderBehind: transfer.pipe?.pauseIfFull() ?? false,
-            unread: transfer.pipe?.unreadCount ?? 0, coded: handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
+            bytes.count, now, isReaderBehind: isReaderBehind(), coded: transfer.decoder?.codedByteCount ?? .max)
         // libcurl delivers the bytes of a paused call again; they count then.
         if action != .pause { throttle?.received(bytes.count, transfer) }
         switch action {
@@ -180,7 +230,6 @@ extension Engine {
         case .bodyTooLarge: return refuse(transfer, .bodyTooLarge(limit: transfer.plan.maxBodySize))
         case .decompressionBomb:
             return refuse(transfer, EngineFailure.decompressionBomb(ratio: transfer.plan.maxDecompressionRatio))
-        case .errorTooLarge: return refuse(transfer, EngineFailure.errorTooLarge)
         }
         keep(bytes, transfer)
         return bytes.count

@@ -104,6 +104,9 @@ extension Engine {
         }
         if result == CURLE_RECV_ERROR { handle.isSpent = true }
         if result != CURLE_OK, sendsAgain(transfer, handle, result) { return }
+        if result == CURLE_OK, let decoder = transfer.decoder, !decoder.isComplete {
+            transfer.fail(EngineFailure.truncated(decoder))
+        }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
         switch transfer.machine.concluded(isSuccess: result == CURLE_OK, hasHead: transfer.head.isComplete) {

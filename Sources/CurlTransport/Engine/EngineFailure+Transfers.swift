@@ -12,6 +12,12 @@ extension EngineFailure {
             "the response's Content-Length is not a number, or has two different values, so the end of the body is "
             + "unknown; repair the server or the intermediary")
 
+    static let transferCoding = NetworkError(
+        .protocolViolation,
+        message:
+            "the response has a Transfer-Encoding other than chunked, which was not asked for (RFC 9110 §10.1.4); repair "
+            + "the server or the intermediary")
+
     static let notReplayable = NetworkError(
         .requestBody,
         message: "the body must be sent again, but its stream can be read only once; use the closure form of .stream, "
@@ -24,11 +30,40 @@ extension EngineFailure {
                 + "maxDecompressionRatio if the server is trusted, or set decompresses = false")
     }
 
-    static let errorTooLarge = NetworkError(
-        .bodyTooLarge,
-        message:
-            "more than 1 MiB of a compressed error body waits for its reader; read the body sooner, or set "
-            + "decompresses = false")
+    /// A complete message whose coded body is not.
+    static func truncated(_ decoder: BodyDecoder) -> NetworkError {
+        NetworkError(
+            .connectionLost,
+            message: "the body ends before its coding (\(decoder.name)) does, \(place(of: decoder)); the server or an "
+                + "intermediary cut it: send the request again, or \(keepsCoding)")
+    }
+
+    static func undecodable(_ fault: CodingFault, _ decoder: BodyDecoder) -> NetworkError {
+        switch fault {
+        case .noMemory: return noResources("memory to decode a body")
+        case .tooMany(let limit):
+            return NetworkError(
+                .protocolViolation,
+                message: "the body has more than \(limit) codings (\(decoder.name)); correct the server, or "
+                    + keepsCoding)
+        case .unknown(let name, let hint):
+            return NetworkError(
+                .protocolViolation,
+                message: "the server sent the body in the coding \"\(name.escaped)\", which was not asked for and "
+                    + "cannot be decoded; \(hint ?? "")correct the server, or \(keepsCoding)")
+        case .invalid(let name, let reason):
+            return NetworkError(
+                .protocolViolation,
+                message: "the body is not valid \(name) (\(reason)), \(place(of: decoder)); correct the server, or "
+                    + keepsCoding)
+        }
+    }
+
+    private static func place(of decoder: BodyDecoder) -> String {
+        "after \(decoder.codedByteCount) coded and \(decoder.byteCount) decoded bytes"
+    }
+
+    private static let keepsCoding = "set decompresses = false for the bytes as they were sent"
 
     static func multi(_ code: CURLMcode) -> NetworkError {
         NetworkError(.other, message: "libcurl refused the request: \(String(cString: curl_multi_strerror(code)))")
@@ -62,13 +97,6 @@ extension EngineFailure {
     static func describe(
         _ code: CURLcode, handle: EasyHandle, transfer: Transfer, timings: Timings, now: MonotonicTime
     ) -> NetworkError {
-        if code == CURLE_OUT_OF_MEMORY || code == .tooLarge, transfer.pipe != nil, transfer.head.isComplete,
-            transfer.head.isCoded
-        {
-            // While a transfer is paused, libcurl decodes what it has read and keeps it. It fails with this code when
-            // that is more than 64 MiB.
-            return complete(decompressionBomb(ratio: transfer.plan.maxDecompressionRatio), transfer, timings)
-        }
         // Over QUIC, libcurl may instead return the error of the first packet that it could not send.
         if transfer.machine.attempts.connectionsUsed == 0, let blocked = transfer.blockedAddress,
             code == CURLE_COULDNT_CONNECT || isQUIC(code, transfer)

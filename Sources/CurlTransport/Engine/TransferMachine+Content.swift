@@ -36,7 +36,8 @@ extension TransferMachine {
     /// Records the complete head of a final response, and sets ``stopsSending``. Returns what to do.
     mutating func receivedHead(_ head: Head, _ now: MonotonicTime) -> HeadAction {
         status = head.status
-        isDecoded = rules.decompresses && head.isCoded
+        isDecoded =
+            rules.decompresses && head.isCoded && !rules.hasNoBody(status) && !isProxyRefusal && !isUpgraded
         announcedBodySize = rules.hasNoBody(status) || isDecoded ? nil : head.contentLength
         guard !rules.mayBeRetriedByLibcurl(status) else { return .wait }
         if status >= 300 && rules.readsBody || rules.upgrades && status != 101 { stopsSending = true }
@@ -74,33 +75,28 @@ extension TransferMachine {
         case refuse
         case bodyTooLarge
         case decompressionBomb
-        /// The reader of a compressed error body is too far behind.
-        case errorTooLarge
+    }
+
+    /// Whether the bytes of a stream must wait, because its reader is behind; then the transfer is paused.
+    mutating func waitsForReader(_ isReaderBehind: @autoclosure () -> Bool) -> Bool {
+        guard !isStopped, isStream, isReaderBehind() else { return false }
+        isPaused = true
+        return true
     }
 
     /// Records received bytes of the body. Returns what to do with them.
     ///
-    /// - Parameter unread: How many bytes wait for the reader.
-    /// - Parameter coded: How many bytes have arrived in all, before decoding.
+    /// - Parameter coded: from how many bytes the body was decoded so far.
     mutating func receivedBody(
-        _ count: Int, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool,
-        unread: @autoclosure () -> Int = 0, coded: @autoclosure () -> Int64
+        _ count: Int, _ now: MonotonicTime, isReaderBehind: @autoclosure () -> Bool, coded: @autoclosure () -> Int64
     ) -> BodyAction {
         guard !isStopped else { return .refuse }
         lastActivity = now
         if isProxyRefusal { return .drop }
-        let isDecodedError = isDecoded && status >= 400
-        if isStream, isReaderBehind() {
-            guard isDecodedError else {
-                isPaused = true
-                return .pause
-            }
-            // While paused, libcurl decodes all that it has read and keeps it, up to 64 MiB.
-            guard unread() + count <= Self.errorGrace else { return stop(.errorTooLarge) }
-        }
+        if waitsForReader(isReaderBehind()) { return .pause }
         bodyByteCount += Int64(count)
         guard bodyByteCount <= rules.maxBodySize else { return stop(.bodyTooLarge) }
-        if rules.decompresses, bodyByteCount > (isDecodedError ? Int64(Self.errorGrace) : Self.decompressionGrace),
+        if isDecoded, bodyByteCount > (status >= 400 ? Self.errorGrace : Self.decompressionGrace),
             bodyByteCount / max(1, coded()) > rules.maxDecompressionRatio
         {
             return stop(.decompressionBomb)

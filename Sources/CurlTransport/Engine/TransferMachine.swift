@@ -12,7 +12,7 @@ import Platform
 /// | `new` | with its caller | ``submitted(_:_:)`` |
 /// | `held` | suspended before it started | ``updated(_:_:isReaderBehind:)`` |
 /// | `waiting` | in the queue of its host | ``updated(_:_:isReaderBehind:)``, ``started(_:)`` |
-/// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isRefused:isMultiplexed:)``, ``receivedHeadLine(_:)``, ``receivedHead(_:_:)``, ``receivedBody(_:_:isReaderBehind:unread:coded:)``, ``checkSilence(_:isThrottled:)``, ``progressed(_:of:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isSuccess:hasHead:)`` |
+/// | `running` | with libcurl: ``connectionIsReady(_:opened:sent:isRefused:isMultiplexed:)``, ``receivedHeadLine(_:)``, ``receivedHead(_:_:)``, ``receivedBody(_:_:isReaderBehind:coded:)``, ``checkSilence(_:isThrottled:)``, ``progressed(_:of:_:)``, ``timeToRepeat(after:_:_:)`` | ``concluded(isSuccess:hasHead:)`` |
 /// | `over` | done: all events are ignored | |
 ///
 /// ``ended()`` ends any phase and says whether the caller must still be answered. The caller of a stream was answered at
@@ -84,7 +84,7 @@ struct TransferMachine: Sendable {
     var status = 0
     /// The size of the body from `Content-Length`; `nil` when there is none, or when it counts coded bytes.
     var announcedBodySize: Int64?
-    /// Whether libcurl decodes the body.
+    /// Whether the body is decoded.
     var isDecoded = false
     /// How many bytes of the body have arrived, after decoding.
     var bodyByteCount: Int64 = 0
@@ -107,9 +107,8 @@ struct TransferMachine: Sendable {
     static let drainTime: Int64 = 250
     /// How many decoded bytes may arrive before the decompression ratio is checked.
     static let decompressionGrace: Int64 = 32 << 20
-    /// The same for the body of an error, lower because many errors may arrive at once. It is also the maximum number
-    /// of bytes of such a body that may wait for its reader.
-    static let errorGrace = 1 << 20
+    /// The same for the body of an error, lower because many errors may arrive at once.
+    static let errorGrace: Int64 = 1 << 20
     /// The minimum time between two progress reports, in milliseconds; short enough to look continuous.
     static let progressInterval: Int64 = 50
 

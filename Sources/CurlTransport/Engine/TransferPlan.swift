@@ -12,7 +12,7 @@ struct TransferPlan: Sendable {
     var body: PreparedBody?
     /// The header lines for libcurl, including those that remove libcurl's defaults.
     var headerLines: [String] = []
-    /// Whether libcurl requests compressed bodies and decodes them.
+    /// Whether compressed bodies are requested and decoded.
     var decompresses = true
     var version = VersionChoice.automatic
     var proxy: ProxySettings.Proxy?

@@ -57,8 +57,11 @@ package struct LibcurlInfo: Hashable, Sendable {
     /// - Parameter bits: `curl_version_info_data.features`.
     static func all(_ bits: UInt32, _ protocols: Set<String>, hasAres: Bool) -> [Feature] {
         func has(_ bit: UInt32) -> Bool { bits & (1 << bit) != 0 }
-        func coding(_ name: String, _ bit: UInt32) -> Feature {
-            Feature(name: name, isThere: has(bit), effect: "responses are not requested in \(name)")
+        // The engine decodes by itself, whatever libcurl was built with.
+        func coding(_ name: String, _ package: String) -> Feature {
+            Feature(
+                name: name, isThere: ContentCodings.accepted.contains(name),
+                effect: "responses are not requested in \(name); install \(package)")
         }
         return [
             Feature(name: "TLS", isThere: has(2), refused: "https URLs", effect: "nothing can be sent to https URLs"),
@@ -68,7 +71,7 @@ package struct LibcurlInfo: Hashable, Sendable {
             Feature(
                 name: "HTTP/3", isThere: has(25), refused: "version = .http3 and .http3Only",
                 effect: "requests use HTTP/2 or HTTP/1.1"),
-            coding("gzip", 3), coding("br", 23), coding("zstd", 26),
+            coding("gzip", "zlib1g"), coding("br", BrotliLibrary.package), coding("zstd", ZstdLibrary.package),
             Feature(name: "IPv6", isThere: has(0), effect: "hosts with IPv6 addresses only cannot be reached"),
             Feature(
                 name: "international names", isThere: has(10) || HostName.canBeWritten,

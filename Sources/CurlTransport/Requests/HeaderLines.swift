@@ -47,16 +47,9 @@ final class HeaderLines: Sendable {
 
     init(userAgent: String) {
         self.userAgent = "User-Agent: \(userAgent)"
-        acceptEncoding = "Accept-Encoding: \(Self.codings.joined(separator: ", "))"
+        acceptEncoding = "Accept-Encoding: \(ContentCodings.accepted.joined(separator: ", "))"
         standard = [self.userAgent, acceptEncoding]
     }
-
-    /// The codings that libcurl can decode. `deflate` is left out: servers disagree on what it is (RFC 9110 §8.4.1.2).
-    private static let codings: [String] = {
-        let known = [(CURL_VERSION_LIBZ, "gzip"), (CURL_VERSION_BROTLI, "br"), (CURL_VERSION_ZSTD, "zstd")]
-        let names = known.filter { GlobalCurl.has($0.0) }.map(\.1)
-        return names.isEmpty ? ["identity"] : names
-    }()
 
     /// Returns the lines for a request.
     func lines(

@@ -14,7 +14,7 @@ enum RequestCheck {
         .invalidRequest("a \(method) request has no body (RFC 9110 §9.3); use another method or leave it out")
     }
 
-    /// Whether libcurl requests compression and decompresses the body.
+    /// Whether compression is requested, and the body decoded.
     static func decompresses(_ request: HTTPRequest) -> Bool {
         guard request.decompresses else { return false }
         // A caller who sets Accept-Encoding wants the coded body, and a range of a coded body cannot be decoded.

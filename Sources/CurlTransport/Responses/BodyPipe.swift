@@ -50,9 +50,6 @@ final class BodyPipe: ResponseBody.Source {
         }
     }
 
-    /// The number of bytes that the reader has not taken.
-    var unreadCount: Int { state.withLock(\.buffer.count) }
-
     /// Whether the transfer is paused until the reader takes the buffer.
     var isFull: Bool { state.withLock(\.isPaused) }
 

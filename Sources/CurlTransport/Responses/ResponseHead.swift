@@ -21,6 +21,9 @@ struct ResponseHead {
     private(set) var hasInvalidLength = false
     /// Whether the response has a `Content-Encoding`.
     private(set) var isCoded = false
+    /// Whether the response has a transfer coding other than `chunked`. libcurl 7.88 decodes it, and does not notice when the
+    /// body ends early; libcurl 8 refuses it.
+    private(set) var hasTransferCoding = false
     private var bytes: [UInt8] = []
     private var trailerBytes: [UInt8] = []
 
@@ -63,6 +66,7 @@ struct ResponseHead {
         } else {
             bytes.append(contentsOf: line)
             if first | 0x20 == UInt8(ascii: "c") { noteContent(line) }
+            if first | 0x20 == UInt8(ascii: "t") { noteTransfer(line) }
         }
         return bytes.count + trailerBytes.count <= Self.sizeLimit
     }
@@ -73,6 +77,13 @@ struct ResponseHead {
         } else if line.hasName("content-encoding") {
             isCoded = true
         }
+    }
+
+    private mutating func noteTransfer(_ line: UnsafeBufferPointer<UInt8>) {
+        guard line.hasName("transfer-encoding") else { return }
+        let value = String(decoding: line.dropFirst("transfer-encoding:".utf8.count), as: UTF8.self)
+        let codings = FieldList.names(value.filter { !$0.isNewline })
+        if codings.contains(where: { $0 != "chunked" && $0 != "identity" }) { hasTransferCoding = true }
     }
 
     /// Parses `Content-Length`. A list of equal numbers counts as one (RFC 9110 §8.6).
@@ -112,6 +123,7 @@ struct ResponseHead {
         contentLength = nil
         hasInvalidLength = false
         isCoded = false
+        hasTransferCoding = false
         status = 0
         // libcurl has checked the form `HTTP/1.1 200 OK`.
         var index = 5

@@ -253,7 +253,7 @@ struct HTTPCacheStage: Stage {
         _ entry: CacheEntry, by response: HTTPResponse, _ forward: CacheStrategy.Forward, _ request: HTTPRequest,
         _ mode: CacheMode, _ requestTime: Date, _ responseTime: Date
     ) async throws -> HTTPResponse? {
-        let isConfirmed = ValidationRule.confirms(response.headers, entry)
+        let isConfirmed = ValidationRule.confirms(response.headers, entry, isOnlyTag: forward.isConditional)
         var body: ResponseBody?
         if forward.isConditional {
             guard isConfirmed, let stored = try await operations.body(of: entry, for: request) else { return nil }
@@ -285,12 +285,13 @@ struct HTTPCacheStage: Stage {
         guard (200...499).contains(response.status), response.status != 304,
             let entry = TimeToLiveRule.candidate(request, ticket.identity, among: await operations.entries(ticket))
         else { return }
-        if ValidationRule.matches(head: response, entry) {
+        switch ValidationRule.verdict(of: response, on: entry) {
+        case .confirmed:
             await operations.storage.behind?.update(
                 ValidationRule.freshened(
                     entry, by: response.headers, requestTime: requestTime, responseTime: responseTime, ticket.mode))
-        } else if !(300...399).contains(response.status) {
-            await operations.markExpired(entry)
+        case .outdated where !(300...399).contains(response.status): await operations.markExpired(entry)
+        case .outdated, .unknown: break
         }
     }
 }

@@ -78,7 +78,11 @@ package enum ValidationRule {
         // Age belongs to the response that carried it.
         entry.headers.removeAll { $0.equalsIgnoringASCIICase("Age") }
         var updates = StorageRule.storedHeaders(headers, mode)
-        updates.removeAll { name in keptFields.contains(name.lowercased()) }
+        // A tag that confirms the entry may be that of another coding; the entry's own belongs to the stored body.
+        let hasTag = entry.headers.contains("ETag")
+        updates.removeAll { name in
+            keptFields.contains(name.lowercased()) || hasTag && name.equalsIgnoringASCIICase("ETag")
+        }
         entry.headers.merge(updates)
         if !headers.contains("Date") { entry.headers["Date"] = HTTPDate.format(responseTime) }
         if entry.retainUntil != nil { entry.retainUntil = RetentionRule.end(of: entry, under: .http, mode) }
@@ -91,11 +95,15 @@ package enum ValidationRule {
 
     /// Whether a 304 confirms the entry that was validated (§4.3.4). A strong entity tag must equal the entry's, a weak one
     /// must match weakly. Without a tag, `Last-Modified` must agree. A 304 without either confirms the entry.
-    package static func confirms(_ headers: HTTPHeaders, _ entry: CacheEntry) -> Bool {
+    ///
+    /// - Parameter isOnlyTag: whether the request asked about the entry's tag and no other. `If-None-Match` compares weakly
+    ///   (RFC 9110 §13.1.2), so then a strong tag need not be equal either: a server that compresses weakens the tag of a
+    ///   200 and often not that of a 304 (nginx, Django).
+    package static func confirms(_ headers: HTTPHeaders, _ entry: CacheEntry, isOnlyTag: Bool = false) -> Bool {
         if let tag = headers["ETag"]?.trimmingFieldWhitespace,
             let own = entry.headers["ETag"]?.trimmingFieldWhitespace
         {
-            return tag.hasPrefix("W/") ? weakly(tag) == weakly(own) : tag == own
+            return isOnlyTag || tag.hasPrefix("W/") ? isSame(tag, entry, own) : tag == own
         }
         guard let modified = headers["Last-Modified"].flatMap(HTTPDate.parse),
             let own = entry.headers["Last-Modified"].flatMap(HTTPDate.parse)
@@ -103,12 +111,42 @@ package enum ValidationRule {
         return modified == own
     }
 
-    /// Whether the response to a HEAD confirms a stored response, which it may then update (§4.3.5).
-    package static func matches(head response: HTTPResponse, _ entry: CacheEntry) -> Bool {
-        guard response.status == 200, entry.status == 200 else { return false }
-        return ["ETag", "Last-Modified", "Content-Length"].allSatisfy { name in
-            guard let new = response.headers[name] else { return true }
-            return new == entry.headers[name]
+    /// Whether a tag names the content of an entry: both match weakly, or only the entry's ends with the coding of its body,
+    /// which Caddy, Apache and lighttpd append when they compress (`"x-gzip"`), and leave out of a 304.
+    private static func isSame(_ tag: String, _ entry: CacheEntry, _ own: String) -> Bool {
+        let (tag, own) = (weakly(tag), weakly(own))
+        if tag == own { return true }
+        guard tag.hasPrefix("\""), tag.hasSuffix("\""), own.hasSuffix("\"") else { return false }
+        let codings = entry.headers[values: "Content-Encoding"].flatMap { FieldList.names($0) }
+        return codings.contains { coding in
+            ["-", "--", ";", ":"].contains { own == "\(tag.dropLast())\($0)\(coding)\"" }
         }
+    }
+
+    /// What the response to a HEAD says about a stored response to GET (§4.3.5).
+    package enum HeadVerdict: Hashable, Sendable {
+        /// It confirms the stored response, which it may update.
+        case confirmed
+        /// The stored response is outdated.
+        case outdated
+        /// It shows neither.
+        case unknown
+    }
+
+    /// Compares the response to a HEAD with a stored response: validators, and the length.
+    ///
+    /// The length is compared only if neither has a coding. Of a body that is compressed on the fly, a server may tell with a
+    /// HEAD the length before, or that of an empty one (Caddy).
+    package static func verdict(of head: HTTPResponse, on entry: CacheEntry) -> HeadVerdict {
+        guard head.status == 200, entry.status == 200 else { return .outdated }
+        let isCoded = head.headers.contains("Content-Encoding") || entry.headers.contains("Content-Encoding")
+        if let tag = head.headers["ETag"] {
+            guard let own = entry.headers["ETag"] else { return .outdated }
+            guard tag == own || isCoded && isSame(tag.trimmingFieldWhitespace, entry, own) else { return .outdated }
+        }
+        if let modified = head.headers["Last-Modified"], modified != entry.headers["Last-Modified"] { return .outdated }
+        guard let length = head.headers["Content-Length"] else { return .confirmed }
+        guard isCoded else { return length == entry.headers["Content-Length"] ? .confirmed : .outdated }
+        return head.headers.contains("ETag") || head.headers.contains("Last-Modified") ? .confirmed : .unknown
     }
 }

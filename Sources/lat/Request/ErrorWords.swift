@@ -89,6 +89,10 @@ struct ErrorWords {
             "raise maxDecompressionRatio if the server is trusted, or set decompresses = false",
             "ask for it uncompressed with -H 'Accept-Encoding: identity'"
         ),
+        (
+            "set decompresses = false for the bytes as they were sent",
+            "ask for it uncompressed with -H 'Accept-Encoding: identity'"
+        ),
         ("set existingFile to .overwrite or .skip", "give \(DownloadCommand.existing.name) overwrite or skip"),
     ]
 }

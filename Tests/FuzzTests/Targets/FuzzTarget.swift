@@ -11,6 +11,7 @@ struct FuzzTarget: Sendable, CustomStringConvertible {
     var description: String { name }
 
     static let all = [
+        FuzzTarget(name: "codings", run: fuzzCodings),
         FuzzTarget(name: "cookies", run: fuzzCookies),
         FuzzTarget(name: "disposition", run: fuzzDisposition),
         FuzzTarget(name: "fields", run: fuzzFields),

@@ -22,7 +22,7 @@ final class Inflater {
         self.resetsEachMessage = resetsEachMessage
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
-        guard lat_raw_inflate_begin(stream) == Z_OK else {
+        guard lat_inflate_begin(stream, -MAX_WBITS) == Z_OK else {
             stream.deallocate()
             return nil
         }

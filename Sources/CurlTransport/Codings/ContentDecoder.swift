@@ -1,0 +1,119 @@
+internal import HTTPCore
+
+/// Decodes one content coding (RFC 9110 §8.4.1), piece by piece. Used by one thread at a time.
+///
+/// The engine decodes bodies itself: libcurl's decoders do not tell a body that ends early from a whole one, and refuse
+/// gzip with several members.
+protocol ContentDecoder: AnyObject {
+    /// Decodes the beginning of the input, which then begins after it, until the input is used up or the output is full.
+    /// Output that is full means that there may be more, so the next call follows even without new input.
+    ///
+    /// - Parameter output: at least one byte.
+    /// - Returns: how many bytes the output got.
+    func decode(
+        _ input: inout UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
+    ) throws(CodingFault) -> Int
+
+    /// Whether what was decoded so far is a whole body. Without a single byte it is: a body of no bytes is empty, whatever
+    /// its coding (curl and browsers agree).
+    var isComplete: Bool { get }
+}
+
+/// Why bytes cannot be decoded.
+enum CodingFault: Error, Hashable {
+    /// The bytes are not in the coding; with the name of the coding and what is wrong.
+    case invalid(String, String)
+    /// No decoder has this name; with a hint when a library is missing.
+    case unknown(String, hint: String?)
+    /// More codings were applied than are decoded.
+    case tooMany(Int)
+    case noMemory
+}
+
+/// Decodes a body with two codings: what the first decoder outputs is the input of the second.
+final class PipedDecoder: ContentDecoder {
+    private let first: any ContentDecoder
+    private let second: any ContentDecoder
+    private let between = UnsafeMutableRawBufferPointer.allocate(byteCount: 16 << 10, alignment: 16)
+    /// The part of `between` that the second decoder has not taken.
+    private var waiting = 0..<0
+
+    init(_ first: any ContentDecoder, _ second: any ContentDecoder) {
+        self.first = first
+        self.second = second
+    }
+
+    deinit { between.deallocate() }
+
+    var isComplete: Bool { waiting.isEmpty && first.isComplete && second.isComplete }
+
+    func decode(
+        _ input: inout UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
+    ) throws(CodingFault) -> Int {
+        var count = 0
+        while true {
+            var rest = UnsafeRawBufferPointer(rebasing: between[waiting])
+            count += try second.decode(&rest, into: UnsafeMutableRawBufferPointer(rebasing: output[count...]))
+            waiting = (waiting.upperBound - rest.count)..<waiting.upperBound
+            guard count < output.count else { return count }
+            waiting = 0..<(try first.decode(&input, into: between))
+            guard !waiting.isEmpty else { return count }
+        }
+    }
+}
+
+/// Decodes the body of one response by its `Content-Encoding`, and counts its bytes.
+final class BodyDecoder {
+    /// The names of the codings, for messages.
+    let name: String
+    /// The number of bytes decoded so far, in the coding.
+    private(set) var codedByteCount: Int64 = 0
+    /// The number of bytes that they became.
+    private(set) var byteCount: Int64 = 0
+    /// How many bytes of the next piece are decoded already: libcurl delivers the piece in which a transfer was paused
+    /// again, from its first byte.
+    var repeatedByteCount = 0
+    private let decoder: Result<any ContentDecoder, CodingFault>
+
+    /// Makes a decoder; `nil` when the body has no coding but `identity`.
+    ///
+    /// - Parameter fields: the values of `Content-Encoding`. The coding that is named last was applied last (RFC 9110 §8.4).
+    init?(_ fields: [String]) {
+        let names = fields.flatMap { FieldList.names($0) }.filter { !ContentCodings.isIdentity($0) }
+        guard !names.isEmpty else { return nil }
+        name = names.joined(separator: ", ")
+        decoder = Result { () throws(CodingFault) in try Self.decoder(for: names) }
+    }
+
+    /// libcurl's limit, which bounds the memory of a response.
+    private static let limit = 5
+
+    private static func decoder(for names: [String]) throws(CodingFault) -> any ContentDecoder {
+        guard names.count <= limit else { throw .tooMany(limit) }
+        var whole: (any ContentDecoder)?
+        for name in names.reversed() {
+            let next = try ContentCodings.decoder(for: name)
+            whole = whole.map { PipedDecoder($0, next) } ?? next
+        }
+        guard let whole else { throw .noMemory }
+        return whole
+    }
+
+    /// Whether what was decoded so far is a whole body.
+    var isComplete: Bool {
+        guard codedByteCount > 0 else { return true }
+        return (try? decoder.get().isComplete) ?? false
+    }
+
+    /// See ``ContentDecoder/decode(_:into:)``. Bytes in a coding that is unknown throw only here, so that a response
+    /// without a body may name any coding.
+    func decode(
+        _ input: inout UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
+    ) throws(CodingFault) -> Int {
+        let before = input.count
+        defer { codedByteCount += Int64(before - input.count) }
+        let count = try decoder.get().decode(&input, into: output)
+        byteCount += Int64(count)
+        return count
+    }
+}
