@@ -4,13 +4,17 @@
 //   storebench insert FILE ROWS      inserts ROWS rows in one transaction
 //   storebench fetch FILE ROWS       fetches each of ROWS rows by its id, in scattered order
 //   storebench scan FILE ROWS        reads ROWS rows into memory
+//   storebench files FOLDER ROWS     writes ROWS files of 400 bytes, each synchronized and renamed, as the queue of downloads
+//                                    keeps its records
 //
 // Prints one line of JSON. CPU time is user + system over the measured part only.
 
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "measure.h"
 
@@ -61,18 +65,39 @@ static void free_row(struct row *row) {
     free(row->note);
 }
 
+static void write_files(const char *folder, long rows) {
+    char bytes[400], path[4096], temporary[4096 + 4];
+    memset(bytes, 'x', sizeof bytes);
+    for (long number = 0; number < rows; number++) {
+        snprintf(path, sizeof path, "%s/%ld", folder, number);
+        snprintf(temporary, sizeof temporary, "%s.new", path);
+        int file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (file < 0 || write(file, bytes, sizeof bytes) != sizeof bytes || fdatasync(file) != 0 || close(file) != 0 ||
+            rename(temporary, path) != 0) {
+            perror(path);
+            exit(1);
+        }
+    }
+}
+
 int main(int count, char **arguments) {
     if (count != 4) {
-        fprintf(stderr, "usage: storebench insert|fetch|scan FILE ROWS\n");
+        fprintf(stderr, "usage: storebench insert|fetch|scan|files FILE ROWS\n");
         return 2;
     }
     const char *mode = arguments[1];
     long rows = atol(arguments[3]);
-    check(sqlite3_open_v2(arguments[2], &database,
-                          SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL), "open");
-    check(sqlite3_exec(database, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", NULL, NULL, NULL), "open");
     double started = 0, cpu_started = 0;
-    if (strcmp(mode, "insert") == 0) {
+    if (strcmp(mode, "files") != 0) {
+        check(sqlite3_open_v2(arguments[2], &database,
+                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL), "open");
+        check(sqlite3_exec(database, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", NULL, NULL, NULL), "open");
+    }
+    if (strcmp(mode, "files") == 0) {
+        started = now();
+        cpu_started = cpu();
+        write_files(arguments[2], rows);
+    } else if (strcmp(mode, "insert") == 0) {
         started = now();
         cpu_started = cpu();
         check(sqlite3_exec(database,

@@ -1,4 +1,5 @@
-package import Glibc
+package import CLinux
+internal import Glibc
 import Synchronization
 
 /// Writes files atomically: readers find the old content or the new one, never a part.
@@ -12,17 +13,21 @@ package enum AtomicFile {
     ///     name, and a later write removes those that killed processes left. Default `false`.
     ///   - replaces: whether an existing file is replaced. If `false`, writing throws `EEXIST` when there is one. Default
     ///     `true`.
+    ///   - synchronizes: whether the content is on the disk when this returns. If `false`, a loss of power may leave an empty
+    ///     file; ``synchronizeFileSystem(of:)`` prevents that for many files at once. Default `true`.
     /// - Throws: ``SystemError``. The file is unchanged then, and the temporary file is removed.
     package static func write(
         _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = false,
-        replaces: Bool = true
+        replaces: Bool = true, synchronizes: Bool = true
     ) throws(SystemError) {
         let path = PathParts.resolved(path) ?? path
         if isShared { removeLeftovers(of: path) }
         let temporary = isShared ? ownName(path) : path + ".new"
         // A temporary file left by a killed process is incomplete.
         unlink(temporary)
-        let code = replace(path, by: temporary, mode, isLocked: isShared, replaces: replaces) { descriptor in
+        let code = replace(
+            path, by: temporary, mode, isLocked: isShared, replaces: replaces, synchronizes: synchronizes
+        ) { descriptor in
             bytes.withContiguousStorageIfAvailable { writeAll(descriptor, UnsafeRawBufferPointer($0)) }
                 ?? Array(bytes).withUnsafeBytes { writeAll(descriptor, $0) }
         }
@@ -52,7 +57,7 @@ package enum AtomicFile {
     ///
     /// - Returns: the error number, which `write` returns too; 0 for none.
     private static func replace(
-        _ path: String, by temporary: String, _ mode: mode_t, isLocked: Bool, replaces: Bool,
+        _ path: String, by temporary: String, _ mode: mode_t, isLocked: Bool, replaces: Bool, synchronizes: Bool = true,
         _ write: (_ descriptor: Int32) throws -> Int32
     ) rethrows -> Int32 {
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
@@ -63,7 +68,8 @@ package enum AtomicFile {
         var code = EIO
         defer { if code != 0 { unlink(temporary) } }
         code = try write(descriptor)
-        if code == 0 { code = synchronize(descriptor, mode) }
+        if code == 0, fchmod(descriptor, mode) != 0 { code = errno }
+        if code == 0, synchronizes { code = synchronize(descriptor) }
         if code == 0, !move(temporary, path, replaces: replaces) { code = errno }
         return code
     }
@@ -144,10 +150,9 @@ package enum AtomicFile {
         return 0
     }
 
-    private static func synchronize(_ descriptor: Int32, _ mode: mode_t) -> Int32 {
-        guard fchmod(descriptor, mode) == 0 else { return errno }
+    private static func synchronize(_ descriptor: Int32) -> Int32 {
         // EINVAL: this kind of file cannot be synchronized.
-        return fdatasync(descriptor) == 0 || errno == EINVAL ? 0 : errno
+        fdatasync(descriptor) == 0 || errno == EINVAL ? 0 : errno
     }
 
     /// Removes a file and its temporary file.
@@ -161,6 +166,14 @@ package enum AtomicFile {
         let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { return }
         fsync(descriptor)
+        close(descriptor)
+    }
+
+    /// Synchronizes everything that was written to the file system of a folder (syncfs(2)).
+    package static func synchronizeFileSystem(of folder: String) {
+        let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        _ = lat_syncfs(descriptor)
         close(descriptor)
     }
 }

@@ -44,3 +44,5 @@ package struct TimerHeap<Time: Comparable, Value> {
         for entry in kept { insert(entry.value, at: entry.time) }
     }
 }
+
+extension TimerHeap: Sendable where Time: Sendable, Value: Sendable {}

@@ -47,7 +47,8 @@ package final class SQLiteConnection {
         // The connection has one user at a time, so SQLite needs no mutex.
         let code = sqlite3_open_v2(name, &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
         guard code == SQLITE_OK else {
-            let error = SQLiteError(code: code, message: message(code), attempt: "opening the file")
+            let error = SQLiteError(
+                code: code, message: message(code), attempt: "opening the file", systemCode: systemCode(code))
             close()
             throw error
         }
@@ -100,15 +101,28 @@ package final class SQLiteConnection {
         }
     }
 
-    /// Returns a statement that is ready to be bound. A statement is prepared once for each connection and then cached.
-    /// While the rows of the cached one are being read, another one is prepared.
-    package func statement(_ sql: String) throws(SQLiteError) -> SQLiteStatement {
+    /// Lends a statement to a closure. A statement is prepared once for each connection and then cached.
+    ///
+    /// However the closure ends, the statement is reset and its parameters are cleared, so no value of a use that failed
+    /// reaches the next one. A use inside a use of the same text gets a statement of its own.
+    package func use<Result>(_ sql: String, _ body: (SQLiteStatement) throws -> Result) throws -> Result {
+        let statement = try borrow(sql)
+        defer { giveBack(statement) }
+        return try body(statement)
+    }
+
+    /// Binds the parameters of a statement and runs it to its end. Its rows are ignored.
+    package func run(_ sql: String, bind: (SQLiteStatement) throws -> Void) throws {
+        try use(sql) { statement in
+            try bind(statement)
+            while try statement.step() {}
+        }
+    }
+
+    private func borrow(_ sql: String) throws(SQLiteError) -> SQLiteStatement {
         uses += 1
         if let kept = statements[sql] {
-            if kept.isInUse {
-                if kept.isBusy { return try prepare(sql) }
-                kept.reset()
-            }
+            if kept.isInUse { return try prepare(sql) }
             kept.isInUse = true
             kept.lastUse = uses
             return kept
@@ -124,6 +138,11 @@ package final class SQLiteConnection {
         return statement
     }
 
+    private func giveBack(_ statement: SQLiteStatement) {
+        statement.reset()
+        statement.isInUse = false
+    }
+
     private func prepare(_ sql: String) throws(SQLiteError) -> SQLiteStatement {
         var prepared: OpaquePointer?
         let code = sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &prepared, nil)
@@ -135,8 +154,8 @@ package final class SQLiteConnection {
     package func number(
         _ sql: String, bind: (SQLiteStatement) -> Void = { _ in }
     ) throws(SQLiteError) -> Int64? {
-        let statement = try statement(sql)
-        defer { statement.reset() }
+        let statement = try borrow(sql)
+        defer { giveBack(statement) }
         bind(statement)
         return try statement.step() ? statement.integer(0) : nil
     }
@@ -162,7 +181,12 @@ package final class SQLiteConnection {
     /// The error for a code that this connection has just reported.
     package func error(_ code: Int32, _ sql: String) -> SQLiteError {
         let words = sql.split(whereSeparator: \.isWhitespace).prefix(3).joined(separator: " ")
-        return SQLiteError(code: code, message: message(code), attempt: "running \(words)")
+        return SQLiteError(
+            code: code, message: message(code), attempt: "running \(words)", systemCode: systemCode(code))
+    }
+
+    private func systemCode(_ code: Int32) -> Int32 {
+        [SQLITE_CANTOPEN, SQLITE_IOERR].contains(code & 0xFF) ? sqlite3_system_errno(handle) : 0
     }
 
     private func message(_ code: Int32) -> String {

@@ -7,11 +7,14 @@ package struct SQLiteError: Error, CustomStringConvertible {
     /// SQLite's description of the code.
     package let message: String
     package let attempt: String
+    /// The error number of the system call that failed, for a file that cannot be opened, read or written; else 0.
+    package let systemCode: Int32
 
-    package init(code: Int32, message: String, attempt: String) {
+    package init(code: Int32, message: String, attempt: String, systemCode: Int32 = 0) {
         self.code = code
         self.message = message
         self.attempt = attempt
+        self.systemCode = systemCode
     }
 
     /// The primary result code, which is the lower byte of the extended one.

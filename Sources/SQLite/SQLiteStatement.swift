@@ -1,7 +1,7 @@
 import CSQLite
 import FoundationEssentials
 
-/// A prepared statement. Parameters count from 1, columns from 0.
+/// A prepared statement, which ``SQLiteConnection/use(_:_:)`` lends. Parameters count from 1, columns from 0.
 ///
 /// It is finalized when its last reference is released. The `bind` functions return SQLite's result code, which differs
 /// from `SQLITE_OK` only for a value that is too large.
@@ -11,7 +11,7 @@ package final class SQLiteStatement {
     private unowned let connection: SQLiteConnection
     /// The connection's use count at the last use.
     var lastUse = 0
-    /// Whether it was returned by the connection and not reset since.
+    /// Whether a closure has borrowed it.
     var isInUse = true
 
     init(_ handle: OpaquePointer, _ connection: SQLiteConnection, _ sql: String) {
@@ -22,11 +22,8 @@ package final class SQLiteStatement {
 
     deinit { sqlite3_finalize(handle) }
 
-    var isBusy: Bool { sqlite3_stmt_busy(handle) != 0 }
-
-    /// Ends the execution and clears the parameters.
+    /// Ends the execution and clears the parameters, for the next values of the same use.
     package func reset() {
-        isInUse = false
         sqlite3_reset(handle)
         sqlite3_clear_bindings(handle)
     }
@@ -37,20 +34,8 @@ package final class SQLiteStatement {
         if code == SQLITE_ROW { return true }
         if code == SQLITE_DONE { return false }
         let error = connection.error(code, sql)
-        sqlite3_reset(handle)
-        throw error
-    }
-
-    /// Runs the statement to its end and resets it.
-    package func run() throws(SQLiteError) {
-        while try step() {}
         reset()
-    }
-
-    /// Runs the statement to its end with one parameter, and resets it.
-    package func run(with value: Int64) throws(SQLiteError) {
-        bind(1, value)
-        try run()
+        throw error
     }
 
     // MARK: Parameters

@@ -1,5 +1,7 @@
 import FoundationEssentials
 import Glibc
+import Platform
+import Synchronization
 import Testing
 
 @testable import CurlTransport
@@ -37,5 +39,37 @@ import Testing
         append(50, to: pipe)
         let short = try #require(try await pipe.next())
         #expect(try #require(allocated(short)) < 512)
+    }
+
+    /// The handler that resumes or cancels a transfer needs no more stack for a later call than for the first one.
+    @Test func stackOfTheDemandStaysFlat() {
+        let pipe = BodyPipe()
+        let depths = StackDepths()
+        pipe.connect { _ in depths.note() }
+        for _ in 0..<1_000 { pipe.abandon() }
+        #expect(depths.all.count == 1_000 && Set(depths.all).count == 1)
+    }
+
+    @Test func stackOfAHeldClosureStaysFlat() {
+        let depths = StackDepths()
+        let held = HeldClosure<@Sendable (Int, String) -> Void>()
+        #expect(held.closure == nil)
+        held.set { _, _ in depths.note() }
+        for number in 0..<1_000 { held.closure?(number, "") }
+        #expect(depths.all.count == 1_000 && Set(depths.all).count == 1)
+        #expect(held.take() != nil && held.take() == nil && held.closure == nil)
+    }
+}
+
+/// The stack addresses at which a closure was called, all on one thread.
+private final class StackDepths: Sendable {
+    private let state = Mutex<[UInt]>([])
+
+    var all: [UInt] { state.withLock(\.self) }
+
+    func note() {
+        var local = 0
+        let address = withUnsafePointer(to: &local) { UInt(bitPattern: $0) }
+        state.withLock { $0.append(address) }
     }
 }

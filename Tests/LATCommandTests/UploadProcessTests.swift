@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import HTTPCore
 import LATTesting
 import TestSupport
@@ -43,6 +43,24 @@ import Testing
         #expect(request.headers["X-A"] == "1" && request.headers["Content-Type"] == "application/json")
         _ = try await LatProcess.run(["upload", server.url("/a"), "--body", path, "-X", "patch"])
         #expect(server.requests[1].method == "PATCH")
+    }
+
+    /// A file of the kernel has content, although its size is 0.
+    @Test(arguments: [["-F", "a=/proc/version"], ["--body", "/proc/version"]])
+    func kernelFileIsSentWhole(arguments: [String]) async throws {
+        server.fallback { _ in .text("stored") }
+        let content = try #require(FileManager.default.contents(atPath: "/proc/version"))
+        let result = try await LatProcess.run(["upload", server.url()] + arguments)
+        #expect(result.exitCode == 0 && result.text == "stored", "\(result.err)")
+        #expect(try #require(server.requests.first).body.range(of: content) != nil)
+    }
+
+    @Test(arguments: ["-F", "--body"]) func deviceIsRefusedWithTheNextStep(option: String) async throws {
+        let result = try await LatProcess.run(
+            ["upload", server.url(), option, option == "-F" ? "a=/dev/zero" : "/dev/zero"])
+        #expect(result.exitCode == 2 && result.out.isEmpty)
+        #expect(result.err.contains("/dev/zero") && result.err.contains("write its bytes to a file"), "\(result.err)")
+        #expect(server.acceptedConnections == 0)
     }
 
     @Test func jsonReportHasEveryFile() async throws {

@@ -2,6 +2,7 @@
 builds the programs, starts nginx, and explains the options."""
 
 import argparse
+import contextlib
 import datetime
 import http.client
 import json
@@ -20,7 +21,7 @@ import urllib.parse
 
 import bench_page
 
-ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "post", "fresh", "burst", "http2", "download", "segments", "upload", "waiting", "events",
+ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "post", "fresh", "burst", "http2", "download", "segments", "queue", "upload", "waiting", "events",
         "live", "store", "cache", "fleet")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
@@ -360,19 +361,37 @@ def run_segments(turn):
         in_turn(turn, [("lat 1 segment", lambda: one(1)), ("lat 4 segments", lambda: one(4))])
 
 
-def run_waiting(turn):
-    count = 1000 if options.quick else 5000
+def run_queue(turn):
+    def in_folder(measure):
+        with tempfile.TemporaryDirectory(prefix="lat-bench.", dir=options.scratch) as folder:
+            return measure(folder)
+
+    with stall_server() as url:
+        in_turn(turn, [
+            ("lat queue", lambda: in_folder(lambda folder: program("lat-bench", "queue", url, 5000, 1, 0, folder))),
+            ("c files", lambda: in_folder(lambda folder: program("storebench", "files", folder, 5000))),
+        ])
+
+
+@contextlib.contextmanager
+def stall_server():
+    """A server that accepts connections and never answers."""
     server = subprocess.Popen([os.path.join(options.programs, "stallserver")],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        url = f"http://127.0.0.1:{int(server.stdout.readline())}/"
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}/"
+    finally:
+        server.stdin.close()
+        server.wait()
+
+
+def run_waiting(turn):
+    count = 1000 if options.quick else 5000
+    with stall_server() as url:
         in_turn(turn, [
             ("lat waiting", lambda: program("lat-bench", "waiting", url, count, count, 0)),
             ("c waiting", lambda: program("curlbench", "waiting", url, count, count, 0)),
         ])
-    finally:
-        server.stdin.close()
-        server.wait()
 
 
 def run_live(turn):
@@ -678,6 +697,9 @@ if "upload" in rows:
     at_most("upload", "1 GiB multipart from a path, peak resident memory", median("lat upload", "rss_peak_kb") / 1024, "MB", 40)
 compare("segments", "200 MiB at 10 MB/s a connection, wall time: 4 segments", "1 segment", "lat 4 segments",
         "lat 1 segment", "seconds", 1 / 3.5)
+compare("queue", "5,000 downloads added to a queue", "as many files written in C", "lat queue", "c files", "seconds", None)
+if "queue" in rows:
+    at_most("queue", "5,000 downloads added to a queue, each with its record", median("lat queue", "seconds"), "s", 1)
 if "waiting" in rows:
     at_most("waiting", f"{results['lat waiting'][0]['requests']:,.0f} waiting requests, resident memory each",
             median("lat waiting", "kb_per_request"), "KB", 40)

@@ -10,6 +10,7 @@
 //   post-encoded  the same, body: .json(order)
 //   …-executor    central, latency, entity, entity-text and sockets under withTaskExecutorPreference(manager.executor)
 //   download      try await manager.download(url, to: FILE, segments: IN_FLIGHT).value, with its journal
+//   queue         REQUESTS downloads added to a DownloadManager in the folder FILE
 //   upload        FILE sent as a part of a multipart body
 //   waiting       REQUESTS requests that get no response: memory of each, and processor time of all, while they wait
 //   feature-…     central with one more feature: see Features.swift
@@ -29,7 +30,7 @@ import LATNetworking
 let arguments = Arguments(
     modes: [
         "central", "latency", "entity", "entity-text", "central-executor", "latency-executor", "entity-executor",
-        "entity-text-executor", "closure", "urls", "post", "post-encoded", "download", "upload", "waiting",
+        "entity-text-executor", "closure", "urls", "post", "post-encoded", "download", "queue", "upload", "waiting",
         "events", "sockets", "sockets-executor", "sockets-open",
         "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream",
         "fleet-remote", "fleet-memory",
@@ -78,6 +79,7 @@ func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async thr
     case "post": try await post(manager, arguments)
     case "post-encoded": try await postEncoded(manager, arguments)
     case "download": try await download(manager, arguments, to: try file(arguments))
+    case "queue": try await queueDownloads(manager, arguments, in: try file(arguments))
     case "upload": try await upload(manager, arguments, try file(arguments))
     case "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream":
         try await cache(arguments)

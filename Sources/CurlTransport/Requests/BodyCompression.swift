@@ -51,7 +51,7 @@ package enum BodyCompression {
         case .data(let data):
             return data.count <= wholeLimit && handler == nil ? short(data, body) : long(data, body, handler)
         case .file(let path):
-            let size = try FileSource.size(ofFileAt: path)
+            let size = try UploadedFile.size(of: path)
             return stream(of: body, handler, isReplayable: true, flush: .none) {
                 FilePieces(path: path, size: size).next
             }
@@ -120,11 +120,12 @@ package enum BodyCompression {
     /// Reads a file piece by piece. Its size must not change, as for a file that is sent uncompressed.
     private final class FilePieces {
         private let path: String
-        private let size: Int64
+        /// `nil` for a file that is read to its end.
+        private let size: Int64?
         private var descriptor: CInt = -1
         private var offset: Int64 = 0
 
-        init(path: String, size: Int64) {
+        init(path: String, size: Int64?) {
             self.path = path
             self.size = size
         }
@@ -132,7 +133,7 @@ package enum BodyCompression {
         deinit { if descriptor >= 0 { close(descriptor) } }
 
         func next() async throws -> Data? {
-            if descriptor < 0 { descriptor = open(path, O_RDONLY | O_CLOEXEC) }
+            if descriptor < 0 { descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) }
             guard descriptor >= 0 else { throw failure("the file \"\(path)\": \(SystemError().text)") }
             var piece = Data(count: pieceSize)
             var count: Int
@@ -141,7 +142,7 @@ package enum BodyCompression {
             } while count < 0 && errno == EINTR
             guard count >= 0 else { throw failure("the file \"\(path)\": \(SystemError().text)") }
             offset += Int64(count)
-            guard count == 0 ? offset == size : offset <= size else {
+            if let size, count == 0 ? offset != size : offset > size {
                 throw failure(
                     "the file \"\(path)\" no longer has the \(size) bytes it began with; send a copy of it")
             }

@@ -1,14 +1,15 @@
 import Dispatch
 import Glibc
-internal import HTTPCore
+package import HTTPCore
 import Platform
 import Synchronization
 
 /// The bytes of a file, read ahead on a queue of its own. The engine's thread only copies bytes that are in memory, and
 /// the transfer pauses when there are none.
 ///
-/// The size is announced before the file is sent, so size and content must not change until the end. The file is open
-/// only while it is read.
+/// The size is announced before the file is sent, so size and content must not change until the end. A file of the kernel,
+/// as in `/proc`, has content although its size is 0: it is read to its end, and sent without a length. The file is open only
+/// while it is read.
 final class FileSource: BodySource {
     private struct State {
         /// Chunks that are filled, in the order of the file.
@@ -18,6 +19,8 @@ final class FileSource: BodySource {
         /// The offset of the next read.
         var offset: Int64 = 0
         var isReading = false
+        /// Whether a file of unknown size was read to its end.
+        var isAtEnd = false
         var failure: NetworkError?
         /// Whether libcurl pauses until there are bytes.
         var engineWaits = false
@@ -28,7 +31,8 @@ final class FileSource: BodySource {
 
     typealias Read = @Sendable (CInt, UnsafeMutableRawPointer?, Int, off_t) -> Int
 
-    private let size: Int64
+    /// `nil` for a file that is read to its end.
+    private let size: Int64?
     private let startsEarly: Bool
     private let reader: FileReader
     private let queue = DispatchQueue(label: "LATNetworking.upload", qos: .userInitiated)
@@ -45,22 +49,9 @@ final class FileSource: BodySource {
     init(
         path: String, startsEarly: Bool = true, read: @escaping Read = { pread($0, $1, $2, $3) }
     ) throws(NetworkError) {
-        size = try Self.size(ofFileAt: path)
+        size = try UploadedFile.size(of: path)
         reader = FileReader(path: path, size: size, read: read)
         self.startsEarly = startsEarly
-    }
-
-    /// Returns the size of a readable regular file.
-    static func size(ofFileAt path: String) throws(NetworkError) -> Int64 {
-        var status = stat()
-        guard stat(path, &status) == 0 else { throw failure(path, SystemError().text) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw failure(path, "it is not a regular file") }
-        guard access(path, R_OK) == 0 else { throw failure(path, SystemError().text) }
-        return Int64(status.st_size)
-    }
-
-    fileprivate static func failure(_ path: String, _ reason: String) -> NetworkError {
-        NetworkError(.requestBody, message: "the file \"\(path)\" cannot be sent: \(reason)")
     }
 
     var length: Int64? { size }
@@ -75,9 +66,10 @@ final class FileSource: BodySource {
 
     func read(into buffer: UnsafeMutableRawBufferPointer) -> BodyRead {
         let (result, round) = state.withLock { state -> (BodyRead, Int?) in
-            guard state.sent < size, !buffer.isEmpty else { return (.end, nil) }
+            guard state.sent < size ?? .max, !buffer.isEmpty else { return (.end, nil) }
             guard let chunk = state.ready.first else {
                 if let failure = state.failure { return (.failed(failure), nil) }
+                if state.isAtEnd { return (.end, nil) }
                 state.engineWaits = true
                 return (.pause, nextRead(&state))
             }
@@ -105,9 +97,9 @@ final class FileSource: BodySource {
 
     /// Marks the source as reading if more must be read ahead, and returns the current round; `nil` otherwise.
     private func nextRead(_ state: inout State) -> Int? {
-        guard !state.isReading, state.failure == nil, state.offset < size, state.ready.count < Self.chunkLimit else {
-            return nil
-        }
+        guard !state.isReading, !state.isAtEnd, state.failure == nil, state.offset < size ?? .max,
+            state.ready.count < Self.chunkLimit
+        else { return nil }
         state.isReading = true
         return state.round
     }
@@ -119,7 +111,7 @@ final class FileSource: BodySource {
                 return (isCurrent, state.offset, isCurrent ? state.spare.popLast() : nil)
             }
             guard isCurrent else { return }
-            let chunk = spare ?? Chunk(capacity: Int(min(size, Int64(Self.chunkSize))))
+            let chunk = spare ?? Chunk(capacity: Int(min(size ?? .max, Int64(Self.chunkSize))))
             let result = Result { () throws(NetworkError) in try reader.read(into: chunk, at: offset) }
             let (wake, next) = state.withLock { state -> ((@Sendable () -> Void)?, Int?) in
                 guard state.round == round else { return (nil, nil) }
@@ -128,7 +120,8 @@ final class FileSource: BodySource {
                 case .failure(let error): state.failure = error
                 case .success:
                     state.offset += Int64(chunk.count)
-                    state.ready.append(chunk)
+                    state.isAtEnd = chunk.count == 0
+                    if !state.isAtEnd { state.ready.append(chunk) }
                 }
                 defer { state.engineWaits = false }
                 return (state.engineWaits ? state.wake : nil, nextRead(&state))
@@ -172,13 +165,13 @@ private final class Chunk: @unchecked Sendable {
 private final class FileReader: @unchecked Sendable {
     // Sendable: mutable state is touched on the source's queue only.
     private let path: String
-    private let size: Int64
+    private let size: Int64?
     private let read: FileSource.Read
     private var descriptor: CInt = -1
     /// The file's modification time when it was opened.
     private var written = timespec()
 
-    init(path: String, size: Int64, read: @escaping FileSource.Read) {
+    init(path: String, size: Int64?, read: @escaping FileSource.Read) {
         self.path = path
         self.read = read
         self.size = size
@@ -195,44 +188,95 @@ private final class FileReader: @unchecked Sendable {
     func read(into chunk: Chunk, at offset: Int64) throws(NetworkError) {
         if offset == 0 || descriptor < 0 {
             end()
-            descriptor = open(path, O_RDONLY | O_CLOEXEC)
-            guard descriptor >= 0 else { throw FileSource.failure(path, SystemError().text) }
+            // Does not wait for the other end, if the file has become a pipe.
+            descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+            guard descriptor >= 0 else { throw UploadedFile.failure(path, SystemError().text) }
             written = try checkedStatus().st_mtim
         }
         try chunk.fill { (buffer) throws(NetworkError) -> Int in
-            let wanted = Int(min(Int64(buffer.count), size - offset))
+            let wanted = Int(min(Int64(buffer.count), (size ?? .max) - offset))
             var filled = 0
             while filled < wanted {
                 let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<wanted])
                 let count = read(descriptor, rest.baseAddress, rest.count, off_t(offset) + off_t(filled))
                 if count < 0, errno == EINTR { continue }
-                guard count >= 0 else { throw FileSource.failure(path, SystemError().text) }
+                guard count >= 0 else { throw UploadedFile.failure(path, SystemError().text) }
                 if count == 0 {
+                    guard let size else { return filled }
                     _ = try checkedStatus()
-                    throw FileSource.failure(path, "it ended after \(offset + Int64(filled)) bytes")
+                    // So do the files of `/sys`, whose size is that of a page.
+                    throw UploadedFile.failure(
+                        path,
+                        "it ended after \(offset + Int64(filled)) of the \(size) bytes that the system reports; read it, "
+                            + "and send its bytes as data")
                 }
                 filled += count
             }
             return filled
         }
-        guard offset + Int64(chunk.count) == size else { return }
+        guard offset + Int64(chunk.count) == size else {
+            if size == nil, chunk.count == 0 { end() }
+            return
+        }
         // Checked before the last bytes are sent: without them, the server does not accept the body as complete.
         defer { end() }
         let time = try checkedStatus().st_mtim
         guard (time.tv_sec, time.tv_nsec) == (written.tv_sec, written.tv_nsec) else {
-            throw FileSource.failure(path, "it was written to while it was sent; send a copy of it, or a stream")
+            throw UploadedFile.failure(path, "it was written to while it was sent; send a copy of it, or a stream")
         }
     }
 
     /// Returns the status of the open file. Throws when its size differs from the announced one.
     private func checkedStatus() throws(NetworkError) -> stat {
         var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw FileSource.failure(path, SystemError().text) }
-        guard status.st_size != size else { return status }
+        guard fstat(descriptor, &status) == 0 else { throw UploadedFile.failure(path, SystemError().text) }
+        if let kind = UploadedFile.kind(of: status) { throw UploadedFile.failure(path, "it became \(kind)") }
+        guard let size, status.st_size != size else { return status }
         let change = status.st_size < size ? "shorter" : "longer"
-        throw FileSource.failure(
+        throw UploadedFile.failure(
             path,
             "it became \(change) while it was sent (\(status.st_size) bytes instead of \(size)); send a copy of it, "
                 + "or a stream")
+    }
+}
+
+/// The facts of a file that is sent.
+package enum UploadedFile {
+    /// The size of a readable file; `nil` for one that the system reports as empty although it has content, as in `/proc`.
+    package static func size(of path: String) throws(NetworkError) -> Int64? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw failure(path, SystemError().text) }
+        if let kind = kind(of: status) { throw failure(path, "it is \(kind)") }
+        guard access(path, R_OK) == 0 else { throw failure(path, SystemError().text) }
+        return status.st_size > 0 ? Int64(status.st_size) : try sizeOfSeeminglyEmpty(path)
+    }
+
+    private static func sizeOfSeeminglyEmpty(_ path: String) throws(NetworkError) -> Int64? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { throw failure(path, SystemError().text) }
+        defer { close(descriptor) }
+        // Some files of the kernel refuse to be read in pieces smaller than their records.
+        var bytes = [UInt8](repeating: 0, count: 4_096)
+        let count = read(descriptor, &bytes, bytes.count)
+        guard count >= 0 else { throw failure(path, SystemError().text) }
+        var status = stat()
+        guard count > 0, fstat(descriptor, &status) == 0 else { return 0 }
+        // The file may have been written since its size was asked for.
+        return status.st_size > 0 ? Int64(status.st_size) : nil
+    }
+
+    /// What a file is that cannot be sent, with the next step; `nil` for a regular file.
+    static func kind(of status: stat) -> String? {
+        switch status.st_mode & S_IFMT {
+        case S_IFREG: nil
+        case S_IFDIR: "a folder; name a file in it"
+        case S_IFIFO: "a pipe, which can be read only once; write its bytes to a file, or send them as a stream"
+        case S_IFSOCK: "a socket, not a file; read from it, and send the bytes as a stream"
+        default: "a device, which has no length; write its bytes to a file, or send them as a stream"
+        }
+    }
+
+    static func failure(_ path: String, _ reason: String) -> NetworkError {
+        NetworkError(.requestBody, message: "the file \"\(path)\" cannot be sent: \(reason)")
     }
 }

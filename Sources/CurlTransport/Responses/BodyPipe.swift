@@ -1,5 +1,6 @@
 import FoundationEssentials
 internal import HTTPCore
+import Platform
 import Synchronization
 
 /// A bounded buffer that carries a streamed body from the engine to one reader.
@@ -27,11 +28,9 @@ final class BodyPipe: ResponseBody.Source {
     }
 
     private let state = Mutex(State())
-    private let demand: Mutex<(@Sendable (Demand) -> Void)?> = Mutex(nil)
+    private let demand = HeldClosure<@Sendable (Demand) -> Void>()
 
-    func connect(_ demand: @escaping @Sendable (Demand) -> Void) {
-        self.demand.withLock { $0 = demand }
-    }
+    func connect(_ demand: @escaping @Sendable (Demand) -> Void) { self.demand.set(demand) }
 
     // MARK: The engine's side
 
@@ -75,7 +74,7 @@ final class BodyPipe: ResponseBody.Source {
             defer { state.reader = nil }
             return state.reader
         }
-        demand.withLock { $0 = nil }
+        demand.take()
         reader?.resume(with: end)
     }
 
@@ -123,9 +122,7 @@ final class BodyPipe: ResponseBody.Source {
         return (chunk, state.isPaused)
     }
 
-    private func send(_ demand: Demand) {
-        self.demand.withLock { $0 }?(demand)
-    }
+    private func send(_ demand: Demand) { self.demand.closure?(demand) }
 }
 
 /// The reader's end of a pipe, which a response and its iterators hold. Cancels the transfer when the last of them is

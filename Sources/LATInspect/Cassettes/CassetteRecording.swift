@@ -231,8 +231,8 @@ struct CapturedBody {
     }
 
     private static func file(_ path: String, _ limit: Int) throws -> RecordedBody {
-        let size = (try? FileManager.default.attributesOfItem(atPath: path)[.size] as? UInt64).flatMap { $0 } ?? 0
-        if size > UInt64(limit) { return .omitted(byteCount: Int(size)) }
+        let size = try UploadedFile.size(of: path) ?? 0
+        if size > limit { return .omitted(byteCount: Int(size)) }
         guard let data = FileManager.default.contents(atPath: path) else {
             throw NetworkError(.requestBody, message: "the file \(path) cannot be read; check path and permissions")
         }

@@ -1,5 +1,5 @@
 import HTTPCore
-import Synchronization
+import Platform
 
 /// Details of a call that are not part of its request.
 struct CallDetails: Sendable {
@@ -40,13 +40,13 @@ struct CallDetails: Sendable {
 final class CachedReplyHandler: Sendable {
     typealias Handler = @Sendable (HTTPResponse, Call) -> Void
 
-    private let handler: Mutex<Handler?>
+    private let handler: HeldClosure<Handler>
 
-    init(_ handler: @escaping Handler) { self.handler = Mutex(handler) }
+    init(_ handler: @escaping Handler) { self.handler = HeldClosure(handler) }
 
-    func callAsFunction(_ response: HTTPResponse, _ call: Call) { handler.withLock(\.self)?(response, call) }
+    func callAsFunction(_ response: HTTPResponse, _ call: Call) { handler.closure?(response, call) }
 
-    func release() { _ = handler.withLock { $0.take() } }
+    func release() { handler.take() }
 }
 
 /// What a route determines for its calls, apart from the request and its settings.

@@ -2,7 +2,6 @@ import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import Platform
-import Synchronization
 
 /// The position of a call in the pipeline: the stages that are left.
 ///
@@ -190,7 +189,7 @@ final class CallBody: ResponseBody.Source {
     private let body: ResponseBody
     private let call: Call
     private let reportsBytes: Bool
-    private let end: Mutex<(@Sendable (NetworkError?) -> Void)?>
+    private let end: HeldClosure<@Sendable (NetworkError?) -> Void>
 
     /// - Parameter reportsBytes: whether the call's observers see the bytes.
     init(
@@ -200,7 +199,7 @@ final class CallBody: ResponseBody.Source {
         self.body = body
         self.call = call
         self.reportsBytes = reportsBytes
-        self.end = Mutex(end)
+        self.end = HeldClosure(end)
     }
 
     func next() async throws -> Data? {
@@ -223,7 +222,7 @@ final class CallBody: ResponseBody.Source {
         }
     }
 
-    private func reportEnd(_ failure: NetworkError?) { end.withLock { $0.take() }?(failure) }
+    private func reportEnd(_ failure: NetworkError?) { end.take()?(failure) }
 
     deinit {
         reportEnd(NetworkError(.cancelled, message: "the body was released before its end", request: call.request))

@@ -8,12 +8,12 @@ public typealias ProgressHandler = @Sendable (_ progress: TransferProgress) -> V
 /// Forwards progress until its call has ended.
 final class ProgressGate: Sendable {
     /// `nil` once the gate is shut: the call's handle may be kept longer, but must not retain the app's closure.
-    private let receiver: Mutex<ProgressHandler?>
+    private let receiver: HeldClosure<ProgressHandler>
     private let callbacks: CallbackExecutor
     private let meter = Mutex(ProgressMeter())
 
     init(_ receiver: @escaping ProgressHandler, _ callbacks: CallbackExecutor) {
-        self.receiver = Mutex(receiver)
+        self.receiver = HeldClosure(receiver)
         self.callbacks = callbacks
     }
 
@@ -21,7 +21,7 @@ final class ProgressGate: Sendable {
     var handler: ProgressHandler {
         { [self] event in
             guard let progress = meter.withLock({ $0.note(event) }) else { return }
-            callbacks.run { [self] in receiver.withLock(\.self)?(progress) }
+            callbacks.run { [self] in receiver.closure?(progress) }
         }
     }
 
@@ -34,7 +34,7 @@ final class ProgressGate: Sendable {
     }
 
     /// Drops all later progress.
-    func shut() { _ = receiver.withLock { $0.take() } }
+    func shut() { receiver.take() }
 }
 
 /// The progress of a call from the moment somebody asks for it, for any number of readers.

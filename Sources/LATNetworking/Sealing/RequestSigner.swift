@@ -208,7 +208,10 @@ struct SignStage: Stage {
         case .encoded(let encoder):
             data = try encoder.encode()
             request.body?.content = .data(data)
-        case .file(let path): return try FileDigest.hexadecimal(path, .sha256, failure: Self.failure)
+        case .file(let path):
+            // Opening a pipe would wait for its other end.
+            _ = try UploadedFile.size(of: path)
+            return try FileDigest.hexadecimal(path, .sha256, failure: Self.failure)
         case .stream, .multipart: return nil
         }
         return MessageDigest.hexadecimal(try MessageDigest.of(data, .sha256))

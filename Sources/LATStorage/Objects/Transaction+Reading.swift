@@ -10,11 +10,11 @@ extension Transaction {
         try check("fetch \(type)")
         guard let entry = try entry(for: type) else { return nil }
         let layout = entry.layout
-        let statement = try connection.statement(.fetch, layout)
-        defer { statement.reset() }
-        try bind(id, to: statement, layout, .fetch)
-        guard try connection.step(statement, layout.operation(.fetch)) else { return nil }
-        return try decode(type, RowDecoder(entry, statement), layout)
+        return try connection.use(.fetch, layout) { statement in
+            try bind(id, to: statement, layout, .fetch)
+            guard try connection.step(statement, layout.operation(.fetch)) else { return nil }
+            return try decode(type, RowDecoder(entry, statement), layout)
+        }
     }
 
     private func bind<ID: Encodable>(
@@ -158,10 +158,10 @@ extension Transaction {
         try check("delete \(type)")
         try refuseWhenFailed()
         guard let entry = try entry(for: type) else { return false }
-        let statement = try connection.statement(.delete, entry.layout)
-        defer { statement.reset() }
-        try bind(id, to: statement, entry.layout, .delete)
-        _ = try connection.step(statement, entry.layout.operation(.delete))
+        try connection.use(.delete, entry.layout) { statement in
+            try bind(id, to: statement, entry.layout, .delete)
+            _ = try connection.step(statement, entry.layout.operation(.delete))
+        }
         guard connection.changeCount > 0 else { return false }
         noteChange(entry.layout.table)
         return true

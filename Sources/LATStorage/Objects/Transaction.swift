@@ -169,27 +169,28 @@ public final class Transaction: ObjectAccess {
         var current = try entry(for: type)
         // Rows before one that fails stay when the app goes on with the transaction.
         defer { if let current { noteChange(current.layout.table) } }
-        var row: (encoder: RowEncoder, statement: SQLiteStatement, entry: TypeEntry)?
-        for value in values {
-            while true {
-                if row == nil, let entry = current {
-                    let statement = try connection.statement(purpose, entry.layout)
-                    row = (RowEncoder(layout: entry.layout, statement: statement), statement, entry)
-                }
-                guard let (encoder, statement, entry) = row else {
-                    current = try makeTable(for: value)
-                    continue
-                }
-                encoder.begin()
-                try encode(value, by: encoder, entry.layout)
-                if encoder.missing.isEmpty, entry.absent.isEmpty {
-                    try execute(purpose, value, statement, entry.layout)
-                    break
-                }
-                current = try widened(type, entry, for: encoder.missing.map(\.column))
-                pending[ObjectIdentifier(type)] = current
-                row = nil
+        var values = values.makeIterator()
+        var next = values.next()
+        while let first = next {
+            guard let entry = current else {
+                current = try makeTable(for: first)
+                continue
             }
+            // Ends at the first value with fields that have no column.
+            let missing = try connection.use(purpose, entry.layout) { statement -> [Column] in
+                let encoder = RowEncoder(layout: entry.layout, statement: statement)
+                while let value = next {
+                    encoder.begin()
+                    try encode(value, by: encoder, entry.layout)
+                    guard encoder.missing.isEmpty, entry.absent.isEmpty else { return encoder.missing.map(\.column) }
+                    try execute(purpose, value, statement, entry.layout)
+                    next = values.next()
+                }
+                return []
+            }
+            guard next != nil else { return }
+            current = try widened(type, entry, for: missing)
+            pending[ObjectIdentifier(type)] = current
         }
     }
 

@@ -27,7 +27,10 @@ final class RowEncoder: Encoder {
     }
 
     /// Prepares for the next value.
-    func begin() { next = 0 }
+    func begin() {
+        next = 0
+        hasFields = false
+    }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
         hasFields = true

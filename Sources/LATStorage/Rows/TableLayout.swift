@@ -127,7 +127,10 @@ final class TableLayout: Sendable {
 }
 
 extension SQLiteConnection {
-    func statement(_ purpose: TableLayout.Purpose, _ layout: TableLayout) throws -> SQLiteStatement {
-        try statement(layout.statements[purpose] ?? layout.select, operation: layout.operation(purpose))
+    /// Lends the statement of an operation on a table to a closure.
+    func use<Result>(
+        _ purpose: TableLayout.Purpose, _ layout: TableLayout, _ body: (SQLiteStatement) throws -> Result
+    ) throws -> Result {
+        try use(layout.statements[purpose] ?? layout.select, operation: layout.operation(purpose), body)
     }
 }

@@ -59,9 +59,11 @@ extension SQLiteConnection {
         .sqlite(error, path: path, operation: operation, sql: sql)
     }
 
-    /// Returns the prepared statement of a text, from the connection's cache when it was used before.
-    func statement(_ sql: String, operation: @autoclosure () -> String) throws -> SQLiteStatement {
-        do { return try statement(sql) } catch { throw failure(error, operation(), sql: sql) }
+    /// Lends the prepared statement of a text to a closure.
+    func use<Result>(
+        _ sql: String, operation: @autoclosure () -> String, _ body: (SQLiteStatement) throws -> Result
+    ) throws -> Result {
+        do { return try use(sql, body) } catch let error as SQLiteError { throw failure(error, operation(), sql: sql) }
     }
 
     /// Runs a statement with its values, and calls a body with each row.
@@ -69,10 +71,10 @@ extension SQLiteConnection {
         _ sql: String, _ values: [StoredValue] = [], operation: String,
         row: (SQLiteStatement) throws -> Void = { _ in }
     ) throws {
-        let statement = try statement(sql, operation: operation)
-        defer { statement.reset() }
-        for (index, value) in values.enumerated() { try bind(value, at: index + 1, of: statement, operation) }
-        while try step(statement, operation) { try row(statement) }
+        try use(sql, operation: operation) { statement in
+            for (index, value) in values.enumerated() { try bind(value, at: index + 1, of: statement, operation) }
+            while try step(statement, operation) { try row(statement) }
+        }
     }
 
     /// Runs statements and ignores their rows.

@@ -35,27 +35,28 @@ extension CacheIndex {
         if prepared.replacing != .anything, try !prepared.replacing.allows(version(of: entry.key)) { return nil }
         let before = try remove(.key(entry.key), &effects)
         if before.hasPin { entry.isPinned = true }
-        let statement = try connection.statement(
+        try connection.run(
             """
             INSERT INTO entries(slot, key, variant, version, used, used_at, stored_at, pinned, expired, size, url,
               domain, server, partition, head, retain_until, body_size, stored_size, checksum, file, sealer, salt)
             VALUES(?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
-            """)
-        try bindKey(entry.key, statement)
-        try bindFields(entry, salt: prepared.salt, statement, &effects)
-        statement.bind(16, entry.bodyByteCount)
-        statement.bind(17, prepared.storedByteCount)
-        statement.bind(18, prepared.checksum)
-        if let file = prepared.file { statement.bind(19, utf8: file.name) }
-        statement.bind(20, sealer.keyNumber)
-        statement.bind(21, prepared.salt)
-        try statement.run()
+            """
+        ) { statement in
+            try bindKey(entry.key, statement)
+            try bindFields(entry, salt: prepared.salt, statement, &effects)
+            statement.bind(16, entry.bodyByteCount)
+            statement.bind(17, prepared.storedByteCount)
+            statement.bind(18, prepared.checksum)
+            if let file = prepared.file { statement.bind(19, utf8: file.name) }
+            statement.bind(20, sealer.keyNumber)
+            statement.bind(21, prepared.salt)
+        }
         let row = connection.lastInsertedRow
         if prepared.file == nil {
-            let statement = try connection.statement("INSERT OR REPLACE INTO bodies(id, bytes) VALUES(?1, ?2)")
-            statement.bind(1, row)
-            statement.bind(2, prepared.inline)
-            try statement.run()
+            try connection.run("INSERT OR REPLACE INTO bodies(id, bytes) VALUES(?1, ?2)") { statement in
+                statement.bind(1, row)
+                statement.bind(2, prepared.inline)
+            }
         }
         try record(entry, row, &effects)
         entry.version = StoredVersion(UInt64(bitPattern: row))
@@ -92,10 +93,10 @@ extension CacheIndex {
     /// Inserts the tags of a stored or updated entry and adds it to the changes.
     private func record(_ entry: CacheEntry, _ row: Int64, _ effects: inout Effects) throws {
         for tag in entry.tags {
-            let statement = try connection.statement("INSERT OR IGNORE INTO tags(tag, entry) VALUES(?1, ?2)")
-            statement.bind(1, try sealer.column("tag", tag))
-            statement.bind(2, row)
-            try statement.run()
+            try connection.run("INSERT OR IGNORE INTO tags(tag, entry) VALUES(?1, ?2)") { statement in
+                statement.bind(1, try sealer.column("tag", tag))
+                statement.bind(2, row)
+            }
         }
         effects.changes.append(.primaryKey(entry.key.primary))
         effects.isGrown = true
@@ -103,30 +104,32 @@ extension CacheIndex {
 
     /// Replaces everything in an entry except its body, and returns whether its version still exists.
     func update(_ entry: CacheEntry, _ effects: inout Effects) throws -> Bool {
-        let found = try connection.statement(
+        let found = try connection.use(
             "SELECT id, version, salt, body_size FROM entries "
-                + "WHERE slot = ?1 AND key = ?2 AND variant = ?3 AND sealer = ?4")
-        try bindKey(entry.key, found)
-        found.bind(4, sealer.keyNumber)
-        defer { found.reset() }
-        guard try found.step(), entry.version == nil || entry.version?.number == UInt64(bitPattern: found.integer(0))
+                + "WHERE slot = ?1 AND key = ?2 AND variant = ?3 AND sealer = ?4"
+        ) { found -> (row: Int64, version: Int64, salt: [UInt8], bodyByteCount: Int64)? in
+            try bindKey(entry.key, found)
+            found.bind(4, sealer.keyNumber)
+            return try found.step() ? (found.integer(0), found.integer(1), found.bytes(2), found.integer(3)) : nil
+        }
+        guard let (row, version, salt, bodyByteCount) = found,
+            entry.version == nil || entry.version?.number == UInt64(bitPattern: row)
         else { return false }
-        let (row, version, salt) = (found.integer(0), found.integer(1), found.bytes(2))
         var entry = entry
-        entry.bodyByteCount = found.integer(3)
-        found.reset()
+        entry.bodyByteCount = bodyByteCount
         // Pinning and unpinning count as a use.
-        let statement = try connection.statement(
+        try connection.run(
             """
             UPDATE entries SET version = ?2, used = CASE WHEN pinned = ?7 THEN used ELSE ?4 END, used_at = ?5,
               stored_at = ?6, pinned = ?7, expired = ?8, size = ?9, url = ?10, domain = ?11, server = ?12,
               partition = ?13, head = ?14, retain_until = ?15 WHERE id = ?1
-            """)
-        statement.bind(1, row)
-        statement.bind(2, version + 1)
-        try bindFields(entry, salt: salt, statement, &effects)
-        try statement.run()
-        try connection.statement("DELETE FROM tags WHERE entry = ?1").run(with: row)
+            """
+        ) { statement in
+            statement.bind(1, row)
+            statement.bind(2, version + 1)
+            try bindFields(entry, salt: salt, statement, &effects)
+        }
+        try connection.run("DELETE FROM tags WHERE entry = ?1") { $0.bind(1, row) }
         try record(entry, row, &effects)
         return true
     }
@@ -134,12 +137,13 @@ extension CacheIndex {
     /// Records uses. A counter gives their order, since the clock may be set back.
     func touch(_ uses: [CacheKey: EntryUse], _ effects: inout Effects) throws {
         for (key, use) in uses.sorted(by: { $0.value.ticket < $1.value.ticket }) {
-            let statement = try connection.statement(
-                "UPDATE entries SET used = ?4, used_at = ?5 WHERE slot = ?1 AND key = ?2 AND variant = ?3")
-            try bindKey(key, statement)
-            statement.bind(4, try nextUse(&effects))
-            statement.bind(5, Self.seconds(use.time))
-            try statement.run()
+            try connection.run(
+                "UPDATE entries SET used = ?4, used_at = ?5 WHERE slot = ?1 AND key = ?2 AND variant = ?3"
+            ) { statement in
+                try bindKey(key, statement)
+                statement.bind(4, try nextUse(&effects))
+                statement.bind(5, Self.seconds(use.time))
+            }
         }
     }
 
@@ -166,18 +170,17 @@ extension CacheIndex {
     private func remove(
         _ condition: Condition, _ effects: inout Effects
     ) throws -> (usage: CacheUsage, hasPin: Bool) {
-        let statement = try connection.statement(
-            "DELETE FROM entries WHERE \(condition.sql) RETURNING size, pinned, file")
-        defer { statement.reset() }
-        condition.bind(statement)
         var usage = CacheUsage()
         var hasPin = false
-        while try statement.step() {
-            usage.entryCount += 1
-            // A damaged index may hold any number.
-            usage.byteCount &+= statement.integer(0)
-            hasPin = hasPin || statement.integer(1) != 0
-            if !statement.isNull(2) { effects.unusedFiles.append(statement.text(2)) }
+        try connection.use("DELETE FROM entries WHERE \(condition.sql) RETURNING size, pinned, file") { statement in
+            condition.bind(statement)
+            while try statement.step() {
+                usage.entryCount += 1
+                // A damaged index may hold any number.
+                usage.byteCount &+= statement.integer(0)
+                hasPin = hasPin || statement.integer(1) != 0
+                if !statement.isNull(2) { effects.unusedFiles.append(statement.text(2)) }
+            }
         }
         return (usage, hasPin)
     }
@@ -220,14 +223,14 @@ extension CacheIndex {
     private func collect(
         _ byteCount: Int64, _ condition: String, _ victims: inout [(row: Int64, file: String?)]
     ) throws -> Int64 {
-        let statement = try connection.statement("SELECT id, size, file FROM entries WHERE \(condition)")
-        defer { statement.reset() }
-        statement.bind(1, Date().timeIntervalSinceReferenceDate)
         var rest = byteCount
-        while rest > 0, victims.count < Self.victimLimit, try statement.step() {
-            victims.append((statement.integer(0), statement.isNull(2) ? nil : statement.text(2)))
-            // A damaged index may hold any number.
-            rest -= max(0, statement.integer(1))
+        try connection.use("SELECT id, size, file FROM entries WHERE \(condition)") { statement in
+            statement.bind(1, Date().timeIntervalSinceReferenceDate)
+            while rest > 0, victims.count < Self.victimLimit, try statement.step() {
+                victims.append((statement.integer(0), statement.isNull(2) ? nil : statement.text(2)))
+                // A damaged index may hold any number.
+                rest -= max(0, statement.integer(1))
+            }
         }
         return rest
     }
@@ -243,7 +246,7 @@ extension CacheIndex {
 
     /// Writes the counter of uses and the changes, at the end of a transaction.
     func finish(_ effects: Effects, writer: Int64) throws {
-        if let clock = effects.clock { try connection.statement("UPDATE state SET clock = ?1").run(with: clock) }
+        if let clock = effects.clock { try connection.run("UPDATE state SET clock = ?1") { $0.bind(1, clock) } }
         if !effects.changes.isEmpty { try note(effects.changes, writer: writer) }
     }
 

@@ -123,45 +123,46 @@ final class CacheIndex {
 
     /// The rows under a primary key, newest first, with their inline bodies.
     func rows(primaryKey: String) throws -> [Row] {
-        let statement = try connection.statement(
-            "\(Self.columns) FROM entries e WHERE e.slot = ?2 AND e.key = ?1 ORDER BY e.id DESC")
-        defer { statement.reset() }
         let key = try sealer.column("key", primaryKey)
-        statement.bind(1, key)
-        statement.bind(2, Self.slot(key))
         var rows: [Row] = []
         var attached: Int64 = 0
-        while try statement.step() {
-            var row = row(statement)
-            if let entry = row.entry, !entry.key.primary.hasSameBytes(as: primaryKey) { row.entry = nil }
-            if row.entry != nil, row.body.file == nil,
-                attached + row.body.storedByteCount <= Self.attachedByteCount
-            {
-                attached += row.body.storedByteCount
-                row.attached = try inlineBody(row.body.row) ?? Data()
+        try connection.use(
+            "\(Self.columns) FROM entries e WHERE e.slot = ?2 AND e.key = ?1 ORDER BY e.id DESC"
+        ) { statement in
+            statement.bind(1, key)
+            statement.bind(2, Self.slot(key))
+            while try statement.step() {
+                var row = row(statement)
+                if let entry = row.entry, !entry.key.primary.hasSameBytes(as: primaryKey) { row.entry = nil }
+                if row.entry != nil, row.body.file == nil,
+                    attached + row.body.storedByteCount <= Self.attachedByteCount
+                {
+                    attached += row.body.storedByteCount
+                    row.attached = try inlineBody(row.body.row) ?? Data()
+                }
+                rows.append(row)
             }
-            rows.append(row)
         }
         return rows
     }
 
     func inlineBody(_ row: Int64) throws -> Data? {
-        let statement = try connection.statement("SELECT bytes FROM bodies WHERE id = ?1")
-        defer { statement.reset() }
-        statement.bind(1, row)
-        return try statement.step() ? statement.data(0) : nil
+        try connection.use("SELECT bytes FROM bodies WHERE id = ?1") { statement in
+            statement.bind(1, row)
+            return try statement.step() ? statement.data(0) : nil
+        }
     }
 
     /// The selected rows. With an encryption key, a selection by URL prefix decrypts every row.
     func rows(_ selection: CacheSelection) throws -> [Row] {
         let condition = try condition(selection)
-        let statement = try connection.statement("\(Self.columns) FROM entries e WHERE \(condition.sql)")
-        defer { statement.reset() }
-        condition.bind(statement)
         var rows: [Row] = []
-        while try statement.step() {
-            let row = row(statement)
-            if condition.isExact || row.entry.map(selection.selects) ?? false { rows.append(row) }
+        try connection.use("\(Self.columns) FROM entries e WHERE \(condition.sql)") { statement in
+            condition.bind(statement)
+            while try statement.step() {
+                let row = row(statement)
+                if condition.isExact || row.entry.map(selection.selects) ?? false { rows.append(row) }
+            }
         }
         return rows
     }
@@ -189,12 +190,12 @@ final class CacheIndex {
     }
 
     func totals() throws -> (usage: CacheUsage, pinnedByteCount: Int64) {
-        let statement = try connection.statement("SELECT entries, bytes, pinned_bytes FROM state")
-        defer { statement.reset() }
-        guard try statement.step() else { throw Self.damage("the counts of entries and bytes are missing") }
-        return (
-            CacheUsage(entryCount: Int(statement.integer(0)), byteCount: statement.integer(1)), statement.integer(2)
-        )
+        try connection.use("SELECT entries, bytes, pinned_bytes FROM state") { statement in
+            guard try statement.step() else { throw Self.damage("the counts of entries and bytes are missing") }
+            return (
+                CacheUsage(entryCount: Int(statement.integer(0)), byteCount: statement.integer(1)), statement.integer(2)
+            )
+        }
     }
 
     func isKnown(file: String) throws -> Bool {
@@ -203,13 +204,13 @@ final class CacheIndex {
 
     /// The rows whose body is in a file.
     func files() throws -> [(row: Int64, name: String)] {
-        let statement = try connection.statement("SELECT id, file FROM entries WHERE file IS NOT NULL")
-        defer { statement.reset() }
-        var files: [(row: Int64, name: String)] = []
-        while try statement.step() {
-            files.append((statement.integer(0), statement.text(1)))
+        try connection.use("SELECT id, file FROM entries WHERE file IS NOT NULL") { statement in
+            var files: [(row: Int64, name: String)] = []
+            while try statement.step() {
+                files.append((statement.integer(0), statement.text(1)))
+            }
+            return files
         }
-        return files
     }
 
     // MARK: Selecting

@@ -13,17 +13,17 @@ extension CacheIndex {
     /// Logs changes, within the transaction that makes them.
     func note(_ changes: [CacheSelection], writer: Int64) throws {
         for change in changes {
-            let statement = try connection.statement("INSERT INTO changes(writer, sealer, what) VALUES(?1, ?2, ?3)")
-            statement.bind(1, writer)
-            statement.bind(2, Self.affectsEveryKey(change) ? 0 : sealer.keyNumber)
-            let bytes = change.encoded
-            statement.bind(3, Self.affectsEveryKey(change) ? bytes : try sealer.sealChange(bytes))
-            try statement.run()
+            try connection.run("INSERT INTO changes(writer, sealer, what) VALUES(?1, ?2, ?3)") { statement in
+                statement.bind(1, writer)
+                statement.bind(2, Self.affectsEveryKey(change) ? 0 : sealer.keyNumber)
+                let bytes = change.encoded
+                statement.bind(3, Self.affectsEveryKey(change) ? bytes : try sealer.sealChange(bytes))
+            }
         }
         // The log is trimmed only now and then, since a few extra rows do no harm.
         guard connection.lastInsertedRow % 256 < Int64(changes.count) else { return }
-        try connection.statement("DELETE FROM changes WHERE id <= ?1")
-            .run(with: connection.lastInsertedRow - Self.changeLimit)
+        let end = connection.lastInsertedRow - Self.changeLimit
+        try connection.run("DELETE FROM changes WHERE id <= ?1") { $0.bind(1, end) }
     }
 
     /// The number of the last change; 0 before the first.
@@ -33,23 +33,28 @@ extension CacheIndex {
     func changes(
         since last: Int64, exceptBy writer: Int64
     ) throws -> (last: Int64, selections: [CacheSelection]) {
-        let statement = try connection.statement(
-            "SELECT id, writer, sealer, what FROM changes WHERE id > ?1 ORDER BY id LIMIT 1000")
-        defer { statement.reset() }
-        statement.bind(1, last)
         var changes = (last: last, selections: [CacheSelection]())
         var count = 0
-        while try statement.step() {
-            let id = statement.integer(0)
-            // Some changes were trimmed, so it is unknown what they affected.
-            if id != changes.last + 1 { return (try lastChange(), [.all]) }
-            changes.last = id
-            count += 1
-            guard statement.integer(1) != writer, [0, sealer.keyNumber].contains(statement.integer(2)) else { continue }
-            var bytes: [UInt8]? = statement.bytes(3)
-            if statement.integer(2) != 0 { bytes = bytes.flatMap(sealer.openChange) }
-            changes.selections.append(bytes.flatMap { CacheSelection(encoded: $0) } ?? .all)
+        let isTrimmed = try connection.use(
+            "SELECT id, writer, sealer, what FROM changes WHERE id > ?1 ORDER BY id LIMIT 1000"
+        ) { statement in
+            statement.bind(1, last)
+            while try statement.step() {
+                let id = statement.integer(0)
+                if id != changes.last + 1 { return true }
+                changes.last = id
+                count += 1
+                guard statement.integer(1) != writer, [0, sealer.keyNumber].contains(statement.integer(2)) else {
+                    continue
+                }
+                var bytes: [UInt8]? = statement.bytes(3)
+                if statement.integer(2) != 0 { bytes = bytes.flatMap(sealer.openChange) }
+                changes.selections.append(bytes.flatMap { CacheSelection(encoded: $0) } ?? .all)
+            }
+            return false
         }
+        // Some changes were trimmed, so it is unknown what they affected.
+        if isTrimmed { return (try lastChange(), [.all]) }
         // This far behind, it costs less to treat everything as changed.
         if count == 1_000 { return (try lastChange(), [.all]) }
         if count == 0, try lastChange() < last { return (try lastChange(), [.all]) }

@@ -1,4 +1,5 @@
 package import HTTPCore
+import Platform
 import Synchronization
 
 /// A store that can list its entries. The SDK's stores in memory and on disk can; a remote one need not.
@@ -47,7 +48,7 @@ public final class CacheLease: Sendable {
     public let number: UInt64
     /// The name under which the store knows the lease at a commit.
     package let name: String
-    private let release: Mutex<(@Sendable (_ isPassed: Bool) -> Void)?>
+    private let release: HeldClosure<@Sendable (_ isPassed: Bool) -> Void>
 
     /// Creates a lease.
     ///
@@ -63,7 +64,7 @@ public final class CacheLease: Sendable {
     package init(number: UInt64, name: String, release: @escaping @Sendable (_ isPassed: Bool) -> Void) {
         self.number = number
         self.name = name
-        self.release = Mutex(release)
+        self.release = HeldClosure(release)
     }
 
     deinit { end() }
@@ -75,12 +76,7 @@ public final class CacheLease: Sendable {
     /// for responses of this name for a while ("hit for miss").
     package func pass() { end(isPassed: true) }
 
-    private func end(isPassed: Bool) {
-        release.withLock { release in
-            defer { release = nil }
-            return release
-        }?(isPassed)
-    }
+    private func end(isPassed: Bool) { release.take()?(isPassed) }
 }
 
 /// The `NetworkError.underlying` error of a change that a store could not make because its server cannot be reached or refuses

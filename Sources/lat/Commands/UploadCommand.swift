@@ -148,9 +148,9 @@ private struct UploadRun {
 
     private func checkFiles() throws(UsageError) {
         switch command.content {
-        case .whole(let path): try RequestContent.checkReadable(path, "\(UploadCommand.body.name) ")
+        case .whole(let path): try RequestContent.checkSendable(path, "\(UploadCommand.body.name): ")
         case .parts(let files):
-            for file in files { try RequestContent.checkReadable(file.path, "\(UploadCommand.file.name) ") }
+            for file in files { try RequestContent.checkSendable(file.path, "\(UploadCommand.file.name): ") }
         }
     }
 

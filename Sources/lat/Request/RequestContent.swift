@@ -194,6 +194,12 @@ struct RequestContent {
         }
     }
 
+    /// Checks that a file can be sent from its path: not a folder, a pipe or a device.
+    static func checkSendable(_ path: String, _ place: String) throws(UsageError) {
+        try checkReadable(path, place)
+        do { _ = try UploadedFile.size(of: path) } catch { throw UsageError("\(place)\(SafeText.line(error.message))") }
+    }
+
     private static func standardInput(of name: String) throws(UsageError) -> Data {
         var data = Data()
         var buffer = [UInt8](repeating: 0, count: 65_536)

@@ -129,46 +129,6 @@ import Testing
     }
 }
 
-@Suite struct DownloadQueueTests {
-    private func item(_ number: UInt64, _ priority: RequestPriority = .normal) -> DownloadManager.Item {
-        DownloadManager.Item(
-            id: .init(number: number), url: "u", path: "p", segments: 1, priority: priority, state: .waiting,
-            progress: TransferProgress(direction: .download))
-    }
-
-    private func id(_ number: UInt64) -> DownloadManager.Item.ID { .init(number: number) }
-
-    @Test func priorityThenOrderWithinTheLimit() {
-        var queue = DownloadQueue(limit: 2)
-        #expect(queue.add(item(1)).start == [id(1)] && queue.add(item(2)).start == [id(2)])
-        #expect(
-            queue.add(item(3)) == .init() && queue.add(item(4, .high)) == .init() && queue.add(item(5, .low)) == .init()
-        )
-        #expect(queue.ordered.map(\.id.number) == [4, 1, 2, 3, 5])
-        #expect(queue.end(id(1), .finished).start == [id(4)])
-        #expect(queue.setPriority(.high, of: id(5)) == .init())
-        #expect(queue.end(id(4), .failed("x")).start == [id(5)])
-        #expect(queue.resume(id(4)) == .init() && queue.items[id(4)]?.state == .waiting)
-    }
-
-    @Test func pauseFreesAPlaceAndResumeWaits() {
-        var queue = DownloadQueue(limit: 1)
-        _ = queue.add(item(1))
-        _ = queue.add(item(2))
-        #expect(queue.pause(id(1)) == .init(stop: [id(1)], start: [id(2)]))
-        #expect(queue.pause(id(1)) == .init() && queue.resume(id(1)) == .init())
-        #expect(queue.remove(id(2)) == .init(stop: [id(2)], start: [id(1)]))
-        #expect(queue.pause(id(9)) == .init() && queue.resume(id(9)) == .init())
-    }
-
-    @Test func lowerLimitStopsTheLatest() {
-        var queue = DownloadQueue(limit: 3)
-        for number in 1...4 { _ = queue.add(item(UInt64(number))) }
-        #expect(queue.setLimit(1) == .init(stop: [id(3), id(2)]))
-        #expect(queue.running == 1 && queue.setLimit(3) == .init(start: [id(2), id(3)]))
-    }
-}
-
 @Suite struct FileNameTests {
     @Test(arguments: [
         ("attachment; filename=\"a b.iso\"", "a b.iso"), ("attachment; filename=plain.txt; size=3", "plain.txt"),

@@ -1,6 +1,5 @@
 import CurlTransport
 import FoundationEssentials
-import Glibc
 import HTTPCore
 import Platform
 import Synchronization
@@ -65,7 +64,7 @@ extension UploadItem {
         let total: Int64? =
             switch file.source {
             case .data(let data): Int64(data.count)
-            case .path(let path): Self.size(ofFileAt: path)
+            case .path(let path): Self.size(of: path)
             case .stream(let stream): stream.length
             }
         self.init(name: file.name, fileName: file.fileName, total: total)
@@ -79,15 +78,11 @@ extension UploadItem {
         case .stream(let stream): total = stream.length
         case .file(let path):
             fileName = path.split(separator: "/").last.map(String.init)
-            total = Self.size(ofFileAt: path)
+            total = Self.size(of: path)
         case .parameters, .encoded, .multipart: break
         }
     }
 
-    /// The size of a regular file; `nil` for anything else, which fails with the reason when it is sent.
-    private static func size(ofFileAt path: String) -> Int64? {
-        var status = stat()
-        guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
-        return Int64(status.st_size)
-    }
+    /// The size of a file; `nil` when it is unknown, and for what fails with the reason when it is sent.
+    private static func size(of path: String) -> Int64? { (try? UploadedFile.size(of: path)) ?? nil }
 }

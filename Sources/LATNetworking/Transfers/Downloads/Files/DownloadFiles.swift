@@ -11,9 +11,9 @@ enum DownloadFiles {
     }
 
     /// Writes a file that only its owner can read, because it may hold an address with a secret.
-    static func write(_ data: Data, to path: String) throws(NetworkError) {
+    static func write(_ data: Data, to path: String, synchronizes: Bool = true) throws(NetworkError) {
         do throws(SystemError) {
-            try AtomicFile.write(data, to: path)
+            try AtomicFile.write(data, to: path, synchronizes: synchronizes)
         } catch {
             throw system("written", path, error.code)
         }
@@ -71,7 +71,7 @@ enum DownloadFiles {
         case ENOSPC, EDQUOT: "make room; received bytes are kept, and the same download continues with the rest"
         case EACCES, EPERM, EROFS: "name a folder you may write to"
         case ENAMETOOLONG: "give a shorter name"
-        case EMFILE, ENFILE: "too many files are open; check ulimit -n"
+        case EMFILE, ENFILE: "then start the download again"
         default: "check the file system"
         }
     }

@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import Glibc
 public import HTTPCore
@@ -162,6 +163,10 @@ final class DownloadFolder: Sendable {
     private let lock: Int32
     /// Whether this process still has the lock of the folder. The mutex is locked while a record is written or removed.
     private let isLocked = Mutex(true)
+    /// Whether records will be synchronized soon.
+    private let isToSynchronize = Atomic<Bool>(false)
+
+    private static let queue = DispatchQueue(label: "LATNetworking.downloads.records", qos: .utility)
 
     /// Creates the folder if needed, and locks it.
     ///
@@ -225,12 +230,23 @@ final class DownloadFolder: Sendable {
             let data = try record.encoded()
             try isLocked.withLock { isLocked in
                 guard isLocked else { throw DownloadManager.closed }
-                try DownloadFiles.write(data, to: path + "/" + record.fileName)
+                try DownloadFiles.write(data, to: path + "/" + record.fileName, synchronizes: false)
             }
+            synchronizeSoon()
         } catch let error as NetworkError {
             throw error
         } catch {
             throw NetworkError(.storage, message: "a download's record cannot be encoded: \(error)", underlying: error)
+        }
+    }
+
+    /// Synchronizes the records that are written until then together. Waiting for the disk with each of them would make
+    /// adding thousands of downloads take minutes.
+    private func synchronizeSoon() {
+        guard !isToSynchronize.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        Self.queue.asyncAfter(deadline: .now() + .milliseconds(200)) { [weak self, path] in
+            self?.isToSynchronize.store(false, ordering: .releasing)
+            AtomicFile.synchronizeFileSystem(of: path)
         }
     }
 
