@@ -60,21 +60,30 @@ package enum CertificateFile {
     }
 
     /// Checks that a PKCS#12 file opens and holds a certificate with its key.
-    package static func checkPKCS12(_ data: Data, password: String) throws(Problem) {
+    ///
+    /// - Returns: The file; one without a MAC (`openssl pkcs12 -export -nomac`) gets one, because `PKCS12_parse`, which
+    ///   libcurl uses too, refuses it otherwise.
+    package static func checkedPKCS12(_ data: Data, password: String) throws(Problem) -> Data {
         ERR_clear_error()
         defer { ERR_clear_error() }
         guard let input = buffer(data) else { throw Problem(reason: "is empty") }
         defer { BIO_free(input) }
         guard let file = d2i_PKCS12_bio(input, nil) else { throw Problem(reason: "is not a PKCS#12 file") }
         defer { PKCS12_free(file) }
-        guard PKCS12_verify_mac(file, password, -1) == 1 || password.isEmpty && PKCS12_verify_mac(file, nil, 0) == 1
-        else { throw Problem(reason: "does not open with the password") }
+        let hasMAC = PKCS12_mac_present(file) == 1
+        if hasMAC {
+            guard
+                PKCS12_verify_mac(file, password, -1) == 1 || password.isEmpty && PKCS12_verify_mac(file, nil, 0) == 1
+            else { throw Problem(reason: "does not open with the password") }
+        } else if PKCS12_set_mac(file, password, -1, nil, 0, 1, nil) != 1 {
+            throw Problem(reason: "has no MAC, and OpenSSL cannot add one; export it again without -nomac")
+        }
         var key: OpaquePointer?
         var certificate: OpaquePointer?
         guard PKCS12_parse(file, password, &key, &certificate, nil) == 1 else {
             throw Problem(
-                reason:
-                    "uses an encryption that OpenSSL no longer supports (most likely RC2-40); export it again with "
+                reason: (hasMAC ? "" : "does not open with the password, or ")
+                    + "uses an encryption that OpenSSL no longer supports (most likely RC2-40); export it again with "
                     + "AES: openssl pkcs12 -export")
         }
         defer {
@@ -82,6 +91,12 @@ package enum CertificateFile {
             X509_free(certificate)
         }
         guard key != nil, certificate != nil else { throw Problem(reason: "lacks the certificate or its key") }
+        guard !hasMAC else { return data }
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let count = i2d_PKCS12(file, &bytes)
+        defer { CRYPTO_free(bytes, nil, 0) }
+        guard let bytes, count > 0 else { throw Problem(reason: "cannot be copied") }
+        return Data(bytes: bytes, count: Int(count))
     }
 
     /// Reads a private key in PEM. The caller frees it.

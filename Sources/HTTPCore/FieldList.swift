@@ -47,6 +47,18 @@ package enum FieldList {
         return (String(text[..<equals]).trimmingFieldWhitespace.lowercased(), unquoted(value))
     }
 
+    /// A `qvalue` in thousandths (RFC 9110 §12.4.2): from 0 to 1, with up to three decimals; `nil` for anything else.
+    package static func weight(_ text: some StringProtocol) -> Int? {
+        let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let whole = parts.first, whole == "0" || whole == "1" else { return nil }
+        let decimals = parts.count > 1 ? String(parts[1]) : ""
+        guard decimals.utf8.count <= 3, decimals.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+            let fraction = Int(decimals + String(repeating: "0", count: 3 - decimals.utf8.count))
+        else { return nil }
+        let weight = (whole == "1" ? 1000 : 0) + fraction
+        return weight <= 1000 ? weight : nil
+    }
+
     /// The text inside quotes; a text without quotes is returned unchanged.
     package static func unquoted(_ text: String) -> String {
         let quote = UInt8(ascii: "\"")

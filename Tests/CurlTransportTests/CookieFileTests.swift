@@ -41,6 +41,24 @@ import Testing
         }
     }
 
+    @Test(arguments: [mode_t(0o644), 0o660, 0o602]) func looseFileIsRestrictedToItsOwner(mode: mode_t) async throws {
+        let directory = try TemporaryDirectory()
+        let line = "a.example.org\tFALSE\t/\tFALSE\t4000000000\tkept\t1\n"
+        let path = try directory.write(Data(line.utf8), to: "c")
+        #expect(chmod(path, mode) == 0)
+        let warnings = Box<[String]>([])
+        let configuration = testConfiguration {
+            $0.cookies = .file(path)
+            $0.warningHandler = { message in warnings.change { $0.append(message) } }
+        }
+        try await withTransport(configuration) { transport async throws in
+            var facts = stat()
+            #expect(stat(path, &facts) == 0 && facts.st_mode & 0o777 == 0o600)
+            #expect(try await transport.cookies?.all().map(\.name) == ["kept"])
+        }
+        #expect(warnings.value.isEmpty)
+    }
+
     @Test func sessionCookiesAreKeptWhenAsked() async throws {
         let server = try places.server()
         let directory = try TemporaryDirectory()
@@ -164,6 +182,16 @@ import Testing
         let text = try #require(NetscapeCookie.file(cookies))
         #expect(NetscapeCookie.cookies(text) == cookies)
         #expect(NetscapeCookie.cookies(text.replacing("\n", with: "\r\n")) == cookies)
+    }
+
+    /// 0 is a session cookie; a time before 1970 has passed.
+    @Test(arguments: [("0", true), ("-1", false), ("1", false), ("4000000000", true)])
+    func expiryOfFileIsRead(expiry: String, isKept: Bool) async throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.write(Data("a.example.org\tFALSE\t/\tFALSE\t\(expiry)\tn\tv\n".utf8), to: "c")
+        try await withTransport(testConfiguration { $0.cookies = .file(path) }) { transport async throws in
+            #expect(try await transport.cookies?.all().isEmpty == !isKept)
+        }
     }
 
     @Test func malformedLinesAreIgnored() async throws {

@@ -79,6 +79,8 @@ import Testing
         ("m=1; Max-Age=1000; Expires=Thu, 01 Jan 1970 00:00:01 GMT", ["a.example.org/": true]),
         ("e=1; Expires=Thu, 01 Jan 1970 00:00:01 GMT", ["a.example.org/": false]),
         ("e=1; Expires=Wed, 01 Jan 2098 00:00:00 GMT", ["a.example.org/": true]),
+        ("e=1; Expires=Thu, 01-Jan-70 00:00:10 GMT", ["a.example.org/": false]),
+        ("e=1; Expires=Sun, 01-Jan-69 00:00:10 GMT", ["a.example.org/": true]),
         ("t=1; Domain=org", ["a.example.org/": false, "example.org/": false]),
     ])
     func cookieIsSentToMatchingURLsOnly(_ cookie: String, _ places: [String: Bool]) async throws {

@@ -92,6 +92,11 @@ struct RequestTLSTests {
             ),
             (
                 HTTPRequest.TLS(
+                    clientCertificate: .pkcs12(path: certificates.path("client-nomac.p12"), password: "wrong")),
+                "client-nomac.p12\" does not open with the password, or"
+            ),
+            (
+                HTTPRequest.TLS(
                     clientCertificate: .pem(
                         certificate: certificates.path("client.crt"), key: certificates.path("client-locked.key"))),
                 "give its password"

@@ -212,6 +212,23 @@ import Testing
         ("application/openmetrics-text;version=1.0.0,text/plain;q=0.5", Metrics.Format.openMetrics),
         ("application/openmetrics-text; version=0.0.1", .prometheus), ("text/plain;version=0.0.4", .prometheus),
         ("*/*", .prometheus), ("", .prometheus), ("application/openmetrics-text;q=0", .prometheus),
+        ("application/openmetrics-text;q=0.1, text/plain;q=0.9", .prometheus),
+        ("text/plain;q=0.5, application/openmetrics-text", .openMetrics),
+        ("application/openmetrics-text;q=0.0, */*", .prometheus),
+        ("application/openmetrics-text;q=0.000, text/plain;q=0", .prometheus),
+        ("application/*, text/plain;q=0.9", .openMetrics), ("text/*;q=0.1, */*;q=0.9", .openMetrics),
+        ("application/*;q=0.9, application/openmetrics-text;q=0.1, text/plain;q=0.5", .prometheus),
+        ("application/openmetrics-text;version=1.0.0;q=0.3, application/openmetrics-text;q=0.9, text/*;q=0.5", .prometheus),
+        ("application/openmetrics-text, text/plain", .openMetrics),
+        ("APPLICATION/OpenMetrics-Text ; Version=\"1.0.0\" ; Q=0.7, text/plain ; q=0.6", .openMetrics),
+        ("application/openmetrics-text;q=2, text/plain;q=0.1", .prometheus), ("image/png", .prometheus),
+        ("text/plain;version=0.0.4;q=0.1, text/plain;version=1.0.0;q=0.9, */*;q=0.5", .openMetrics),
+        // What Prometheus 3 sends.
+        (
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+                + "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"
+                + "text/plain;version=0.0.4;q=0.3,*/*;q=0.2", .openMetrics
+        ),
     ])
     func acceptFieldSelectsTheFormat(_ accept: String, _ format: Metrics.Format) {
         #expect(Metrics.Format(accept: accept) == format)

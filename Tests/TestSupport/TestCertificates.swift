@@ -87,6 +87,9 @@ package final class TestCertificates: Sendable {
         openssl pkey -in client.key -aes256 -passout pass:secret -out client-locked.key
         openssl pkcs12 -export -in client.crt -inkey client.key -certfile ca.pem -passout pass:secret -out client.p12
         openssl pkcs12 -export -in client.crt -inkey client.key -passout pass: -out client-open.p12
+        openssl pkcs12 -export -in client.crt -inkey client.key -passout pass:secret -nomac -out client-nomac.p12
+        openssl pkcs12 -export -in client.crt -inkey client.key -passout pass: -nomac -keypbe NONE -certpbe NONE \\
+            -out client-plain.p12
         openssl pkcs12 -export -legacy -certpbe PBE-SHA1-RC2-40 -in client.crt -inkey client.key -passout pass:secret \\
             -out client-old.p12 || true
         # OCSP responses about the server's certificate: good and revoked from its authority, good from another one.

@@ -117,7 +117,7 @@ enum NetscapeCookie {
         let domain = fields[0].hasPrefix(".") ? fields[0].dropFirst() : fields[0]
         return Cookie(
             String(fields[5]), String(fields[6]), domain: String(domain), includesSubdomains: fields[1] == "TRUE",
-            path: String(fields[2]), expires: expires > 0 ? Date(timeIntervalSince1970: Double(expires)) : nil,
+            path: String(fields[2]), expires: expires == 0 ? nil : Date(timeIntervalSince1970: Double(expires)),
             isSecure: fields[3] == "TRUE", isHTTPOnly: isHTTPOnly)
     }
 

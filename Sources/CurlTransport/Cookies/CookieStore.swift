@@ -54,7 +54,7 @@ final class CookieStore: ProcessExitObserver {
         self.suffixes = suffixes
         self.warn = warn
         self.write = write
-        let text = try file?.read() ?? ""
+        let text = try file?.read(warn) ?? ""
         let now = Date.now
         state.withLock { state in
             state.writtenText = text
@@ -165,8 +165,11 @@ final class CookieStore: ProcessExitObserver {
 struct CookieFile: Sendable {
     let path: String
 
-    /// Returns the content of the file; empty when there is no file yet.
-    func read() throws(NetworkError) -> String {
+    /// Returns the content of the file; empty when there is no file yet. Cookies are credentials, so a file that other
+    /// users may read or write is restricted to its owner.
+    ///
+    /// - Parameter warn: Told when the permissions cannot be changed.
+    func read(_ warn: (String) -> Void = { _ in }) throws(NetworkError) -> String {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         if file < 0 {
             let reason = errno
@@ -177,6 +180,14 @@ struct CookieFile: Sendable {
                         + "folder that exists and may be written")
             }
             return ""
+        }
+        var facts = stat()
+        if fstat(file, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, facts.st_mode & 0o077 != 0,
+            fchmod(file, 0o600) != 0
+        {
+            warn(
+                "other users may read the cookie file \"\(path)\", and its permissions cannot be changed: "
+                    + "\(SystemError(code: errno).text); run chmod 600 as its owner")
         }
         close(file)
         do {

@@ -1,4 +1,3 @@
-import CLibcurl
 import FoundationEssentials
 internal import HTTPCore
 
@@ -36,8 +35,8 @@ struct SetCookie {
             guard text.utf8.count <= Self.attributeLimit else { continue }
             switch attribute.lowercased() {
             case "expires":
-                let seconds = Int64(curl_getdate(text, nil))
-                if seconds != -1 { expires = Date(timeIntervalSince1970: Double(max(1, seconds))) }
+                // A time before 1970 becomes 1, which has expired too; the cookie file writes 0 for no expiry.
+                if let date = CookieDate.parse(text) { expires = max(date, Date(timeIntervalSince1970: 1)) }
             case "max-age": maxAge = Self.seconds(text) ?? maxAge
             case "domain":
                 let bare = text.hasPrefix(".") ? text.dropFirst() : text[...]

@@ -101,10 +101,10 @@ enum StateDate {
         return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// Parses a date; `nil` when it has another form.
+    /// Parses a date; `nil` when it has another form, or a day or time that does not exist.
     static func seconds(_ text: some StringProtocol) -> Int64? {
         let digits = text.utf8.filter { (0x30...0x39).contains($0) }.map { CInt($0 - 0x30) }
-        guard text.utf8.count == 17, digits.count == 14, text.utf8.filter({ $0 == 0x3A }).count == 2 else { return nil }
+        guard text.utf8.count == 17, digits.count == 14 else { return nil }
         func number(_ range: Range<Int>) -> CInt { digits[range].reduce(0) { $0 * 10 + $1 } }
         var parts = tm()
         parts.tm_year = number(0..<4) - 1900
@@ -113,7 +113,8 @@ enum StateDate {
         parts.tm_hour = number(8..<10)
         parts.tm_min = number(10..<12)
         parts.tm_sec = number(12..<14)
-        guard (0...11).contains(parts.tm_mon), (1...31).contains(parts.tm_mday) else { return nil }
-        return Int64(timegm(&parts))
+        let seconds = Int64(timegm(&parts))
+        // `timegm` takes day 31 of February for a day in March.
+        return self.text(seconds) == text ? seconds : nil
     }
 }

@@ -202,10 +202,10 @@ final class TLSMaterial: Sendable {
         case nil: return (nil, nil)
         case .pkcs12(let path, let password):
             let file = try SettingsFile(path, setting: place)
-            try check("\(place) \"\(path)\"") { () throws(CertificateFile.Problem) in
-                try CertificateFile.checkPKCS12(file.data, password: password)
+            let data = try check("\(place) \"\(path)\"") { () throws(CertificateFile.Problem) in
+                try CertificateFile.checkedPKCS12(file.data, password: password)
             }
-            return (.pkcs12(file.data, password: password), IdentityFiles([file]))
+            return (.pkcs12(data, password: password), IdentityFiles([file]))
         case .pem(let certificatePath, let keyPath, let password):
             let certificate = try SettingsFile(certificatePath, setting: place)
             let key = try SettingsFile(keyPath, setting: "\(place), key")
@@ -219,11 +219,12 @@ final class TLSMaterial: Sendable {
         }
     }
 
-    private static func check(
-        _ place: String, _ body: () throws(CertificateFile.Problem) -> some Any
-    ) throws(NetworkError) {
+    @discardableResult
+    private static func check<Value>(
+        _ place: String, _ body: () throws(CertificateFile.Problem) -> Value
+    ) throws(NetworkError) -> Value {
         do throws(CertificateFile.Problem) {
-            _ = try body()
+            return try body()
         } catch {
             throw .invalidRequest("\(place) \(error.reason)")
         }

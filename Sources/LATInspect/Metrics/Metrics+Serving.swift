@@ -30,7 +30,7 @@ extension Metrics {
             guard request.method == "GET" || request.method == "HEAD" else {
                 return LoopbackServer.Response(status: 405, "only GET and HEAD are allowed")
             }
-            let format = Format(accept: request.headers["Accept"])
+            let format = Format(accept: request.headers[values: "Accept"].joined(separator: ","))
             return LoopbackServer.Response(format.contentType, Data(await text(format).utf8))
         }
         return Endpoint(server)

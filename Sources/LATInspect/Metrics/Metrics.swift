@@ -34,14 +34,46 @@ public final class Metrics: CallMeter {
             }
         }
 
-        /// The format that a scraper asks for in its field `Accept`.
+        /// The format that a scraper prefers according to its field `Accept` (RFC 9110 §12.5.1). ``prometheus`` when it
+        /// does not distinguish them by name, or accepts neither.
         public init(accept: String?) {
-            let wanted = (accept ?? "").lowercased().split(separator: ",").contains { item in
-                guard item.contains("application/openmetrics-text") else { return false }
-                let parameters = item.filter { $0 != " " }.split(separator: ";").dropFirst()
-                return !parameters.contains("q=0") && !parameters.contains { $0.hasPrefix("version=0") }
+            let ranges = FieldList.elements(of: accept ?? "").compactMap(MediaRange.init)
+            func best(_ type: String, _ version: String) -> MediaRange? {
+                ranges.filter { $0.matches(type, version) }.max { $0.precedence < $1.precedence }
             }
-            self = wanted ? .openMetrics : .prometheus
+            let open = best("application/openmetrics-text", "1.0.0")
+            let plain = best("text/plain", "0.0.4")
+            let (openWeight, plainWeight) = (open?.weight ?? 0, plain?.weight ?? 0)
+            let isNamed = (open?.precedence ?? 0) > 0
+            self = openWeight > plainWeight || openWeight > 0 && openWeight == plainWeight && isNamed
+                ? .openMetrics : .prometheus
+        }
+    }
+
+    /// An element of `Accept`. Parameters other than `q` and `version` are ignored, such as Prometheus' `escaping`.
+    private struct MediaRange {
+        private let type: String
+        private let version: String?
+        /// In thousandths.
+        let weight: Int
+
+        init?(_ element: String) {
+            let parts = FieldList.elements(of: element.lowercased(), separatedBy: UInt8(ascii: ";"))
+            guard let type = parts.first else { return nil }
+            let parameters = parts.dropFirst().map(FieldList.parameter)
+            let weight = parameters.last { $0.name == "q" }
+            guard let weight = weight.map({ FieldList.weight($0.value ?? "") }) ?? 1000 else { return nil }
+            self.type = type
+            self.weight = weight
+            version = parameters.first { $0.name == "version" }?.value
+        }
+
+        /// Of several ranges that match, the most specific one counts.
+        var precedence: Int { type == "*/*" ? 0 : type.hasSuffix("/*") ? 1 : version == nil ? 2 : 3 }
+
+        func matches(_ type: String, _ version: String) -> Bool {
+            let isOfType = self.type.hasSuffix("/*") ? type.hasPrefix(self.type.dropLast()) : type == self.type
+            return self.type == "*/*" || isOfType && self.version ?? version == version
         }
     }
 

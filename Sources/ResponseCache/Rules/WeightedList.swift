@@ -33,20 +33,8 @@ struct WeightedList {
         guard !name.isEmpty else { return nil }
         guard parts.count > 1 else { return Element(name: name, weight: 1000) }
         let parameter = String(parts[1]).trimmingFieldWhitespace
-        guard parameter.hasPrefix("q="), let weight = thousandths(parameter.dropFirst(2)) else { return nil }
+        guard parameter.hasPrefix("q="), let weight = FieldList.weight(parameter.dropFirst(2)) else { return nil }
         return Element(name: name, weight: weight)
-    }
-
-    /// Parses a `qvalue`: from 0 to 1, with up to three decimals.
-    private static func thousandths(_ text: Substring) -> Int? {
-        let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
-        let decimals = parts.count > 1 ? parts[1] : ""
-        guard parts[0] == "0" || parts[0] == "1", decimals.utf8.count <= 3,
-            decimals.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
-            let fraction = Int(decimals + String(repeating: "0", count: 3 - decimals.utf8.count))
-        else { return nil }
-        let weight = (parts[0] == "1" ? 1000 : 0) + fraction
-        return weight <= 1000 ? weight : nil
     }
 }
 
