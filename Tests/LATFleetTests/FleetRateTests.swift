@@ -94,7 +94,7 @@ struct FleetRateTests {
                             let value = try await fleet.redis.run(
                                 LimitScript.script, keys: terms.keys,
                                 LimitScript.arguments(demand, terms, queue: "\(queue)", channel: "c"), .lookUp)
-                            let (time, answer) = try #require(LimitScript.answer(value))
+                            let (time, answer) = try #require(LimitScript.answer(value, to: demand, terms))
                             #expect(answer.delays.count <= demand.want && !answer.isFull)
                             #expect(answer.delays.count == demand.want || answer.next > .zero)
                             #expect(answer.delays.allSatisfy { $0 <= LimitScript.horizon })
@@ -128,7 +128,7 @@ struct FleetRateTests {
                 let demand = LimitQueueMachine.Demand(want: want, used: 0, returned: returned)
                 let arguments = LimitScript.arguments(demand, terms, queue: "l", channel: "c")
                 let value = try await fleet.redis.run(LimitScript.script, keys: terms.keys, arguments, .lookUp)
-                return try #require(LimitScript.answer(value)).answer.delays.count
+                return try #require(LimitScript.answer(value, to: demand, terms)).answer.delays.count
             }
             #expect(try await ask(5, 0) == 3)
             #expect(try await ask(1, 0) == 0)

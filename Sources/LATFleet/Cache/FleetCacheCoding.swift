@@ -140,6 +140,11 @@ struct FleetCacheCoding: Sendable {
     /// The largest number of chunks that a look-up accepts.
     static let chunkLimit = 4_096
 
+    /// The largest body of an entry with this number of chunks, at most ``chunkLimit``.
+    static func longestBody(_ chunkCount: UInt64) -> UInt64 {
+        chunkCount == 0 ? UInt64(inlineLimit) : chunkCount * UInt64(chunkByteCount)
+    }
+
     /// A chunk of a body: encrypted, or followed by a checksum that covers its place.
     func seal(_ chunk: Data, number: Int, isLast: Bool, id: String) throws -> Data {
         if let cipher = try sealer.bodyCipher(salt: Array(id.utf8)) {

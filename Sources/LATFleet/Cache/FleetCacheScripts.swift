@@ -84,6 +84,10 @@ enum FleetCacheScripts {
           local info = redis.pcall('INFO', 'server')
           return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '0'
         end
+        local function keep(key, ttl, longest)
+          local left = redis.call('PTTL', key)
+          if left < ttl or left > tonumber(longest) then redis.call('PEXPIRE', key, ttl) end
+        end
         local function tell(channel, message) redis.pcall('PUBLISH', channel, message) end
 
         """
@@ -180,7 +184,8 @@ enum FleetCacheScripts {
                 return refused()
               end
             end
-            if us <= version then us = version + 1 end
+            -- Beyond 2^53 numbers are not exact, and no version is: the next one could not be read.
+            if us <= version and version < 9007199254740991 then us = version + 1 end
             version = string.format('%.0f', us)
             local fresh = version .. ARGV[2]
             -- The first change needs memory: a server that has none refuses it before anything else is changed.
@@ -202,8 +207,7 @@ enum FleetCacheScripts {
               ARGV[6], ARGV[7], ARGV[8], epoch, count, mark }
             redis.call('HSET', key, 'h' .. v, table.concat(words, ' ') .. gens, 'm' .. v, ARGV[9])
             if ARGV[10] == '1' then redis.call('HSET', key, 'b' .. v, ARGV[11]) end
-            local kept = math.max(ttl, 60000)
-            if redis.call('PTTL', key) < kept then redis.call('PEXPIRE', key, kept) end
+            keep(key, math.max(ttl, 60000), ARGV[15])
             local variants, oldest, time = 0, nil, nil
             for _, name in ipairs(redis.call('HKEYS', key)) do
               if string.sub(name, 1, 1) == 'h' then
@@ -244,7 +248,7 @@ enum FleetCacheScripts {
             redis.call('PEXPIRE', KEYS[2], ARGV[8])
             redis.call('HSET', key, 'h' .. v, table.concat(f, ' ', 1, 12) .. gens, 'm' .. v, ARGV[5])
             redis.call('HDEL', key, 't' .. v)
-            if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
+            keep(key, ttl, ARGV[8])
             tell(ARGV[6], ARGV[7])
             return 1
             """)
@@ -327,11 +331,14 @@ enum FleetCacheScripts {
             if type(held) == 'string' then
               local number = tonumber(string.match(held, '^(%d+) ') or '')
               local left = redis.call('PTTL', KEYS[1])
-              if left > 0 then
-                if held == 'pass' then return { 2, string.format('%.0f', us) } end
-                if number then return { 0, left } end
+              -- A lease from the future was given before the clock was set back, and its key would live that much longer.
+              if left > 0 and held == 'pass' and left <= 60000 then return { 2, string.format('%.0f', us) } end
+              if left > 0 and number and number <= us + 1000000 then
+                local longest = math.max(tonumber(ARGV[2]), 600000)
+                if left > longest then redis.call('PEXPIRE', KEYS[1], longest) end
+                return { 0, math.min(left, longest) }
               end
-              if number and us <= number then us = number + 1 end
+              if number and us <= number and number < 9007199254740991 then us = number + 1 end
             end
             local text = string.format('%.0f', us)
             redis.call('SET', KEYS[1], text .. ' ' .. ARGV[1], 'PX', ARGV[2])

@@ -25,13 +25,14 @@ struct FleetEntryHead: Sendable {
 
     private init?(_ bytes: UnsafeRawBufferPointer) {
         var words = Words(bytes: bytes)
-        guard words.number() == 1, let version = words.number(), let second = words.number() else { return nil }
+        guard words.number() == 1, let version = words.number(), version < 1 << 53, let second = words.number()
+        else { return nil }
         begin = words.number(endingAt: UInt8(ascii: "-")).map { Int64(clamping: $0) } ?? 0
         // Only the scripts use the end of the fetch, the time of the origin, and the generations after the mark.
         _ = words.next()
         guard let end = words.number(), let id = words.text(), let chunkCount = words.number(),
             chunkCount <= FleetCacheCoding.chunkLimit,
-            let byteCount = words.number(), let epoch = words.text(), let ruleCount = words.number(),
+            let byteCount = words.number(), byteCount <= FleetCacheCoding.longestBody(chunkCount), let epoch = words.text(), let ruleCount = words.number(),
             let mark = words.text()
         else { return nil }
         self.version = StoredVersion(version, second)

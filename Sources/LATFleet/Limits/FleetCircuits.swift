@@ -4,8 +4,11 @@ internal import Synchronization
 
 /// The circuits of a fleet: a circuit that one process opens is open in all of them, and one process probes the host.
 ///
-/// A hash holds the open circuits, each with the time of Redis (µs) at which its pause ends. A message announces each change.
-/// A process that may have missed messages reads the hash.
+/// A hash holds the open circuits, each with the time of Redis (µs) at which its pause ends, the pause (µs), and the process
+/// that opened it. A message announces each change. A process that may have missed messages reads the hash.
+///
+/// A pause that ends later than it can last was written before the clock of Redis was set back, or by somebody else. It
+/// counts as over.
 final class FleetCircuits: Sendable {
     private struct State {
         var receive: (@Sendable (String, CircuitReport) -> Void)?
@@ -107,7 +110,13 @@ final class FleetCircuits: Sendable {
         if pause == 0 { probes.add() }
         // Another process has closed the circuit, and its message may come later than this reply.
         if pause == -2 { report(circuit, .closed) }
-        return pause == 0 ? nil : pause < 0 ? Self.probePause : .microseconds(pause)
+        return pause == 0 ? nil : Self.believed(pause) ?? Self.probePause
+    }
+
+    /// A pause in µs that came from another process; `nil` for one that no process sends. None is longer than
+    /// ``longestPause``.
+    static func believed(_ microseconds: Int64?) -> Duration? {
+        microseconds.flatMap { $0 > 0 ? min(.microseconds($0), longestPause) : nil }
     }
 
     private func probeKey(_ circuit: String) -> String { "\(key):probe:\(circuit)" }
@@ -147,7 +156,7 @@ final class FleetCircuits: Sendable {
         let circuit = String(parts[3])
         state.withLock { _ = $0.named?.insert(circuit) }
         switch parts[1] {
-        case "opened": report(circuit, .opened(.microseconds(Int64(parts[2]) ?? 0)))
+        case "opened": if let pause = Self.believed(Int64(parts[2])) { report(circuit, .opened(pause)) }
         case "closed": report(circuit, .closed)
         default: break
         }
@@ -169,10 +178,10 @@ final class FleetCircuits: Sendable {
             guard state.readings == reading else { return }
             for index in stride(from: 0, to: open.count - 1, by: 2) {
                 // A message may be newer than what was read.
-                guard let circuit = open[index].text, let pause = open[index + 1].integer,
+                guard let circuit = open[index].text, let pause = Self.believed(open[index + 1].integer),
                     state.named?.contains(circuit) != true
                 else { continue }
-                state.receive?(circuit, .opened(.microseconds(pause)))
+                state.receive?(circuit, .opened(pause))
                 heard.add()
             }
             state.named = nil
@@ -186,22 +195,34 @@ final class FleetCircuits: Sendable {
 
     // MARK: Scripts
 
+    /// Reads the end of a circuit's pause, and the process that opened it; nothing for a pause that counts as over.
+    private static let common = """
+        local clock = redis.call('TIME')
+        local now = clock[1] * 1000000 + clock[2]
+        local function opening(text)
+            local till, pause, owner = string.match(text or '', '^(%d+) (%d+) (.*)$')
+            till, pause = tonumber(till), tonumber(pause)
+            if till and till > now and till <= now + pause + 1000000 then return till, owner end
+        end
+
+        """
+
     /// An attempt after the first changes nothing if an earlier one arrived, or if another process has closed the circuit
     /// since.
     private static let openScript = RedisScript(
         "the opening of a circuit",
-        """
-        local clock = redis.call('TIME')
-        local now, pause = clock[1] * 1000000 + clock[2], tonumber(ARGV[4])
-        local known, owner = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%d+) (.*)$')
+        common + """
+        local pause = tonumber(ARGV[4])
+        local known, owner = opening(redis.call('HGET', KEYS[1], ARGV[1]))
         local holder = redis.call('GET', KEYS[2])
         if tonumber(ARGV[5]) > 1 then
-            if holder == 'closed' or owner == ARGV[2] and tonumber(known) > now then return 0 end
+            if holder == 'closed' or owner == ARGV[2] then return 0 end
         end
-        if not known or tonumber(known) < now + pause then
-            redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f ', now + pause) .. ARGV[2])
+        if not known or known < now + pause then
+            redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f %.0f ', now + pause, pause) .. ARGV[2])
         end
-        redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), math.ceil(pause / 1000) + 60000))
+        local life = math.max(redis.call('PTTL', KEYS[1]), math.ceil(pause / 1000) + 60000)
+        redis.call('PEXPIRE', KEYS[1], math.min(life, 31536060000))
         if holder == ARGV[2] or holder == 'closed' then redis.call('DEL', KEYS[2]) end
         redis.call('PUBLISH', ARGV[3], ARGV[2] .. ' opened ' .. ARGV[4] .. ' ' .. ARGV[1])
         return 1
@@ -226,13 +247,15 @@ final class FleetCircuits: Sendable {
     /// another process has closed it.
     private static let probeScript = RedisScript(
         "a probe",
-        """
+        common + """
+        -- The key of a probe lives no longer than a lease, whatever the clock was.
+        if redis.call('PTTL', KEYS[2]) > tonumber(ARGV[3]) + 1000 or redis.call('PTTL', KEYS[2]) == -1 then
+            redis.call('DEL', KEYS[2])
+        end
         if redis.call('GET', KEYS[2]) == 'closed' then return -2 end
-        local clock = redis.call('TIME')
-        local now = clock[1] * 1000000 + clock[2]
-        local till, owner = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%d+) (.*)$')
+        local till, owner = opening(redis.call('HGET', KEYS[1], ARGV[1]))
         -- The process that opened it decides when its pause is over.
-        if till and owner ~= ARGV[2] and tonumber(till) > now then return tonumber(till) - now end
+        if till and owner ~= ARGV[2] then return till - now end
         if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return 0 end
         return -1
         """)
@@ -240,13 +263,11 @@ final class FleetCircuits: Sendable {
     /// The open circuits, each with the time that is left in µs.
     private static let readScript = RedisScript(
         "the open circuits",
-        """
-        local clock = redis.call('TIME')
-        local now = clock[1] * 1000000 + clock[2]
+        common + """
         local all, open = redis.call('HGETALL', KEYS[1]), {}
         for i = 1, #all, 2 do
-            local till = tonumber(string.match(all[i + 1], '^(%d+) ') or 0)
-            if till > now then
+            local till = opening(all[i + 1])
+            if till then
                 open[#open + 1] = all[i]
                 open[#open + 1] = till - now
             else

@@ -76,7 +76,7 @@ final class FleetLimits: SharedLimits {
         { [fleet, channel, granted, waited] demand, terms in
             let arguments = LimitScript.arguments(demand, terms, queue: queue, channel: channel)
             let value = try? await fleet.redis.run(LimitScript.script, keys: terms.keys, arguments, .lookUp)
-            guard let answer = value.flatMap(LimitScript.answer)?.answer else { return nil }
+            guard let answer = value.flatMap({ LimitScript.answer($0, to: demand, terms) })?.answer else { return nil }
             granted.add(answer.delays.count)
             waited.add(answer.delays.count { $0 > .zero } + max(0, demand.want - answer.delays.count))
             return answer

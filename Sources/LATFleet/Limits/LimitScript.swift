@@ -34,6 +34,13 @@ struct LimitTerms: Hashable, Sendable {
         zip(keys, rules).compactMap { key, rule in if case .places = rule { key } else { nil } }
     }
 
+    /// The longest time after which it is worth asking for more.
+    var longestPause: Duration {
+        rules.reduce(LimitScript.pollInterval) { longest, rule in
+            if case .rate(let period, _) = rule { max(longest, .microseconds(period)) } else { longest }
+        }
+    }
+
     private static func rule(_ rate: RequestLimits.RateLimit) -> Rule {
         // Rounded up, so that the rate is never above the limit. A day at most, so that nothing overflows.
         let period =
@@ -50,6 +57,9 @@ struct LimitTerms: Hashable, Sendable {
 /// - Places are one hash: for each queue of each process how many it uses, until when its lease lasts, and until when it waits
 ///   for more. A queue states with every query how many it uses. The places of a crashed process are free when its lease ends. A
 ///   process that gives a place back while another one waits gets no new one, so that no process keeps all places.
+///
+/// A time that lies further ahead than the script ever writes one was written before the clock of Redis was set back, or by
+/// somebody else. It counts as over; a process that still has places states them again within a third of a lease.
 enum LimitScript {
     /// How long a process keeps its places without another query.
     static let lease = Duration.seconds(10)
@@ -66,28 +76,40 @@ enum LimitScript {
         local me, channel = ARGV[1], ARGV[2]
         local used, want, returned = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
         local lease, horizon, poll = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+        -- A clock may be corrected by less than a tenth of a lease while places are held.
+        local slack = lease / 10
+        local function read(command, key)
+            local value = redis.pcall(command, key)
+            if type(value) ~= 'table' or not value.err then return value end
+            -- A key of another type is not one of ours, and would stop the script for ever.
+            redis.call('DEL', key)
+            return command == 'GET' and false or {}
+        end
         local function rule(i) return ARGV[6 + 3 * i], tonumber(ARGV[7 + 3 * i]), tonumber(ARGV[8 + 3 * i]) end
         local granted, isFull = want, 0
         local refilled, mine, waiters, free = {}, {}, {}, {}
         for i, key in ipairs(KEYS) do
             local kind, first, burst = rule(i)
             if kind == 'rate' then
-                local at = tonumber(redis.call('GET', key) or now) or now
+                local at = tonumber(read('GET', key) or now) or now
+                -- What is not a number is not equal to itself.
+                if at ~= at then at = now end
                 at = math.max(math.min(at, now + horizon + first * burst) - returned * first, now)
                 refilled[i] = at
                 granted = math.min(granted, math.floor((horizon + now + first * burst - at) / first))
             else
-                local others, all = 0, redis.call('HGETALL', key)
+                local others, all = 0, read('HGETALL', key)
                 mine[i], waiters[i] = 0, false
                 for j = 1, #all, 2 do
                     local count, till, waits = string.match(all[j + 1], '^(%d+) (%d+) (%d+)$')
                     if all[j] == me then
                         mine[i] = tonumber(count) or 0
-                    elseif not count or tonumber(till) <= now then
+                    elseif not count or tonumber(till) <= now or tonumber(till) > now + lease + slack then
                         redis.call('HDEL', key, all[j])
                     else
                         others = others + tonumber(count)
-                        if tonumber(waits) > now then waiters[i] = true end
+                        local wait = tonumber(waits) - now
+                        if wait > 0 and wait <= 2 * poll + slack then waiters[i] = true end
                     end
                 end
                 free[i] = math.max(first - others - used, 0)
@@ -148,13 +170,21 @@ enum LimitScript {
         return arguments
     }
 
-    /// Reads a reply: the time of the Redis in µs, and what it grants. `nil` for what the script never returns.
-    static func answer(_ value: RedisValue) -> (time: Int64, answer: LimitQueueMachine.Answer)? {
-        guard let parts = value.array?.map(\.integer), parts.count >= 3, let time = parts[0], let next = parts[1],
-            let isFull = parts[2]
-        else { return nil }
-        let delays = parts[3...].map { $0.map { Duration.microseconds($0) } ?? .zero }
-        return (time, LimitQueueMachine.Answer(delays: delays, next: .microseconds(next), isFull: isFull == 1))
+    /// How soon a queue may ask again for what was not granted, so that no reply makes it ask without a pause.
+    static let shortestPause = Duration.milliseconds(1)
+
+    /// Reads a reply: the time of the Redis in µs, and what it grants. `nil` for what the script never returns; times are
+    /// held within the bounds that the script keeps, so that no reply makes a call wait longer than its limits do.
+    static func answer(
+        _ value: RedisValue, to demand: LimitQueueMachine.Demand, _ terms: LimitTerms
+    ) -> (time: Int64, answer: LimitQueueMachine.Answer)? {
+        guard let parts = value.array, (3...3 + demand.want).contains(parts.count) else { return nil }
+        let numbers = parts.compactMap(\.integer)
+        guard numbers.count == parts.count else { return nil }
+        let delays = numbers[3...].map { min(max(.zero, .microseconds($0)), horizon) }
+        let isShort = delays.count < demand.want
+        let next = min(max(isShort ? shortestPause : .zero, .microseconds(numbers[1])), terms.longestPause)
+        return (numbers[0], LimitQueueMachine.Answer(delays: delays, next: next, isFull: numbers[2] == 1))
     }
 }
 

@@ -10,8 +10,8 @@ package enum RedisValue: Hashable, Sendable {
     /// Bytes of any kind.
     case data(Data)
     case array([RedisValue])
-    /// An error reply: its first word, such as `OOM`, and the whole text.
-    case failure(code: String, text: String)
+    /// An error reply: its first word, such as `OOM`, and the whole text. Indirect, so that the elements of arrays are small.
+    indirect case failure(code: String, text: String)
 
     /// The bytes of ``data(_:)`` or ``status(_:)``; `nil` for anything else.
     package var data: Data? {

@@ -49,7 +49,9 @@ extension FleetTable {
 
     /// Reads what ``report(_:every:isFirst:)`` wrote, without expired reports.
     static func following(_ fields: [RedisValue], at time: Int64) -> [TableFollowing] {
-        stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
+        // Redis' clock has no other times, and none of these overflows below.
+        let time = min(max(0, time), 1 << 42)
+        return stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
             guard let name = fields[index].text, let text = fields[index + 1].text else { return nil }
             let parts = text.split(separator: "|", maxSplits: 3, omittingEmptySubsequences: false)
             guard parts.count == 4, let revision = Int64(parts[0]), let seen = Int64(parts[1]),

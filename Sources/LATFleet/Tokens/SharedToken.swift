@@ -34,6 +34,9 @@ final class SharedToken: Sendable {
     /// How long a token is kept, in milliseconds. A process that finds none renews its own.
     private static let lifetime: Int64 = 86_400_000
 
+    /// A later generation could not be followed by another one: Lua's numbers are exact up to here.
+    private static let lastGeneration: Int64 = 1 << 53 - 1
+
     init(_ fleet: Fleet, name: String, key: Data) {
         self.fleet = fleet
         self.name = name
@@ -59,7 +62,7 @@ final class SharedToken: Sendable {
         let reply = try? await fleet.redis.call(
             RedisCommand("HMGET", [.text(keys[0]), "generation", "token"]), .lookUp)
         guard let parts = reply?.array, parts.count == 2, let found = parts[0].integer, let sealed = parts[1].data,
-            found > generation
+            found > generation, found <= Self.lastGeneration
         else { return nil }
         return Stored(generation: found, sealed: sealed)
     }
@@ -75,7 +78,8 @@ final class SharedToken: Sendable {
         guard let parts = reply?.array, let turn = parts.first?.text else { return .alone }
         switch turn {
         case "newer" where parts.count == 3:
-            guard let generation = parts[1].integer, let sealed = parts[2].data else { return .alone }
+            guard let generation = parts[1].integer, generation <= Self.lastGeneration, let sealed = parts[2].data
+            else { return .alone }
             return .newer(Stored(generation: generation, sealed: sealed))
         case "lead": return .lead
         case "wait" where parts.count == 2: return .wait(.milliseconds(max(1, parts[1].integer ?? 1)))
@@ -157,6 +161,11 @@ final class SharedToken: Sendable {
         """
         local stored = redis.call('HMGET', KEYS[1], 'generation', 'token')
         local generation = tonumber(stored[1] or 0) or 0
+        -- No process writes a generation beyond 2^53, the last number that Redis counts exactly.
+        if generation ~= generation or generation > 9007199254740991 then generation = 0 end
+        -- A lease ends after its time even if the clock of Redis was set back, and whoever wrote it.
+        local left = redis.call('PTTL', KEYS[2])
+        if left == -1 or left > tonumber(ARGV[3]) then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
         if stored[2] and generation > tonumber(ARGV[1]) then return {'newer', stored[1], stored[2]} end
         if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return {'lead'} end
         return {'wait', redis.call('PTTL', KEYS[2])}
@@ -168,6 +177,7 @@ final class SharedToken: Sendable {
         """
         local owner = redis.call('GET', KEYS[2])
         local stored = tonumber(redis.call('HGET', KEYS[1], 'generation') or 0) or 0
+        if stored ~= stored or stored > 9007199254740991 then stored = 0 end
         if owner and owner ~= ARGV[1] then return '0' end
         if not owner and stored > tonumber(ARGV[2]) then return '0' end
         local clock = redis.call('TIME')

@@ -40,6 +40,8 @@ struct CircuitBreaker: Sendable {
     private var state = State.closed(failures: 0)
     private var tickets: UInt64 = 0
     private var lastFailure = Duration.zero
+    /// Whether another process opened the circuit, for a time that ``policy`` has not bounded yet.
+    private var isOpenedElsewhere = false
     /// The first ticket of the present state. Results of older tickets are ignored.
     private var firstTicket: UInt64 = 1
 
@@ -69,7 +71,13 @@ struct CircuitBreaker: Sendable {
         case .closed:
             tickets += 1
             return .pass(ticket: tickets)
-        case .open(let end):
+        case .open(var end):
+            if isOpenedElsewhere {
+                // Whatever another process says, this one asks again after its own pause.
+                end = min(end, now + policy.pause)
+                state = .open(until: end)
+                isOpenedElsewhere = false
+            }
             guard now >= end else { return .refuse(pause: end - now) }
             tickets += 1
             firstTicket = tickets
@@ -117,6 +125,7 @@ struct CircuitBreaker: Sendable {
     private mutating func open(for pause: Duration, at now: Duration) -> Change {
         firstTicket = tickets + 1
         state = .open(until: now + pause)
+        isOpenedElsewhere = false
         return .opened(pause: pause)
     }
 
@@ -129,20 +138,23 @@ struct CircuitBreaker: Sendable {
         return true
     }
 
-    /// Records the answer of the other processes: a pause opens the circuit for that time; without one, the request probes
-    /// the host.
+    /// Records the answer of the other processes: a pause opens the circuit for that time, at most for the policy's pause;
+    /// without one, the request probes the host.
     ///
     /// - Returns: `false` if another process has closed the circuit in the meantime, so that there is nothing to probe.
     mutating func answer(_ ticket: UInt64, pause: Duration?, at now: Duration) -> Bool {
         guard state == .asking(ticket) else { return false }
-        if let pause { open(for: pause, at: now) } else { state = .probing(ticket) }
+        if let pause { open(for: min(pause, policy.pause), at: now) } else { state = .probing(ticket) }
         return true
     }
 
-    /// Applies the result of another process. It is ignored while this process probes the host.
+    /// Applies the result of another process. It is ignored while this process probes the host. The next request holds the
+    /// time within the policy's pause, then asks again: the policy of a circuit is not known before its first request.
     mutating func adopt(_ report: CircuitReport, at now: Duration) {
         switch (report, state) {
-        case (.opened(let pause), .closed), (.opened(let pause), .open): open(for: pause, at: now)
+        case (.opened(let pause), .closed), (.opened(let pause), .open):
+            open(for: pause, at: now)
+            isOpenedElsewhere = true
         case (.closed, .open), (.closed, .asking):
             firstTicket = tickets + 1
             state = .closed(failures: 0)

@@ -206,7 +206,8 @@ final class LimitStage: Stage {
     /// Applies what another process found out about a host.
     private func adopt(_ report: CircuitReport, _ key: String) {
         breakers.withLock { breakers in
-            guard breakers[key] != nil || report != .closed else { return }
+            // Circuits that no call of this process has used take no more than a bounded memory.
+            guard breakers[key] != nil || report != .closed && breakers.count < 16_384 else { return }
             // The next request replaces the policy of a new circuit with its own.
             breakers[key, default: CircuitBreaker(RequestLimits.CircuitBreakerPolicy())].adopt(report, at: clock.now())
         }
