@@ -10,6 +10,9 @@
 public struct Reconnection: Sendable, Hashable {
     /// The upper bound of the first wait. A server's `retry` field replaces it. Default 1 s.
     public var firstWait: Duration
+    /// The smallest upper bound that a server's `retry` can set, so that `retry: 0` does not make the client hammer the
+    /// server; ``longestWait`` limits it. From it the upper bound grows when ``firstWait`` is zero. Default 100 ms.
+    public var shortestWait: Duration
     /// The largest upper bound, which a server's `retry` cannot exceed either. Default 30 s.
     public var longestWait: Duration
     /// How many attempts in a row may receive no event or message. After them the last error is thrown; without an error the
@@ -28,13 +31,14 @@ public struct Reconnection: Sendable, Hashable {
     /// Makes a policy. Each parameter has the default of its property.
     public init(
         firstWait: Duration = .seconds(1), longestWait: Duration = .seconds(30), attempts: Int? = nil,
-        statuses: Set<Int> = [], stableAfter: Duration = .seconds(60)
+        statuses: Set<Int> = [], stableAfter: Duration = .seconds(60), shortestWait: Duration = .milliseconds(100)
     ) {
         self.firstWait = firstWait
         self.longestWait = longestWait
         self.attempts = attempts
         self.statuses = statuses
         self.stableAfter = stableAfter
+        self.shortestWait = shortestWait
     }
 }
 
@@ -86,8 +90,11 @@ struct ReconnectionPlan: Equatable {
     }
 
     private func bound(of policy: Reconnection) -> Duration {
-        var bound = min(serverWait ?? policy.firstWait, policy.longestWait)
-        for _ in 0..<failures where bound < policy.longestWait && bound > .zero { bound = bound * 2 }
+        var bound = min(serverWait.map { max($0, policy.shortestWait) } ?? policy.firstWait, policy.longestWait)
+        // Each doubling of a bound of a nanosecond or more brings it nearer to the longest wait: 64 reach any.
+        for _ in 0..<min(failures, 64) where bound < policy.longestWait {
+            bound = bound > .zero ? bound * 2 : policy.shortestWait
+        }
         return min(bound, policy.longestWait)
     }
 }

@@ -31,8 +31,35 @@ import Testing
         #expect(plan.wait(after: brief, chance: 1) == .seconds(3))
         plan.serverWait = .seconds(3_600)
         #expect(plan.wait(after: brief, chance: 1) == .seconds(10))
+    }
+
+    @Test(arguments: [Duration.zero, .milliseconds(1), .nanoseconds(1), .milliseconds(99)])
+    func tinyServerWaitIsRaisedAndDoubled(_ asked: Duration) {
+        var plan = ReconnectionPlan(Reconnection(longestWait: .seconds(1)))
+        plan.serverWait = asked
+        let waits = (0..<6).map { _ in plan.wait(after: .lost(after: .zero, hadEvents: true), chance: 1) }
+        #expect(waits == [100, 200, 400, 800, 1_000, 1_000].map { Duration.milliseconds($0) as Duration? })
+    }
+
+    @Test func floorIsThePolicysOwn() {
+        var plan = ReconnectionPlan(Reconnection(longestWait: .seconds(1), shortestWait: .milliseconds(300)))
         plan.serverWait = .zero
-        #expect(plan.wait(after: brief, chance: 1) == .zero)
+        #expect(plan.wait(after: brief, chance: 1) == .milliseconds(300))
+        var short = ReconnectionPlan(Reconnection(longestWait: .milliseconds(20)))
+        short.serverWait = .zero
+        #expect(short.wait(after: brief, chance: 1) == .milliseconds(20))
+    }
+
+    @Test func zeroFirstWaitGrowsFromTheFloor() {
+        var plan = ReconnectionPlan(Reconnection(firstWait: .zero))
+        let waits = (0..<4).map { _ in plan.wait(after: .failed, chance: 1) }
+        #expect(waits == [0, 100, 200, 400].map { Duration.milliseconds($0) as Duration? })
+    }
+
+    @Test func hugeServerWaitAndManyFailuresAreBounded() {
+        var plan = ReconnectionPlan(Reconnection(longestWait: .seconds(30)))
+        plan.serverWait = .milliseconds(1 << 40)
+        for _ in 0..<200 { #expect(plan.wait(after: .failed, chance: 1) == .seconds(30)) }
     }
 
     @Test func stableConnectionResetsTheWaits() {

@@ -12,9 +12,12 @@ final class EventReader {
     /// The body of the connection; `nil` without one.
     private var body: ResponseBody?
     /// The last response, without its body.
-    private var head: HTTPResponse?
+    private var head: HTTPResponse? { origin?.response }
+    private var origin: ServerSentEvent.Origin?
     private var openedAt = ContinuousClock.now
     private var hadEvents = false
+    /// The data of the last event of the connection.
+    private var lastData: String?
     private var isOver = false
 
     init(_ session: EventSession) {
@@ -70,7 +73,10 @@ final class EventReader {
     ) async throws -> Stop? {
         guard let body else { return try await connect(call) }
         do {
-            guard let chunk = try await Self.chunk(of: body, call) else { return .lost(loss, nil) }
+            guard let chunk = try await Self.chunk(of: body, call) else {
+                if let marker = rules.endsAt, parser.unfinishedData == marker { return .over }
+                return .lost(loss, unmarkedEnd(call))
+            }
             parser.append(chunk)
             // A body that was collected is one chunk.
             if !body.isStream { self.body = .empty }
@@ -78,6 +84,19 @@ final class EventReader {
         } catch let error as NetworkError where error.isWorthReconnecting {
             return .lost(loss, error)
         }
+    }
+
+    /// The error of a body that ended without the end marker of its stream; `nil` for a stream that declares none. The last
+    /// event may say why.
+    private func unmarkedEnd(_ call: LiveCall) -> NetworkError? {
+        guard let marker = rules.endsAt else { return nil }
+        let last = lastData.map { "the last one was \(EventText.quoted($0))" } ?? "there were none"
+        return NetworkError(
+            .connectionLost,
+            message:
+                "the stream ended without its end marker \(EventText.quoted(marker)), so events may be missing; \(last); "
+                + "reconnect, or change endsAt if the server ends without a marker",
+            request: call.request, response: head)
     }
 
     private var loss: ReconnectionPlan.End { .lost(after: openedAt.duration(to: .now), hadEvents: hadEvents) }
@@ -107,11 +126,13 @@ final class EventReader {
             guard error.isWorthReconnecting else { throw error }
             return .lost(.failed, error)
         }
-        head = response
-        head?.body = .empty
+        var head = response
+        head.body = .empty
+        origin = ServerSentEvent.Origin(head)
         guard response.status != 204 else { return .over }
         parser = EventStreamParser(lastEventID: session.lastEventID, eventLimit: rules.eventLimit)
         hadEvents = false
+        lastData = nil
         body = response.body
         openedAt = .now
         session.state.send(.open)
@@ -142,8 +163,9 @@ final class EventReader {
         hadEvents = true
         noteID()
         guard event.data != rules.endsAt else { return nil }
+        lastData = event.data
         var event = event
-        event.coding = head?.coding
+        event.origin = origin
         return event
     }
 

@@ -126,6 +126,14 @@ struct EventStreamParser {
         }
     }
 
+    /// The data of an event that the empty line after it does not end yet, with an unfinished last line; `nil` without
+    /// data. Only an end marker counts without that line, because nothing can follow it.
+    var unfinishedData: String? {
+        var rest = self
+        rest.append(Data("\n\n".utf8))
+        return (try? rest.next())?.data
+    }
+
     // MARK: Fields
 
     private enum Field { case data, event, id, retry, other }

@@ -12,8 +12,14 @@ public struct ServerSentEvent: Sendable {
     /// that resumes the stream after this event.
     public var id: String
 
-    /// How values in the response of this event are decoded.
-    var coding: CodingRules?
+    /// The response that the event belongs to, without its body. It says how values are decoded.
+    final class Origin: Sendable {
+        let response: HTTPResponse
+
+        init(_ response: HTTPResponse) { self.response = response }
+    }
+
+    var origin: Origin?
 
     /// Makes an event, for tests.
     public init(type: String = "message", data: String, id: String = "") {
@@ -24,10 +30,32 @@ public struct ServerSentEvent: Sendable {
 
     /// Decodes the data, which is JSON, with the `Coding` of the call.
     ///
-    /// - Throws: `NetworkError` of kind `decoding(path:)`, whose path is the place that did not match.
+    /// - Throws: `NetworkError` of kind `decoding(path:)`, whose path is the place that did not match. Its message has the
+    ///   beginning of the data, and its response has the data as body, because a server may report a failure as an event.
     public func decode<Model: Decodable>(_ model: Model.Type = Model.self) throws -> Model {
-        try LiveValue.decode(
-            model, of: Data(data.utf8), coding, "the data of the event \"\(URLText.visible(type))\"")
+        do {
+            return try LiveValue.decode(
+                model, of: Data(data.utf8), origin?.response.coding, "the data of the event \"\(URLText.visible(type))\"")
+        } catch let error as NetworkError {
+            var head = origin?.response
+            head?.body = ResponseBody(Data(data.utf8.prefix(EventText.errorBodyLimit)))
+            throw NetworkError(
+                error.kind, message: "\(error.message); the data is \(EventText.quoted(data))", response: head,
+                underlying: error.underlying)
+        }
+    }
+}
+
+/// The data of events in errors.
+enum EventText {
+    /// How many bytes of an event the response of an error keeps: 1 MiB, as those of other bodies.
+    static let errorBodyLimit = 1 << 20
+    private static let limit = 300
+
+    /// The beginning of a text in quotes, without control characters.
+    static func quoted(_ text: String) -> String {
+        let beginning = String(text.prefix(limit))
+        return "\"\(URLText.visible(beginning))\"" + (beginning.utf8.count < text.utf8.count ? "…" : "")
     }
 }
 
