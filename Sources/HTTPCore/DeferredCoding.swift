@@ -34,6 +34,14 @@ final class DeferredCoding {
     }
 
     private(set) var notes: [Note] = []
+    /// Whether the value itself has an optional property that was left out because it is `nil`.
+    var leavesOutNil = false
+
+    /// Removes what was recorded for a value and everything in it.
+    func forget(at path: [any CodingKey]) {
+        let path = path.map(Step.init)
+        notes.removeAll { $0.path.starts(with: path) }
+    }
 
     func note(_ content: Content, at path: [any CodingKey]) {
         notes.append(Note(path: path.map(Step.init), content: content))
@@ -48,6 +56,7 @@ extension EncodedMembers {
         let deferred = DeferredCoding()
         guard let list = try JSONValueEncoder(rules: nil, deferred: deferred).members(of: value) else { return nil }
         self.init(list, deferred.notes)
+        leavesOutNil = deferred.leavesOutNil
     }
 
     /// Encodes parameters whose coding is not known yet. They keep their names.
@@ -59,6 +68,7 @@ extension EncodedMembers {
             parameters: parameters, by: JSONValueEncoder(rules: nil, deferred: deferred))
         self.init(
             members.list.map { Member(name: $0.name, value: $0.value, keepsName: true) }, deferred.notes)
+        leavesOutNil = parameters.isEmpty || members.list.count < parameters.count
     }
 
     /// The members with the recorded values in the form of the coding. Names stay as declared; see ``named(by:)``.

@@ -10,7 +10,8 @@ public import FoundationEssentials
 /// ```
 ///
 /// Data and files can be sent again, after a redirect or on a new connection. A stream can be sent again when it was
-/// made with a closure. A `Content-Type` among the request's headers takes precedence over the body's own.
+/// made with a closure. A `Content-Type` among the request's own headers takes precedence over the body's own; one of the
+/// manager, the table or a provider is only for bodies without a type, and as a type of JSON for JSON.
 public struct HTTPBody: Sendable, Hashable {
     /// Indirect, so that the content adds one pointer to a request: requests are copied often, and most have no body.
     package indirect enum Content: Sendable, Hashable {
@@ -118,6 +119,24 @@ public struct HTTPBody: Sendable, Hashable {
 
     package static func stream(made stream: BodyStream, contentType: String?) -> HTTPBody {
         HTTPBody(content: .stream(stream), contentType: contentType)
+    }
+
+    /// The media type that the body itself determines; `nil` when it has none.
+    package var ownContentType: String? {
+        switch content {
+        case .multipart: "multipart/form-data"
+        case .parameters(let encoding): encoding.contentType
+        case .encoded, .data, .file, .stream: contentType
+        }
+    }
+
+    /// Whether a `Content-Type` that is set for all requests may name the type of this body: only if the body has none, or
+    /// both are JSON, as in `application/vnd.api+json`.
+    package func takesDefault(contentType: String?) -> Bool {
+        guard let own = ownContentType else { return true }
+        guard let contentType, MediaType.essence(of: own) == "application/json" else { return false }
+        let type = MediaType.essence(of: contentType)
+        return type == "application/json" || type.hasSuffix("+json")
     }
 
     /// Whether the body can be sent a second time.

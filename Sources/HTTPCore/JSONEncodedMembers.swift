@@ -23,6 +23,9 @@ package struct EncodedMembers: Hashable, Sendable {
     private(set) var list: [Member]
     /// The values that depend on a coding that was not known; see ``coded(by:)``.
     private(set) var notes: [DeferredCoding.Note] = []
+    /// Whether members were left out because they are `nil`, or there were none, so that `{}` is their JSON. Kept by
+    /// ``addMissing(_:)`` only.
+    package internal(set) var leavesOutNil = false
 
     package init() { list = [] }
 
@@ -61,6 +64,7 @@ package struct EncodedMembers: Hashable, Sendable {
 
     /// Adds the members whose names are not present yet.
     package mutating func addMissing(_ other: EncodedMembers) {
+        if other.leavesOutNil { leavesOutNil = true }
         guard !other.isEmpty else { return }
         let missing = other.list.filter { self[$0.name] == nil }
         if !other.notes.isEmpty {

@@ -4,7 +4,6 @@
 final class JSONEncodingNode: Encoder {
     private enum Content {
         case nothing
-        case absent
         case single(JSONValue)
         case array
         case object
@@ -12,7 +11,7 @@ final class JSONEncodingNode: Encoder {
 
     private struct Member {
         let name: String
-        let value: JSONValue?
+        let value: JSONValue
     }
 
     let encoder: JSONValueEncoder
@@ -22,7 +21,7 @@ final class JSONEncodingNode: Encoder {
 
     private var content = Content.nothing
     private var elements: [JSONValue] = []
-    /// The members in the order of encoding. The last of repeated members counts; if it is `nil`, it removes the others.
+    /// The members in the order of encoding. The last of repeated members counts.
     @exclusivity(unchecked) private var members: [Member] = []
     /// Nested containers, whose content is known only at the end.
     private var nestedElements: [Int: JSONEncodingNode] = [:]
@@ -35,14 +34,12 @@ final class JSONEncodingNode: Encoder {
         changesNames = !keepsNames && encoder.rules?.usesSnakeCase == true
     }
 
-    /// The encoded value; `nil` for an optional without value.
-    var resolved: JSONValue? {
+    var resolved: JSONValue {
         switch content {
         case .nothing: return .object([:])
-        case .absent: return nil
         case .single(let value): return value
         case .array:
-            for (index, node) in nestedElements { elements[index] = node.resolved ?? .null }
+            for (index, node) in nestedElements { elements[index] = node.resolved }
             return .array(elements)
         case .object:
             var object: [String: JSONValue] = [:]
@@ -56,7 +53,7 @@ final class JSONEncodingNode: Encoder {
     /// The members of the encoded object, made without a dictionary; `nil` when the value is not an object.
     var sortedMembers: [EncodedMembers.Member]? {
         guard case .object = content, nestedMembers.isEmpty else {
-            return resolved?.object.map { EncodedMembers.list(of: $0) }
+            return resolved.object.map { EncodedMembers.list(of: $0) }
         }
         members.sort { $0.name < $1.name }
         var sorted: [EncodedMembers.Member] = []
@@ -64,7 +61,7 @@ final class JSONEncodingNode: Encoder {
         for member in members {
             // Like a dictionary: the first of equal names, with the last value.
             let name = sorted.last?.name == member.name ? sorted.removeLast().name : member.name
-            if let value = member.value { sorted.append(.init(name: name, value: value)) }
+            sorted.append(.init(name: name, value: member.value))
         }
         return sorted
     }
@@ -84,9 +81,22 @@ final class JSONEncodingNode: Encoder {
 
     var count: Int { elements.count }
 
-    func setSingle(_ value: JSONValue?) { content = value.map { .single($0) } ?? .absent }
+    func setSingle(_ value: JSONValue) { content = .single(value) }
 
-    func setMember(_ key: some CodingKey, _ value: JSONValue?) {
+    /// Whatever was recorded for an earlier member of the same name does not count any more.
+    func forgetMember(_ key: some CodingKey) {
+        guard let deferred = encoder.deferred, !deferred.notes.isEmpty else { return }
+        let name = key.stringValue
+        guard nestedMembers[name] != nil || members.contains(where: { $0.name == name }) else { return }
+        deferred.forget(at: codingPath + [key])
+    }
+
+    /// An optional property without value is left out.
+    func leaveOutMember() {
+        if codingPath.isEmpty { encoder.deferred?.leavesOutNil = true }
+    }
+
+    func setMember(_ key: some CodingKey, _ value: JSONValue) {
         let name = changesNames ? key.stringValue.snakeCase : key.stringValue
         if !nestedMembers.isEmpty { nestedMembers[name] = nil }
         members.append(Member(name: name, value: value))
@@ -117,17 +127,45 @@ private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     let node: JSONEncodingNode
     var codingPath: [any CodingKey] { node.codingPath }
 
-    func encodeNil(forKey key: Key) { node.setMember(key, nil) }
+    func encodeNil(forKey key: Key) {
+        node.forgetMember(key)
+        node.setMember(key, .null)
+    }
 
     @inline(__always)  // Lets the compiler specialize `encode` for scalar types.
     private func set<T: Encodable>(_ key: Key, _ value: T) throws {
+        node.forgetMember(key)
         node.setMember(key, try node.encoder.encode(value) { node.codingPath + [key] })
+    }
+
+    @inline(__always)
+    private func setIfPresent<T: Encodable>(_ key: Key, _ value: T?) throws {
+        if let value { try set(key, value) } else { node.leaveOutMember() }
     }
 
     @inline(__always)
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws { try set(key, value) }
     func encode(_ value: Int128, forKey key: Key) throws { try set(key, value) }
     func encode(_ value: UInt128, forKey key: Key) throws { try set(key, value) }
+
+    // The standard library implements each overload, so the generic one alone would not be called for scalars.
+    func encodeIfPresent<T: Encodable>(_ value: T?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: Bool?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: String?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: Double?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: Float?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: Int?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: Int8?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: Int16?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: Int32?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: Int64?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: Int128?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: UInt?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: UInt8?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: UInt16?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: UInt32?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: UInt64?, forKey key: Key) throws { try setIfPresent(key, value) }
+    func encodeIfPresent(_ value: UInt128?, forKey key: Key) throws { try setIfPresent(key, value) }
 
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy keyType: NestedKey.Type, forKey key: Key
@@ -153,7 +191,7 @@ private struct UnkeyedContainer: UnkeyedEncodingContainer {
 
     private func append<T: Encodable>(_ value: T) throws {
         let index = node.count
-        node.append(try node.encoder.encode(value) { node.codingPath + [JSONKey(intValue: index)] } ?? .null)
+        node.append(try node.encoder.encode(value) { node.codingPath + [JSONKey(intValue: index)] })
     }
 
     func encode<T: Encodable>(_ value: T) throws { try append(value) }
@@ -175,7 +213,7 @@ private struct SingleValueContainer: SingleValueEncodingContainer {
     let node: JSONEncodingNode
     var codingPath: [any CodingKey] { node.codingPath }
 
-    func encodeNil() { node.setSingle(nil) }
+    func encodeNil() { node.setSingle(.null) }
 
     private func set<T: Encodable>(_ value: T) throws {
         node.setSingle(try node.encoder.encode(value) { node.codingPath })

@@ -2,8 +2,8 @@ internal import FoundationEssentials
 
 /// Encodes any `Encodable` value as a ``JSONValue``.
 ///
-/// - `nil` is left out of objects, whether it comes from `encodeIfPresent`, `encodeNil(forKey:)` or a dictionary's value.
-///   In arrays it is a null, which keeps the indices. `JSONValue.null` is never left out.
+/// - `nil` is left out only by `encodeIfPresent`, which the compiler calls for optional properties. `encodeNil(forKey:)`,
+///   `encode(nil, forKey:)`, a type that encodes nil, and dictionaries and arrays of optionals give a null.
 /// - Numbers and Booleans stay typed. Integers beyond `Int64` become ``JSONValue/decimal(_:)``. A `Float` becomes the
 ///   double with the same shortest text, so that `0.1` stays `0.1`.
 /// - The ``Coding`` determines the form of a `Date`, of `Data` and of names. `URL` is its absolute text, `UUID` its text,
@@ -27,14 +27,15 @@ package struct JSONValueEncoder {
 
     /// Encodes a value; `nil` at the top level becomes ``JSONValue/null``.
     package func encode(_ value: some Encodable) throws -> JSONValue {
-        try encodeIfPresent(value) ?? .null
+        try encode(value, at: { [] })
     }
 
     /// Encodes a value; `nil` when it is an optional without value.
     ///
     /// - Parameter path: the path of the value, which is the prefix of the paths in errors.
     package func encodeIfPresent(_ value: some Encodable, at path: [any CodingKey] = []) throws -> JSONValue? {
-        try encode(value, at: { path })
+        if (value as? any OptionalValue)?.isNil == true { return nil }
+        return try encode(value, at: { path })
     }
 
     /// Encodes a value and returns its members, sorted by name; `nil` when the result is not an object.
@@ -46,7 +47,7 @@ package struct JSONValueEncoder {
         return node.sortedMembers
     }
 
-    func encode<T: Encodable>(_ value: T, at path: () -> [any CodingKey]) throws -> JSONValue? {
+    func encode<T: Encodable>(_ value: T, at path: () -> [any CodingKey]) throws -> JSONValue {
         // Checking one conformance is cheaper than casting to each type that is encoded directly.
         if let direct = value as? any DirectlyJSONEncodable { return try direct.json(by: self, at: path) }
         let path = path()
@@ -95,6 +96,15 @@ private protocol DirectlyJSONEncodable {
 private protocol UnorderedElements {}
 
 extension Set: UnorderedElements {}
+
+/// An optional of any type, to recognize a parameter without value.
+private protocol OptionalValue {
+    var isNil: Bool { get }
+}
+
+extension Optional: OptionalValue {
+    fileprivate var isNil: Bool { map { ($0 as? any OptionalValue)?.isNil ?? false } ?? true }
+}
 
 /// A dictionary, whose keys are data and not names.
 protocol StringKeys {}

@@ -1,12 +1,14 @@
 /// When a request is repeated, and after what wait.
 ///
 /// ```swift
-/// configuration.retryPolicy = RetryPolicy(retries: 3, statuses: [502, 503, 504])
+/// configuration.retryPolicy = RetryPolicy(retries: 3)          // the same as configuration.retries = 3
+/// configuration.retryPolicy.statuses = [502, 503, 504]
 /// configuration.retryPolicy.longestWait = .seconds(5)
 /// ```
 ///
-/// A request is repeated after a transient network failure (no connection, a lost one), after one of the ``statuses``,
-/// and after 429 or 503 with a `Retry-After` (RFC 9110 §10.2.3). Each wait is random between zero and an upper bound that
+/// An idempotent request is repeated after a transient network failure (no connection, a lost one), after one of the
+/// ``statuses`` (by default 408, 429, 500, 502, 503 and 504), and, whatever the statuses, after 429 or 503 with a usable
+/// `Retry-After` (RFC 9110 §10.2.3). Each wait is random between zero and an upper bound that
 /// doubles each time, so that clients that failed together do not repeat together.
 public struct RetryPolicy: Sendable, Hashable {
     /// The largest number of repetitions. Default 0. `retries` of a manager, entity, call or request sets only this
@@ -16,11 +18,13 @@ public struct RetryPolicy: Sendable, Hashable {
     public var firstWait: Duration
     /// The maximum to which the upper bound grows. Default 10 s.
     public var longestWait: Duration
-    /// The statuses after which a request is repeated. Default none.
+    /// The statuses after which a request is repeated. Default ``transientStatuses``.
     public var statuses: Set<Int>
-    /// The longest `Retry-After` to wait for. A response that asks for more is delivered at once. Zero ignores the field.
-    /// Default 60 s.
+    /// The longest `Retry-After` to wait for. A response that asks for more is delivered at once. Zero ignores the field. One
+    /// that is neither seconds nor a date counts as absent. Default 60 s.
     public var longestRetryAfter: Duration
+    /// The statuses of failures that may pass: 408, 429, 500, 502, 503 and 504, which `curl --retry` repeats too.
+    public static let transientStatuses: Set<Int> = [408, 429, 500, 502, 503, 504]
     /// Whether only idempotent methods (RFC 9110 §9.2.2) and requests with an ``HTTPRequest/idempotencyKey`` are
     /// repeated. Default `true`. When `false`, a request may take effect twice.
     public var repeatsOnlyIdempotent: Bool
@@ -42,7 +46,7 @@ public struct RetryPolicy: Sendable, Hashable {
 
     /// Makes a policy. Each parameter has the default of its property.
     public init(
-        retries: Int = 0, statuses: Set<Int> = [], firstWait: Duration = .milliseconds(100),
+        retries: Int = 0, statuses: Set<Int> = RetryPolicy.transientStatuses, firstWait: Duration = .milliseconds(100),
         longestWait: Duration = .seconds(10), longestRetryAfter: Duration = .seconds(60),
         repeatsOnlyIdempotent: Bool = true,
         judge: (@Sendable (_ request: HTTPRequest, _ answer: Result<HTTPResponse, NetworkError>) -> Bool?)? = nil

@@ -60,14 +60,19 @@ struct JSONValueEncoderTests {
     }
 
     private struct ExplicitNil: Encodable {
-        enum Key: CodingKey { case skipped, kept, wrapped, replaced, list }
+        enum Key: CodingKey { case skipped, null, kept, optional, wrapped, replaced, removed, list }
         func encode(to encoder: any Encoder) throws {
             var container = encoder.container(keyedBy: Key.self)
-            try container.encodeNil(forKey: .skipped)
+            try container.encodeIfPresent(Int?.none, forKey: .skipped)
+            try container.encodeIfPresent(URL?.none, forKey: .skipped)
+            try container.encodeNil(forKey: .null)
             try container.encode(JSONValue.null, forKey: .kept)
-            try container.encode(Int?.none, forKey: .wrapped)
+            try container.encode(Int?.none, forKey: .optional)
+            try container.encode(Wrapper(value: nil), forKey: .wrapped)
             try container.encode(1, forKey: .replaced)
             try container.encode(2, forKey: .replaced)
+            try container.encode(Date(timeIntervalSince1970: 0), forKey: .removed)
+            try container.encodeNil(forKey: .removed)
             var list = container.nestedUnkeyedContainer(forKey: .list)
             try list.encodeNil()
             try list.encode(Int?.none)
@@ -75,8 +80,39 @@ struct JSONValueEncoderTests {
         }
     }
 
-    @Test func explicitNilIsLeftOutUnlessJSONNull() throws {
-        #expect(try json(ExplicitNil()) == ["kept": nil, "replaced": 2, "list": [nil, nil, nil]])
+    /// Encodes nil as its whole value, as a property wrapper for explicit nulls does.
+    private struct Wrapper: Encodable {
+        let value: Int?
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            if let value { try container.encode(value) } else { try container.encodeNil() }
+        }
+    }
+
+    @Test func explicitNilIsNull() throws {
+        let expected: JSONValue = [
+            "null": nil, "kept": nil, "optional": nil, "wrapped": nil, "replaced": 2, "removed": nil,
+            "list": [nil, nil, nil],
+        ]
+        #expect(try json(ExplicitNil()) == expected)
+        #expect(try json([ExplicitNil()]) == [expected])
+        let members = try #require(try EncodedMembers(deferring: ExplicitNil())).coded(by: nil)
+        #expect(JSONValue.object(members.object) == expected)
+        #expect(
+            members.queryText
+                == "kept&list%5B%5D&list%5B%5D&list%5B%5D&null&optional&removed&replaced=2&wrapped")
+    }
+
+    @Test func explicitNilInParametersIsNull() throws {
+        let boxed: any Encodable & Sendable = Int?.none
+        let parameters: Parameters = [
+            "gone": nil, "boxed": boxed, "wrapped": Wrapper(value: nil), "some": ["a": nil, "b": 1] as [String: Int?],
+            "list": [nil, 1] as [Int?],
+        ]
+        for members in [try EncodedMembers(parameters: parameters), try EncodedMembers(deferring: parameters)] {
+            #expect(members.object == ["wrapped": nil, "some": ["a": nil, "b": 1], "list": [nil, 1]])
+            #expect(members.queryText == "list%5B%5D&list%5B%5D=1&some%5Ba%5D&some%5Bb%5D=1&wrapped")
+        }
     }
 
     @Test func optionalsEncodeTheirValueOrNull() throws {
@@ -85,7 +121,7 @@ struct JSONValueEncoderTests {
         #expect(try json(Int??.some(nil)) == .null)
         #expect(try JSONValueEncoder().encodeIfPresent(Int?.none) == nil)
         #expect(try JSONValueEncoder().encodeIfPresent(JSONValue.null) == .null)
-        #expect(try json(["a": 1, "b": nil] as [String: Int?]) == ["a": 1])
+        #expect(try json(["a": 1, "b": nil] as [String: Int?]) == ["a": 1, "b": nil])
         #expect(try json([1, nil] as [Int?]) == [1, nil])
     }
 

@@ -187,6 +187,11 @@ import Testing
         #expect(scene.traces.counts.sent > 0)
     }
 
+    @Test func collectorIsLeftAloneForASecond() {
+        let policy = SpanQueue.retryPolicy(TraceExporter.Limits())
+        #expect(policy.firstWait == .seconds(1) && policy.statuses == [429, 502, 503, 504])
+    }
+
     @Test(arguments: [400, 401, 404, 408, 413, 500]) func otherRefusalIsFinal(_ status: Int) async throws {
         let scene = try Scene()
         scene.collector.enqueue(.status(status))

@@ -53,10 +53,38 @@ import Testing
         #expect(server.requestCount == 3)
     }
 
-    @Test func statusWithoutRetryAfterIsNotRetried() async throws {
+    @Test(arguments: [408, 429, 500, 502, 503, 504])
+    func transientStatusIsRetriedByDefault(_ status: Int) async throws {
         let server = try MockServer()
-        server.enqueue(.status(503), .text("no"))
+        server.fallback { _ in .status(status) }
+        let manager = try CentralRequestManager.make {
+            $0.retries = 2
+            $0.retryPolicy.firstWait = .milliseconds(1)
+        }
+        let error = await failure { try await manager.startRequest("GET", server.url()) }
+        #expect(error?.response?.status == status && error?.attempts == 3)
+        #expect(server.requestCount == 3)
+        #expect(await failure { try await manager.startRequest("POST", server.url()) }?.kind == .httpStatus)
+        #expect(server.requestCount == 4)
+    }
+
+    @Test(arguments: [400, 404, 409, 501, 505])
+    func otherStatusIsNotRetried(_ status: Int) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .status(status) }
         let manager = try CentralRequestManager.make { $0.retries = 3 }
+        #expect(await failure { try await manager.startRequest("GET", server.url()) }?.kind == .httpStatus)
+        #expect(server.requestCount == 1)
+    }
+
+    /// A field that says nothing does not make the status one that is retried.
+    @Test(arguments: FlowStateTests.unusable)
+    func unusableRetryAfterRepeatsNothing(_ text: String) async throws {
+        let server = try MockServer()
+        server.fallback { _ in .status(503).header("Retry-After", text) }
+        let manager = try CentralRequestManager.make {
+            $0.retryPolicy = RetryPolicy(retries: 3, statuses: [502])
+        }
         #expect(await failure { try await manager.startRequest("GET", server.url()) }?.kind == .httpStatus)
         #expect(server.requestCount == 1)
     }

@@ -44,12 +44,16 @@ final class SpanQueue: Sendable {
         configuration.timeout = limits.timeout
         configuration.deadline = limits.timeout
         configuration.maxBodySize = 4 << 20
-        // Repeats what OTLP allows to be sent again, and requests whose connection failed.
-        configuration.retryPolicy.retries = 5
-        configuration.retryPolicy.statuses = [429, 502, 503, 504]
-        configuration.retryPolicy.repeatsOnlyIdempotent = false
-        configuration.retryPolicy.longestRetryAfter = limits.timeout
+        configuration.retryPolicy = Self.retryPolicy(limits)
         manager = try CentralRequestManager(configuration: configuration)
+    }
+
+    /// Repeats what OTLP allows to be sent again, and requests whose connection failed. A collector that gives no usable
+    /// `Retry-After` is left alone for longer than a server of the app: up to a second at first, as in other exporters.
+    static func retryPolicy(_ limits: TraceExporter.Limits) -> RetryPolicy {
+        RetryPolicy(
+            retries: 5, statuses: [429, 502, 503, 504], firstWait: .seconds(1), longestRetryAfter: limits.timeout,
+            repeatsOnlyIdempotent: false)
     }
 
     var counts: TraceExporter.Counts {

@@ -96,8 +96,9 @@ extension CentralRequestManager {
         public var redirectHandler: RedirectHandler?
         /// Whether redirects from https to http are followed. Default `false`: ``NetworkError/Kind/redirect``.
         public var followsInsecureRedirects = false
-        /// How often an idempotent request is retried after a network failure: the number of ``retryPolicy``. Default 0. A dead
-        /// connection from the pool is replaced once in any case, when that is safe.
+        /// How often an idempotent request is retried after a network failure, 408, 429, 500, 502, 503 or 504: the number of
+        /// ``retryPolicy``, which may name other statuses. Default 0. A dead connection from the pool is replaced once in any
+        /// case, when that is safe.
         public var retries: Int {
             get { retryPolicy.retries }
             set { retryPolicy.retries = newValue }

@@ -4,7 +4,8 @@ import Platform
 /// Composes a request for one attempt: merges headers by precedence, and adds common parameters.
 ///
 /// Headers, where later ones win and `nil` removes: the manager's < the domain's < the server row's < the provider's < the
-/// request's (an entity's, then its call's). Parameters: the provider's < the request's.
+/// request's (an entity's, then its call's). A `Content-Type` before the request's is only for bodies that take it
+/// (``HTTPBody/takesDefault(contentType:)``). Parameters: the provider's < the request's.
 struct CompositionStage: Stage {
     let defaults: HTTPHeaders
     let immediateHeaderProvider: ImmediateHeaderProvider?
@@ -44,7 +45,16 @@ struct CompositionStage: Stage {
             isShownBefore
             ? Self.merge(provided, in: request.headers, base: base, own: call.request.headers)
             : base.merging(provided).merging(request.headers)
-        if let watch = call.watch, watch.call != nil { watch.record(.composed(sources(of: request, provided, call))) }
+        // A type that differs from the one that the interceptors saw was set by one of them, so it counts as the request's.
+        let isDefault =
+            !isShownBefore
+            || Self.lines(Self.contentType, request.headers) == Self.lines(Self.contentType, base)
+        if isDefault {
+            Self.removeDefaultType(of: &composed, own: isShownBefore ? call.request.headers : request.headers)
+        }
+        if let watch = call.watch, watch.call != nil {
+            watch.record(.composed(sources(of: request, provided, call, composed)))
+        }
         return try await chain.proceed(composed)
     }
 
@@ -52,7 +62,25 @@ struct CompositionStage: Stage {
     func shown(_ request: HTTPRequest) -> HTTPRequest {
         var shown = request
         shown.headers = base(of: request).merging(request.headers)
+        Self.removeDefaultType(of: &shown, own: request.headers)
         return shown
+    }
+
+    private static let contentType = "Content-Type"
+
+    /// Removes a `Content-Type` that does not fit the body, unless it is the request's own.
+    private static func removeDefaultType(of request: inout HTTPRequest, own: HTTPHeaders) {
+        guard let body = request.body else { return }
+        let types = lines(contentType, request.headers)
+        guard !types.isEmpty, lines(contentType, own).isEmpty,
+            !types.allSatisfy({ body.takesDefault(contentType: $0) })
+        else { return }
+        request.headers.removeAll { $0.equalsIgnoringASCIICase(contentType) }
+    }
+
+    /// The lines of a field, including a removal.
+    private static func lines(_ name: String, _ headers: HTTPHeaders) -> [String?] {
+        headers.fields.compactMap { $0.name.equalsIgnoringASCIICase(name) ? .some($0.value) : nil }
     }
 
     /// The headers of manager and rows, which the provider's and the request's own override.
@@ -62,7 +90,7 @@ struct CompositionStage: Stage {
 
     /// Where the values of the fields come from, by the names in lower case.
     private func sources(
-        of request: HTTPRequest, _ provided: HTTPHeaders, _ call: Call
+        of request: HTTPRequest, _ provided: HTTPHeaders, _ call: Call, _ composed: HTTPRequest
     ) -> [String: CallEvent.FieldSource] {
         var sources: [String: CallEvent.FieldSource] = [:]
         let layers: [(HTTPHeaders, CallEvent.FieldSource)] = [
@@ -85,6 +113,7 @@ struct CompositionStage: Stage {
                 sources[key] = value == nil ? nil : isOfEntity ? .entity : source
             }
         }
+        if !composed.headers.contains(Self.contentType) { sources[Self.contentType.lowercased()] = nil }
         return sources
     }
 
@@ -95,10 +124,6 @@ struct CompositionStage: Stage {
     ) -> HTTPHeaders {
         var result = headers
         let ownNames = Set(own.fields.map { $0.name.lowercased() })
-        /// The lines of a field, including a removal.
-        func lines(_ name: String, _ headers: HTTPHeaders) -> [String?] {
-            headers.fields.compactMap { $0.name.equalsIgnoringASCIICase(name) ? .some($0.value) : nil }
-        }
         for name in Set(provided.fields.map { $0.name.lowercased() }).sorted() where !ownNames.contains(name) {
             guard lines(name, headers) == lines(name, base) else { continue }
             result[name] = nil

@@ -58,7 +58,8 @@ extension CentralRequestManager {
         }
         if request.timeout == nil, let timeout = entity.standardTimeout { request.timeout = timeout }
         let content = RequestContent(
-            members: members.isEmpty ? nil : members, files: entity.content.files,
+            members: members.isEmpty && !entity.content.parameters.leavesOutNil ? nil : members,
+            files: entity.content.files,
             encoding: entity.options.parameterEncoding ?? plan.encoding)
         if configuration.parameterProvider != nil || details.addresses.count > 1 { details.content = content }
         try RequestBuilder.put(content, into: &request)

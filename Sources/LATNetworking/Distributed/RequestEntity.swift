@@ -22,7 +22,8 @@ public protocol RequestEntity: EntityRequest {
     static var route: Route { get }
 
     /// The parameters. Default `nil`: the encoded properties when the type is `Encodable`, otherwise none. Numbers stay
-    /// numbers, `nil` properties are left out, nested values are kept.
+    /// numbers, `nil` properties are left out unless the type encodes them itself (`encode(nil, forKey:)`), nested values are
+    /// kept. A body without other members is `{}`.
     var parameters: Parameters? { get }
 
     /// Files of a multipart request. Default none.

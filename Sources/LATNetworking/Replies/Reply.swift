@@ -67,7 +67,10 @@ enum Verdict {
         case 404: "check the address"
         case 405: "use an allowed method: \(response.headers["Allow"] ?? "the server lists none")"
         case 408, 425, 429, 503:
-            "try again" + (response.headers["Retry-After"].map { " after \($0) (seconds or a date)" } ?? " later")
+            // A `Retry-After` that cannot be used counts as absent.
+            "try again"
+                + (response.retryAfter(at: 0) == nil
+                    ? " later" : " after \(response.headers["Retry-After"] ?? "") (seconds or a date)")
         case 500...599: "the server failed; the body of its response may say why"
         default: "the body of the response may say why"
         }

@@ -121,7 +121,7 @@ struct RetryState: Sendable {
         let bound = Backoff(first: first, longest: policy.longestWait).pause(afterFailures: attempts)
         var wait = Duration.milliseconds(random(bound.roundedUpMilliseconds))
         if policy.longestRetryAfter > .zero, case .success(let response) = answer,
-            let asked = response.headers["Retry-After"].flatMap({ RetryAfter.wait($0, now: date) })
+            let asked = response.retryAfter(at: date)
         {
             guard asked <= policy.longestRetryAfter else { return .deliver }
             // Spreads out clients that were given the same time, over at most `firstWait`.
@@ -147,22 +147,31 @@ struct RetryState: Sendable {
         case .success(let response):
             if policy.statuses.contains(response.status) { return true }
             return (response.status == 429 || response.status == 503) && policy.longestRetryAfter > .zero
-                && response.headers["Retry-After"] != nil
+                && response.retryAfter(at: 0) != nil
         }
     }
 }
 
 /// The field `Retry-After` (RFC 9110 §10.2.3): seconds, or a date.
 package enum RetryAfter {
-    /// How long to wait; zero for a time that has passed, `nil` for text that is neither.
+    /// How long to wait; zero for a time that has passed. `nil` for text that is neither, and for 2^31 seconds or more, which
+    /// RFC 9111 §1.2.2 counts as an overflow.
     ///
     /// - Parameter now: the seconds since 1970.
     package static func wait(_ text: String, now: Int64) -> Duration? {
         let text = text.trimmingFieldWhitespace
         if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
-            // A number too large for `Int64` counts as the longest wait.
-            return .seconds(Int64(text).map { min($0, 1 << 40) } ?? 1 << 40)
+            return Int64(text).flatMap { $0 < 1 << 31 ? .seconds($0) : nil }
         }
         return HTTPDate.parse(text).map { .seconds(max(0, Int64($0.timeIntervalSince1970) - now)) }
+    }
+}
+
+extension HTTPResponse {
+    /// How long the server asks to wait; `nil` without a `Retry-After`, and with one that cannot be used.
+    ///
+    /// - Parameter date: the seconds since 1970.
+    package func retryAfter(at date: Int64) -> Duration? {
+        headers["Retry-After"].flatMap { RetryAfter.wait($0, now: date) }
     }
 }

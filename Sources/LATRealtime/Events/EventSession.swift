@@ -138,6 +138,6 @@ extension NetworkError {
 
     /// The wait that the refusing response asked for; `nil` for none.
     var retryAfter: Duration? {
-        RetryAfter.wait(response?.headers["Retry-After"], now: Int64(Date().timeIntervalSince1970))
+        response?.retryAfter(at: Int64(Date().timeIntervalSince1970))
     }
 }

@@ -58,7 +58,7 @@ enum RequestSettings {
         if let redirects = command.redirects { configuration.redirects = redirects }
         if let idleTimeout = command.idleTimeout { configuration.idleTimeout = idleTimeout }
         if command.retries > 0 {
-            configuration.retryPolicy = RetryPolicy(retries: command.retries, statuses: [408, 429, 500, 502, 503, 504])
+            configuration.retries = command.retries
         }
         if let cookies = command.cookies {
             configuration.cookies = .file(cookies)

@@ -220,6 +220,60 @@ private struct Encodings {
         #expect(server.requests[0].headers["Content-Length"] == "0")
     }
 
+    /// `note` is left out, and `id` is in the path.
+    private struct Patch: RequestEntity, Encodable {
+        static let route = Route("PATCH", domain: "d", path: "x/{id}")
+        var id = 1
+        var note: String?
+        var due: [Int]?
+    }
+
+    /// All of its properties are in the path.
+    private struct Activate: RequestEntity, Encodable {
+        static let route = Route("POST", domain: "d", path: "x/{id}")
+        var id = 1
+    }
+
+    /// Sends a null for each property.
+    private struct Clear: RequestEntity, Encodable {
+        static let route = Route("PUT", domain: "d", path: "x")
+        var note: String?
+        var limits: [String: Int?] = ["a": nil]
+        enum CodingKeys: CodingKey { case note, limits }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(note, forKey: .note)
+            try container.encode(limits, forKey: .limits)
+        }
+    }
+
+    @Test func onlyNilMembersSendAnEmptyObject() async throws {
+        for call in [
+            Patch().call, Row(["gone": nil]).call, Row([:]).call, Row().parameters(["gone": nil]),
+            EntityCall(Row.route, parameters: ["gone": nil]),
+        ] {
+            let request = try await sentByRow(call)
+            #expect(request.text == "{}")
+            #expect(request.headers["Content-Type"] == "application/json")
+        }
+        for call in [Activate().call, Row().call] { #expect(try await sentByRow(call).text == "") }
+    }
+
+    @Test func explicitNullsOfAnEntityAreSent() async throws {
+        #expect(try await sentByRow(Clear().call).text == #"{"limits":{"a":null},"note":null}"#)
+        let form = try await sentByRow(Clear().call.parameterEncoding(.form))
+        #expect(form.text == "limits%5Ba%5D&note")
+    }
+
+    private func sentByRow(_ call: EntityCall<JSONValue>) async throws -> RecordedRequest {
+        let server = try MockServer.answering()
+        let manager = try CentralRequestManager.make(
+            .make(server.url(), servers: #"s: { domain: "d", path: "x", method: "POST" }"#))
+        _ = try await call.startRequest(on: manager)
+        return try #require(server.requests.first)
+    }
+
     @Test func mostSpecificEncodingWins() async throws {
         let server = try MockServer.answering()
         let cases: [Encodings] = [

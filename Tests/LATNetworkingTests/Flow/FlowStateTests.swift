@@ -97,7 +97,7 @@ import Testing
             let action = next(&state, after: response(status, ["Retry-After": "7"]), random: { _ in 0 })
             #expect(action == .retry(after: .seconds(7)))
         }
-        var state = RetryState(policy: RetryPolicy(), retries: 1)
+        var state = RetryState(policy: RetryPolicy(statuses: []), retries: 1)
         #expect(next(&state, after: response(404, ["Retry-After": "7"])) == .deliver)
         #expect(next(&state, after: response(503)) == .deliver)
         #expect(next(&state, after: response(503, ["Retry-After": "61"])) == .deliver)
@@ -117,11 +117,32 @@ import Testing
     ])
     func retryAfterReadsAnyDate(_ text: String) { #expect(RetryAfter.wait(text, now: 784_111_700) == .seconds(77)) }
 
-    @Test(arguments: [
-        "", "soon", "-5", "1.5", "Sun, 06 Foo 1994 08:49:37 GMT", "Sun, 06 Nov 1994 25:49:37 GMT",
+    /// Texts that are neither a number of seconds nor a date.
+    static let unusable = [
+        "", "soon", "-5", "1.5", "1e3", "+5", "7 s", "2147483648", "99999999999999999999",
+        "Sun, 06 Foo 1994 08:49:37 GMT", "Sun, 06 Nov 1994 25:49:37 GMT",
         "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 99 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49 GMT",
-    ])
-    func invalidRetryAfterIsIgnored(_ text: String) { #expect(RetryAfter.wait(text, now: 0) == nil) }
+    ]
+
+    @Test(arguments: unusable)
+    func unusableRetryAfterCountsAsAbsent(_ text: String) {
+        #expect(RetryAfter.wait(text, now: 0) == nil)
+        for status in [429, 503] {
+            for policy in [RetryPolicy(), RetryPolicy(statuses: [])] {
+                var (absent, unusable) = (
+                    RetryState(policy: policy, retries: 1), RetryState(policy: policy, retries: 1)
+                )
+                let expected = next(&absent, after: response(status))
+                #expect(next(&unusable, after: response(status, ["Retry-After": text])) == expected)
+            }
+        }
+    }
+
+    @Test func longestUsableRetryAfterIsTooLong() {
+        #expect(RetryAfter.wait("2147483647", now: 0) == .seconds(2_147_483_647))
+        var state = RetryState(policy: RetryPolicy(), retries: 1)
+        #expect(next(&state, after: response(503, ["Retry-After": "2147483647"])) == .deliver)
+    }
 
     @Test func retryBeyondTheDeadlineIsNotBegun() {
         var state = RetryState(policy: RetryPolicy(firstWait: .seconds(5)), retries: 9, deadline: .seconds(10))
