@@ -1,15 +1,19 @@
 /// Finds the name that was probably meant by a mistyped one.
 package enum NearestName {
+    /// The longest text that is compared, in bytes, and the largest number of names: advice is not worth more time.
+    package static let longestText = 256, mostNames = 1_000
+
     /// The name with the smallest edit distance, the first of equals; `nil` when all are too different.
     package static func of(_ text: String, among names: some Sequence<String>) -> String? {
+        guard text.utf8.count <= longestText else { return nil }
         let typed = Array(text.lowercased())
         var best: (name: String, distance: Int)?
-        for name in names {
+        for name in names.prefix(mostNames) where name.utf8.count <= longestText {
             let meant = Array(name.lowercased())
             // Short names allow no mistake, because one changed letter makes another name.
             let limit = meant.count < 3 ? 0 : min(3, meant.count / 3)
             guard abs(meant.count - typed.count) <= limit else { continue }
-            let distance = distance(typed, meant)
+            let distance = distance(typed, meant, atMost: limit)
             if distance <= limit, distance < best?.distance ?? .max { best = (name, distance) }
         }
         return best?.name
@@ -25,7 +29,9 @@ package enum NearestName {
     }
 
     /// The edit distance: the number of letters to add, remove, replace or swap with their neighbour.
-    package static func distance(_ left: [Character], _ right: [Character]) -> Int {
+    ///
+    /// - Parameter limit: A distance above it may be reported as `limit + 1`, without being computed.
+    package static func distance(_ left: [Character], _ right: [Character], atMost limit: Int = .max) -> Int {
         var beforeLast: [Int] = []
         var last = Array(0...right.count)
         for row in 0..<left.count {
@@ -38,6 +44,8 @@ package enum NearestName {
                 }
                 current.append(cost)
             }
+            // A swap reaches back two rows, so both must be too far off.
+            if let least = current.min(), least > limit, last.allSatisfy({ $0 > limit }) { return limit + 1 }
             (beforeLast, last) = (last, current)
         }
         return last[right.count]

@@ -3,7 +3,7 @@ import JSONText
 // The messages of a document that is not JSON5.
 extension SourceText {
     func diagnostics(missingCommas: [Range<Int>]) -> [TableDiagnostic] {
-        missingCommas.map { token in
+        missingCommas.prefix(TableReader.mostDiagnostics).map { token in
             error("expected \",\" before \(shown(token))", at: token, expected: "\",\"", found: shown(token))
         }
     }

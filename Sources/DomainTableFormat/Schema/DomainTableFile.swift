@@ -8,8 +8,10 @@ package struct DomainTableFile: Sendable {
     /// The servers in file order.
     package var servers: [ServerEntry] = []
 
-    /// The settings of all rows, `defaults` first.
-    var allSettings: [SettingsEntry] { [defaults] + domains.map(\.settings) + servers.map(\.settings) }
+    /// The settings of all rows that have some, `defaults` first.
+    var allSettings: [SettingsEntry] {
+        [defaults] + domains.map(\.settings) + servers.filter(\.hasSettings).map(\.settings)
+    }
 
     /// The result of reading a file.
     package struct Reading: Sendable {
@@ -30,7 +32,8 @@ package struct DomainTableFile: Sendable {
         var reader = TableReader(document.source)
         reader.readTable(root)
         let diagnostics =
-            document.diagnostics + reader.diagnostics + files.diagnostics(of: reader.file, document.source)
+            document.diagnostics + reader.diagnostics + reader.ending
+            + files.diagnostics(of: reader.file, document.source)
         return Reading(file: reader.file, diagnostics: diagnostics.inFileOrder)
     }
 }
@@ -222,5 +225,15 @@ package struct ServerEntry: Sendable {
     package var path: Located<String>?
     package var method: Located<String>?
     package var allowsAbsolute: Located<Bool>?
-    package var settings = SettingsEntry()
+    /// Empty, or the settings: most rows of a large table set none, and settings take some kilobytes.
+    private var stored: [SettingsEntry] = []
+
+    init(name: Located<String>) { self.name = name }
+
+    package var hasSettings: Bool { !stored.isEmpty }
+
+    package var settings: SettingsEntry {
+        get { stored.first ?? SettingsEntry() }
+        set { stored = [newValue] }
+    }
 }

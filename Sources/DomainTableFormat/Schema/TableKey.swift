@@ -39,7 +39,7 @@ enum TableKey {
     }
 
     /// What every row may set.
-    private static let settings = [
+    static let settings: [String] = [
         "timeout", "connectTimeout", "idleTimeout", "retries", "retry", "cache", "ttl", "headers", "parameters",
         "parameterEncoding", "dates", "keys", "redirects", "envelope", "simulate", "volatileParameters",
         "cachePartition", "authenticator", "sealer", "compressBody", "events", "maxConnectionsPerHost", "proxy",

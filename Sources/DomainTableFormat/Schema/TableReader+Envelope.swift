@@ -72,14 +72,21 @@ extension TableReader {
         var reported: Set<Range<Int>> = []
         var used: Set<Range<Int>> = []
         var effective: Set<Range<Int>> = []
-        let byName = Dictionary(file.domains.map { ($0.name.value, $0.settings) }) { first, _ in first }
-        let domainRows = file.domains.map { [file.defaults, $0.settings] }
-        let serverRows = file.servers.map { server in
-            [file.defaults, server.domain.flatMap { byName[$0.value] } ?? SettingsEntry(), server.settings]
+        // Only these two settings of each row: copies of all of them would take much memory in a large table.
+        typealias Caching = (cache: Located<SettingsEntry.Cache>?, ttl: Located<SettingsEntry.TimeToLive>?)
+        func caching(_ entry: SettingsEntry) -> Caching { (entry.cache, entry.ttl) }
+        let none: Caching = (nil, nil)
+        let defaults = caching(file.defaults)
+        let domains = file.domains.map { caching($0.settings) }
+        let servers = file.servers.map { $0.hasSettings ? caching($0.settings) : none }
+        let byName = Dictionary(zip(file.domains.map(\.name.value), domains)) { first, _ in first }
+        let domainRows = domains.map { [defaults, $0] }
+        let serverRows = zip(file.servers, servers).lazy.map { server, own in
+            [defaults, server.domain.flatMap { byName[$0.value] } ?? none, own]
         }
-        for rows in [[file.defaults]] + domainRows + serverRows {
+        func check(_ rows: [Caching]) {
             let ttl = rows.last { $0.ttl != nil }?.ttl
-            guard let cache = rows.last(where: { $0.cache != nil })?.cache else { continue }
+            guard let cache = rows.last(where: { $0.cache != nil })?.cache else { return }
             if let ttl {
                 used.insert(ttl.range)
                 if cache.value != .networkOnly { effective.insert(ttl.range) }
@@ -89,7 +96,10 @@ extension TableReader {
                 report(cache.range, "\"cacheElseNetwork\" needs a time to live; add ttl: \"5m\"")
             }
         }
-        for row in file.allSettings {
+        check([defaults])
+        domainRows.forEach(check)
+        serverRows.forEach(check)
+        for row in [defaults] + domains + servers {
             guard let ttl = row.ttl else { continue }
             if !used.contains(ttl.range) {
                 report(ttl.range, "\"ttl\" has no effect without \"cache\"; add cache: \"cacheElseNetwork\"")

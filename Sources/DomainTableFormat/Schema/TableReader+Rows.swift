@@ -71,7 +71,7 @@ extension TableReader {
         entry.path = text(row["path"], "path", "a path such as \"v1/users/{id}\"")
         entry.method = method(row["method"])
         entry.allowsAbsolute = flag(row["allowsAbsolute"], "allowsAbsolute")
-        entry.settings = settings(row)
+        if row.hasSettings { entry.settings = settings(row) }
         for key in ["domain", "path"] where row.lacks(key) {
             report(member.keyRange, "\(name) has no \"\(key)\"", expected: "\"\(key)\"")
         }
@@ -83,12 +83,15 @@ extension TableReader {
     }
 
     private mutating func checkDomain(_ name: String, _ node: JSON5Node) {
-        let names = file.domains.map(\.name.value)
-        guard !names.contains(name) else { return }
+        guard !domainNames.contains(name) else { return }
+        unknownDomainCount += 1
+        // Each piece of advice compares with all domains.
+        let names = unknownDomainCount <= Self.mostAdvice ? file.domains.map(\.name.value) : []
+        let advice = names.isEmpty && !file.domains.isEmpty
+            ? "" : NearestName.advice(name, among: names, allCalled: "domains")
         report(
-            node.range,
-            "unknown domain \(QuotedText.of(name))\(NearestName.advice(name, among: names, allCalled: "domains"))",
-            expected: "the name of a domain", found: node.phrase, suggestion: NearestName.of(name, among: names))
+            node.range, "unknown domain \(QuotedText.of(name))\(advice)", expected: "the name of a domain",
+            found: node.phrase, suggestion: NearestName.of(name, among: names))
     }
 
     private mutating func checkPath(_ path: String, _ node: JSON5Node, allowsAbsolute: Bool) {

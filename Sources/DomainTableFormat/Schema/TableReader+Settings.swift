@@ -185,7 +185,7 @@ extension TableReader {
     private mutating func headers(_ node: JSON5Node?) -> [(name: String, value: Located<String?>)] {
         var headers: [(name: String, value: Located<String?>)] = []
         var seen: [String: JSON5Member] = [:]
-        for (member, isFirst) in entries(of: node, called: "\"headers\"", each: "header") {
+        for (member, isFirst) in entries(of: node, called: "\"headers\"", each: "header", most: 1_000) {
             checkHeaderName(member.key, member.keyRange)
             let lowercased = member.key.lowercased()
             if isFirst, let twin = seen[lowercased] {

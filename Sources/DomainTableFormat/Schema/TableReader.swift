@@ -3,8 +3,18 @@ struct TableReader {
     let source: SourceText
     var file: DomainTableFile
     private(set) var diagnostics: [TableDiagnostic] = []
+    /// How many diagnostics were left out, and whether one of them was an error.
+    private(set) var omitted = (count: 0, hasError: false)
+    /// The names of the domains that have been read.
+    private(set) var domainNames: Set<String> = []
+    var unknownDomainCount = 0
     /// Whether a cache policy or time to live could not be read, so that their combination cannot be checked.
     var hasBrokenCaching = false
+
+    /// The largest number of diagnostics: nobody reads more, and each has its line of the file.
+    static let mostDiagnostics = 1_000
+    /// The largest number of unknown domains that get advice.
+    static let mostAdvice = 20
 
     init(_ source: SourceText) {
         self.source = source
@@ -18,7 +28,10 @@ struct TableReader {
         }
         for (member, isFirst) in entries(of: table["domains"], called: "\"domains\"", each: "domain") {
             let entry = domain(member)
-            if isFirst { file.domains.append(entry) }
+            if isFirst {
+                file.domains.append(entry)
+                domainNames.insert(member.key)
+            }
         }
         if table.lacks("domains") {
             report(
@@ -33,6 +46,17 @@ struct TableReader {
         if !hasBrokenCaching { checkCaching() }
     }
 
+    /// A diagnostic at the end of the file that counts the omitted ones.
+    var ending: [TableDiagnostic] {
+        guard omitted.count > 0 else { return [] }
+        let end = source.bytes.count
+        return [
+            TableDiagnostic(
+                omitted.hasError ? .error : .warning, at: end..<end, of: source,
+                "\(omitted.count) more problems are not shown; correct the others first")
+        ]
+    }
+
     // MARK: Objects
 
     /// The values of an object whose keys the format defines.
@@ -42,6 +66,9 @@ struct TableReader {
         fileprivate(set) var mistyped: Set<String> = []
 
         subscript(key: String) -> JSON5Node? { values[key] }
+
+        /// Whether a setting that every row may have is there.
+        var hasSettings: Bool { values.keys.contains { TableKey.settings.contains($0) } }
 
         /// Whether a key is missing, and not just mistyped.
         func lacks(_ key: String) -> Bool { values[key] == nil && !mistyped.contains(key) }
@@ -73,8 +100,16 @@ struct TableReader {
     }
 
     /// The members of an object whose keys are chosen by the user, and for each whether it is the first with its name.
-    mutating func entries(of node: JSON5Node?, called name: String, each kind: String) -> [(JSON5Member, Bool)] {
+    ///
+    /// - Parameter most: The largest number of members. Default `nil`: any.
+    mutating func entries(
+        of node: JSON5Node?, called name: String, each kind: String, most: Int? = nil
+    ) -> [(JSON5Member, Bool)] {
         guard let node, let members = object(node, called: name) else { return [] }
+        if let most, members.count > most {
+            report(node.range, "\(name) has \(members.count) members; at most \(most) are of use")
+            return []
+        }
         var seen: [String: Range<Int>] = [:]
         var entries: [(JSON5Member, Bool)] = []
         for member in members {
@@ -100,6 +135,10 @@ struct TableReader {
         _ range: Range<Int>, _ message: String, expected: String? = nil, found: String? = nil,
         suggestion: String? = nil, severity: TableDiagnostic.Severity = .error
     ) {
+        guard diagnostics.count < Self.mostDiagnostics else {
+            omitted = (omitted.count + 1, omitted.hasError || severity == .error)
+            return
+        }
         diagnostics.append(
             TableDiagnostic(
                 severity, at: range, of: source, message, expected: expected, found: found, suggestion: suggestion))

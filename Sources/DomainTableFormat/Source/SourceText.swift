@@ -6,6 +6,11 @@ package struct SourceText: Sendable {
     package let name: String
     package let bytes: [UInt8]
     private let lineStarts: [Int]
+    /// Whether each byte is a character, but for the ends of lines.
+    private let isASCII: Bool
+    /// Characters in long lines that are not ASCII: where each begins, and how many the line has before it. A column is
+    /// counted from the last one, so that the positions in a file of one line do not cost the square of its length.
+    private let marks: [(offset: Int, column: Int)]
 
     package init(_ bytes: [UInt8], name: String) {
         self.name = name
@@ -17,14 +22,47 @@ package struct SourceText: Sendable {
             }
         }
         lineStarts = starts
+        isASCII = bytes.allSatisfy { $0 < 0x80 }
+        marks = isASCII ? [] : Self.marks(bytes, starts)
+    }
+
+    private static let markDistance = 256
+
+    private static func marks(_ bytes: [UInt8], _ starts: [Int]) -> [(offset: Int, column: Int)] {
+        var marks: [(offset: Int, column: Int)] = []
+        for (start, end) in zip(starts, starts.dropFirst() + [bytes.count]) where end - start > 16 * markDistance {
+            // Repaired text has other offsets; a file that is not UTF-8 has one diagnostic.
+            guard let line = String(validating: bytes[start..<end], as: UTF8.self) else { continue }
+            var (offset, last) = (start, start)
+            for (column, character) in line.enumerated() {
+                if offset - last >= markDistance {
+                    marks.append((offset, column))
+                    last = offset
+                }
+                offset += character.utf8.count
+            }
+        }
+        return marks
     }
 
     /// The position of a byte. An offset beyond the end means the end.
     package func position(of offset: Int) -> SourcePosition {
         let offset = min(max(0, offset), bytes.count)
         let line = lineIndex(of: offset)
-        let column = text(lineStarts[line]..<offset).count
+        let column = column(of: offset, from: lineStarts[line])
         return SourcePosition(file: name, line: line + 1, column: column + 1)
+    }
+
+    private func column(of offset: Int, from start: Int) -> Int {
+        // CR LF, the only character of two bytes, ends a line.
+        if isASCII { return offset - start }
+        var (low, high) = (0, marks.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if marks[middle].offset <= offset { low = middle + 1 } else { high = middle }
+        }
+        guard low > 0, marks[low - 1].offset >= start else { return text(start..<offset).count }
+        return marks[low - 1].column + text(marks[low - 1].offset..<offset).count
     }
 
     /// The bytes of a range as text. Invalid UTF-8 becomes U+FFFD.

@@ -65,13 +65,17 @@ extension Sequence<TableDiagnostic> {
 /// hidden.
 package enum SourceExcerpt {
     private static let widest = 120
+    /// How many bytes around a range are looked at.
+    private static let reach = 2_048
 
     package static func lines(of source: SourceText, at range: Range<Int>) -> [String] {
-        let line = source.line(of: range.lowerBound)
+        let whole = source.line(of: range.lowerBound)
+        let middle = min(range.upperBound, range.lowerBound + reach)
+        let line = max(whole.lowerBound, range.lowerBound - reach)..<max(range.lowerBound, min(whole.upperBound, middle + reach))
         var before = Array(source.text(line.lowerBound..<max(line.lowerBound, min(range.lowerBound, line.upperBound))))
         let isInside = range.lowerBound < line.upperBound
-        var marked = isInside ? Array(source.text(range.lowerBound..<min(range.upperBound, line.upperBound))) : []
-        var after = isInside ? Array(source.text(min(range.upperBound, line.upperBound)..<line.upperBound)) : []
+        var marked = isInside ? Array(source.text(range.lowerBound..<min(middle, line.upperBound))) : []
+        var after = isInside ? Array(source.text(min(middle, line.upperBound)..<line.upperBound)) : []
         // The key `password` may be on an earlier line than its value.
         let context = Array(source.text(max(0, line.lowerBound - 1_024)..<line.lowerBound))
         hidePasswords(context, &before, &marked, &after)

@@ -38,8 +38,12 @@ struct YAMLProblem: Error, Equatable {
 struct YAMLReader {
     private typealias Text = Substring.UnicodeScalarView
 
+    /// The largest depth of blocks: more than any cassette needs, and safe for any stack.
+    static let depthLimit = 64
+
     private let lines: [Text]
     private var index = 0
+    private var depth = 0
 
     /// The documents of a file. The last line must be three dots.
     static func documents(_ text: String) throws(YAMLProblem) -> [YAMLValue] {
@@ -83,7 +87,13 @@ struct YAMLReader {
 
     /// A map or a list whose lines begin at a column.
     private mutating func block(indent column: Int) throws(YAMLProblem) -> YAMLValue {
+        guard depth < Self.depthLimit else {
+            throw YAMLProblem(line: index + 1, message: "more than \(Self.depthLimit) blocks within each other")
+        }
+        depth += 1
+        defer { depth -= 1 }
         let start = index + 1
+        var names: Set<String> = []
         var members: [YAMLValue.Member] = []
         var elements: [YAMLValue] = []
         while true {
@@ -101,7 +111,7 @@ struct YAMLReader {
                 elements.append(try element(text.dropFirst(2)))
             } else {
                 let member = try member(text, column: column)
-                guard !members.contains(where: { $0.name == member.name }) else {
+                guard names.insert(member.name).inserted else {
                     throw YAMLProblem(line: member.value.line, message: "a second \"\(member.name)\"; keep one of them")
                 }
                 members.append(member)

@@ -251,6 +251,20 @@ import Testing
         #expect(breaker.admit(at: .seconds(5)) == .refuse(pause: .seconds(9)))
     }
 
+    /// Whatever another process says, a circuit asks again after its own pause.
+    @Test func pauseOfAnotherProcessIsHeldWithinThePolicy() {
+        var breaker = CircuitBreaker(RequestLimits.CircuitBreakerPolicy(failures: 1, pause: .seconds(10)))
+        breaker.adopt(.opened(.seconds(1_000_000_000)), at: .zero)
+        #expect(breaker.admit(at: .seconds(1)) == .refuse(pause: .seconds(10)))
+        #expect(breaker.admit(at: .seconds(6)) == .refuse(pause: .seconds(5)), "bounded once")
+        guard case .pass(let ticket) = breaker.admit(at: .seconds(11)) else { return #expect(Bool(false)) }
+        #expect(breaker.ask(ticket) == true)
+        #expect(breaker.answer(ticket, pause: .seconds(3_600), at: .seconds(12)) == true)
+        #expect(breaker.admit(at: .seconds(13)) == .refuse(pause: .seconds(9)))
+        breaker.adopt(.opened(.seconds(2)), at: .seconds(13))
+        #expect(breaker.admit(at: .seconds(14)) == .refuse(pause: .seconds(1)), "a shorter one counts")
+    }
+
     @Test func circuitIsForgottenLongAfterItsFailures() {
         let policy = RequestLimits.CircuitBreakerPolicy(failures: 2, pause: .seconds(10))
         var breaker = CircuitBreaker(policy)

@@ -21,7 +21,7 @@ extension DomainTable.ServerRow {
         $path = DomainTable.Tracked(entry.path)
         $method = DomainTable.Tracked(entry.method) { HTTPMethod($0) }
         $allowsAbsolute = DomainTable.Tracked(entry.allowsAbsolute)
-        settings = DomainTable.RouteSettings(entry.settings, folder: folder)
+        if entry.hasSettings { settings = DomainTable.RouteSettings(entry.settings, folder: folder) }
     }
 }
 

@@ -42,7 +42,12 @@ extension DomainTable {
         /// Whether ``path`` may be an absolute URL, which then gets the domain's headers. Default `nil`, which means no.
         @Tracked public var allowsAbsolute: Bool?
         /// The settings of this call.
-        public var settings = RouteSettings()
+        public var settings: RouteSettings {
+            get { stored.first ?? RouteSettings() }
+            set { stored = [newValue] }
+        }
+        /// Empty, or the settings: most rows of a large table set none, and settings take some kilobytes.
+        private var stored: [RouteSettings] = []
 
         /// Creates a row.
         public init(domain: DomainName, path: String, method: HTTPMethod? = nil) {
