@@ -44,7 +44,8 @@ public enum Authentication: Hashable, Sendable {
     /// Basic (RFC 7617), sent without a challenge.
     case basic(user: String, password: String)
     /// Digest (RFC 7616), sent after a challenge of the server. Later requests of the same user to the same origin need
-    /// no challenge (MD5 and SHA-256; the `-sess` variants are challenged each time).
+    /// no challenge, except with the `-sess` variants. Of several challenges, the first with MD5, SHA-256, SHA-512-256 or
+    /// SHA-512 and `qop=auth` is answered (§3.7).
     case digest(user: String, password: String)
     /// A bearer token (RFC 6750).
     case bearer(token: String)

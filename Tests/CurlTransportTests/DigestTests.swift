@@ -7,6 +7,70 @@ import Testing
 @testable import CurlTransport
 
 @Suite struct DigestTests {
+    /// Challenges that libcurl does not answer, or answers wrongly.
+    private static let hardServers: [(algorithm: String, first: [String], qop: String)] = [
+        ("SHA-512-256", [], "auth"), ("sha-512-256", ["Basic realm=\"x\""], "auth, auth-int"), ("SHA-512", [], "auth"),
+        ("MD5", ["Digest realm=\"test\", nonce=\"x\", algorithm=NEW-9, qop=\"auth\""], "auth"),
+        ("SHA-256", ["Digest realm=\"test\", nonce=\"x\", algorithm=A, Digest realm=\"test\", nonce=\"y\", qop=\"auth-int\""], "auth"),
+        ("MD5", [], "auth-int ,\tauth"),
+    ]
+
+    @Test(arguments: hardServers, [false, true])
+    func challengeThatLibcurlCannotAnswerIsAnswered(
+        _ kind: (algorithm: String, first: [String], qop: String), any: Bool
+    ) async throws {
+        let server = try DigestServer(kind.algorithm, first: kind.first, qop: kind.qop)
+        try await withTransport { transport async throws in
+            for number in 0..<5 {
+                for streams in [false, true] {
+                    var request = server.request("/a b/\(number)?c=%20d&e")
+                    request.streamsBody = streams
+                    if any { request.authentication = .any(user: "u", password: "p") }
+                    let response = try await transport.answer(to: request)
+                    #expect(try await response.body.collect(upTo: 1_000) == Data("hello u".utf8))
+                }
+            }
+            server.renewNonce()
+            server.server.forgetRequests()
+            // A stale nonce, a body, and a wrong password each cost one request more.
+            let body = Data(repeating: 7, count: 200_000)
+            let post = server.request("/p", method: .post).with { $0.body = .data(body) }
+            #expect(try await transport.answer(to: post).status == 200)
+            #expect(server.server.requests.last?.body == body && server.server.requestCount == 2)
+            server.server.forgetRequests()
+            #expect(try await transport.answer(to: server.request(password: "wrong")).status == 401)
+            #expect(server.server.requestCount == 2)
+        }
+        #expect(server.challenges == 4)
+    }
+
+    @Test func bodyReadOnceIsSentWithTheAnswer() async throws {
+        let server = try DigestServer("SHA-512-256")
+        let body = Data(repeating: 1, count: 100_000)
+        try await withTransport { transport async throws in
+            let chunks = AsyncStream<Data> {
+                $0.yield(body)
+                $0.finish()
+            }
+            let post = server.request("/p", method: .post).with { $0.body = .stream(chunks, length: nil) }
+            #expect(try await transport.answer(to: post).status == 200)
+        }
+        #expect(server.server.requests.map(\.body) == [Data(), body])
+    }
+
+    @Test func alwaysStaleOwnAnswerEndsTheCall() async throws {
+        let server = try DigestServer("SHA-512-256")
+        server.server.route("GET", "/stale") { _ in
+            .status(401).header(
+                "WWW-Authenticate", "Digest realm=\"r\", nonce=\"n\", qop=\"auth\", algorithm=SHA-512-256, stale=true")
+        }
+        try await withTransport { transport async throws in
+            let error = try await transport.failure(of: server.request("/stale"))
+            #expect(error.kind == .protocolViolation && error.message.contains("as stale"), "\(error)")
+            #expect(server.server.requestCount == 5)
+        }
+    }
+
     @Test(arguments: ["MD5", "SHA-256"], [false, true])
     func tenCallsAreChallengedOnce(algorithm: String, any: Bool) async throws {
         let server = try DigestServer(algorithm)
@@ -169,7 +233,7 @@ import Testing
         }
     }
 
-    @Test(.needsHTTPBin, arguments: ["MD5", "SHA-256"])
+    @Test(.needsHTTPBin, arguments: ["MD5", "SHA-256", "SHA-512"])
     func httpbinAcceptsTheAnswer(algorithm: String) async throws {
         let base = try #require(Servers.httpbin)
         let path = "/digest-auth/auth/u/p/\(algorithm)"

@@ -74,6 +74,50 @@ import Testing
         #expect(try await kind(.raw(lines)) == .protocolViolation)
     }
 
+    @Test func errorNamesTheLimitOfALine() async throws {
+        let server = try MockServer()
+        let line = "X: " + String(repeating: "a", count: 100 << 10)
+        server.enqueue(.raw("HTTP/1.1 200 OK\r\n\(line)\r\nContent-Length: 0\r\n\r\n"))
+        try await withTransport { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
+            #expect(error.kind == .protocolViolation)
+            #expect(error.message.contains("header line of more than 100 KiB"), "\(error)")
+            #expect(error.message.contains("shorter fields") && !error.message.contains("memory"), "\(error)")
+        }
+    }
+
+    @Test(arguments: ["http/1.1", "Http/1.1", "HTTP/1.1"], [200, 404, 503])
+    func statusLineInAnyCaseIsRead(version: String, status: Int) async throws {
+        let server = try MockServer()
+        server.enqueue(.raw("\(version) \(status) Reason\r\nContent-Length: 5\r\n\r\nhello"), .text("next"))
+        try await withTransport { transport async throws in
+            let response = try await transport.get(server.url())
+            #expect(response.status == status && response.reason == "Reason" && response.text == "hello")
+            #expect(try await transport.get(server.url()).text == "next")
+        }
+    }
+
+    /// libcurl would wait for a body, or take the final response for one.
+    @Test(arguments: [
+        "http/1.1 204 No Content\r\n\r\n", "http/1.1 304 Not Modified\r\n\r\n",
+        "http/1.1 103 Early\r\n\r\nhttp/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "http/1.1 100 Continue\r\n\r\n",
+        "http/1.1 x\r\n\r\n", "http/1.1\r\n\r\n",
+    ])
+    func misspelledStatusWithoutBodyFails(wire: String) async throws {
+        #expect(try await kind(.raw(wire)) == .protocolViolation)
+    }
+
+    @Test(arguments: ["", "Upgrade: websocket\r\nConnection: Upgrade\r\n", "Content-Length: 2\r\n"])
+    func unaskedUpgradeFails(fields: String) async throws {
+        let server = try MockServer()
+        server.enqueue(.raw("HTTP/1.1 101 Switching Protocols\r\n\(fields)\r\nhi"), .text("next"))
+        try await withTransport { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", server.url()))
+            #expect(error.kind == .protocolViolation && error.message.contains("101"), "\(error)")
+            #expect(try await transport.get(server.url()).text == "next")
+        }
+    }
+
     @Test func truncatedBodyFailsAndSurplusIsCutOff() async throws {
         #expect(try await kind(.text("hello").announcingLength(9)) == .connectionLost)
         let server = try MockServer()

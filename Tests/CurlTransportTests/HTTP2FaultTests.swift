@@ -258,6 +258,65 @@ struct HTTP2FaultTests {
         }
     }
 
+    /// A response before `RST_STREAM(NO_ERROR)`: /CODE/SIZE/LENGTH/END, where END says whether the last frame ends the stream.
+    private struct ResetCase: Sendable, CustomStringConvertible {
+        var behaviour: String
+        var path: String
+        /// Whether libcurl 7.88 loses the response, or cannot tell whether it is whole.
+        var isLostBefore8 = false
+        var isStreamed = false
+        var description: String { "\(behaviour)\(path)\(isStreamed ? " streamed" : "")" }
+    }
+
+    /// libcurl 7.88 may wait until the timeout when a stream is reset while it sends.
+    private static let resets =
+        ["reset", "reset-split", "reset-early"] + (isLibcurl7 ? [] : ["reset-early-split"])
+
+    private static let resetCases: [ResetCase] = resets.flatMap {
+        behaviour in
+        ["0/0/end", "10/10/end", "40000/40000/end", "10/-/end", "10/10/open", "40000/40000/open"].flatMap { shape in
+            let isEarly = behaviour.hasPrefix("reset-early")
+            let isTogether = !behaviour.hasSuffix("split")
+            let isLost = isTogether && (isEarly || shape.hasSuffix("open")) || isEarly && shape.contains("-")
+            return [false, true].map { isStreamed in
+                ResetCase(
+                    behaviour: behaviour, path: "/NO_ERROR/\(shape)", isLostBefore8: isLost, isStreamed: isStreamed)
+            }
+        }
+    }
+
+    /// With the behaviours `reset-early`, the server does not read the request's body.
+    @Test(arguments: resetCases) private func wholeResponseBeforeResetIsKept(_ reset: ResetCase) async throws {
+        let server = try await FaultyHTTP2Server(reset.behaviour)
+        let size = try #require(Int(reset.path.split(separator: "/")[1]))
+        let request = HTTPRequest("POST", server.url(reset.path), body: .data(Data(count: 1 << 20))).with {
+            $0.streamsBody = reset.isStreamed
+        }
+        try await withTransport(configuration()) { transport async throws in
+            do {
+                let response = try await transport.answer(to: request)
+                #expect(response.status == 200)
+                #expect(try await response.body.collect(upTo: 1 << 20).count == size)
+            } catch let error as NetworkError {
+                #expect(isLibcurl7 && reset.isLostBefore8 && error.kind == .connectionLost, "\(error)")
+            }
+            #expect(server.lines("processed").count == 1)
+        }
+    }
+
+    @Test(
+        arguments: resets,
+        ["/NO_ERROR/10/20/open", "/NO_ERROR/40000/40001/open", "/CANCEL/10/20/open", "/INTERNAL_ERROR/10/-/open"])
+    func partOfResponseBeforeResetFails(behaviour: String, path: String) async throws {
+        let server = try await FaultyHTTP2Server(behaviour)
+        try await withTransport(configuration()) { transport async throws in
+            let request = HTTPRequest("POST", server.url(path), body: .data(Data(count: 1 << 20)))
+            let error = try await transport.failure(of: request)
+            #expect(error.kind == .connectionLost, "\(error)")
+            #expect(server.lines("processed").count == 1)
+        }
+    }
+
     @Test func errorNamesLibcurlsHeadLimit() async throws {
         let server = try await FaultyHTTP2Server("head-200000")
         try await withTransport(configuration()) { transport async throws in

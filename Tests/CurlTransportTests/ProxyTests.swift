@@ -1,3 +1,4 @@
+import Dispatch
 import FoundationEssentials
 import Glibc
 import HTTPCore
@@ -65,6 +66,68 @@ import Testing
             #expect(error.message.contains("tunnel"), "\(error)")
             // Over plain HTTP the proxy's response is an ordinary response.
             #expect(try await transport.get("http://127.0.0.1:\(closed.port)/").status >= 500)
+        }
+    }
+
+    /// Opens tunnels, and sends this text before the bytes of the server.
+    private func tunnel(_ answer: String, to port: Int) throws -> RawServer {
+        try RawServer { client in
+            var head = ""
+            while !head.contains("\r\n\r\n") {
+                let bytes = client.read()
+                guard !bytes.isEmpty else { return }
+                head += String(decoding: bytes, as: UTF8.self)
+            }
+            let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+            defer { close(descriptor) }
+            var name = sockaddr_in()
+            name.sin_family = sa_family_t(AF_INET)
+            name.sin_port = in_port_t(port).bigEndian
+            name.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+            let isConnected = withUnsafeBytes(of: &name) { bytes in
+                bytes.withMemoryRebound(to: sockaddr.self) { connect(descriptor, $0.baseAddress, socklen_t(bytes.count)) == 0 }
+            }
+            guard isConnected else { return }
+            let server = RawConnection(descriptor: descriptor)
+            client.write(Array(answer.utf8))
+            let isDone = DispatchSemaphore(value: 0)
+            DispatchQueue(label: "tunnel").async {
+                while case let bytes = server.read(), !bytes.isEmpty { client.write(bytes) }
+                shutdown(client.descriptor, CInt(SHUT_RDWR))
+                isDone.signal()
+            }
+            while case let bytes = client.read(), !bytes.isEmpty { server.write(bytes) }
+            shutdown(descriptor, CInt(SHUT_RDWR))
+            isDone.wait()
+        }
+    }
+
+    @Test(
+        .needsOpenSSL,
+        arguments: [
+            "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 Connection established\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200\r\n\r\n", "HTTP/1.1 100 Continue\n\nHTTP/1.1 200 OK\n\n",
+            "HTTP/1.1 100\r\n\r\nHTTP/1.1 102 Wait\r\nA: b\r\n\r\nHTTP/1.1 103 A\r\n\r\nHTTP/1.1 204 No\r\nX: y\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n\r\n",
+        ])
+    func tunnelOpensAfterInterimResponses(answer: String) async throws {
+        let secure = try await TLSServer()
+        let proxy = try tunnel(answer, to: secure.port)
+        try await withTransport(configuration(proxy.url())) { transport async throws in
+            for _ in 0..<2 { #expect(try await transport.get(secure.url()).status == 200) }
+        }
+    }
+
+    @Test(.needsOpenSSL, arguments: ["HTTP/1.1 103 A\r\n\r\nHTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 100 A\r\n\r\n"])
+    func refusalAfterInterimResponseIsAProxyError(answer: String) async throws {
+        let proxy = try RawServer { client in
+            _ = client.read()
+            client.write(Array(answer.utf8))
+        }
+        try await withTransport(configuration(proxy.url())) { transport async throws in
+            let error = try await transport.failure(of: HTTPRequest("GET", "https://localhost:1/"))
+            #expect(error.kind == .proxy, "\(error)")
+            #expect(error.message.contains(answer.contains("403") ? "403" : "interim"), "\(error)")
         }
     }
 

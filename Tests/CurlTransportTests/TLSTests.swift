@@ -74,6 +74,24 @@ struct TLSTests {
         #expect(try await status(of: server.url(), quiet) == 200)
     }
 
+    @Test(arguments: ["-tls1_2", "-tls1_3"])
+    func errorSaysWhatTheCertificateSays(version: String) async throws {
+        for (certificate, facts) in [
+            ("expired", ["expired on Fri, 01 Jan 2021 00:00:00 GMT"]),
+            ("future", ["not valid before Wed, 01 Jan 2098 00:00:00 GMT", "clock"]),
+            ("elsewhere", ["is for elsewhere.example.org, not for localhost", "use a host"]),
+            ("stranger", ["issued by CN = Test other", "tls.caFile"]), ("alone", ["self-signed by CN = localhost"]),
+        ] {
+            let server = try await TLSServer(certificate, [version])
+            let error = try await kind(of: server.url(), configuration())
+            for fact in facts { #expect(error.message.contains(fact), "\(error)") }
+        }
+        let server = try await TLSServer("server", [version])
+        let pinned = configuration { $0.pins = ["localhost": ["sha256//" + Data(count: 32).base64EncodedString()]] }
+        let error = try await kind(of: server.url(), pinned)
+        #expect(error.message.contains(certificates.pin), "\(error)")
+    }
+
     @Test func reusedHandleReportsEachFault() async throws {
         let expired = try await TLSServer("expired")
         let elsewhere = try await TLSServer("elsewhere")
@@ -176,7 +194,7 @@ struct TLSTests {
 
     // MARK: The client's certificate
 
-    @Test(arguments: ["-tls1_2", "-tls1_3"], ["pkcs12", "open pkcs12", "pem", "locked pem"])
+    @Test(arguments: ["-tls1_2", "-tls1_3"], ["pkcs12", "open pkcs12", "no MAC", "no encryption", "pem", "locked pem"])
     func clientCertificateIsSentOnRequest(version: String, form: String) async throws {
         let server = try await TLSServer(
             "server", [version, "-Verify", "1", "-verify_return_error", "-CAfile", certificates.authority])
@@ -184,6 +202,10 @@ struct TLSTests {
             switch form {
             case "pkcs12": $0.clientCertificate = .pkcs12(path: certificates.path("client.p12"), password: "secret")
             case "open pkcs12": $0.clientCertificate = .pkcs12(path: certificates.path("client-open.p12"), password: "")
+            case "no MAC":
+                $0.clientCertificate = .pkcs12(path: certificates.path("client-nomac.p12"), password: "secret")
+            case "no encryption":
+                $0.clientCertificate = .pkcs12(path: certificates.path("client-plain.p12"), password: "")
             case "pem":
                 $0.clientCertificate = .pem(
                     certificate: certificates.path("client.crt"), key: certificates.path("client.key"))

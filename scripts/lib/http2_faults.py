@@ -12,6 +12,7 @@ import h2.connection
 import h2.events
 import h2.settings
 from h2.errors import ErrorCodes
+from hyperframe.frame import RstStreamFrame
 
 behaviour, certificate = sys.argv[1:]
 lock = threading.Lock()
@@ -60,6 +61,9 @@ class Connection:
             fields = {bytes(name).decode(): bytes(value).decode() for name, value in event.headers}
             self.open[event.stream_id] = [fields[":method"], fields[":path"], 0]
             self.began(event.stream_id)
+        elif isinstance(event, h2.events.DataReceived) and behaviour.startswith("reset-early"):
+            # As in real servers, what is not read does not use up the connection's window.
+            self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         elif isinstance(event, h2.events.DataReceived) and event.stream_id in self.open:
             self.open[event.stream_id][2] += len(event.data)
             if behaviour != "no-window" and event.flow_controlled_length:
@@ -85,6 +89,8 @@ class Connection:
             self.go_away(0)
         elif behaviour == "goaway-second" and self.number == 1 and stream > 1:
             self.go_away(1)
+        elif behaviour.startswith("reset-early"):
+            self.answer_and_reset(stream)
         elif behaviour == "goaway-after-effect" and method == "POST" and self.number == 1:
             say("processed", method, path, self.number, 0)
             self.go_away(stream)
@@ -94,6 +100,24 @@ class Connection:
         say("refused", method, path, self.number)
         self.h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
 
+    def answer_and_reset(self, stream):
+        """Sends the response that the path /CODE/SIZE/LENGTH/END describes, and RST_STREAM in the same write or the next."""
+        method, path, length = self.open.pop(stream)
+        say("processed", method, path, self.number, length)
+        _, code, size, announced, end = path.split("/")
+        headers = [(":status", "200")] + ([("content-length", announced)] if announced != "-" else [])
+        self.h2.send_headers(stream, headers)
+        left = int(size)
+        while left > 16_000:
+            self.h2.send_data(stream, b"x" * 16_000)
+            left -= 16_000
+        self.h2.send_data(stream, b"x" * left, end_stream=end == "end")
+        # The library sends no RST_STREAM after END_STREAM, and forgets a stream that it has reset.
+        reset = RstStreamFrame(stream, error_code=ErrorCodes[code]).serialize()
+        if behaviour.endswith("split"):
+            self.flush()
+        self.sock.sendall(self.h2.data_to_send() + reset)
+
     def go_away(self, last, code=ErrorCodes.NO_ERROR):
         for stream in [stream for stream in self.open if stream > last]:
             method, path, _ = self.open.pop(stream)
@@ -102,6 +126,8 @@ class Connection:
         self.is_ending = True
 
     def ended(self, stream):
+        if behaviour.startswith("reset"):
+            return self.answer_and_reset(stream)
         method, path, length = self.open.pop(stream)
         say("processed", method, path, self.number, length)
         headers = [(":status", "200")]

@@ -40,7 +40,9 @@ struct DigestCache {
 
     /// Returns the challenge for the next request, and how often its nonce was used, including this use.
     mutating func use(_ key: Key) -> (challenge: DigestChallenge, count: UInt32)? {
-        guard let index = entries.index(forKey: key), entries.values[index].count < .max else { return nil }
+        guard let index = entries.index(forKey: key),
+            entries.values[index].count < (entries.values[index].challenge.isForOneRequest ? 1 : .max)
+        else { return nil }
         useCount += 1
         entries.values[index].count += 1
         entries.values[index].lastUse = useCount

@@ -3,8 +3,7 @@ internal import HTTPCore
 
 /// A server's Digest challenge (RFC 7616 §3.3), and the answer to it (§3.4).
 ///
-/// Some challenges are left to libcurl: those with `auth-int` only, those with a hash function other than MD5 and SHA-256,
-/// and those with a `-sess` algorithm, whose key includes a client nonce that libcurl does not expose.
+/// Challenges with `auth-int` only and with an unknown algorithm are not supported.
 struct DigestChallenge: Hashable, Sendable {
     let realm: String
     var nonce: String
@@ -17,25 +16,46 @@ struct DigestChallenge: Hashable, Sendable {
     let hashesUser: Bool
     /// Whether the server rejected only the nonce, and the credentials may be right.
     let isStale: Bool
+    /// Whether the key includes the nonces (`-sess`), so that the answer holds for one request only.
+    let isForOneRequest: Bool
+    /// Whether libcurl answers this challenge correctly. libcurl 7.88 takes SHA-512-256 for SHA-256, and refuses some
+    /// lists of `qop`.
+    let isForLibcurl: Bool
+    /// Whether a user name in other characters than ASCII is sent as `username*`.
+    private let isUTF8: Bool
     private let function: MessageDigest.Algorithm
 
-    /// The maximum size of a challenge, in bytes. To limit the cache's memory, larger ones are left to libcurl.
+    /// The maximum size of a challenge, in bytes. To limit the cache's memory, larger ones are not supported.
     private static let sizeLimit = 4096
 
-    /// Makes a challenge from a scheme's parameters; `nil` for one that is left to libcurl.
+    private static let functions: [String: MessageDigest.Algorithm] = [
+        "md5": .md5, "sha-256": .sha256, "sha-512-256": .sha512_256, "sha-512": .sha512,
+    ]
+
+    /// The first of a server's challenges that is supported; a server lists them in the order of its preference (RFC 7616
+    /// §3.7).
+    static func preferred(among schemes: [AuthenticationScheme]) -> DigestChallenge? {
+        schemes.lazy.compactMap { $0.name == "digest" ? DigestChallenge($0.parameters) : nil }.first
+    }
+
+    /// Makes a challenge from a scheme's parameters; `nil` for one that is not supported.
     init?(_ parameters: [String: String]) {
         guard let realm = parameters["realm"], let nonce = parameters["nonce"], !nonce.isEmpty,
             parameters.values.reduce(0, { $0 + $1.utf8.count }) <= Self.sizeLimit,
             parameters.values.allSatisfy({ $0.utf8.isFieldValue })
         else { return nil }
-        switch parameters["algorithm"]?.lowercased() {
-        case nil, "md5": function = .md5
-        case "sha-256": function = .sha256
-        default: return nil
-        }
-        let qualities = parameters["qop"].map { $0.lowercased().split { $0 == "," || $0 == " " || $0 == "\t" } }
+        var name = parameters["algorithm"]?.lowercased() ?? "md5"
+        isForOneRequest = name.hasSuffix("-sess")
+        if isForOneRequest { name.removeLast("-sess".count) }
+        guard let function = Self.functions[name] else { return nil }
+        self.function = function
+        let qualities = parameters["qop"].map { FieldList.names($0) }
         if let qualities, !qualities.contains("auth") { return nil }
         countsUses = qualities != nil
+        isForLibcurl =
+            (function == .md5 || function == .sha256)
+            && [nil, "auth", "auth,auth-int", "auth, auth-int"].contains(parameters["qop"]?.lowercased())
+        isUTF8 = parameters["charset"]?.lowercased() == "utf-8"
         self.realm = realm
         self.nonce = nonce
         opaque = parameters["opaque"]
@@ -57,16 +77,25 @@ struct DigestChallenge: Hashable, Sendable {
     ///
     /// - Parameter count: How often the nonce was used, including this use.
     func answer(to request: Request, count: UInt32, clientNonce: String) -> String? {
-        guard let key = hash("\(request.user):\(realm):\(request.password)"),
+        guard var key = hash("\(request.user):\(realm):\(request.password)"),
             let what = hash("\(request.method):\(request.target)"),
             let user = hashesUser ? hash("\(request.user):\(realm)") : request.user
         else { return nil }
+        if isForOneRequest {
+            guard let session = hash("\(key):\(nonce):\(clientNonce)") else { return nil }
+            key = session
+        }
         let digits = String(count, radix: 16)
         let use = String(repeating: "0", count: max(0, 8 - digits.count)) + digits
         let middle = countsUses ? "\(nonce):\(use):\(clientNonce):auth" : nonce
         guard let response = hash("\(key):\(middle):\(what)") else { return nil }
-        var text = "Digest username=\(quoted(user)), realm=\(quoted(realm)), nonce=\(quoted(nonce))"
+        let isPlain = !isUTF8 || user.utf8.allSatisfy { $0 < 0x80 }
+        // RFC 7616 §3.4; the form is that of RFC 8187.
+        let name = isPlain ? "username=\(quoted(user))" : "username*=UTF-8''\(Self.encoded(user))"
+        var text = "Digest \(name), realm=\(quoted(realm)), nonce=\(quoted(nonce))"
         text += ", uri=\(quoted(request.target)), response=\"\(response)\""
+        // The key of a session includes the client's nonce even where uses are not counted.
+        if !countsUses, isForOneRequest { text += ", cnonce=\(quoted(clientNonce))" }
         if countsUses { text += ", cnonce=\(quoted(clientNonce)), nc=\(use), qop=auth" }
         if let opaque { text += ", opaque=\(quoted(opaque))" }
         if let algorithm { text += ", algorithm=\(algorithm)" }
@@ -77,6 +106,16 @@ struct DigestChallenge: Hashable, Sendable {
     private func hash(_ text: String) -> String? {
         guard let bytes = try? MessageDigest.of(Array(text.utf8), function) else { return nil }
         return MessageDigest.hexadecimal(bytes)
+    }
+
+    private static func encoded(_ text: String) -> String {
+        text.utf8.reduce(into: "") { result, byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), 0x30...0x39:
+                result.unicodeScalars.append(Unicode.Scalar(byte))
+            default: result += "%\(MessageDigest.hexadecimal([byte]).uppercased())"
+            }
+        }
     }
 
     private func quoted(_ text: String) -> String {

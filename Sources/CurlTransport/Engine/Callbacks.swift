@@ -61,6 +61,7 @@ let progressCallback: curl_xferinfo_callback = { context, downloadTotal, downloa
 let prereqCallback: curl_prereq_callback = { context, address, _, _, _ in
     guard let context else { return CURL_PREREQFUNC_ABORT }
     let handle = EasyHandle.from(context)
+    handle.opensTunnel = false
     return handle.engine.connectionIsReady(handle, address: address) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
 }
 
@@ -69,6 +70,7 @@ let openSocketCallback: curl_opensocket_callback = { context, _, address in
     let handle = EasyHandle.from(context)
     guard handle.engine.mayConnect(to: address, handle) else { return CURL_SOCKET_BAD }
     handle.hasProxyHandshake = false
+    (handle.opensTunnel, handle.hasInterimAnswer) = (true, false)
     let kind = address.pointee.socktype | CInt(SOCK_CLOEXEC.rawValue)
     let descriptor = socket(address.pointee.family, kind, address.pointee.protocol)
     guard descriptor >= 0 else {

@@ -29,6 +29,9 @@ final class EasyHandle: CallbackContext {
     @exclusivity(unchecked) var handshake: TLSHandshake?
     /// Whether the proxy's handshake has begun on the connection that is being opened.
     @exclusivity(unchecked) var hasProxyHandshake = false
+    /// Whether a connection is being opened, and whether its proxy's last answer was an interim one.
+    @exclusivity(unchecked) var opensTunnel = false
+    @exclusivity(unchecked) var hasInterimAnswer = false
     /// How many challenges the server sent in this transfer; counted only with Digest credentials.
     @exclusivity(unchecked) var challengeCount = 0
     @exclusivity(unchecked) var resumesSessions = true
@@ -46,7 +49,13 @@ final class EasyHandle: CallbackContext {
         var waitsForMultiplexing = false
         var timeout: Int64 = 0
         var connectTimeout: Int64 = 0
+<<<<<<< ours
         var logsStreamRefusal = false
+=======
+        var decompresses = false
+        /// Whether the debug callback gets libcurl's log.
+        var logs = false
+>>>>>>> theirs
         var version = VersionChoice.automatic.value
         var proxy: ProxySettings.Proxy?
         var pins: String?
@@ -145,8 +154,16 @@ final class EasyHandle: CallbackContext {
         if Self.update(&applied.connectTimeout, plan.connectTimeout) {
             set(CURLOPT_CONNECTTIMEOUT_MS, Int(plan.connectTimeout))
         }
+<<<<<<< ours
         if Self.update(&applied.logsStreamRefusal, transfer.mayNeedStreamRefusal) {
             set(CURLOPT_VERBOSE, applied.logsStreamRefusal ? 1 : 0)
+=======
+        if Self.update(&applied.decompresses, plan.decompresses) {
+            set(CURLOPT_ACCEPT_ENCODING, plan.decompresses ? "" : nil)
+        }
+        if Self.update(&applied.logs, transfer.mayNeedStreamRefusal || InterimAnswer.isPossible(transfer)) {
+            set(CURLOPT_VERBOSE, applied.logs ? 1 : 0)
+>>>>>>> theirs
         }
         if Self.update(&applied.version, plan.version.value) { set(CURLOPT_HTTP_VERSION, plan.version.value) }
         if Self.update(&applied.proxy, plan.proxy) { set(CURLOPT_PROXY, plan.proxy?.url ?? "") }
@@ -289,10 +306,10 @@ final class EasyHandle: CallbackContext {
         }
     }
 
-    /// Sets the handle up, like ``prepare(for:)``, to send a failed request again on a new connection within the
-    /// remaining time.
+    /// Sets the handle up, like ``prepare(for:)``, to send a request again within the remaining time; after a failure, on
+    /// a new connection.
     func prepareReplay(of transfer: Transfer, timeout left: Int64) throws(NetworkError) {
-        set(CURLOPT_FRESH_CONNECT, 1)
+        if transfer.ownAnswers == 0 { set(CURLOPT_FRESH_CONNECT, 1) }
         try prepare(for: transfer)
         setTimeout(left)
     }

@@ -114,7 +114,9 @@ extension Engine {
         guard let transfer = handle.transfer, transfer.machine.receivedHeadLine(now) else { return 0 }
         let wasComplete = transfer.head.isComplete
         if let cookies, !wasComplete, CookieStore.setsCookie(line) { receive(line, into: cookies, handle, transfer) }
-        guard transfer.head.append(line) else { return refuse(transfer, EngineFailure.headTooLarge) }
+        guard transfer.head.append(line) else {
+            return refuse(transfer, transfer.head.fault.map(EngineFailure.violation) ?? EngineFailure.headTooLarge)
+        }
         if !wasComplete, transfer.head.isFinal { return receivedHead(transfer, handle) ? line.count : 0 }
         return line.count
     }
@@ -125,8 +127,13 @@ extension Engine {
             transfer.fail(EngineFailure.invalidLength)
             return false
         }
+<<<<<<< ours
         if transfer.head.hasTransferCoding {
             transfer.fail(EngineFailure.transferCoding)
+=======
+        if transfer.head.status == 101, !transfer.machine.rules.upgrades {
+            transfer.fail(EngineFailure.unaskedUpgrade)
+>>>>>>> theirs
             return false
         }
         if transfer.machine.rules.mayBeChallenged, !noteDigest(transfer, handle) { return false }

@@ -2,16 +2,19 @@ import CLibcurl
 import Cryptography
 internal import HTTPCore
 
-// Digest authentication. libcurl answers the challenge to the first request of an origin. The engine keeps that
-// challenge, and later requests answer it in advance. None of this runs for requests without Digest credentials.
+// Digest authentication. libcurl answers the challenge to the first request of an origin, unless it would answer it
+// wrongly or not at all: then the engine ends the attempt and sends the request again with an answer of its own. The
+// engine keeps the challenge, and later requests answer it in advance. None of this runs for requests without Digest
+// credentials.
 extension Engine {
     /// The `Authorization` line that answers the last challenge of the transfer's origin; `nil` when it cannot be
     /// answered in advance.
     func digestLine(for transfer: Transfer) -> String? {
         let request = transfer.request
         // A body that can be sent only once waits for the server's challenge, since an answer in advance may be stale.
+        let mayAnswer = request.body?.isReplayable ?? true || transfer.ownAnswers > 0
         guard let (user, password) = request.authentication?.digestCredentials,
-            let (challenge, count) = request.headers["Authorization"] == nil && request.body?.isReplayable ?? true
+            let (challenge, count) = request.headers["Authorization"] == nil && mayAnswer
                 ? digests.use(DigestCache.Key(transfer, user)) : nil,
             let random = try? randomBytes(16)
         else { return nil }
@@ -34,8 +37,13 @@ extension Engine {
             }
             return true
         }
-        let challenge = transfer.request.authentication?.digestChallenge(
-            among: AuthenticationScheme.all(in: headers[values: "WWW-Authenticate"]))
+        let schemes = AuthenticationScheme.all(in: headers[values: "WWW-Authenticate"])
+        let challenge = transfer.request.authentication?.digestChallenge(among: schemes)
+        if let challenge, transfer.request.headers["Authorization"] == nil,
+            transfer.ownAnswers > 0 || !challenge.isForLibcurl || !isFirst(challenge, among: schemes)
+        {
+            return noteOwnChallenge(challenge, key, transfer)
+        }
         // libcurl's rule: a second challenge means that the credentials are wrong, unless the nonce is stale.
         let isAnswered = handle.challengeCount == 0 || challenge?.isStale ?? false
         if let challenge { digests.note(challenge, for: key, isAnswered: isAnswered) } else { digests.forget(key) }
@@ -44,6 +52,42 @@ extension Engine {
         guard handle.challengeCount > Self.challengeLimit else { return true }
         transfer.fail(EngineFailure.alwaysStale(handle.challengeCount - 1))
         return false
+    }
+
+    /// Whether libcurl, which answers the first Digest challenge only, answers this one.
+    private func isFirst(_ challenge: DigestChallenge, among schemes: [AuthenticationScheme]) -> Bool {
+        schemes.first { $0.name == "digest" }.flatMap { DigestChallenge($0.parameters) } == challenge
+    }
+
+    /// Handles a challenge that the engine answers itself. Returns whether the transfer continues; otherwise ``conclude``
+    /// sends the request again.
+    private func noteOwnChallenge(
+        _ challenge: DigestChallenge, _ key: DigestCache.Key, _ transfer: Transfer
+    ) -> Bool {
+        digests.note(challenge, for: key, isAnswered: false)
+        // A second challenge means that the credentials are wrong, unless the nonce is stale.
+        guard transfer.ownAnswers == 0 || challenge.isStale else { return true }
+        guard transfer.ownAnswers < Self.challengeLimit else {
+            transfer.fail(EngineFailure.alwaysStale(transfer.ownAnswers))
+            return false
+        }
+        transfer.ownAnswers += 1
+        transfer.answersChallenge = true
+        return false
+    }
+
+    /// Sends the request of a challenged transfer again, with an answer of the engine. Returns whether it did.
+    func answersChallenge(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
+        guard transfer.answersChallenge, !transfer.machine.isStopped else { return false }
+        transfer.answersChallenge = false
+        guard let timeLeft = transfer.machine.timeLeft(now) else { return false }
+        guard transfer.machine.sourceBytes == 0 || transfer.plan.body?.sources.allSatisfy({ $0.rewind() }) ?? true else {
+            transfer.fail(EngineFailure.notReplayable)
+            return false
+        }
+        transfer.machine.challenged(now)
+        sendAgain(transfer, handle, timeout: timeLeft)
+        return true
     }
 
     private static var challengeLimit: Int { 4 }
@@ -74,11 +118,11 @@ extension Authentication {
         }
     }
 
-    /// Returns the challenge that libcurl answers, the first for Digest; `nil` when ``any(user:password:)`` is set and
+    /// Returns the challenge that is answered, the first that is supported; `nil` when ``any(user:password:)`` is set and
     /// libcurl prefers another scheme of the server.
     fileprivate func digestChallenge(among schemes: [AuthenticationScheme]) -> DigestChallenge? {
         if case .any = self, schemes.contains(where: { $0.name == "negotiate" || $0.name == "bearer" }) { return nil }
-        return schemes.first { $0.name == "digest" }.flatMap { DigestChallenge($0.parameters) }
+        return DigestChallenge.preferred(among: schemes)
     }
 }
 
@@ -95,6 +139,8 @@ extension EasyHandle {
         switch transfer.request.authentication {
         case nil, .bearer: return
         case .basic(let user, let password): setCredentials(user, password, basicScheme)
+        // libcurl must not answer the next challenge, since it would answer wrongly.
+        case .digest where transfer.ownAnswers > 0, .any where transfer.ownAnswers > 0: _ = answersBeforehand(transfer)
         case .digest(let user, let password):
             setCredentials(user, password, answersBeforehand(transfer) ? digestScheme | unofferedScheme : digestScheme)
         case .any(let user, let password):

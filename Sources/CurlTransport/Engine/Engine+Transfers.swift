@@ -103,9 +103,19 @@ extension Engine {
             return over(transfer, .success(response(of: transfer, timings: handle.timings(of: transfer, isOver: true))))
         }
         if result == CURLE_RECV_ERROR { handle.isSpent = true }
+<<<<<<< ours
         if result != CURLE_OK, sendsAgain(transfer, handle, result) { return }
         if result == CURLE_OK, let decoder = transfer.decoder, !decoder.isComplete {
             transfer.fail(EngineFailure.truncated(decoder))
+=======
+        if result != CURLE_OK, answersChallenge(transfer, handle) || sendsAgain(transfer, handle, result) { return }
+        var result = result
+        if result != CURLE_OK, StreamReset.isWithoutError(result, handle.errorText),
+            StreamReset.isWhole(transfer, handle)
+        {
+            result = CURLE_OK
+            handle.isSpent = true
+>>>>>>> theirs
         }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
@@ -137,6 +147,12 @@ extension Engine {
             transfer.machine.sourceBytes == 0 || transfer.plan.body?.sources.allSatisfy({ $0.rewind() }) ?? true
         else { return false }
         transfer.machine.repeated(now)
+        sendAgain(transfer, handle, timeout: timeLeft)
+        return true
+    }
+
+    /// Gives the request to libcurl once more.
+    func sendAgain(_ transfer: Transfer, _ handle: EasyHandle, timeout timeLeft: Int64) {
         transfer.streamRefusal = StreamRefusal()
         curl_multi_remove_handle(handle.multi, handle.curl)
         handle.finish()
@@ -147,7 +163,6 @@ extension Engine {
         } catch {
             over(transfer, .failure(error))
         }
-        return true
     }
 
     /// Whether the host's last response was in HTTP/2 or HTTP/3.

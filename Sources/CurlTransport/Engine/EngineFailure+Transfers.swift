@@ -1,10 +1,18 @@
 import CLibcurl
+import Cryptography
 internal import HTTPCore
 import Platform
 
 extension EngineFailure {
-    static let headTooLarge = NetworkError(
-        .protocolViolation, message: "the response's head is larger than \(ResponseHead.sizeLimit >> 20) MiB")
+    static let headTooLarge = violation(
+        "the response's head is larger than \(ResponseHead.sizeLimit >> 20) MiB; have the server send fewer or shorter "
+            + "fields")
+
+    static let unaskedUpgrade = violation(
+        "the server switched to another protocol (101), which the request did not ask for (RFC 9110 §15.2.2); repair the "
+            + "server or the intermediary")
+
+    static func violation(_ message: String) -> NetworkError { NetworkError(.protocolViolation, message: message) }
 
     static let invalidLength = NetworkError(
         .protocolViolation,
@@ -110,9 +118,11 @@ extension EngineFailure {
         let detail =
             code == CURLE_OK
             ? "the server closed the connection"
-            : isHeadTooLarge(code, text)
-                ? "libcurl \(LibcurlInfo.current.version) accepts no head of more than 128 KiB in HTTP/2 (\(text))"
-                : text.isEmpty ? String(cString: curl_easy_strerror(code)) : text
+            : headLimit(code, text, transfer).map { "\($0); have the server send fewer or shorter fields" }
+                ?? (StreamReset.isWithoutError(code, text)
+                    ? "the server ended the stream, and no complete response arrived before; with libcurl before 8.1 what "
+                        + "arrives together with that end is lost, so install a newer libcurl if the server does this often"
+                    : text.isEmpty ? String(cString: curl_easy_strerror(code)) : text)
         let proxyFault = ProxyFault.message(code, detail: detail, handle: handle, transfer: transfer)
         let resolverFault = ResolverFault(code, detail: detail, handle: handle, transfer: transfer)
         let kind: NetworkError.Kind
@@ -129,7 +139,8 @@ extension EngineFailure {
             proxyFault ?? resolverFault?.message
             ?? message(
                 kind, detail: detail, transfer: transfer,
-                unixSocket: transfer.request.unixSocketPath ?? handle.engine.configuration.unixSocketPath)
+                unixSocket: transfer.request.unixSocketPath ?? handle.engine.configuration.unixSocketPath,
+                handle.handshake?.certificate)
         return NetworkError(
             kind, message: message, request: transfer.request,
             response: partialResponse(transfer, timings), curlCode: Int(code.rawValue),
@@ -158,6 +169,16 @@ extension EngineFailure {
         code == CURLE_RECV_ERROR && text.contains("nghttp2_session_mem_recv() returned -902")
     }
 
+    /// The limit of libcurl that the head of a response exceeds; `nil` for another failure.
+    private static func headLimit(_ code: CURLcode, _ text: String, _ transfer: Transfer) -> String? {
+        let library = "libcurl \(LibcurlInfo.current.version)"
+        if isHeadTooLarge(code, text) { return "\(library) accepts no head of more than 128 KiB in HTTP/2 (\(text))" }
+        guard transfer.machine.attempts.connectionsUsed > 0, !transfer.head.isFinal else { return nil }
+        if code == .tooLarge, !text.isEmpty { return "the response's head exceeds a limit of \(library): \(text)" }
+        return code == CURLE_OUT_OF_MEMORY || code == .tooLarge
+            ? "the response has a header line of more than 100 KiB, the most that \(library) accepts" : nil
+    }
+
     private static func kind(
         of code: CURLcode, detail: String, handle: EasyHandle, transfer: Transfer, now: MonotonicTime
     ) -> NetworkError.Kind {
@@ -177,7 +198,9 @@ extension EngineFailure {
         // In HTTP/2 and HTTP/3 a stream or connection that ends early has these codes; only the text says why (7.88:
         // "was not closed cleanly", 8: "reset by server").
         case CURLE_HTTP2_STREAM, CURLE_HTTP2, CURLE_HTTP3:
-            ["not closed cleanly", "GOAWAY", "reset by server", "refused by server"].contains { detail.contains($0) }
+            ["not closed cleanly", "GOAWAY", "reset by server", "refused by server", "ended the stream"].contains {
+                detail.contains($0)
+            }
                 ? .connectionLost : .protocolViolation
         case CURLE_UNSUPPORTED_PROTOCOL, CURLE_WEIRD_SERVER_REPLY, CURLE_BAD_CONTENT_ENCODING,
             CURLE_CHUNK_FAILED:
@@ -204,7 +227,8 @@ extension EngineFailure {
     }
 
     private static func message(
-        _ kind: NetworkError.Kind, detail: String, transfer: Transfer, unixSocket: String?
+        _ kind: NetworkError.Kind, detail: String, transfer: Transfer, unixSocket: String?,
+        _ certificate: CertificateFacts?
     ) -> String {
         let origin = transfer.target.origin
         let plan = transfer.plan
@@ -224,7 +248,7 @@ extension EngineFailure {
             "no connection to \(origin) within \(plan.connectTimeout) ms (\(detail)); raise connectTimeout, or check "
                 + "whether a firewall drops the packets"
         case .timeout: "not done within \(plan.timeout) ms, \(place(of: transfer)); raise timeout"
-        case .tls(let reason): TLSFault.message(reason, detail: detail, transfer: transfer)
+        case .tls(let reason): TLSFault.message(reason, detail: detail, transfer: transfer, certificate)
         case .connectionLost: "\(detail), \(place(of: transfer))"
         case .protocolViolation: "the server violated HTTP: \(detail), \(place(of: transfer))"
         default: detail

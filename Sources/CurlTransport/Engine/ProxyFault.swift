@@ -15,6 +15,9 @@ enum ProxyFault {
             "the proxy \(name) did not connect to \(transfer.target.origin): \(reason(handle) ?? detail)"
         case _ where answer == 407:
             credentials(transfer)
+        case _ where (100..<200).contains(answer):
+            "the proxy \(name) opened no tunnel to \(transfer.target.origin): after the interim response \(answer) came no "
+                + "final one that this version of libcurl reads; check the proxy"
         case _ where answer >= 300:
             "the proxy \(name) answered \(answer) instead of opening a tunnel to \(transfer.target.origin); check "
                 + "that it can reach the host and allows the port"

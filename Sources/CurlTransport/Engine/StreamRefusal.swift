@@ -54,8 +54,33 @@ struct StreamRefusal {
     }
 }
 
+/// A server may end a stream of HTTP/2 with `RST_STREAM` and `NO_ERROR` after a whole response, because it does not need
+/// the rest of the request. Such a response must not be discarded (RFC 9113 §8.1), but libcurl reports a failure.
+enum StreamReset {
+    /// Whether the server reset the stream with this code. libcurl from 8.1 on names it; 7.88 has no text when it cannot
+    /// send on a stream that was closed without an error.
+    static func isWithoutError(_ code: CURLcode, _ text: @autoclosure () -> String) -> Bool {
+        guard [CURLE_HTTP2_STREAM, CURLE_HTTP2, CURLE_PARTIAL_FILE].contains(code) else { return false }
+        let text = text()
+        return text.isEmpty && code == CURLE_HTTP2_STREAM || text.contains("NO_ERROR")
+    }
+
+    /// Whether the whole response arrived before the failure, according to its `Content-Length`.
+    static func isWhole(_ transfer: Transfer, _ handle: EasyHandle) -> Bool {
+        let head = transfer.head
+        guard head.isFinal, head.version == .http2, !transfer.mayHoldBytes else { return false }
+        if transfer.machine.rules.hasNoBody(head.status) { return true }
+        let received = head.isCoded ? handle.offset(CURLINFO_SIZE_DOWNLOAD_T) : transfer.machine.bodyByteCount
+        return head.contentLength == received
+    }
+}
+
 let debugCallback: curl_debug_callback = { _, kind, bytes, count, context in
-    guard kind == CURLINFO_TEXT, let bytes, let context else { return 0 }
+    guard let bytes, let context else { return 0 }
+    if kind == CURLINFO_HEADER_IN {
+        InterimAnswer.pass(UnsafeMutableBufferPointer(start: bytes, count: count), EasyHandle.from(context))
+    }
+    guard kind == CURLINFO_TEXT else { return 0 }
     EasyHandle.from(context).transfer?.streamRefusal.note(UnsafeRawBufferPointer(start: bytes, count: count))
     return 0
 }

@@ -1,4 +1,6 @@
 import CLibcurl
+import Cryptography
+import FoundationEssentials
 internal import HTTPCore
 
 /// Finds the reason for a TLS failure. libcurl has one code for most of them; OpenSSL's verification result
@@ -63,25 +65,37 @@ enum TLSFault {
         }
     }
 
-    static func message(_ reason: NetworkError.TLSFailure, detail: String, transfer: Transfer) -> String {
+    static func message(
+        _ reason: NetworkError.TLSFailure, detail: String, transfer: Transfer, _ certificate: CertificateFacts?
+    ) -> String {
         let origin = transfer.target.origin
+        let host = transfer.target.host
         return switch reason {
-        case .expired: "the certificate of \(origin) has expired; renew it on the server"
-        case .notYetValid: "the certificate of \(origin) is not valid yet; check this machine's clock"
-        case .wrongHost: "the certificate of \(origin) is for another host: \(detail)"
+        case .expired:
+            expiry(of: origin, certificate)
+        case .notYetValid:
+            "the certificate of \(origin) is not valid "
+                + (certificate.map { "before \(HTTPDate.format($0.validFrom))" } ?? "yet")
+                + "; check this machine's clock, which says \(HTTPDate.format(.now))"
+        case .wrongHost:
+            "the certificate of \(origin) is for \(certificate?.nameList ?? "another host"), not for \(host) (\(detail)); "
+                + "use a host that it names, or give the server a certificate for \(host)"
         case .selfSigned:
-            "the certificate of \(origin) is self-signed (\(detail)); if that is intended, give it as tls.caFile"
+            "the certificate of \(origin) is self-signed\(certificate.map { " by \($0.subject)" } ?? "") (\(detail)); if "
+                + "that is intended, give it as tls.caFile"
         case .untrusted:
-            "the certificate of \(origin) is not signed by an authority that this machine trusts (\(detail)); "
-                + "give its authority as tls.caFile"
+            "the certificate of \(origin)\(certificate.map { ", issued by \($0.issuer)," } ?? "") is not signed by an "
+                + "authority that this machine trusts (\(detail)); give its authority as tls.caFile, and have the server "
+                + "send the intermediate certificates"
         case .revoked:
             "the certificate of \(origin) was revoked by its authority (\(detail)); replace it on the server"
         case .certificateStatus:
             "\(origin) did not prove that its certificate is not revoked (\(detail)); have the server staple OCSP "
                 + "responses, or leave out tls.requiresOCSPStapling"
         case .pinMismatch:
-            "the public key of \(origin) matches no pin: the connection is intercepted, or the server has a new "
-                + "key and the pins (tls.pins, a domain's pins, pinnedPublicKeys) must be updated"
+            "the public key of \(origin)\(certificate?.pin.map { " (\($0))" } ?? "") matches no pin: the connection is "
+                + "intercepted, or the server has a new key and the pins (tls.pins, a domain's pins, pinnedPublicKeys) "
+                + "must be updated"
         case .clientCertificate:
             "\(origin) requires a client certificate that it trusts (\(detail)); give one as "
                 + "tls.clientCertificate, and add its authority on the server"
@@ -89,8 +103,19 @@ enum TLSFault {
             "this client and \(origin) share no TLS version or cipher (\(detail)); check tls.minimumVersion and "
                 + "the server's settings"
         case .handshake:
-            "the TLS handshake with \(origin) failed: \(detail)"
-                + (detail.contains("wrong version number") ? "; does this port speak plain http?" : "")
+            "the TLS handshake with \(origin) failed: \(detail); "
+                + (detail.contains("wrong version number")
+                    ? "does this port speak plain http?" : "lat doctor \(origin) examines the server")
         }
+    }
+
+    /// The expired certificate may be one of an authority in the chain.
+    private static func expiry(of origin: String, _ certificate: CertificateFacts?) -> String {
+        guard let certificate else { return "the certificate of \(origin) has expired; renew it on the server" }
+        let end = HTTPDate.format(certificate.validUntil)
+        return certificate.validUntil < .now
+            ? "the certificate of \(origin) expired on \(end); renew it on the server"
+            : "a certificate that signs the one of \(origin) has expired (the server's own is valid until \(end)); replace "
+                + "the intermediate certificates on the server, or tls.caFile"
     }
 }

@@ -41,6 +41,11 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     var mayHoldBytes: Bool { machine.pause != .none || isThrottled }
     @exclusivity(unchecked) var hasNewChunks = false
 
+    /// How many Digest challenges the engine has answered itself, because libcurl cannot.
+    @exclusivity(unchecked) var ownAnswers = 0
+    /// Whether the engine has ended the attempt to answer a challenge.
+    @exclusivity(unchecked) var answersChallenge = false
+
     @exclusivity(unchecked) var head = ResponseHead()
     @exclusivity(unchecked) var body = Data()
     /// Decodes the body; `nil` for one without a coding, and without a body.

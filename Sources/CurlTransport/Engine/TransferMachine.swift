@@ -276,6 +276,11 @@ struct TransferMachine: Sendable {
     /// - Returns: The milliseconds left for it, 0 for no limit; `nil` when it is not sent again.
     func timeToRepeat(after code: CURLcode, _ loss: Attempts.Loss, _ now: MonotonicTime) -> Int64? {
         guard mayRepeat, attempts.allowsReplay(after: code, loss, rules) else { return nil }
+        return timeLeft(now)
+    }
+
+    /// The milliseconds left for the transfer, 0 for no limit; `nil` when its time is over.
+    func timeLeft(_ now: MonotonicTime) -> Int64? {
         guard rules.timeout > 0 else { return 0 }
         let left = rules.timeout - (now.nanoseconds - startedAt.nanoseconds) / 1_000_000
         return left > 0 ? left : nil
@@ -287,6 +292,13 @@ struct TransferMachine: Sendable {
         sourceBytes = 0
         lastActivity = nil
         attemptStartedAt = now
+    }
+
+    /// Records that the engine answers a challenge, like ``repeated(_:)``.
+    mutating func challenged(_ now: MonotonicTime) {
+        repeated(now)
+        firstByteAt = nil
+        status = 0
     }
 
     // MARK: Silence

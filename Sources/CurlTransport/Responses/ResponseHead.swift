@@ -21,9 +21,16 @@ struct ResponseHead {
     private(set) var hasInvalidLength = false
     /// Whether the response has a `Content-Encoding`.
     private(set) var isCoded = false
+<<<<<<< ours
     /// Whether the response has a transfer coding other than `chunked`. libcurl 7.88 decodes it, and does not notice when the
     /// body ends early; libcurl 8 refuses it.
     private(set) var hasTransferCoding = false
+=======
+    /// What is wrong with the head that ``append(_:)`` refused; `nil` when it is too large.
+    private(set) var fault: String?
+    /// Whether the status line does not begin with `HTTP` in capitals. libcurl takes it for `HTTP/1.0 200`.
+    private var isMisspelled = false
+>>>>>>> theirs
     private var bytes: [UInt8] = []
     private var trailerBytes: [UInt8] = []
 
@@ -41,7 +48,7 @@ struct ResponseHead {
     private static let usualSize = 512
 
     /// Appends what libcurl's header callback received: one line with its end, or, after a pause, all lines that
-    /// libcurl held back. Returns `false` when the head exceeds the limit.
+    /// libcurl held back. Returns `false` when the head exceeds the limit or has a ``fault``.
     mutating func append(_ lines: UnsafeBufferPointer<UInt8>) -> Bool {
         guard var line = lines.baseAddress else { return true }
         var left = lines.count
@@ -57,18 +64,32 @@ struct ResponseHead {
 
     private mutating func appendLine(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let first = line.first else { return true }
-        if first == UInt8(ascii: "H"), !hasBegun || isComplete, line.isStatusLine {
+        if first | 0x20 == UInt8(ascii: "h"), !hasBegun || isComplete, line.isStatusLine {
             start(line)
         } else if isComplete {
             if line.count > 2 { trailerBytes.append(contentsOf: line) }
         } else if line.count <= 2, first == 0x0D || first == 0x0A, line[line.count - 1] == 0x0A || line.count == 1 {
             isComplete = true
+            if isMisspelled || status < 100 { noteFault() }
+            if fault != nil { return false }
         } else {
             bytes.append(contentsOf: line)
             if first | 0x20 == UInt8(ascii: "c") { noteContent(line) }
             if first | 0x20 == UInt8(ascii: "t") { noteTransfer(line) }
         }
         return bytes.count + trailerBytes.count <= Self.sizeLimit
+    }
+
+    /// libcurl does not know the status of a misspelled status line, so it would wait for a body that never comes, or
+    /// take the final response for the body of an interim one.
+    private mutating func noteFault() {
+        if status < 100 {
+            fault = "the status line of the response has no status; repair the server"
+        } else if status < 200 || status == 204 || status == 304 {
+            fault =
+                "the status line of a response with status \(status) does not begin with HTTP in capitals "
+                + "(RFC 9112 §2.3), so its end is unknown; repair the server"
+        }
     }
 
     private mutating func noteContent(_ line: UnsafeBufferPointer<UInt8>) {
@@ -125,7 +146,7 @@ struct ResponseHead {
         isCoded = false
         hasTransferCoding = false
         status = 0
-        // libcurl has checked the form `HTTP/1.1 200 OK`.
+        isMisspelled = !line.hasCapitalName
         var index = 5
         let versionStart = index
         while index < line.count, line[index] != 0x20 { index += 1 }
@@ -156,11 +177,14 @@ extension UInt8 {
 }
 
 extension UnsafeBufferPointer<UInt8> {
-    /// Whether this begins with `HTTP/`.
+    /// Whether this begins with `HTTP/`, in any case: libcurl takes `http/1.1 200 OK` for a status line too.
     fileprivate var isStatusLine: Bool {
         guard count >= 5, let baseAddress else { return false }
-        return memcmp(baseAddress, "HTTP/", 5) == 0
+        return strncasecmp(UnsafeRawPointer(baseAddress).assumingMemoryBound(to: CChar.self), "HTTP/", 5) == 0
     }
+
+    /// Whether this status line begins with `HTTP` in capitals.
+    fileprivate var hasCapitalName: Bool { baseAddress.map { memcmp($0, "HTTP", 4) == 0 } ?? false }
 
     /// Whether this field line begins with a name, given in lower case, and a colon.
     fileprivate func hasName(_ name: StaticString) -> Bool {

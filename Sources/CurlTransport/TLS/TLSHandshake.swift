@@ -1,4 +1,5 @@
 import CLibcurl
+import Cryptography
 
 /// The handshake of one TLS connection. It handles OpenSSL's callbacks, and records why a handshake fails, since
 /// libcurl reports most failures with one error code.
@@ -9,6 +10,10 @@ final class TLSHandshake: CallbackContext {
     private(set) var wantsCertificate = false
     /// The last alert that the server sent (RFC 8446 §6.2); `nil` for none.
     private(set) var alert: UInt8?
+    /// The server's own certificate, in DER; empty before it arrives, and for a compressed one (RFC 8879).
+    private var certificateBytes: [UInt8] = []
+    /// What the server's certificate says; `nil` when it has not arrived.
+    var certificate: CertificateFacts? { certificateBytes.isEmpty ? nil : CertificateFacts(der: certificateBytes) }
 
     private let library: UnsafePointer<lat_openssl>
     private let target: Target?
@@ -83,8 +88,24 @@ final class TLSHandshake: CallbackContext {
         guard let first = bytes.first else { return }
         // A handshake message: CertificateRequest.
         if type == 22, first == 13 { wantsCertificate = true }
+        if type == 22, first == 11, let bytes = Self.firstCertificate(bytes) { certificateBytes = Array(bytes) }
         // An alert other than close_notify.
         if type == 21, bytes.count >= 2, bytes[1] != 0 { alert = bytes[1] }
+    }
+
+    /// The first certificate of a Certificate message. Before the list, TLS 1.3 has a context, which is empty in the
+    /// server's message (RFC 5246 §7.4.2, RFC 8446 §4.4.2).
+    private static func firstCertificate(_ message: UnsafeRawBufferPointer) -> Slice<UnsafeRawBufferPointer>? {
+        func number(_ start: Int) -> Int {
+            guard start + 3 <= message.count else { return -1 }
+            return Int(message[start]) << 16 | Int(message[start + 1]) << 8 | Int(message[start + 2])
+        }
+        for list in [4, 5] where number(list) == message.count - list - 3 {
+            let start = list + 6
+            let count = number(list + 3)
+            return count > 0 && start + count <= message.count ? message[start..<start + count] : nil
+        }
+        return nil
     }
 
     /// Stores a copy of a session. OpenSSL invalidates the original (`SSL_CTX_remove_session`) when its connection is

@@ -16,9 +16,14 @@ final class DigestServer: Sendable {
     let server: MockServer
     let passwords: [String: String]
     private let algorithm: String
+    /// Challenges before the one that is checked, and its `qop`.
+    private let (first, quality): ([String], String)
     private let state = Mutex(State())
 
-    init(_ algorithm: String = "MD5", passwords: [String: String] = ["u": "p"]) throws {
+    init(
+        _ algorithm: String = "MD5", passwords: [String: String] = ["u": "p"], first: [String] = [], qop: String = "auth"
+    ) throws {
+        (self.first, quality) = (first, qop)
         server = try MockServer()
         self.algorithm = algorithm
         self.passwords = passwords
@@ -79,9 +84,11 @@ final class DigestServer: Sendable {
 
     private func challenge(isStale: Bool) -> MockReply {
         state.withLock { $0.challenges += 1 }
-        return .text(String(repeating: "?", count: 3000), status: 401).header(
+        var reply = MockReply.text(String(repeating: "?", count: 3000), status: 401)
+        for other in first { reply = reply.header("WWW-Authenticate", other) }
+        return reply.header(
             "WWW-Authenticate",
-            "Digest realm=\"test\", qop=\"auth\", algorithm=\(algorithm), nonce=\"\(nonce)\""
+            "Digest realm=\"test\", qop=\"\(quality)\", algorithm=\(algorithm), nonce=\"\(nonce)\""
                 + (isStale ? ", stale=true" : ""))
     }
 }
