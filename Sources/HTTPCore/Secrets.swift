@@ -10,14 +10,18 @@
 public struct Secrets: Hashable, Sendable {
     private var headers: Set<String> = []
     private var parameters: Set<String> = []
+    /// Names that are secret in queries and forms, as in the exchange of OAuth, but are everyday words in JSON.
+    private var formParameters: Set<String> = []
+    /// Members of JSON that are never secret: an envelope's code.
+    private var shownMembers: Set<String> = []
 
     /// The usual names.
     ///
     /// Fields: `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Api-Key`, `Api-Key`, `X-Goog-Api-Key`,
     /// `X-Auth-Token`, `X-Access-Token`, `X-CSRF-Token`, `X-Amz-Security-Token`. Parameters: `access_token`,
     /// `refresh_token`, `id_token`, `auth_token`, `csrf_token`, `token`, `password`, `passwd`, `pwd`, `passphrase`,
-    /// `secret`, `client_secret`, `api_key`, `key`, `private_key`, `session_id`, `signature`, `sig`, `code`,
-    /// `X-Amz-Signature`, `X-Amz-Security-Token`, `X-Goog-Signature`.
+    /// `secret`, `client_secret`, `api_key`, `private_key`, `session_id`, `signature`, `sig`, `X-Amz-Signature`,
+    /// `X-Amz-Security-Token`, `X-Goog-Signature`; `code` and `key` in queries and forms, but not in JSON.
     public static let standard = Secrets(
         headers: [
             "Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "Api-Key", "X-Goog-Api-Key",
@@ -25,9 +29,9 @@ public struct Secrets: Hashable, Sendable {
         ],
         parameters: [
             "access_token", "refresh_token", "id_token", "auth_token", "csrf_token", "token", "password", "passwd",
-            "pwd", "passphrase", "secret", "client_secret", "api_key", "key", "private_key", "session_id", "signature",
-            "sig", "code", "X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature",
-        ])
+            "pwd", "passphrase", "secret", "client_secret", "api_key", "private_key", "session_id", "signature", "sig",
+            "X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature",
+        ], formParameters: ["code", "key"])
 
     /// Makes a list of names, by default empty.
     public init(headers: [String] = [], parameters: [String] = []) {
@@ -35,24 +39,48 @@ public struct Secrets: Hashable, Sendable {
         for name in parameters { insert(parameter: name) }
     }
 
+    private init(headers: [String], parameters: [String], formParameters: Set<String>) {
+        self.init(headers: headers, parameters: parameters)
+        self.formParameters = formParameters
+    }
+
     /// Adds the name of a header field, in any case.
     public mutating func insert(header name: String) { headers.insert(name.lowercased()) }
 
-    /// Adds the name of a parameter. `access_token`, `accessToken`, `access-token` and `user[access_token]` are one name.
-    public mutating func insert(parameter name: String) {
-        parameters.insert(Self.plain(Self.parts(of: name).last ?? ""))
+    /// Adds the name of a parameter, also of JSON. `access_token`, `accessToken`, `access-token` and `user[access_token]`
+    /// are one name.
+    public mutating func insert(parameter name: String) { parameters.insert(Self.lastPart(of: name)) }
+
+    /// Removes the name of a header field, in any case, so that its values are shown and sent like those of other fields.
+    public mutating func remove(header name: String) { headers.remove(name.lowercased()) }
+
+    /// Removes the name of a parameter, in every form of it.
+    public mutating func remove(parameter name: String) {
+        parameters.remove(Self.lastPart(of: name))
+        formParameters.remove(Self.lastPart(of: name))
     }
+
+    /// Keeps a member of JSON from being secret, whatever the list says. The path may be nested, as in `status.code`.
+    package mutating func show(member path: String) { shownMembers.insert(Self.lastPart(of: path)) }
 
     /// Whether a field of this name holds a secret.
     public func contains(header name: String) -> Bool { headers.contains(name.lowercased()) }
 
-    /// Whether a parameter of this name holds a secret. The name may be percent-encoded, in brackets, and in any case.
-    /// One part of a nested name is enough, as in `password[0]` or `secret.value`.
+    /// Whether a parameter of a query or form of this name holds a secret. The name may be percent-encoded, in brackets,
+    /// and in any case. One part of a nested name is enough, as in `password[0]` or `secret.value`.
     public func contains(parameter name: String) -> Bool {
-        Self.parts(of: name).contains { parameters.contains(Self.plain($0)) }
+        Self.parts(of: name).map(Self.plain).contains { parameters.contains($0) || formParameters.contains($0) }
     }
 
-    package var isEmpty: Bool { headers.isEmpty && parameters.isEmpty }
+    /// Whether a member of JSON of this name holds a secret; like ``contains(parameter:)``, but `code` and `key` of the
+    /// standard list do not.
+    public func contains(member name: String) -> Bool {
+        Self.parts(of: name).map(Self.plain).contains { parameters.contains($0) && !shownMembers.contains($0) }
+    }
+
+    package var isEmpty: Bool {
+        headers.isEmpty && parameters.isEmpty && formParameters.isEmpty && shownMembers.isEmpty
+    }
 
     /// The names of both lists.
     public func union(_ other: Secrets) -> Secrets {
@@ -60,6 +88,8 @@ public struct Secrets: Hashable, Sendable {
         var both = self
         both.headers.formUnion(other.headers)
         both.parameters.formUnion(other.parameters)
+        both.formParameters.formUnion(other.formParameters)
+        both.shownMembers.formUnion(other.shownMembers)
         return both
     }
 
@@ -74,6 +104,8 @@ public struct Secrets: Hashable, Sendable {
         return text.utf8.split { $0 == UInt8(ascii: "[") || $0 == UInt8(ascii: "]") || $0 == UInt8(ascii: ".") }
             .map { Substring($0) }
     }
+
+    private static func lastPart(of name: String) -> String { plain(parts(of: name).last ?? "") }
 
     /// A name without separators and case.
     private static func plain(_ name: Substring) -> String {
@@ -108,17 +140,39 @@ extension Secrets {
     }
 
     /// A query or form without the values of secret parameters.
-    public func shown(form: String) -> String { replaced(form: form) { _ in Self.placeholder } }
+    public func shown(form: String) -> String { replaced(form: form) { _, _ in Self.placeholder } }
 
-    /// A query or form with other values for the secret parameters. The closure gets a parameter's name and returns the
-    /// new value.
-    package func replaced(form: String, by text: (String) -> String) -> String {
+    /// A query or form with other values for the secret parameters. The closure gets a parameter's name and value, and
+    /// returns the new value.
+    package func replaced(form: String, by text: (_ name: String, _ value: String) -> String) -> String {
         // Works on bytes: a `=` followed by a combining mark is one `Character`.
         form.utf8.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false).map { item in
             guard let equals = item.firstIndex(of: UInt8(ascii: "=")) else { return String(Substring(item)) }
             let name = String(Substring(item[..<equals]))
-            return contains(parameter: name) ? "\(name)=\(text(name))" : String(Substring(item))
+            let value = Substring(item[item.index(after: equals)...])
+            guard contains(parameter: name) else { return "\(name)=\(replaced(inValue: value, by: text))" }
+            return "\(name)=\(text(name, String(value)))"
         }.joined(separator: "&")
+    }
+
+    /// The value of a parameter that is not secret but may be a URL, escaped as often as it is nested.
+    private func replaced(inValue value: Substring, depth: Int = 3, by text: (String, String) -> String) -> String {
+        let plain = value.percentDecoded()
+        guard plain.utf8.contains(where: { $0 == UInt8(ascii: "@") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "%") || $0 == UInt8(ascii: "#") })
+        else { return String(value) }
+        var shown = plain
+        if plain.utf8.firstRange(of: "://".utf8) != nil || plain.utf8.first == UInt8(ascii: "/") {
+            let (stem, query) = URLText.parts(of: plain)
+            let user = URLText.user(of: plain).map { text("", $0) }
+            let fragment = plain.utf8.firstIndex(of: UInt8(ascii: "#")).map { plain[$0...] } ?? ""
+            shown = stem + (query.map { "?" + replaced(form: String($0), by: text) } ?? "")
+            shown += replaced(form: String(fragment), by: text)
+            if user == nil, shown == plain { return String(value) }
+        } else if depth > 0, plain != value {
+            shown = replaced(inValue: plain[...], depth: depth - 1, by: text)
+        }
+        guard shown != plain else { return String(value) }
+        return plain == value ? shown : shown.percentEncodedComponent.replacing("%2A%2A%2A", with: Self.placeholder)
     }
 
     /// A JSON value without the values of secret members.
@@ -130,7 +184,7 @@ extension Secrets {
             return .object(
                 Dictionary(
                     uniqueKeysWithValues: members.map { name, member in
-                        (name, contains(parameter: name) ? .string(text(name)) : replaced(json: member, by: text))
+                        (name, contains(member: name) ? .string(text(name)) : replaced(json: member, by: text))
                     }))
         }
         if let elements = value.array { return .array(elements.map { replaced(json: $0, by: text) }) }

@@ -18,8 +18,9 @@ internal import Synchronization
 ///
 /// The file is YAML, one document for each exchange in the order of the requests, and bodies as text where they are
 /// text. Texts of more than 64 KiB, and other bodies of more than 1 KiB, are files in a folder beside it. Secrets
-/// (``Secrets/standard``) are written as `***` in fields, URLs, forms and JSON, so requests that differ only in a
-/// secret are equal.
+/// (``Secrets/standard``) are written as stand-ins such as `***7`, the same for one secret wherever it occurs, so requests
+/// that differ only in a secret are equal. A replay puts the secrets of the request back; of what only the server has sent,
+/// the program gets the stand-in, a number for a number. All else is replayed as it was received.
 ///
 /// Equal requests get their recorded responses one after the other. A request that is not recorded fails with
 /// ``NetworkError/Kind/simulation``; the message names the nearest entry and what differs.
@@ -95,10 +96,11 @@ public final class Cassette: Transport, Sendable {
         let body = try await CapturedBody(request.body, secrets, limit: Self.bodyLimit)
         var headers = request.headers
         if let type = request.body?.contentType, headers["Content-Type"] == nil { headers["Content-Type"] = type }
+        redaction.note(request)
         let asked = redaction.request(
             request.method.description, request.url, headers, body.recorded, request.rowSecrets)
         switch file.content.withPlayback({ $0.decide(asked) }) {
-        case .replay(let entry): return try entry.replay(request, redaction)
+        case .replay(let entry): return try redaction.replayed(entry, for: asked).replay(request, redaction)
         case .refuse(let message):
             throw NetworkError(.simulation, message: "\(path): \(message)", request: request)
         case .record(let number):

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Glibc
 internal import HTTPCore
 internal import Platform
 internal import Synchronization
@@ -61,6 +62,10 @@ final class CassetteContent: ProcessExitObserver, Sendable {
         (path.hasSuffix(".yaml") ? String(path.dropLast(5)) : path) + ".bodies"
     }
 
+    private static func isLink(_ path: String) -> Bool {
+        (try? FileManager.default.destinationOfSymbolicLink(atPath: path)) != nil
+    }
+
     /// `nil` when there is no file.
     private static func read(_ path: String) throws(NetworkError) -> [CassetteEntry]? {
         guard FileManager.default.fileExists(atPath: path) else { return nil }
@@ -92,6 +97,10 @@ final class CassetteContent: ProcessExitObserver, Sendable {
         let output = CassetteWriter.write(entries, recorded: Date().formatted(.iso8601))
         do {
             let bodies = Self.bodyFolder(path)
+            if Self.isLink(bodies) {
+                throw NetworkError(
+                    .storage, message: "\(bodies) is a symbolic link; remove it, or give the cassette another name")
+            }
             try FileManager.default.createDirectory(
                 atPath: PathParts(path).folder, withIntermediateDirectories: true)
             if !output.bodies.isEmpty {
@@ -99,9 +108,12 @@ final class CassetteContent: ProcessExitObserver, Sendable {
             }
             for (name, data) in output.bodies { try AtomicFile.write(data, to: "\(bodies)/\(name)", mode: 0o644) }
             try AtomicFile.write(Data(output.text.utf8), to: path, mode: 0o644)
-            // Removes the bodies of an earlier recording.
+            // Removes the bodies of an earlier recording. Whatever has another name is not of a cassette.
             for name in (try? FileManager.default.contentsOfDirectory(atPath: bodies)) ?? []
-            where output.bodies[name] == nil { try FileManager.default.removeItem(atPath: "\(bodies)/\(name)") }
+            where output.bodies[name] == nil && CassetteWriter.isBodyName(name) {
+                // A folder is not removed.
+                unlink("\(bodies)/\(name)")
+            }
         } catch {
             state.withLock { $0.isSaved = false }
             throw NetworkError(

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import HTTPCore
+internal import LATNetworking
 
 extension Cassette {
     /// Which parts of a request must equal the recorded ones, and which values may differ.
@@ -54,6 +55,7 @@ struct ComparableRequest: Equatable {
     var body: Body
 
     init(_ request: CassetteEntry.Request, _ matching: Cassette.Matching) {
+        let request = request.withoutNumbers
         method = matching.method ? request.method : ""
         let parts = Self.parts(of: request.url)
         origin = matching.url ? parts.origin : ""
@@ -215,5 +217,36 @@ extension ComparableRequest {
         case .bytes(let data):
             "\(data.count) bytes" + (YAMLText.printable(data).map { ": \($0)" } ?? "")
         }
+    }
+}
+
+extension CassetteEntry.Request {
+    /// The request with `***` for every stand-in, since secrets do not count.
+    fileprivate var withoutNumbers: CassetteEntry.Request {
+        func plain(_ text: String) -> String {
+            text.utf8.firstRange(of: Secrets.placeholder.utf8) == nil && text.utf8.firstRange(of: "%2A".utf8) == nil
+                ? text : StandIns.pieces(of: text).map { $0.isStandIn ? Secrets.placeholder : $0.text }.joined()
+        }
+        var request = self
+        request.url = plain(url)
+        for index in headers.indices { request.headers[index].value = plain(headers[index].value) }
+        if case .bytes(let data) = body, let text = String(validating: data, as: UTF8.self) {
+            request.body = .bytes(Data(plain(text).utf8))
+        } else if case .bytes(let data) = body {
+            request.body = .bytes(data.withoutStandInNumbers)
+        }
+        return request
+    }
+}
+
+extension Data {
+    /// The bytes with `***` for every stand-in.
+    fileprivate var withoutStandInNumbers: Data {
+        var (shown, rest) = (Data(), self[...])
+        while let stars = rest.firstRange(of: Data(Secrets.placeholder.utf8)) {
+            shown += rest[..<stars.upperBound]
+            rest = rest[stars.upperBound...].drop { (0x30...0x39).contains($0) }
+        }
+        return shown + rest
     }
 }

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import HTTPCore
+internal import LATNetworking
 internal import Synchronization
 
 /// Removes secrets and varying values from what a cassette records. Secrets are removed first by their names, then by
@@ -13,13 +14,18 @@ final class CassetteRedaction: Sendable {
     /// Fields with a random value for each WebSocket handshake. Replaying makes new ones.
     private static let ofOneHandshake = ["sec-websocket-key", "sec-websocket-accept"]
 
-    /// Larger bodies that are not text are not searched.
-    private static let longestBinary = 1 << 20
-
     init(_ secrets: Secrets, _ matching: Cassette.Matching) {
-        redactor = Mutex(Redactor(secrets))
+        redactor = Mutex(Redactor(secrets, numbersSecrets: true))
         self.secrets = secrets
         varying = Secrets(parameters: matching.varyingParameters)
+    }
+
+    /// Remembers the credentials that the engine adds to a request.
+    func note(_ request: HTTPRequest) {
+        redactor.withLock { redactor in
+            redactor.isAnswer = false
+            redactor.noteCredentials(of: request)
+        }
     }
 
     /// - Parameter secrets: what the request's rows and its manager declare secret. It also applies to all later exchanges.
@@ -28,6 +34,7 @@ final class CassetteRedaction: Sendable {
     ) -> CassetteEntry.Request {
         redactor.withLock { redactor in
             redactor.adopt(secrets)
+            redactor.isAnswer = false
             let url = self.url(url, &redactor)
             let fields = self.fields(headers, &redactor)
             let body = self.body(body, headers["Content-Type"], &redactor)
@@ -42,9 +49,10 @@ final class CassetteRedaction: Sendable {
     ///   - body: The part of its body that was received.
     func response(_ head: HTTPResponse, _ body: RecordedBody) -> CassetteEntry.Response {
         redactor.withLock { redactor in
+            redactor.isAnswer = true
             let headers = fields(head.headers, &redactor)
             let trailers = fields(head.trailers, &redactor)
-            let body = self.body(body, head.headers["Content-Type"], &redactor)
+            let body = self.answered(body, head.headers["Content-Type"], &redactor)
             return CassetteEntry.Response(
                 status: head.status, reason: redactor.scrubbed(head.reason), version: head.version,
                 headers: Self.scrubbed(headers, redactor), trailers: Self.scrubbed(trailers, redactor),
@@ -60,9 +68,10 @@ final class CassetteRedaction: Sendable {
     }
 
     /// A message of a WebSocket, or its end.
-    func message(_ message: SocketMessage) -> SocketMessage {
+    func message(_ message: SocketMessage, isSent: Bool) -> SocketMessage {
         redactor.withLock { redactor in
-            switch message {
+            redactor.isAnswer = !isSent
+            return switch message {
             case .text(let text): .text(String(decoding: shown(Data(text.utf8), &redactor), as: UTF8.self))
             case .data(let data): .data(shown(data, &redactor))
             case .close(let code, let reason):
@@ -72,8 +81,49 @@ final class CassetteRedaction: Sendable {
     }
 
     private func shown(_ message: Data, _ redactor: inout Redactor) -> Data {
-        let shown = body(RecordedBody(message), "application/json", &redactor)
+        let message = RecordedBody(message)
+        let shown = redactor.isAnswer ? answered(message, nil, &redactor) : body(message, "application/json", &redactor)
         return Self.scrubbed(shown, redactor).data
+    }
+
+    // MARK: Replaying
+
+    /// The recorded exchange with the secrets of the request that is replayed, where the recording has a stand-in for them.
+    /// The program's later requests may repeat what it gets, so the other stand-ins are known from now on.
+    ///
+    /// - Parameter asked: the redacted request that the entry is replayed for.
+    func replayed(_ entry: CassetteEntry, for asked: CassetteEntry.Request) -> CassetteEntry {
+        redactor.withLock { redactor in
+            redactor.isAnswer = true
+            var secrets: [String: String] = [:]
+            for (recorded, now) in zip(entry.request.texts, asked.texts) {
+                let standIns = zip(StandIns.pieces(of: recorded), StandIns.pieces(of: now))
+                for (old, new) in standIns where old.isStandIn && new.isStandIn && old.text != Secrets.placeholder {
+                    secrets[old.text] = redactor.secret(of: new.text)
+                }
+            }
+            func restored(_ text: String) -> String {
+                StandIns.pieces(of: text).map { $0.isStandIn ? secrets[$0.text] ?? $0.text : $0.text }.joined()
+            }
+            func restored(_ data: Data) -> Data {
+                String(validating: data, as: UTF8.self).map { Data(restored($0).utf8) } ?? data
+            }
+            var entry = entry
+            if var response = entry.response {
+                // The numbers in place of secret ones are found by their value from now on.
+                _ = answered(response.body, nil, &redactor)
+                if !secrets.isEmpty {
+                    for index in response.headers.indices {
+                        response.headers[index].value = restored(response.headers[index].value)
+                    }
+                    if case .bytes(let data) = response.body, response.pieces.isEmpty {
+                        response.body = .bytes(restored(data))
+                    }
+                }
+                entry.response = response
+            }
+            return entry
+        }
     }
 
     // MARK: By name
@@ -98,28 +148,50 @@ final class CassetteRedaction: Sendable {
                 data, size: Int64(data.count), type: type, &redactor)
             return .bytes(BodyRecorder.withoutSecretParts(data, type, redactor.secrets))
         }
-        guard let text = String(validating: data, as: UTF8.self) else { return body }
+        guard let text = String(validating: data, as: UTF8.self) else {
+            return Self.wideText(data).map { .bytes(Self.wide(redactor.text($0), like: data)) }
+                ?? .bytes(redactor.bytes(data))
+        }
         if mediaType == "application/x-www-form-urlencoded" { return .bytes(Data(form(redactor.form(text)).utf8)) }
         guard let value = try? JSONValue(parsing: data) else {
             let shown = redactor.text(text)
             return shown == text ? body : .bytes(Data(shown.utf8))
         }
-        // Notes the values that are removed.
-        _ = redactor.text(text)
-        let named = redactor.secrets.shown(json: value)
-        let plain = varying.replaced(json: Self.texts(of: named, &redactor)) { "{{\($0)}}" }
+        let plain = varying.replaced(json: redactor.shown(json: value)) { "{{\($0)}}" }
         // Unchanged bytes stay as they are, with their white space.
         return plain == value ? body : .bytes(Data(plain.description.utf8))
     }
 
-    /// A JSON value whose strings are redacted like other text. A string may hold JSON or a form.
-    private static func texts(of value: JSONValue, _ redactor: inout Redactor) -> JSONValue {
-        if let members = value.object { return .object(members.mapValues { texts(of: $0, &redactor) }) }
-        if let elements = value.array { return .array(elements.map { texts(of: $0, &redactor) }) }
-        return value.string.map { .string(redactor.text($0)) } ?? value
+    /// A body of the server. Only its secrets are changed, and JSON stays JSON of the same types, because a program reads it.
+    private func answered(_ body: RecordedBody, _ type: String?, _ redactor: inout Redactor) -> RecordedBody {
+        guard case .bytes(let data) = body else { return body }
+        if BodyCapture.mediaType(type) == "multipart/form-data" { return self.body(body, type, &redactor) }
+        guard let text = String(validating: data, as: UTF8.self) else {
+            return Self.wideText(data).map { .bytes(Self.wide(redactor.text($0), like: data)) }
+                ?? .bytes(redactor.bytes(data))
+        }
+        let isForm = BodyCapture.mediaType(type) == "application/x-www-form-urlencoded"
+        return .bytes(Data((isForm ? redactor.form(text) : redactor.text(text)).utf8))
     }
 
-    private func form(_ text: String) -> String { varying.replaced(form: text) { "{{\($0)}}" } }
+    /// The text of UTF-16 with a byte order mark or without; `nil` for other bytes.
+    private static func wideText(_ data: Data) -> String? {
+        guard data.count >= 4, data.count.isMultiple(of: 2), data.contains(0) else { return nil }
+        return Charset(isBigEndian(data) ? "utf-16be" : "utf-16le").decode(data)
+    }
+
+    private static func isBigEndian(_ data: Data) -> Bool {
+        data.starts(with: [0xFE, 0xFF]) || !data.starts(with: [0xFF, 0xFE]) && data.first == 0
+    }
+
+    private static func wide(_ text: String, like data: Data) -> Data {
+        let isMarked = data.starts(with: [0xFE, 0xFF]) || data.starts(with: [0xFF, 0xFE])
+        let units = (isMarked && text.unicodeScalars.first != "\u{FEFF}" ? [0xFEFF] : []) + Array(text.utf16)
+        let isBig = isBigEndian(data)
+        return Data(units.flatMap { isBig ? [UInt8($0 >> 8), UInt8($0 & 0xFF)] : [UInt8($0 & 0xFF), UInt8($0 >> 8)] })
+    }
+
+    private func form(_ text: String) -> String { varying.replaced(form: text) { name, _ in "{{\(name)}}" } }
 
     // MARK: By value
 
@@ -129,24 +201,17 @@ final class CassetteRedaction: Sendable {
 
     private static func scrubbed(_ body: RecordedBody, _ redactor: Redactor) -> RecordedBody {
         guard redactor.hasValues, case .bytes(let data) = body else { return body }
-        // A document stays valid JSON: only its names and strings are changed.
-        if let value = try? JSONValue(parsing: data) {
-            let plain = scrubbed(value, redactor)
-            return plain == value ? body : .bytes(Data(plain.description.utf8))
-        }
-        guard let text = String(validating: data, as: UTF8.self) else {
-            return data.count <= longestBinary ? .bytes(redactor.scrubbed(data)) : body
-        }
-        let shown = redactor.scrubbed(text)
-        return shown == text ? body : .bytes(Data(shown.utf8))
+        if (try? JSONValue(parsing: data)) != nil { return .bytes(redactor.scrubbed(json: data)) }
+        if let text = wideText(data) { return .bytes(wide(redactor.scrubbed(text), like: data)) }
+        return .bytes(redactor.scrubbed(data))
     }
+}
 
-    private static func scrubbed(_ value: JSONValue, _ redactor: Redactor) -> JSONValue {
-        if let members = value.object {
-            return .object(
-                Dictionary(members.map { (redactor.scrubbed($0), scrubbed($1, redactor)) }) { first, _ in first })
-        }
-        if let elements = value.array { return .array(elements.map { scrubbed($0, redactor) }) }
-        return value.string.map { .string(redactor.scrubbed($0)) } ?? value
+extension CassetteEntry.Request {
+    /// The texts that may have stand-ins, in an order that equal requests share.
+    fileprivate var texts: [String] {
+        let fields = headers.sorted { $0.name.lowercased() < $1.name.lowercased() }
+        let json = (try? JSONValue(parsing: body.data))?.description
+        return [url, json ?? String(decoding: body.data, as: UTF8.self)] + fields.map { "\($0.name): \($0.value)" }
     }
 }

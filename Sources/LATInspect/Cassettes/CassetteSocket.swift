@@ -27,7 +27,7 @@ final class SocketRecording: MessageObserver {
 
     private func note(_ message: SocketMessage, isSent: Bool) {
         state.withLock { state in
-            let message = redaction.message(message)
+            let message = redaction.message(message, isSent: isSent)
             if case .close = message {
                 // The client's answer to a close frame is not recorded, since it only confirms the end.
                 if isSent, state.isClosed { return }
@@ -104,7 +104,7 @@ final class SocketReplay: MessageObserver, ResponseBody.Source {
 
     func send(_ message: SocketMessage) throws(NetworkError) {
         let failure = change { state in
-            if let problem = problem(redaction.message(message), at: state.sentCount) {
+            if let problem = problem(redaction.message(message, isSent: true), at: state.sentCount) {
                 state.failure = NetworkError(.simulation, message: problem)
             } else {
                 state.sentCount += 1

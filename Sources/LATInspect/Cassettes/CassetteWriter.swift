@@ -89,6 +89,12 @@ struct CassetteWriter {
         }
     }
 
+    /// Whether a file beside the cassette has the name of a body: a SHA-256 digest, and `.bin` or `.txt`.
+    static func isBodyName(_ name: String) -> Bool {
+        name.utf8.count == 68 && (name.hasSuffix(".bin") || name.hasSuffix(".txt"))
+            && name.utf8.prefix(64).allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    }
+
     private mutating func block(_ text: String) {
         guard let indicator = YAMLText.blockIndicator(text) else {
             return line(1, "body: \(YAMLText.quoted(text))")

@@ -52,13 +52,19 @@ struct BodyRecorder {
         if mediaType == "multipart/form-data", let boundary = Self.boundary(type) {
             return .parts(Self.parts(data, boundary, &redactor))
         }
-        guard let text = Self.text(data, type, isTruncated: isTruncated) else { return .bytes(Data(data)) }
+        guard let text = Self.text(data, type, isTruncated: isTruncated) else {
+            return .bytes(redactor.bytes(Data(data)))
+        }
         return .text(mediaType == "application/x-www-form-urlencoded" ? redactor.form(text) : redactor.text(text))
     }
 
     /// The text of a body; `nil` when it is not text. A truncated character at the end is left out.
     private static func text(_ data: Data, _ type: String?, isTruncated: Bool) -> String? {
-        guard !data.withUnsafeBytes({ $0.contains(0) }) else { return nil }
+        let hasNUL = data.withUnsafeBytes { $0.contains(0) }
+        if hasNUL, data.starts(with: [0xFF, 0xFE]) || data.starts(with: [0xFE, 0xFF]) {
+            return Charset("utf-16").decode(data.dropLast(data.count % 2))
+        }
+        guard !hasNUL || Charset.declared(in: type).name.lowercased().hasPrefix("utf-16") else { return nil }
         for cut in 0...(isTruncated ? min(3, data.count) : 0) {
             if let text = String(validating: data.dropLast(cut), as: UTF8.self) { return text }
         }

@@ -78,10 +78,20 @@ struct CallCollector: Sendable {
         case .notStored(let refusal): notStored = refusal
         case .finished(let result):
             ending = (result, event.offset)
+            keepBody(ofFailure: result)
             for index in waits.indices where waits[index].duration == nil {
                 waits[index].duration = event.offset - waits[index].start
             }
         }
+    }
+
+    /// A stream whose status is no success is read by the call itself, and its error has the body.
+    private mutating func keepBody(ofFailure result: Result<HTTPResponse, NetworkError>) {
+        guard case .failure(let error) = result, let response = error.response, response.body.data != nil,
+            let last = exchanges.indices.last, case .success(let head)? = exchanges[last].answer,
+            head.body.isStream, head.status == response.status
+        else { return }
+        exchanges[last].answer = .success(response)
     }
 
     /// A stream of events may reconnect for days, so only the newest exchanges, waits and decisions are kept.
@@ -185,6 +195,8 @@ struct CallCollector: Sendable {
     private func request(
         _ request: HTTPRequest, _ sources: [String: CallEvent.FieldSource], isFinal: Bool, _ redactor: inout Redactor
     ) -> CallRecord.Request {
+        redactor.isAnswer = false
+        redactor.noteCredentials(of: request)
         let headers = request.headers.map { name, value in
             var field = CallRecord.Field(name: name, value: redactor.field(name, value))
             guard isFinal else { return field }
@@ -209,6 +221,7 @@ struct CallCollector: Sendable {
     private func response(
         _ response: HTTPResponse, isStreamed: Bool, _ redactor: inout Redactor
     ) -> CallRecord.Response {
+        redactor.isAnswer = true
         func fields(_ headers: HTTPHeaders) -> [CallRecord.Field] {
             headers.map { CallRecord.Field(name: $0, value: redactor.field($0, $1)) }
         }

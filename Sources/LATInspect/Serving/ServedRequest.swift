@@ -40,10 +40,13 @@ struct ServedRequest {
 
     private func read() throws -> LoopbackServer.Request {
         var bytes = Data()
+        let deadline = ContinuousClock.now + .seconds(10)
         let blank = Data("\r\n\r\n".utf8)
         var end: Range<Data.Index>?
         while end == nil {
             guard bytes.count <= Self.maxHeadSize else { throw Refusal.status(431, "the head is too large") }
+            // One byte at a time does not keep the connection for longer.
+            guard ContinuousClock.now < deadline else { throw Refusal.gone }
             bytes.append(try chunk())
             end = bytes.firstRange(of: blank)
         }
@@ -90,6 +93,8 @@ struct ServedRequest {
     private func check(_ request: LoopbackServer.Request) throws {
         let hosts = ["127.0.0.1", "localhost", "[::1]"]
         let names = hosts.map { "\($0):\(port)" } + (port == 80 ? hosts : [])
+        // A request with two of the field is invalid (RFC 9112 §3.2).
+        guard request.headers[values: "Host"].count <= 1 else { throw Refusal.status(400, "the field Host is repeated") }
         guard let host = request.headers["Host"]?.lowercased(), names.contains(host) else {
             throw Refusal.status(403, "the field Host names another server; use http://127.0.0.1:\(port)/")
         }

@@ -117,11 +117,37 @@ package struct CurlCommand: Sendable {
     }
 }
 
+extension Unicode.Scalar {
+    /// Whether a terminal may act on the character: C0, DEL, C1, and what reverses or ends lines.
+    fileprivate var isControl: Bool {
+        switch value {
+        case 0..<0x20, 0x7F..<0xA0, 0x2028...0x202E, 0x2066...0x2069: true
+        default: false
+        }
+    }
+}
+
 extension String {
     /// Whether a shell reads the text as it is.
     package var isShellWord: Bool { allSatisfy { $0.isASCII && $0.isLetter } }
 
-    package var shellQuoted: String { "'\(replacingScalars(["'": "'\\''"]))'" }
+    /// The text as one word of a shell. Control characters, which a terminal would act on when the word is pasted, are
+    /// escaped in `$'…'` of bash, zsh and ksh (POSIX.1-2024 §2.2.4).
+    package var shellQuoted: String {
+        guard unicodeScalars.contains(where: \.isControl) else { return "'\(replacingScalars(["'": "'\\''"]))'" }
+        let escaped = unicodeScalars.map { scalar in
+            switch scalar {
+            case "'", "\\": "\\\(scalar)"
+            case _ where scalar.isControl:
+                String(scalar).utf8.map { byte in
+                    let digits = String(byte, radix: 8)
+                    return "\\" + String(repeating: "0", count: 3 - digits.count) + digits
+                }.joined()
+            default: String(scalar)
+            }
+        }
+        return "$'\(escaped.joined())'"
+    }
 
     /// Replaces Unicode scalars, because a quote and a combining mark after it are one `Character`, but the quote still
     /// ends a quoted text.

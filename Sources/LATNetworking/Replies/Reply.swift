@@ -50,8 +50,20 @@ enum Verdict {
     static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
         return NetworkError(
-            .httpStatus, message: "the server answered \(response.status)\(reason); \(advice(response, request))",
+            .httpStatus, message: "the server answered \(response.status)\(reason)\(said(response)); \(advice(response, request))",
             request: request, response: response)
+    }
+
+    /// A short sentence of the server in plain text, as of ``MockServer``; empty for other bodies.
+    private static func said(_ response: HTTPResponse) -> String {
+        let type = MediaType.essence(of: response.headers["Content-Type"] ?? "")
+        guard type == "text/plain", let data = response.body.data, data.count <= 512,
+            let text = String(validating: data, as: UTF8.self)?.trimmingFieldWhitespace,
+            case let line = text.hasSuffix("\n") ? String(text.dropLast()) : text, !line.isEmpty,
+            !line.contains(where: \.isNewline)
+        else { return "" }
+        var redactor = Redactor(.standard)
+        return ": \"\(URLText.visible(redactor.text(line)))\""
     }
 
     private static func advice(_ response: HTTPResponse, _ request: HTTPRequest) -> String {

@@ -173,6 +173,8 @@ final class RoutePlan: Sendable {
         if let names = settings.secretHeaders {
             request.rowSecrets = Secrets(headers: names)
         }
+        // Whoever reads a log or a recording needs the code, also when its name is that of a secret.
+        if case .rule(let envelope) = settings.envelope { request.rowSecrets.show(member: envelope.code) }
         return request
     }
 

@@ -159,7 +159,7 @@ struct CassetteTests {
                 body: .data(parts, contentType: "multipart/form-data; boundary=b"))
             _ = try await central.startRequest(
                 "POST", server.url("/parts?nested"),
-                body: .json(["payload": #"{"token":{"value":"hidden-member-4711"},"code":471147,"name":"Ada"}"#]))
+                body: .json(["payload": #"{"token":{"value":"hidden-member-4711"},"password":471147,"name":"Ada"}"#]))
         }
         try await run(.once, canary)
         #expect(!text().contains("CANARY") && !text().contains("hidden-"))
@@ -200,6 +200,88 @@ struct CassetteTests {
         try cassette.eject()
         #expect(text().contains("pin_code") && text().contains("fine"))
         #expect(!text().contains("84711900") && !text().contains("q#4x"), "\(text())")
+    }
+
+    /// A replay gives what was received, except for secrets of the server, which keep their type.
+    @Test func answersAreReplayedAsReceived() async throws {
+        let bodies = [
+            #"{"code":0,"message":"ok","data":{"name":"Ada"}}"#, #"{"code":10001, "key":"greeting"}"#,
+            #"{ "token":"shipped-today", "status":"shipped-today", "z":1.50, "a":[1e2, null] }"#,
+            #"{"token":true,"password":{"required":true,"hint":null},"secret":""}"#, #"{"nonce":"n1","b":"\u4e16"}"#,
+            "a=1\r\nb=2", "",
+        ]
+        let server = try MockServer()
+        server.route("GET", "/{n}") { request in
+            .json(bodies[Int(request.path.dropFirst()) ?? 0]).header("X-Kept", "https://h/#part")
+        }
+        var matching = Cassette.Matching()
+        matching.varyingParameters = ["nonce"]
+        func run(_ mode: Cassette.Mode) async throws -> [HTTPResponse] {
+            let (central, _) = try manager(mode, matching)
+            var answers: [HTTPResponse] = []
+            for n in bodies.indices { answers.append(try await central.startRequest("GET", server.url("/\(n)"))) }
+            return answers
+        }
+        let first = try await run(.once)
+        let second = try await run(.none)
+        for (n, (one, two)) in zip(first, second).enumerated() {
+            let expected = n == 2 ? bodies[2].replacing(#""token":"shipped-today""#, with: #""token":"***1""#) : bodies[n]
+            #expect(one.text == bodies[n] && two.text == expected)
+            #expect(one.status == two.status && one.headers == two.headers)
+        }
+    }
+
+    @Test func standInIsTheSameInLaterRequests() async throws {
+        let server = try MockServer()
+        server.route("POST", "/login") { _ in
+            .json(#"{"access_token":"CANARY-7319","session_id":471147,"pin":[1]}"#)
+                .header("Set-Cookie", "sid=CANARY-cookie; Path=/; HttpOnly")
+        }
+        server.route("GET", "/sessions/{id}/{token}") { .json(#"{"you":"\#($0.headers["Authorization"] ?? "")"}"#) }
+        server.route("GET", "/echo") { .text("you sent \($0.headers["X-Api-Key"] ?? "")") }
+        func run(_ mode: Cassette.Mode) async throws -> [String] {
+            let (central, _) = try manager(mode)
+            let login = try await central.startRequest("POST", server.url("/login"))
+            let json = try login.json()
+            let (id, token) = (json["session_id"].int ?? 0, json["access_token"].string ?? "")
+            let answer = try await central.startRequest(
+                "GET", server.url("/sessions/\(id)/\(token)"), headers: ["Authorization": "Bearer \(token)"])
+            #expect(try answer.json()["you"].string == "Bearer \(token)")
+            let echo = try await central.startRequest(
+                "GET", server.url("/echo"), headers: ["X-Api-Key": "CANARY-mine"])
+            #expect(echo.text == "you sent CANARY-mine")
+            #expect(login.headers["Set-Cookie"]?.hasSuffix("; Path=/; HttpOnly") == true)
+            return ["\(id)", token]
+        }
+        #expect(try await run(.once) == ["471147", "CANARY-7319"])
+        #expect(!text().contains("CANARY") && !text().contains("471147"), "\(text())")
+        let again = try await run(.none)
+        #expect(again[0].hasPrefix("20000000") && again[1].hasPrefix("***"), "\(again)")
+    }
+
+    @Test func recordingRemovesOnlyItsOwnBodies() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .data(Data(repeating: 0xFF, count: 5_000)) }
+        func record() async throws {
+            let (central, cassette) = try manager(.all)
+            _ = try await central.startRequest("GET", server.url())
+            try cassette.eject()
+        }
+        let manager = FileManager.default
+        let bodies = directory.path(of: "calls.bodies")
+        try manager.createDirectory(atPath: "\(bodies)/own", withIntermediateDirectories: true)
+        let old = "\(bodies)/\(String(repeating: "a", count: 64)).bin"
+        for path in ["\(bodies)/own/x", "\(bodies)/notes.txt", old] { try Data("x".utf8).write(to: URL(filePath: path)) }
+        try await record()
+        #expect(manager.fileExists(atPath: "\(bodies)/own/x") && manager.fileExists(atPath: "\(bodies)/notes.txt"))
+        #expect(!manager.fileExists(atPath: old))
+        let elsewhere = directory.path(of: "elsewhere")
+        try manager.moveItem(atPath: bodies, toPath: elsewhere)
+        try manager.createSymbolicLink(atPath: bodies, withDestinationPath: elsewhere)
+        let error = await #expect(throws: NetworkError.self) { try await record() }
+        #expect(error?.kind == .storage && error?.message.contains("is a symbolic link") == true)
+        #expect(manager.fileExists(atPath: "\(elsewhere)/notes.txt"))
+        try manager.removeItem(atPath: bodies)
     }
 
     /// The values are too short to be found by value.
@@ -250,7 +332,7 @@ struct CassetteTests {
 
     @Test func thousandsOfSecretValuesAreFoundInOnePass() {
         var redactor = Redactor(.standard)
-        let members = (0..<20_000).map { #""key":"aaaaaa\#($0)""# }.joined(separator: ",")
+        let members = (0..<20_000).map { #""token":"aaaaaa\#($0)""# }.joined(separator: ",")
         let shown = redactor.text("{\(members)}")
         #expect(!shown.contains("aaaaaa"))
         // Remembered values are found in other texts, even where they overlap.

@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import Testing
 
 @testable import LATInspect
@@ -111,6 +111,28 @@ import Testing
         let swift = CopyText(request).text(as: .swift)
         #expect(swift.utf8.firstRange(of: "#\"\"\u{301}+\"\\\u{301}\"#".utf8) != nil)
         #expect(swift.utf8.firstRange(of: "##\"\"#\u{301}\"##".utf8) != nil)
+    }
+
+    /// A shell that interprets the command gives exactly the words of the request.
+    @Test(arguments: ["a\nb; echo no", "it's\t\\n\u{1B}[2J", "$(id)`id`\u{7}", "\u{85}é\u{202E}x", "\r\n'; id #"])
+    func controlCharactersStayInTheirWord(_ text: String) throws {
+        let request = HTTPRequest("PUT", "https://a.test/", headers: ["X": text], body: .data(Data("b\(text)".utf8)))
+        for form in [CopyText.Form.curl, .httpie] {
+            let command = CopyText(request).text(as: form)
+            #expect(!command.unicodeScalars.contains { $0.value < 0x20 || (0x7F..<0xA0).contains($0.value) })
+            let shell = Process()
+            let output = Pipe()
+            shell.executableURL = URL(filePath: "/bin/bash")
+            let words = command.drop { $0 != " " }
+            shell.arguments = ["-c", "printf '%s\\0' \(words)"]
+            shell.standardOutput = output
+            try shell.run()
+            let printed = output.fileHandleForReading.readDataToEndOfFile()
+            shell.waitUntilExit()
+            let list = printed.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
+            #expect(list.contains(form == .curl ? "X: \(text)" : "X:\(text)"), "\(command)")
+            #expect(list.contains(form == .curl ? "b\(text)" : "--raw=b\(text)"), "\(command)")
+        }
     }
 
     @Test func hostileTextStaysALiteral() {

@@ -1,18 +1,21 @@
-internal import FoundationEssentials
-internal import HTTPCore
-internal import LATNetworking
+import FoundationEssentials
+import HTTPCore
 
 /// Finds secret members of JSON and secret `name=value` pairs in a text, in one pass and without parsing it as a whole, so that
-/// it also handles truncated texts, lines of JSON and event streams. The rest of the text is unchanged.
+/// it also handles truncated texts, lines of JSON, event streams and bytes that are not text. The rest is unchanged.
 struct SecretScanner {
     private let secrets: Secrets
-    /// The values that were replaced.
-    private(set) var values: [String] = []
+    /// Whether a secret number is replaced by a number, a list by a list, and truth values and `null` stay.
+    private let keepsTypes: Bool
+    /// Remembers a secret, and returns what is shown in its place.
+    typealias Mark = (_ secret: String) -> String
 
-    init(_ secrets: Secrets) { self.secrets = secrets }
+    init(_ secrets: Secrets, keepsTypes: Bool) {
+        self.secrets = secrets
+        self.keepsTypes = keepsTypes
+    }
 
-    mutating func scan(_ text: String) -> String {
-        let bytes = Array(text.utf8)
+    func scan(_ bytes: [UInt8], by mark: Mark) -> [UInt8] {
         var output: [UInt8] = []
         output.reserveCapacity(bytes.count)
         var index = 0
@@ -22,7 +25,7 @@ struct SecretScanner {
                 let end = Self.endOfString(bytes, index)
                 let colon = Self.skipSpaces(bytes, end)
                 guard colon < bytes.count, bytes[colon] == UInt8(ascii: ":"), end - index >= 2,
-                    secrets.contains(parameter: Self.name(bytes[(index + 1)..<(end - 1)]))
+                    secrets.contains(member: Self.name(bytes[(index + 1)..<(end - 1)]))
                 else {
                     // The string itself is scanned too: it may hold a form, or JSON with escaped quotes.
                     output.append(byte)
@@ -32,84 +35,122 @@ struct SecretScanner {
                 let start = Self.skipSpaces(bytes, colon + 1)
                 let stop = Self.endOfValue(bytes, start)
                 output += bytes[index..<start]
-                index = replace(bytes, start, stop, &output, quotes: true)
+                index = replace(bytes, start, stop, &output, quotes: true, mark)
             } else if byte == UInt8(ascii: "="), let start = Self.startOfWord(bytes, index),
                 secrets.contains(parameter: String(decoding: bytes[start..<index], as: UTF8.self))
             {
                 output.append(byte)
-                index = replace(bytes, index + 1, Self.endOfWord(bytes, index + 1), &output, quotes: false)
+                index = replace(bytes, index + 1, Self.endOfWord(bytes, index + 1), &output, quotes: false, mark)
             } else if byte == UInt8(ascii: "\\"), index + 1 < bytes.count, bytes[index + 1] == UInt8(ascii: "\"") {
-                index = escapedMember(bytes, index, &output)
+                index = escapedMember(bytes, index, &output, mark)
             } else {
                 output.append(byte)
                 index += 1
             }
         }
-        return String(decoding: output, as: UTF8.self)
+        return output
     }
 
     /// JSON inside of a string: `\"token\":\"…\"`.
-    private mutating func escapedMember(_ bytes: [UInt8], _ index: Int, _ output: inout [UInt8]) -> Int {
-        let mark: [UInt8] = [UInt8(ascii: "\\"), UInt8(ascii: "\"")]
+    private func escapedMember(
+        _ bytes: [UInt8], _ index: Int, _ output: inout [UInt8], _ mark: Mark
+    ) -> Int {
+        let quote: [UInt8] = [UInt8(ascii: "\\"), UInt8(ascii: "\"")]
         func next(_ start: Int) -> Int? {
             var at = start
             while at + 1 < bytes.count, at - start < 8_192 {
-                if bytes[at] == mark[0], bytes[at + 1] == mark[1] { return at }
-                if bytes[at] == mark[1] { return nil }
+                if bytes[at] == quote[0], bytes[at + 1] == quote[1] { return at }
+                if bytes[at] == quote[1] { return nil }
                 at += 1
             }
             return nil
         }
         guard let nameEnd = next(index + 2), case let colon = Self.skipSpaces(bytes, nameEnd + 2), colon < bytes.count,
             bytes[colon] == UInt8(ascii: ":"),
-            secrets.contains(parameter: String(decoding: bytes[(index + 2)..<nameEnd], as: UTF8.self)),
+            secrets.contains(member: String(decoding: bytes[(index + 2)..<nameEnd], as: UTF8.self)),
             case let start = Self.skipSpaces(bytes, colon + 1), start + 1 < bytes.count
         else {
             output += bytes[index..<(index + 2)]
             return index + 2
         }
-        guard bytes[start] == mark[0], bytes[start + 1] == mark[1] else {
+        guard bytes[start] == quote[0], bytes[start + 1] == quote[1] else {
             let end = Self.endOfValue(bytes, start, isInString: true)
             let value = Array(Self.name(bytes[start..<end]).utf8)
-            var placeholder: [UInt8] = []
-            _ = replace(value, 0, value.count, &placeholder, quotes: false)
-            output += bytes[index..<start] + mark + placeholder + mark
+            var shown: [UInt8] = []
+            _ = replace(value, 0, value.count, &shown, quotes: false, mark)
+            let isScalar = keepsTypes && shown.first.map { !"{[*".utf8.contains($0) } ?? false
+            output += bytes[index..<start] + (isScalar ? shown : quote + shown.filter { $0 != quote[1] } + quote)
             return end
         }
         let end = next(start + 2) ?? Self.endOfWord(bytes, start + 2)
         output += bytes[index..<(start + 2)]
-        return replace(bytes, start + 2, end, &output, quotes: false)
+        output += Array(mark(Self.name(bytes[(start + 2)..<end])).utf8)
+        return end
     }
 
     /// - Returns: the index after the value.
-    private mutating func replace(
-        _ bytes: [UInt8], _ start: Int, _ stop: Int, _ output: inout [UInt8], quotes: Bool
+    private func replace(
+        _ bytes: [UInt8], _ start: Int, _ stop: Int, _ output: inout [UInt8], quotes: Bool, _ mark: Mark
     ) -> Int {
         guard stop > start else { return stop }
         let isString = bytes[start] == UInt8(ascii: "\"")
         let inside = isString ? bytes[(start + 1)..<max(start + 1, stop - 1)] : bytes[start..<stop]
-        values.append(Self.name(inside))
+        if keepsTypes, quotes || !isString, Self.isTyped(inside) || isString {
+            output += typed(bytes, start, stop, mark)
+            return stop
+        }
+        let shown = mark(Self.name(inside))
         // Each string inside of a secret object or list is a secret, too.
         if !isString, let first = inside.first, first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
-            var at = start
-            while at < stop {
-                if bytes[at] == UInt8(ascii: "\"") {
-                    let end = min(stop, Self.endOfString(bytes, at))
-                    if end - at > 2 { values.append(Self.name(bytes[(at + 1)..<(end - 1)])) }
-                    at = end
+            _ = typed(bytes, start, stop, mark)
+        }
+        output += Array((quotes ? "\"\(shown)\"" : shown).utf8)
+        return stop
+    }
+
+    /// Whether a value of JSON is not a string. A word such as `abc` of a form is none.
+    private static func isTyped(_ value: ArraySlice<UInt8>) -> Bool {
+        guard let first = value.first else { return false }
+        if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") { return true }
+        return (try? JSONValue(parsing: Data(value))) != nil
+    }
+
+    /// A value of JSON with other strings and numbers.
+    private func typed(_ bytes: [UInt8], _ start: Int, _ stop: Int, _ mark: Mark) -> [UInt8] {
+        var output: [UInt8] = []
+        var index = start
+        while index < stop {
+            let byte = bytes[index]
+            if byte == UInt8(ascii: "\"") {
+                let end = min(stop, Self.endOfString(bytes, index))
+                let colon = Self.skipSpaces(bytes, end)
+                let isName = index > start && colon < stop && bytes[colon] == UInt8(ascii: ":")
+                if isName || end - index <= 2 {
+                    output += bytes[index..<end]
                 } else {
-                    at += 1
+                    let isClosed = bytes[end - 1] == byte
+                    let secret = Self.name(bytes[(index + 1)..<(isClosed ? end - 1 : end)])
+                    output += Array("\"\(mark(secret))\"".utf8)
                 }
+                index = end
+            } else if byte == UInt8(ascii: "-") || (0x30...0x39).contains(byte) {
+                var end = index + 1
+                while end < stop, (0x30...0x39).contains(bytes[end]) || "+-.eE".utf8.contains(bytes[end]) { end += 1 }
+                let standIn = mark(String(decoding: bytes[index..<end], as: UTF8.self))
+                output += Array(StandIns.number(standIn).utf8)
+                index = end
+            } else {
+                output.append(byte)
+                index += 1
             }
         }
-        output += Array((quotes ? "\"\(Secrets.placeholder)\"" : Secrets.placeholder).utf8)
-        return stop
+        return output
     }
 
     // MARK: Places
 
     /// The index after the closing quote; the end of the text for a truncated string.
-    private static func endOfString(_ bytes: [UInt8], _ start: Int) -> Int {
+    static func endOfString(_ bytes: [UInt8], _ start: Int) -> Int {
         var index = start + 1
         while index < bytes.count {
             if bytes[index] == UInt8(ascii: "\\") {
