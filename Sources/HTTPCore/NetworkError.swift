@@ -139,63 +139,6 @@ package enum URLText {
             $0 += $1.value < 0x20 || $1.value == 0x7F ? $1.escaped(asASCII: true) : String($1)
         }
     }
-<<<<<<< ours
-=======
-
-    /// The URL without user information, query and fragment, which may contain secrets.
-    package static func redacted(_ url: String) -> String {
-        let (stem, query) = parts(of: url)
-        return query == nil ? stem : stem + "?…"
-    }
-
-    /// The query of a URL, and as stem the URL without user information, query and fragment.
-    ///
-    /// A password with an unescaped `/`, `?` or `#` ends the authority too early. Everything after the scheme is then left
-    /// out, since nobody can tell where the password ends.
-    static func parts(of url: String) -> (stem: String, query: Substring?) {
-        // Works on bytes: a `?` followed by a combining mark is one `Character`.
-        let bytes = url.utf8
-        let (start, hasScheme) = authority(in: bytes)
-        let authority = bytes[start...].prefix { $0 != UInt8(ascii: "/") && !endsPath($0) }
-        let colon = authority.firstIndex(of: UInt8(ascii: ":"))
-        var shown = start
-        // Without a scheme, `@ada/posts` is a path.
-        if let at = authority.lastIndex(of: UInt8(ascii: "@")), hasScheme || (colon ?? at) < at {
-            shown = bytes.index(after: at)
-        } else if let colon, authority.first != UInt8(ascii: "["),
-            case let rest = bytes[authority.endIndex...], rest.contains(UInt8(ascii: "@")),
-            !isPort(authority[colon...].dropFirst()) || rest.first.map(endsPath) == true
-        {
-            return (url[..<start] + "…", nil)
-        }
-        let end = bytes[shown...].firstIndex(where: endsPath) ?? bytes.endIndex
-        let stem = String(url[..<start]) + url[shown..<end]
-        guard end < bytes.endIndex, bytes[end] == UInt8(ascii: "?") else { return (stem, nil) }
-        let query = bytes[bytes.index(after: end)...].prefix { $0 != UInt8(ascii: "#") }
-        return (stem, Substring(query))
-    }
-
-    /// The user information of a URL; `nil` for none.
-    static func user(of url: String) -> String? {
-        let (start, hasScheme) = authority(in: url.utf8)
-        let authority = url.utf8[start...].prefix { $0 != UInt8(ascii: "/") && !endsPath($0) }
-        guard hasScheme, let at = authority.lastIndex(of: UInt8(ascii: "@")) else { return nil }
-        return String(url[start..<at])
-    }
-
-    /// The beginning of the authority, and whether a scheme is before it.
-    private static func authority(in url: String.UTF8View) -> (start: String.Index, hasScheme: Bool) {
-        let scheme = url.prefix { $0 != UInt8(ascii: ":") && $0 != UInt8(ascii: "/") && !endsPath($0) }
-        let rest = url[scheme.endIndex...]
-        if rest.starts(with: "://".utf8) { return (rest.index(rest.startIndex, offsetBy: 3), true) }
-        guard scheme.isEmpty, rest.starts(with: "//".utf8) else { return (url.startIndex, false) }
-        return (rest.index(rest.startIndex, offsetBy: 2), true)
-    }
-
-    private static func endsPath(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") }
-
-    private static func isPort(_ text: Substring.UTF8View) -> Bool { text.allSatisfy(\.isDigit) }
->>>>>>> theirs
 }
 
 extension NetworkError {

@@ -158,16 +158,14 @@ extension Secrets {
     /// The value of a parameter that is not secret but may be a URL, escaped as often as it is nested.
     private func replaced(inValue value: Substring, depth: Int = 3, by text: (String, String) -> String) -> String {
         let plain = value.percentDecoded()
-        guard plain.utf8.contains(where: { $0 == UInt8(ascii: "@") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "%") || $0 == UInt8(ascii: "#") })
-        else { return String(value) }
+        guard plain.utf8.contains(where: { "@?%#".utf8.contains($0) }) else { return String(value) }
         var shown = plain
-        if plain.utf8.firstRange(of: "://".utf8) != nil || plain.utf8.first == UInt8(ascii: "/") {
-            let (stem, query) = URLText.parts(of: plain)
-            let user = URLText.user(of: plain).map { text("", $0) }
-            let fragment = plain.utf8.firstIndex(of: UInt8(ascii: "#")).map { plain[$0...] } ?? ""
-            shown = stem + (query.map { "?" + replaced(form: String($0), by: text) } ?? "")
-            shown += replaced(form: String(fragment), by: text)
-            if user == nil, shown == plain { return String(value) }
+        let parts = URLParts(plain)
+        if parts.isAbsolute || plain.utf8.first == UInt8(ascii: "/") {
+            // The closure may collect what is secret.
+            _ = parts.userInformation.map { text("", String($0)) }
+            shown = parts.stem + (parts.shownQuery.map { "?" + replaced(form: String($0), by: text) } ?? "")
+            shown += parts.fragment.map { "#" + replaced(form: String($0), by: text) } ?? ""
         } else if depth > 0, plain != value {
             shown = replaced(inValue: plain[...], depth: depth - 1, by: text)
         }

@@ -49,13 +49,8 @@ final class EasyHandle: CallbackContext {
         var waitsForMultiplexing = false
         var timeout: Int64 = 0
         var connectTimeout: Int64 = 0
-<<<<<<< ours
-        var logsStreamRefusal = false
-=======
-        var decompresses = false
         /// Whether the debug callback gets libcurl's log.
         var logs = false
->>>>>>> theirs
         var version = VersionChoice.automatic.value
         var proxy: ProxySettings.Proxy?
         var pins: String?
@@ -154,16 +149,8 @@ final class EasyHandle: CallbackContext {
         if Self.update(&applied.connectTimeout, plan.connectTimeout) {
             set(CURLOPT_CONNECTTIMEOUT_MS, Int(plan.connectTimeout))
         }
-<<<<<<< ours
-        if Self.update(&applied.logsStreamRefusal, transfer.mayNeedStreamRefusal) {
-            set(CURLOPT_VERBOSE, applied.logsStreamRefusal ? 1 : 0)
-=======
-        if Self.update(&applied.decompresses, plan.decompresses) {
-            set(CURLOPT_ACCEPT_ENCODING, plan.decompresses ? "" : nil)
-        }
         if Self.update(&applied.logs, transfer.mayNeedStreamRefusal || InterimAnswer.isPossible(transfer)) {
             set(CURLOPT_VERBOSE, applied.logs ? 1 : 0)
->>>>>>> theirs
         }
         if Self.update(&applied.version, plan.version.value) { set(CURLOPT_HTTP_VERSION, plan.version.value) }
         if Self.update(&applied.proxy, plan.proxy) { set(CURLOPT_PROXY, plan.proxy?.url ?? "") }

@@ -127,13 +127,12 @@ extension Engine {
             transfer.fail(EngineFailure.invalidLength)
             return false
         }
-<<<<<<< ours
         if transfer.head.hasTransferCoding {
             transfer.fail(EngineFailure.transferCoding)
-=======
+            return false
+        }
         if transfer.head.status == 101, !transfer.machine.rules.upgrades {
             transfer.fail(EngineFailure.unaskedUpgrade)
->>>>>>> theirs
             return false
         }
         if transfer.machine.rules.mayBeChallenged, !noteDigest(transfer, handle) { return false }

@@ -103,11 +103,6 @@ extension Engine {
             return over(transfer, .success(response(of: transfer, timings: handle.timings(of: transfer, isOver: true))))
         }
         if result == CURLE_RECV_ERROR { handle.isSpent = true }
-<<<<<<< ours
-        if result != CURLE_OK, sendsAgain(transfer, handle, result) { return }
-        if result == CURLE_OK, let decoder = transfer.decoder, !decoder.isComplete {
-            transfer.fail(EngineFailure.truncated(decoder))
-=======
         if result != CURLE_OK, answersChallenge(transfer, handle) || sendsAgain(transfer, handle, result) { return }
         var result = result
         if result != CURLE_OK, StreamReset.isWithoutError(result, handle.errorText),
@@ -115,7 +110,9 @@ extension Engine {
         {
             result = CURLE_OK
             handle.isSpent = true
->>>>>>> theirs
+        }
+        if result == CURLE_OK, let decoder = transfer.decoder, !decoder.isComplete {
+            transfer.fail(EngineFailure.truncated(decoder))
         }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)

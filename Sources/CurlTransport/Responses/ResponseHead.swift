@@ -21,16 +21,13 @@ struct ResponseHead {
     private(set) var hasInvalidLength = false
     /// Whether the response has a `Content-Encoding`.
     private(set) var isCoded = false
-<<<<<<< ours
     /// Whether the response has a transfer coding other than `chunked`. libcurl 7.88 decodes it, and does not notice when the
     /// body ends early; libcurl 8 refuses it.
     private(set) var hasTransferCoding = false
-=======
     /// What is wrong with the head that ``append(_:)`` refused; `nil` when it is too large.
     private(set) var fault: String?
     /// Whether the status line does not begin with `HTTP` in capitals. libcurl takes it for `HTTP/1.0 200`.
     private var isMisspelled = false
->>>>>>> theirs
     private var bytes: [UInt8] = []
     private var trailerBytes: [UInt8] = []
 
