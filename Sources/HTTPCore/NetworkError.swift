@@ -18,7 +18,7 @@ import JSONText
 public struct NetworkError: Error, Sendable {
     private struct Facts: Sendable {
         let kind: Kind
-        let message: String
+        var message: String
         var request: HTTPRequest?
         var url: String?
         let response: HTTPResponse?
@@ -95,6 +95,9 @@ public struct NetworkError: Error, Sendable {
             $0.url = $0.url ?? request.url
         }
     }
+
+    /// The error with a sentence more.
+    package func adding(_ text: String) -> NetworkError { NetworkError(self) { $0.message += "; " + text } }
 
     package func counting(attempts: Int) -> NetworkError { NetworkError(self) { $0.attempts = attempts } }
 

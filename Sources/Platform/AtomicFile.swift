@@ -4,8 +4,7 @@ import Synchronization
 
 /// Writes files atomically: readers find the old content or the new one, never a part.
 package enum AtomicFile {
-    /// Writes a temporary file (the path with the suffix `.new`), synchronizes it and renames it to the path. If the path
-    /// is a symbolic link to an existing file, that file is replaced and the link stays.
+    /// Writes a temporary file (the path with the suffix `.new`), synchronizes it and renames it to the path.
     ///
     /// - Parameters:
     ///   - mode: the permissions, whatever the process's umask. Default: the owner reads and writes.
@@ -13,14 +12,16 @@ package enum AtomicFile {
     ///     name, and a later write removes those that killed processes left. Default `false`.
     ///   - replaces: whether an existing file is replaced. If `false`, writing throws `EEXIST` when there is one. Default
     ///     `true`.
+    ///   - followsLinks: whether a symbolic link at the path stays, and the existing file that it leads to is replaced. A link
+    ///     of another user than this one and root never stays. Default `true`; `false` for a path that no user chose.
     ///   - synchronizes: whether the content is on the disk when this returns. If `false`, a loss of power may leave an empty
     ///     file; ``synchronizeFileSystem(of:)`` prevents that for many files at once. Default `true`.
     /// - Throws: ``SystemError``. The file is unchanged then, and the temporary file is removed.
     package static func write(
         _ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o600, isShared: Bool = false,
-        replaces: Bool = true, synchronizes: Bool = true
+        replaces: Bool = true, followsLinks: Bool = true, synchronizes: Bool = true
     ) throws(SystemError) {
-        let path = PathParts.resolved(path) ?? path
+        let path = followsLinks && !OwnFile.isLinkOfAnother(path) ? PathParts.resolved(path) ?? path : path
         if isShared { removeLeftovers(of: path) }
         let temporary = isShared ? ownName(path) : path + ".new"
         // A temporary file left by a killed process is incomplete.

@@ -1,7 +1,8 @@
 internal import Glibc
 
 /// Watches a path with `inotify(7)`: the folder of the file, and every folder with a symbolic link on the way to it. It
-/// notices writes, a rename over the file, and a changed link. One thread at a time may use it.
+/// notices writes, a rename over the file, a changed link, and a file system that was mounted over one of the folders or the
+/// file, or unmounted. One thread at a time may use it.
 package struct FileWatch {
     /// The changes since the last check.
     package struct Changes: OptionSet, Sendable {
@@ -33,6 +34,8 @@ package struct FileWatch {
     private let inotify: Inotify
     /// The names to watch in each watched folder, by the number of its watch.
     private var names: [Int32: Set<String>] = [:]
+    /// The file to which the path leads.
+    private var file: FileNumber?
 
     private static let linkLimit = 40
     private static let events = Inotify.changes | UInt32(IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF)
@@ -62,6 +65,7 @@ package struct FileWatch {
     @discardableResult
     package mutating func arm() -> SystemError? {
         var failure: SystemError?
+        file = FileNumber(path)
         // A link may change before its folder is watched, so this repeats until the folders stay the same.
         for _ in 0..<8 {
             var watched: [Int32: Set<String>] = [:]
@@ -88,6 +92,11 @@ package struct FileWatch {
             guard concernsPath(event) else { return }
             let isNew = event.mask & UInt32(IN_CREATE) != 0 && isRegularFile(event.name)
             changes.add(event.mask, isNewFile: isNew)
+        }
+        if inotify.takeMountChange() {
+            let before = (names, file)
+            arm()
+            if before != (names, file) { changes.insert(.changed) }
         }
         return changes
     }
@@ -136,5 +145,18 @@ package struct FileWatch {
             rest = (target.split(separator: "/").map(String.init) + rest)[...]
         }
         return result
+    }
+}
+
+/// What identifies a file while it exists: its file system and its number there.
+private struct FileNumber: Equatable {
+    let device: UInt64
+    let number: UInt64
+
+    /// `nil` when the path leads to nothing.
+    init?(_ path: String) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        (device, number) = (UInt64(status.st_dev), UInt64(status.st_ino))
     }
 }

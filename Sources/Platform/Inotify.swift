@@ -1,6 +1,10 @@
 internal import Glibc
+import Synchronization
 
-/// An `inotify(7)` descriptor, closed when the object is released.
+/// An `inotify(7)` descriptor, and one that reports changes of the mounts, closed when the object is released.
+///
+/// A mount over a watched folder is no event of that folder, and its watch sees nothing from then on. The kernel reports
+/// that a file system was mounted or unmounted to whoever polls its `mountinfo` (proc(5)).
 package final class Inotify: Sendable {
     /// An event in a watched folder.
     package struct Event {
@@ -19,14 +23,22 @@ package final class Inotify: Sendable {
     static let changes = UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_MODIFY | IN_CLOSE_WRITE)
 
     private let descriptor: Int32
+    /// -1 without `/proc`; poll(2) ignores it then.
+    private let mounts: Int32
+    /// Whether the mounts have changed. A poll reports each change once.
+    private let haveMountsChanged = Atomic(false)
 
     /// Returns `nil` and sets `errno` when the process has no descriptor left.
     package init?() {
         descriptor = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
+        mounts = descriptor < 0 ? -1 : open("/proc/thread-self/mountinfo", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
     }
 
-    deinit { close(descriptor) }
+    deinit {
+        close(descriptor)
+        if mounts >= 0 { close(mounts) }
+    }
 
     /// Watches a folder and returns the number of the watch; `nil` when the folder cannot be watched, with the reason in
     /// `errno`.
@@ -37,7 +49,7 @@ package final class Inotify: Sendable {
 
     package func remove(_ watch: Int32) { inotify_rm_watch(descriptor, watch) }
 
-    /// Waits for events, at most for this many milliseconds; -1 for no limit.
+    /// Waits for events or a change of the mounts, at most for this many milliseconds; -1 for no limit.
     ///
     /// - Parameter end: ends the wait when signalled.
     /// - Returns: `false` when `end` is signalled.
@@ -45,10 +57,16 @@ package final class Inotify: Sendable {
         var descriptors = [
             pollfd(fd: end.descriptor, events: Int16(POLLIN), revents: 0),
             pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: mounts, events: Int16(POLLPRI), revents: 0),
         ]
-        _ = poll(&descriptors, 2, milliseconds)
+        if poll(&descriptors, 3, milliseconds) > 0, descriptors[2].revents != 0 {
+            haveMountsChanged.store(true, ordering: .relaxed)
+        }
         return descriptors[0].revents == 0
     }
+
+    /// Returns and clears whether the mounts have changed.
+    func takeMountChange() -> Bool { haveMountsChanged.exchange(false, ordering: .relaxed) }
 
     /// Reads all available events.
     package func forEachEvent(_ body: (Event) -> Void) {

@@ -106,6 +106,63 @@ struct URLTableTests {
         }
     }
 
+    // MARK: The copy on disk
+
+    private var copyPath: String { directory.path(of: "tables/copy.json5") }
+
+    private func mode(_ path: String) -> mode_t {
+        var status = stat()
+        return lstat(path, &status) == 0 ? status.st_mode & 0o7777 : 0
+    }
+
+    @Test func looseCopyIsNotUsed() async throws {
+        _ = try await DomainTable(from: source(), environment: nil)
+        #expect(mode(copyPath) == 0o600)
+        chmod(copyPath, 0o666)
+        site.change { $0.reply = .status(500) }
+        let message = try #require(await error(source())).message
+        #expect(
+            message.hasSuffix(
+                "the copy \(copyPath) is not used, because it may be written by others (mode 666); remove it, or use "
+                    + "chmod go-w if it is right"), "\(message)")
+        // The next version replaces the file.
+        publish(2)
+        _ = try await DomainTable(from: source(), environment: nil)
+        #expect(mode(copyPath) == 0o600)
+        site.change { $0.reply = .status(500) }
+        #expect(try await port(DomainTable(from: source(), environment: nil)) == 2)
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root may give files away")) func copyOfAnotherUserIsNotUsed() async throws
+    {
+        _ = try await DomainTable(from: source(), environment: nil)
+        #expect(chown(copyPath, 12_345, 12_345) == 0)
+        site.change { $0.reply = .status(500) }
+        let message = try #require(await error(source())).message
+        #expect(message.contains("is not used, because it belongs to another user (uid 12345)"), "\(message)")
+    }
+
+    @Test func copyIsNotWrittenThroughALink() async throws {
+        let victim = try directory.write(Data("kept".utf8), to: "victim")
+        try directory.write(Data(), to: "tables/x")
+        #expect(symlink(victim, copyPath) == 0)
+        _ = try await DomainTable(from: source(), environment: nil)
+        #expect(directory.read("victim") == Data("kept".utf8))
+        var status = stat()
+        #expect(lstat(copyPath, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && mode(copyPath) == 0o600)
+    }
+
+    /// The signature shows who wrote it.
+    @Test func signedLooseCopyIsUsed() async throws {
+        let key = try Ed25519.PrivateKey(seed: [UInt8](repeating: 7, count: 32))
+        publish(1, signedBy: key)
+        let source = source(publicKey: try key.publicKey().text)
+        _ = try await DomainTable(from: source, environment: nil)
+        chmod(copyPath, 0o666)
+        site.change { $0.reply = .status(500) }
+        #expect(try await DomainTable(from: source, environment: nil).isCopy)
+    }
+
     // MARK: First load
 
     @Test func tableNamesItsSourceAndRevision() async throws {

@@ -130,6 +130,68 @@ struct WatcherTests {
         try await expect(2, &events)
     }
 
+    // MARK: Volumes
+
+    /// Waits for events on the test's own thread, because a mount namespace belongs to it.
+    private final class Events: Sendable {
+        private let received = Mutex<[DomainTable.FileEvent]>([])
+        private let hasMore = DispatchSemaphore(value: 0)
+
+        func add(_ event: DomainTable.FileEvent) {
+            received.withLock { $0.append(event) }
+            hasMore.signal()
+        }
+
+        /// Ignores the events before the one that is waited for.
+        func wait(for what: String, _ isWanted: (DomainTable.FileEvent) throws -> Bool) throws {
+            while hasMore.wait(timeout: .now() + .seconds(30)) == .success {
+                if try isWanted(received.withLock { $0.removeFirst() }) { return }
+            }
+            throw MountNamespace.Failure(description: "waited for \(what)")
+        }
+    }
+
+    private func expect(_ wanted: Int, _ events: Events) throws {
+        try events.wait(for: "version \(wanted)") { event in
+            if case .reloaded(let table) = event { try port(table) == wanted } else { false }
+        }
+    }
+
+    @Test(.needsMountNamespaces) func remountedVolumeIsFollowed() throws {
+        let folder = directory.path(of: "volume")
+        try write(text(1), to: "volume/below/d.json5")
+        try MountNamespace.run { [self] in
+            try MountNamespace.mount(on: folder)
+            let path = try write(text(2), to: "volume/below/d.json5")
+            let events = Events()
+            let watcher = try DomainTableWatcher(contentsOf: path, environment: nil) { events.add($0) }
+            #expect(try port(watcher.current) == 2)
+            // The file below the volume is another one.
+            try MountNamespace.unmount(folder)
+            try expect(1, events)
+            try MountNamespace.mount(on: folder)
+            try events.wait(for: "the missing file") { if case .rejected = $0 { true } else { false } }
+            for version in 3...4 {
+                try write(text(version), to: "volume/below/d.json5")
+                try expect(version, events)
+            }
+            // Mounted over, and only over the folder of the file.
+            try MountNamespace.mount(on: folder + "/below")
+            try write(text(5), to: "volume/below/d.json5")
+            try expect(5, events)
+            try MountNamespace.unmount(folder + "/below")
+            try expect(4, events)
+            // Mounted over the file itself.
+            let other = try write(text(6), to: "other.json5")
+            try ChildProcess.run("mount", ["--bind", other, path], in: "/")
+            try expect(6, events)
+            try MountNamespace.unmount(path)
+            try expect(4, events)
+            try overwrite(path, text(7))
+            try expect(7, events)
+        }
+    }
+
     @Test func brokenFileKeepsTheOldTable() async throws {
         let path = try write(text(1))
         let watcher = try DomainTableWatcher(contentsOf: path, environment: nil)

@@ -53,6 +53,31 @@ import Testing
         #expect(requests.contains { !tally.listed[$0.run].isEmpty }, "no run resumed")
     }
 
+    /// Tornado keeps the ETag of a changed file. The next run finds the journal of the killed one.
+    @Test(.needsPython) func killedDownloadOfAChangedFileIsFresh() async throws {
+        let size: Int64 = 4 << 20
+        func write(from offset: Int64, at time: Int) throws {
+            let bytes = MockPattern.bytes(in: offset..<offset + size)
+            let path = try directory.write(bytes, to: "files/f")
+            var times = [timespec(), timespec()]
+            for index in 0..<2 { times[index].tv_sec = 1_700_000_000 + time }
+            #expect(utimensat(AT_FDCWD, path, times, 0) == 0)
+        }
+        try write(from: 0, at: 0)
+        let server = try await PythonScript("tornado_files.py", [directory.path(of: "files"), "\(4 << 20)"])
+        let command = ["download", "http://127.0.0.1:\(server.port)/f", "-o", directory.path(of: "target.bin")]
+        let process = try LatProcess(command)
+        try await eventually("a journal") { try !listed().isEmpty }
+        process.send(signal: SIGKILL)
+        _ = await process.result
+        try write(from: 1_000, at: 10)
+        let result = try await LatProcess.run(command + ["--segments", "4"])
+        #expect(result.exitCode == 0, "\(result.err)")
+        let bytes = try #require(directory.read("target.bin"))
+        #expect(MockPattern.firstMismatch(in: bytes, at: 1_000) == nil && Int64(bytes.count) == size)
+        #expect(server.lines("206 bytes=").count > 0)
+    }
+
     private struct Tally {
         var kills = 0
         var files = 0

@@ -45,6 +45,70 @@ import Testing
         #expect(try Data(contentsOf: URL(filePath: path)) == Data("new".utf8))
     }
 
+    @Test func linkIsFollowedOnlyWhereAsked() throws {
+        let file = try directory.write(Data("old".utf8), to: "file")
+        let link = directory.path(of: "link")
+        for followsLinks in [true, false] {
+            #expect(symlink("file", link) == 0)
+            for isShared in [false, true] {
+                try AtomicFile.write("\(followsLinks)".utf8, to: link, isShared: isShared, followsLinks: followsLinks)
+            }
+            #expect(directory.read("link") == Data("\(followsLinks)".utf8))
+            // Only the first of the two names stays a link.
+            #expect(directory.read("file") == Data("true".utf8))
+            #expect((unlink(link), access(file, F_OK)) == (0, 0))
+        }
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root may give files away")) func linkOfAnotherUserIsReplaced() throws {
+        try directory.write(Data("kept".utf8), to: "file")
+        let link = directory.path(of: "link")
+        #expect(symlink("file", link) == 0 && lchown(link, 12_345, 12_345) == 0)
+        try AtomicFile.write("new".utf8, to: link)
+        #expect(directory.read("file") == Data("kept".utf8) && directory.read("link") == Data("new".utf8))
+    }
+
+    // MARK: Files of the program itself
+
+    private func refusal(_ path: String, limit: Int = 100) -> String? {
+        do throws(OwnFile.Refusal) {
+            _ = try OwnFile.bytes(of: path, limit: limit)
+            return nil
+        } catch {
+            return error.reason
+        }
+    }
+
+    @Test func ownFileIsRead() throws {
+        let path = try directory.write(Data("text".utf8), to: "own")
+        chmod(path, 0o600)
+        #expect(try OwnFile.bytes(of: path, limit: 4) == Array("text".utf8))
+        #expect(try OwnFile.bytes(of: directory.path(of: "none"), limit: 4) == nil)
+        #expect(try OwnFile.bytes(of: path + "/none", limit: 4) == nil)
+        #expect(refusal(path, limit: 3) == "is larger than 3 bytes; remove it")
+    }
+
+    @Test func fileThatOthersMayWriteIsRefused() throws {
+        let path = try directory.write(Data("text".utf8), to: "own")
+        for mode in [0o620, 0o602, 0o666] as [mode_t] {
+            chmod(path, mode)
+            #expect(refusal(path)?.hasPrefix("may be written by others (mode \(String(mode, radix: 8)))") == true)
+        }
+        chmod(path, 0o644)
+        #expect(refusal(path) == nil)
+        let link = directory.path(of: "link")
+        #expect(symlink("own", link) == 0 && refusal(link) == "is a symbolic link; remove it")
+        #expect(refusal(directory.path) == "is not a regular file; remove it")
+        let pipe = directory.path(of: "pipe")
+        #expect(mkfifo(pipe, 0o600) == 0 && refusal(pipe) == "is not a regular file; remove it")
+        var status = stat()
+        status.st_mode = S_IFREG | 0o600
+        status.st_uid = 7
+        #expect(OwnFile.refusal(status, 1, user: 8)?.reason == "belongs to another user (uid 7); remove it")
+        status.st_uid = 0
+        #expect(OwnFile.refusal(status, 1, user: 8) == nil)
+    }
+
     @Test func folderIsNotListedAtEachWrite() throws {
         let path = directory.path(of: "cookies")
         for text in ["1", "2"] {

@@ -30,31 +30,10 @@ package enum NetworkNamespace {
 
     /// Runs `body` on a new thread in a new namespace.
     package static func run<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) throws -> Result {
-        let outcome = Box<Swift.Result<Result, any Error>?>(nil)
-        let work = Work {
-            let result = Swift.Result { () throws -> Result in
-                try enter()
-                return try body()
-            }
-            outcome.change { $0 = result }
+        try OwnThread.run {
+            try enter()
+            return try body()
         }
-        var thread = pthread_t()
-        let code = pthread_create(
-            &thread, nil,
-            { box in
-                if let box { Unmanaged<Work>.fromOpaque(box).takeRetainedValue().run() }
-                return nil
-            }, Unmanaged.passRetained(work).toOpaque())
-        guard code == 0 else { throw Failure(description: "the thread could not be created") }
-        pthread_join(thread, nil)
-        guard let result = outcome.value else { throw Failure(description: "the thread ended without a result") }
-        return try result.get()
-    }
-
-    private final class Work: Sendable {
-        let run: @Sendable () -> Void
-
-        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
     }
 
     /// Returns this thread to the namespace of the process.

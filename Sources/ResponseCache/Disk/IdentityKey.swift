@@ -37,10 +37,10 @@ package final class IdentityKey: Sendable {
         guard let path, let own = state.withLock({ $0.isSaved ? nil : $0.key }) else { return }
         try? DiskLayout(PathParts(path).folder).makeFolders()
         // If several processes save at the same time, one writes the complete file and the others find it.
-        try? AtomicFile.write(own, to: path, isShared: true, replaces: false)
+        try? AtomicFile.write(own, to: path, isShared: true, replaces: false, followsLinks: false)
         let saved = Self.read(path)
         // An existing file that holds no key is damaged.
-        if saved == nil { try? AtomicFile.write(own, to: path, isShared: true) }
+        if saved == nil { try? AtomicFile.write(own, to: path, isShared: true, followsLinks: false) }
         state.withLock { state in
             state.key = saved ?? own
             state.isSaved = true
@@ -48,7 +48,7 @@ package final class IdentityKey: Sendable {
     }
 
     private static func read(_ path: String) -> Data? {
-        guard let data = FileManager.default.contents(atPath: path), data.count == byteCount else { return nil }
-        return data
+        guard let bytes = try? OwnFile.bytes(of: path, limit: byteCount), bytes.count == byteCount else { return nil }
+        return Data(bytes)
     }
 }

@@ -95,9 +95,12 @@ package struct ByteRanges: Hashable, Sendable {
 }
 
 /// A strong validator, which identifies one version of content that arrives in parts (RFC 9110 §8.8, §13.1.5).
+///
+/// Some servers keep an entity tag after the content has changed: Tornado computes it once for each file and process, and
+/// ignores `If-Range`. So `Last-Modified` is compared too.
 package enum ContentValidator: Hashable, Sendable {
-    /// A strong entity tag, quotes included.
-    case entityTag(String)
+    /// A strong entity tag, quotes included, and the `Last-Modified` of the same version, if it is known.
+    case entityTag(String, modified: String? = nil)
     /// A `Last-Modified` that is a strong validator.
     case modified(String)
 
@@ -109,7 +112,7 @@ package enum ContentValidator: Hashable, Sendable {
     package init?(_ headers: HTTPHeaders) {
         if let tag = headers["ETag"] {
             guard Self.isStrong(tag) else { return nil }
-            self = .entityTag(tag)
+            self = .entityTag(tag, modified: headers["Last-Modified"])
             return
         }
         guard let modified = headers["Last-Modified"], let then = HTTPDate.parse(modified),
@@ -121,7 +124,7 @@ package enum ContentValidator: Hashable, Sendable {
     /// The value for `If-Range`.
     package var fieldValue: String {
         switch self {
-        case .entityTag(let tag): tag
+        case .entityTag(let tag, _): tag
         case .modified(let date): date
         }
     }
@@ -135,16 +138,27 @@ package enum ContentValidator: Hashable, Sendable {
     }
 
     /// Compares strongly with the fields of a 206. `ETag` is required when this is an entity tag. `Last-Modified` is not,
-    /// since the request already had `If-Range`.
+    /// since the request already had `If-Range`, but must agree where both have it.
     package func compare(with headers: HTTPHeaders) -> Comparison {
         switch self {
-        case .entityTag(let tag):
+        case .entityTag(let tag, let date):
             guard let other = headers["ETag"] else { return .unknown }
-            return other == tag ? .same : .different
+            return other == tag && Self.agree(date, headers["Last-Modified"]) ? .same : .different
         case .modified(let date):
-            guard let other = headers["Last-Modified"] else { return .same }
-            return other == date ? .same : .different
+            return Self.agree(date, headers["Last-Modified"]) ? .same : .different
         }
+    }
+
+    /// This validator with the `Last-Modified` of another part of the same version, if it has none yet.
+    package func adding(_ headers: HTTPHeaders) -> ContentValidator {
+        guard case .entityTag(let tag, nil) = self else { return self }
+        return .entityTag(tag, modified: headers["Last-Modified"])
+    }
+
+    private static func agree(_ date: String?, _ other: String?) -> Bool {
+        guard let date, let other, date != other else { return true }
+        guard let time = HTTPDate.parse(date) else { return false }
+        return time == HTTPDate.parse(other)
     }
 
     /// Whether an entity tag is well-formed and has no `W/` (RFC 9110 §8.8.3).

@@ -16,8 +16,8 @@ package struct JoinedParts: Sendable {
     /// The maximum number of stored bytes that are copied beyond those that the reader asked for: 8 MiB.
     static let copyLimit: Int64 = 8 << 20
 
-    /// Combines a part with the stored entry. If the entry is of another version or has no strong validator, the part alone is
-    /// stored.
+    /// Combines a part with the stored entry. If the entry is of another version (another entity tag, `Last-Modified` or
+    /// length) or has no strong validator, the part alone is stored.
     ///
     /// The reader gets the range `wanted`; the rest is copied only for the store. With `asked`, the request had `If-Range`, so
     /// that the response need not repeat `Last-Modified`.
@@ -34,8 +34,8 @@ package struct JoinedParts: Sendable {
         self.response = response
         guard let kept, let old = StoredParts(kept), old.completeLength == own.completeLength,
             let validator = ContentValidator(kept.headers),
-            asked
-                ? validator.compare(with: response.headers) == .same : validator == ContentValidator(response.headers),
+            validator.compare(with: response.headers) == .same,
+            asked || ContentValidator(response.headers)?.fieldValue == validator.fieldValue,
             VaryRule.fields(of: response.headers) == VaryRule.fields(of: kept.headers),
             let joined = old.adding(received)
         else {

@@ -100,6 +100,8 @@ package enum ValidationRule {
     ///   (RFC 9110 §13.1.2), so then a strong tag need not be equal either: a server that compresses weakens the tag of a
     ///   200 and often not that of a 304 (nginx, Django).
     package static func confirms(_ headers: HTTPHeaders, _ entry: CacheEntry, isOnlyTag: Bool = false) -> Bool {
+        // An incomplete response keeps the fields of its version, with which further parts are compared.
+        if entry.status == 206, ContentValidator(entry.headers)?.compare(with: headers) == .different { return false }
         if let tag = headers["ETag"]?.trimmingFieldWhitespace,
             let own = entry.headers["ETag"]?.trimmingFieldWhitespace
         {

@@ -51,6 +51,9 @@ import Testing
         var plain = DownloadJournal(identity: "u")
         plain.validator = .modified("Sun, 06 Nov 1994 08:49:37 GMT")
         #expect(try DownloadJournal(decoding: plain.encoded()) == plain)
+        plain.validator = .entityTag("\"v1\"", modified: "Sun, 06 Nov 1994 08:49:37 GMT")
+        plain.coding = "gzip"
+        #expect(try DownloadJournal(decoding: plain.encoded()) == plain)
     }
 
     /// Another user may have written the journal, in a folder that many may write to.

@@ -52,6 +52,7 @@ import Testing
         #expect(plan.end(0) == 0 && plan.take(0) == true)
         // The other worker has 3 MiB left, so each takes 1.5 MiB.
         #expect(plan.ask(0) == .part(from: 6 * mebibyte + mebibyte / 2, end: nil, tag))
+        plan.begin(0, answer((6 * mebibyte + mebibyte / 2)..<(8 * mebibyte), total: 8 * mebibyte))
         let claim = try fetch(&plan, 1, 2 << 20)
         #expect(claim.count == 3 << 19 && claim.isLast)
     }
@@ -218,7 +219,8 @@ import Testing
             ["Content-Range": "items 10-99/100"],
             ["Content-Range": "bytes 10-99/100", "Content-Length": "91"], [:],
             ["Content-Range": "bytes 10-99/100", "Content-Type": "Multipart/ByteRanges; boundary=b"],
-            ["Content-Range": "bytes 10-9223372036854775807/*"],
+            ["Content-Range": "bytes 10-9223372036854775807/*"], ["Content-Range": "bytes 10-100/*"],
+            ["Content-Range": "bytes 10-99/100", "Content-Encoding": "gzip"],
         ] as [[String: String]]) func mismatchedPartStartsOver(_ fields: [String: String])
     {
         var headers: HTTPHeaders = ["ETag": "\"v1\""]
@@ -254,6 +256,30 @@ import Testing
         #expect(voids(["ETag": "\"v2\"", "Content-Length": "100"], part) == true)
         #expect(voids([:], part) == true)
         #expect(voids(["ETag": "\"v1\"", "Content-Length": "100"], .whole) == true)
+        #expect(voids(["ETag": "\"v1\""], part) == true)
+        #expect(voids(["ETag": "\"v1\"", "Content-Length": "100", "Content-Encoding": "gzip"], part) == true)
+        let dated = ContentRequest.part(from: 10, end: nil, .entityTag("\"v1\"", modified: Self.dates[0]))
+        for (date, isVoid) in [(Self.dates[0], false), (Self.dates[1], true), ("yesterday", true)] {
+            let headers: HTTPHeaders = ["ETag": "\"v1\"", "Content-Length": "100", "Last-Modified": date]
+            #expect(voids(headers, dated) == isVoid && voids(headers, part) == false)
+        }
+    }
+
+    private static let dates = ["Sun, 06 Nov 1994 08:49:37 GMT", "Mon, 07 Nov 1994 08:49:37 GMT"]
+
+    /// The same time in another of the formats of RFC 9110 §5.6.7 is the same version.
+    @Test func datesAreComparedWhereBothHaveOne() {
+        let own = ContentValidator.entityTag("\"v1\"", modified: Self.dates[0])
+        func compare(_ date: String?) -> ContentValidator.Comparison {
+            var headers: HTTPHeaders = ["ETag": "\"v1\""]
+            headers["Last-Modified"] = date
+            return own.compare(with: headers)
+        }
+        #expect(compare(Self.dates[0]) == .same && compare(nil) == .same)
+        #expect(compare("Sunday, 06-Nov-94 08:49:37 GMT") == .same)
+        #expect(compare(Self.dates[1]) == .different && compare("") == .different)
+        let learned = ContentValidator.entityTag("\"v1\"").adding(["Last-Modified": Self.dates[0]])
+        #expect(learned == own && own.adding(["Last-Modified": Self.dates[1]]) == own)
     }
 
     @Test func refusedRangeCompletesOnlyAtTheEnd() {

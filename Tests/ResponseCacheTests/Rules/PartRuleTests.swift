@@ -127,6 +127,27 @@ import Testing
         }
     }
 
+    /// Some servers keep an entity tag when the content changes.
+    @Test func partsWithAnotherDateAreNotJoined() throws {
+        let dates = ["Sun, 06 Nov 1994 08:49:37 GMT", "Mon, 07 Nov 1994 08:49:37 GMT"]
+        func dated(_ range: Range<Int>, _ date: String?) -> HTTPResponse {
+            var headers: HTTPHeaders = ["ETag": Self.tag]
+            headers["Last-Modified"] = date
+            return part(range, headers)
+        }
+        let old = try kept(dated(0..<4, dates[0]))
+        #expect(try StoredParts(kept(dated(4..<6, dates[1]), with: old))?.ranges == ByteRanges([4..<6]))
+        #expect(try StoredParts(kept(dated(4..<6, nil), with: old))?.ranges == ByteRanges([0..<6]))
+        #expect(try #require(completion(old)?.completion).joined(dated(4..<10, dates[1]), at: cache.start) == nil)
+        // A date that only the second part has is the date of both.
+        let learned = try kept(dated(4..<6, dates[0]), with: kept(dated(0..<4, nil)))
+        #expect(StoredParts(learned)?.ranges == ByteRanges([0..<6]))
+        #expect(try StoredParts(kept(dated(6..<8, dates[1]), with: learned))?.ranges == ByteRanges([6..<8]))
+        // A 304 to the caller's own condition does not change the date of stored parts.
+        #expect(!ValidationRule.confirms(["ETag": Self.tag, "Last-Modified": dates[1]], old))
+        #expect(ValidationRule.confirms(["ETag": Self.tag, "Last-Modified": dates[0]], old))
+    }
+
     @Test func manyOrLargePartsAreNotCopied() throws {
         var entry = try kept(part(0..<1, of: 99))
         for start in stride(from: 2, to: 32, by: 2) { entry = try kept(part(start..<start + 1, of: 99), with: entry) }

@@ -14,7 +14,8 @@ extension DomainTable {
     ///
     /// `.redis(fleet, key:)` of the module `LATFleet` is another one. Each version is checked as a whole before it replaces the
     /// one in use; an invalid one is reported to `configuration.domainsObserver`, and the one in use stays. The last good
-    /// version is kept in a file, for a start without the source.
+    /// version is kept in a file, for a start without the source. Without a public key, the file is used only if it belongs to
+    /// this user or root and nobody else may write it.
     ///
     /// Whoever can change the table decides where requests go and what is sent there. Give a public key where others can
     /// write to the source. A table from a source may name no file (CA, client certificate, fixtures) unless `files` names the
@@ -99,9 +100,16 @@ extension DomainTable {
         from source: Source, environment: String? = DomainTable.environmentOfProcess
     ) async throws(NetworkError) {
         let (feed, place) = (source.feed, source.kept)
-        let copy = place?.read(feed).flatMap { version in
-            // A copy that is no longer valid, such as after a change of the public key, is ignored.
-            try? DomainTable(version, from: feed, copy: place, isCopy: true)
+        var copy: DomainTable?
+        var refusal: OwnFile.Refusal?
+        do throws(OwnFile.Refusal) {
+            copy = try place?.read(feed).flatMap { version in
+                // A copy that is no longer valid, such as after a change of the public key, is ignored.
+                try? DomainTable(version, from: feed, copy: place, isCopy: true)
+            }
+        } catch {
+            refusal = error
+            place?.warn(error)
         }
         do throws(NetworkError) {
             // Asked with the revision of the copy, so that a restart does not go back to an older one.
@@ -120,7 +128,10 @@ extension DomainTable {
         } catch {
             guard let copy else {
                 let advice =
-                    place.map { "there is no copy of an earlier start in \($0.path)" } ?? "no copy is kept on disk"
+                    place.map { place in
+                        refusal.map { "the copy \(place.path) is not used, because it \($0.reason)" }
+                            ?? "there is no copy of an earlier start in \(place.path)"
+                    } ?? "no copy is kept on disk"
                 throw NetworkError(
                     error.kind, message: "\(error.message); \(advice)", response: error.response,
                     underlying: error.underlying ?? error)

@@ -131,10 +131,17 @@ struct TableCopy: Hashable, Sendable {
 
     private static let title = "// The last valid copy of a table from a source. Each change replaces it."
     private static let end = "// ----"
+    /// The largest table with the lines before it.
+    private static let limit = SourceFile.limit + 64 << 10
 
     /// Returns the version in the file; `nil` when there is none of this feed, or it is not whole.
-    func read(_ feed: any TableFeed) -> TableVersion? {
-        guard let bytes = try? SourceFile.bytes(of: path) else { return nil }
+    ///
+    /// - Throws: the reason why the file is not used: without a public key, everybody who may write it could send the requests
+    ///   of the program elsewhere.
+    func read(_ feed: any TableFeed) throws(OwnFile.Refusal) -> TableVersion? {
+        let isVerified = feed.publicKey != nil
+        guard let bytes = isVerified ? try? SourceFile.bytes(of: path) : try OwnFile.bytes(of: path, limit: Self.limit)
+        else { return nil }
         var fields: [String: String] = [:]
         var rest = bytes[...]
         while let newline = rest.firstIndex(of: UInt8(ascii: "\n")) {
@@ -164,7 +171,7 @@ struct TableCopy: Hashable, Sendable {
                         try? FileManager.default.createDirectory(
                             atPath: PathParts(path).folder, withIntermediateDirectories: true,
                             attributes: [.posixPermissions: 0o700])
-                        try AtomicFile.write(bytes, to: path, isShared: true)
+                        try AtomicFile.write(bytes, to: path, isShared: true, followsLinks: false)
                     })
             }
             if !BackgroundThread.start("lat-table", write) { write() }

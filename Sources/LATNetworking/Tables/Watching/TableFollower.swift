@@ -181,6 +181,11 @@ struct PollSchedule {
 }
 
 extension TableCopy {
+    /// Reports on standard error that the copy is not used.
+    func warn(_ refusal: OwnFile.Refusal) {
+        EngineConfiguration().warn("the copy of the table in \(path) is not used, because it \(refusal.reason)")
+    }
+
     /// Reports on standard error that the copy could not be written.
     func warn(_ error: SystemError) {
         EngineConfiguration().warn(

@@ -13,6 +13,8 @@ struct DownloadJournal: Hashable, Sendable {
     /// The identity of the content: its URL, or the name that the app gave it.
     var identity: String
     var validator: ContentValidator?
+    /// The content coding of the bytes; `nil` for none.
+    var coding: String?
     var total: Int64?
     /// The ranges that are in the `.part` file.
     var done = ByteRanges()
@@ -27,10 +29,13 @@ struct DownloadJournal: Hashable, Sendable {
             "done": .array(done.ranges.map { [.int($0.lowerBound), .int($0.upperBound)] }),
         ]
         switch validator {
-        case .entityTag(let tag): object["entityTag"] = .string(tag)
+        case .entityTag(let tag, let date):
+            object["entityTag"] = .string(tag)
+            object["lastModified"] = date.map { .string($0) }
         case .modified(let date): object["lastModified"] = .string(date)
         case nil: break
         }
+        if let coding { object["coding"] = .string(coding) }
         if let total { object["total"] = .int(total) }
         if let fileName { object["fileName"] = .string(fileName) }
         return try ChecksummedText.encode(.object(object), title: Self.title, version: Self.version)
@@ -45,10 +50,11 @@ extension DownloadJournal {
         else { return nil }
         self.init(identity: identity)
         total = document["total"]?.int64
+        coding = document["coding"]?.string
         // The name is checked again, because the file may have been changed since it was written.
         fileName = document["fileName"]?.string.flatMap(FileName.sanitized)
         if let tag = document["entityTag"]?.string {
-            validator = .entityTag(tag)
+            validator = .entityTag(tag, modified: document["lastModified"]?.string)
         } else {
             validator = document["lastModified"]?.string.map(ContentValidator.modified)
         }

@@ -5,7 +5,8 @@ import ResponseCache
 /// machine that neither sends nor writes.
 ///
 /// Workers are numbers. Each takes a piece, requests it, claims the place of every chunk before writing it, and reports
-/// when it is written. A worker without work takes half of the largest remaining piece.
+/// when it is written. A worker without work takes half of the largest remaining piece. A response that extends beyond its
+/// piece is read on, as long as nobody receives what follows: the server may refuse any other connection.
 struct DownloadPlan: Sendable {
     /// The smallest piece that a worker takes, unless a gap is smaller.
     static let smallestPiece: Int64 = 512 << 10
@@ -16,6 +17,8 @@ struct DownloadPlan: Sendable {
     private(set) var usesRanges: Bool
     /// The validator of the version that is being fetched.
     private(set) var validator: ContentValidator?
+    /// The content coding of that version; `nil` for none.
+    private(set) var coding: String?
     /// The size of the whole content; `nil` while unknown.
     private(set) var total: Int64?
     private(set) var done = ByteRanges()
@@ -25,6 +28,12 @@ struct DownloadPlan: Sendable {
     /// Whether the last response with content was a 206, which makes several connections useful.
     private var hasSeenPart = false
     private var hasDenied = false
+    /// The workers that have not left.
+    private var active: Set<Int> = []
+    /// Whether several workers were active at the same time.
+    private(set) var hasHadSeveral = false
+    /// How often in a row the last worker was refused.
+    private var refusals = 0
 
     private struct Piece {
         let start: Int64
@@ -35,6 +44,8 @@ struct DownloadPlan: Sendable {
         var responseEnd: Int64?
         /// The offset up to which the response has been received.
         var answerPosition: Int64
+        /// Whether the worker has the response.
+        var isOpen = false
 
         /// While the end is unknown, the piece extends over everything.
         var range: Range<Int64> { start..<max(start, end ?? .max) }
@@ -49,6 +60,7 @@ struct DownloadPlan: Sendable {
     mutating func resume(from journal: DownloadJournal) {
         guard usesRanges, let validator = journal.validator else { return }
         self.validator = validator
+        coding = journal.coding
         total = journal.total
         done = journal.done
     }
@@ -63,11 +75,24 @@ struct DownloadPlan: Sendable {
         return Int(max(1, min(Int64(segments), (total - done.count) / Self.smallestPiece)))
     }
 
+    /// Discards what was received from an offset on.
+    mutating func drop(from end: Int64) { done = ByteRanges(done.ranges.map { $0.clamped(to: 0..<end) }) }
+
     // MARK: Requests
 
-    /// Takes a piece for a worker. Returns `false` when nothing is left for it.
+    /// Takes a piece for a worker. Returns `false` when nothing is left for it, so that it leaves.
     mutating func take(_ worker: Int) -> Bool {
         pieces[worker] = nil
+        guard takePiece(worker) else {
+            active.remove(worker)
+            return false
+        }
+        active.insert(worker)
+        if active.count > 1 { hasHadSeveral = true }
+        return true
+    }
+
+    private mutating func takePiece(_ worker: Int) -> Bool {
         guard let total else {
             guard pieces.isEmpty else { return false }
             pieces[worker] = piece(from: done.firstMissing, end: nil)
@@ -109,11 +134,20 @@ struct DownloadPlan: Sendable {
 
     // MARK: Responses
 
-    func judge(status: Int, headers: HTTPHeaders, to ask: ContentRequest) -> ResponseRule.Verdict {
+    /// Judges a response. What an accepted part says about its version is known from then on, so that the next part is
+    /// compared with it.
+    mutating func judge(status: Int, headers: HTTPHeaders, to ask: ContentRequest) -> ResponseRule.Verdict {
+        var ask = ask
+        if case .part(let start, let end, _) = ask, let validator { ask = .part(from: start, end: end, validator) }
         let isContiguous = done.ranges.count <= 1 && done.count == done.firstMissing
-        return ResponseRule.judge(
+        let verdict = ResponseRule.judge(
             status: status, headers: headers, to: ask,
-            .init(validator: validator, total: total, contiguous: isContiguous ? done.count : nil))
+            .init(validator: validator, coding: coding, total: total, contiguous: isContiguous ? done.count : nil))
+        if case .content(let answer) = verdict, answer.isPart, !answer.invalidatesReceived {
+            validator = answer.validator
+            total = answer.total ?? total
+        }
+        return verdict
     }
 
     mutating func begin(_ worker: Int, _ answer: ContentResponse) {
@@ -121,13 +155,18 @@ struct DownloadPlan: Sendable {
             if validator != nil, done.count > 0 { restarts += 1 }
             done = ByteRanges()
             validator = usesRanges ? answer.validator : nil
+            coding = answer.coding
             total = nil
         }
+        refusals = 0
         hasSeenPart = answer.isPart
         hasDenied = answer.deniesRanges
         total = answer.total ?? total
+        // Another worker may have read on into the piece. Then nobody needs this response.
+        if answer.isPart, pieces[worker] == nil { return }
         var current = piece(from: answer.start, end: answer.end ?? total)
         current.responseEnd = answer.end
+        current.isOpen = true
         if answer.isPart, let old = pieces[worker] {
             // Other workers may have taken the end of the piece while the request was in flight.
             current.end = [old.end, answer.end].compactMap { $0 }.min()
@@ -179,6 +218,7 @@ struct DownloadPlan: Sendable {
         guard var piece = pieces[worker] else { return Claim(offset: 0, count: 0, isLast: true) }
         if let responseEnd = piece.responseEnd, piece.answerPosition + Int64(count) > responseEnd { return nil }
         piece.answerPosition += Int64(count)
+        while piece.remaining <= Int64(count), readOn(worker, &piece) {}
         let wanted = min(Int64(count), max(0, piece.remaining))
         let offset = piece.position
         piece.position += wanted
@@ -186,6 +226,30 @@ struct DownloadPlan: Sendable {
         // The connection of a response that is read to its announced end can be reused.
         let isLast = piece.remaining <= 0 && piece.answerPosition != piece.responseEnd
         return Claim(offset: offset, count: Int(wanted), isLast: isLast)
+    }
+
+    /// Extends a piece whose response goes on, up to the next bytes that were received or that another worker receives.
+    /// A piece that another worker has requested without a response yet is taken over, one at a time.
+    private mutating func readOn(_ worker: Int, _ piece: inout Piece) -> Bool {
+        guard let end = piece.end, var next = piece.responseEnd, end < next else { return false }
+        var requested: Int?
+        for (other, its) in pieces where other != worker && its.range.upperBound > end {
+            if its.start > end {
+                next = min(next, its.start)
+            } else if its.isOpen {
+                return false
+            } else {
+                next = min(next, its.range.upperBound)
+                requested = other
+            }
+        }
+        for range in done.ranges where range.upperBound > end {
+            if range.lowerBound <= end { return false }
+            next = min(next, range.lowerBound)
+        }
+        if let requested { pieces[requested] = nil }
+        piece.end = next
+        return true
     }
 
     mutating func write(_ range: Range<Int64>) { done.insert(range) }
@@ -205,7 +269,52 @@ struct DownloadPlan: Sendable {
     /// Stops a worker. Others may take what it has not fetched.
     mutating func release(_ worker: Int) { pieces[worker] = nil }
 
-    mutating func releaseAll() { pieces = [:] }
+    mutating func releaseAll() {
+        pieces = [:]
+        active = []
+    }
 
-    func hasOthers(than worker: Int) -> Bool { pieces.keys.contains { $0 != worker } }
+    /// Whether another worker has not left.
+    func hasOthers(than worker: Int) -> Bool { active.contains { $0 != worker } }
+
+    // MARK: Failures
+
+    enum Failure: Hashable {
+        /// The body broke off.
+        case broken
+        /// No connection, or no response through it.
+        case unanswered
+        /// The server, or a proxy before it, has no content now, perhaps because of a limit of connections.
+        case refused
+        /// Another status without content.
+        case rejected
+        /// Any other failure, which no other connection can make good.
+        case final
+    }
+
+    enum AfterFailure: Hashable {
+        /// Others do the work of this worker.
+        case leave
+        /// Request the rest again, as a retry of the request.
+        case retry
+        /// Request the rest again after this time: the server may still count the download's other connections.
+        case wait(Duration)
+        case fail
+    }
+
+    /// How often the last of several workers is refused in a row before the download fails.
+    static let patience = 5
+
+    /// Stops a worker after a failure, and decides what it does next. A refusal is final only if no other worker is left.
+    mutating func fail(_ worker: Int, _ failure: Failure, canRetry: Bool) -> AfterFailure {
+        pieces[worker] = nil
+        if [.broken, .unanswered].contains(failure), canRetry, !isComplete { return .retry }
+        if isComplete || failure != .final && hasOthers(than: worker) {
+            active.remove(worker)
+            return .leave
+        }
+        guard [.unanswered, .refused].contains(failure), hasHadSeveral, refusals < Self.patience else { return .fail }
+        refusals += 1
+        return .wait(.milliseconds(50 << refusals))
+    }
 }

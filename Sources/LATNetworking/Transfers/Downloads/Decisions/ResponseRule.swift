@@ -28,6 +28,8 @@ struct ContentResponse: Hashable, Sendable {
     /// The size of the whole content; `nil` if the server does not say.
     var total: Int64?
     var validator: ContentValidator?
+    /// The content coding of the bytes, such as `gzip`; `nil` for none.
+    var coding: String?
     /// Whether the response is a part (206), which shows that the server supports ranges.
     var isPart: Bool
     /// Whether the server says that it has no ranges (`Accept-Ranges: none`, RFC 9110 §14.3).
@@ -61,6 +63,7 @@ enum ResponseRule {
 
     struct Known: Hashable {
         var validator: ContentValidator?
+        var coding: String?
         var total: Int64?
         /// The number of received bytes, if they form one range from the start.
         var contiguous: Int64?
@@ -85,11 +88,13 @@ enum ResponseRule {
         var invalidatesReceived = true
         if case .part(_, _, let expected) = ask {
             // A server without ranges sends the whole of the same content: the received bytes stay valid.
-            invalidatesReceived = validator != expected || length.map { $0 != known.total ?? $0 } ?? false
+            invalidatesReceived =
+                validator == nil || expected.compare(with: headers) != .same || coding(headers) != known.coding
+                || known.total.map { $0 != length } ?? false
         }
         return .content(
             ContentResponse(
-                start: 0, end: length, total: length, validator: validator, isPart: false,
+                start: 0, end: length, total: length, validator: validator, coding: coding(headers), isPart: false,
                 deniesRanges: headers["Accept-Ranges"]?.lowercased() == "none",
                 invalidatesReceived: invalidatesReceived))
     }
@@ -118,15 +123,26 @@ enum ResponseRule {
             case .different: return .startOver(.changed)
             case .unknown: return .startOver(.wrongRange)
             }
+            guard coding(headers) == known.coding else { return .startOver(.wrongRange) }
         }
-        let validator = ask == .probe ? ContentValidator(headers) : known.validator
+        let validator = ask == .probe ? ContentValidator(headers) : known.validator?.adding(headers)
         // Without a strong validator, no other part can be joined with this one.
         guard validator != nil || range.upperBound == total else { return .startOver(.wrongRange) }
-        if let total, let knownTotal = known.total, total != knownTotal { return .startOver(.wrongRange) }
+        if let knownTotal = known.total, total ?? knownTotal != knownTotal || range.upperBound > knownTotal {
+            return .startOver(.wrongRange)
+        }
         return .content(
             ContentResponse(
                 start: range.lowerBound, end: range.upperBound, total: total ?? known.total,
-                validator: validator, isPart: true, deniesRanges: false, invalidatesReceived: ask == .probe))
+                validator: validator, coding: coding(headers), isPart: true, deniesRanges: false,
+                invalidatesReceived: ask == .probe))
+    }
+
+    /// The content codings of a response, in the form in which two responses are compared; `nil` for none.
+    private static func coding(_ headers: HTTPHeaders) -> String? {
+        let codings = headers[values: "Content-Encoding"].joined(separator: ",").lowercased()
+            .filter { !$0.isWhitespace }
+        return codings.isEmpty || codings == "identity" ? nil : codings
     }
 
     // MARK: 416

@@ -13,20 +13,16 @@ enum DownloadFiles {
     /// Writes a file that only its owner can read, because it may hold an address with a secret.
     static func write(_ data: Data, to path: String, synchronizes: Bool = true) throws(NetworkError) {
         do throws(SystemError) {
-            try AtomicFile.write(data, to: path, synchronizes: synchronizes)
+            try AtomicFile.write(data, to: path, followsLinks: false, synchronizes: synchronizes)
         } catch {
             throw system("written", path, error.code)
         }
     }
 
-    /// The content of a file; `nil` if it is missing, another user's, or has 16 MiB or more, which no file written here
-    /// reaches.
+    /// The content of a file; `nil` if it is missing, another user's, writable by others, or larger than 16 MiB, which no
+    /// file written here is.
     static func read(_ path: String) -> Data? {
-        var status = stat()
-        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(),
-            status.st_size < 16 << 20
-        else { return nil }
-        return FileManager.default.contents(atPath: path)
+        (try? OwnFile.bytes(of: path, limit: 16 << 20)).flatMap { $0 }.map { Data($0) }
     }
 
     static func ofAnother(_ path: String) -> NetworkError {
@@ -68,7 +64,7 @@ enum DownloadFiles {
 
     private static func advice(_ code: Int32) -> String {
         switch code {
-        case ENOSPC, EDQUOT: "make room; received bytes are kept, and the same download continues with the rest"
+        case ENOSPC, EDQUOT: "make room"
         case EACCES, EPERM, EROFS: "name a folder you may write to"
         case ENAMETOOLONG: "give a shorter name"
         case EMFILE, ENFILE: "then start the download again"

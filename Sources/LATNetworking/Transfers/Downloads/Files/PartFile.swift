@@ -8,8 +8,6 @@ import HTTPCore
 final class PartFile: Sendable {
     let path: String
     private let descriptor: Int32
-    /// The size when it was opened.
-    let size: Int64
 
     /// Opens or creates the file and locks it.
     ///
@@ -33,7 +31,6 @@ final class PartFile: Sendable {
             var named = stat()
             if lstat(path, &named) == 0, named.st_ino == status.st_ino, named.st_dev == status.st_dev {
                 self.descriptor = descriptor
-                size = Int64(status.st_size)
                 isKept = true
                 return
             }
@@ -90,6 +87,11 @@ final class PartFile: Sendable {
 
     /// Gives this file the permissions of the one that it replaces.
     func takePermissions(_ mode: mode_t) { _ = fchmod(descriptor, mode & 0o7777) }
+
+    var size: Int64 {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 ? Int64(status.st_size) : 0
+    }
 
     var allocatedSize: Int64 {
         var status = stat()

@@ -47,6 +47,10 @@ final class DownloadControl: Sendable {
 
     var intent: Intent { state.withLock(\.intent) }
 
+    var isCancelled: Bool {
+        if case .cancel = intent { true } else { false }
+    }
+
     var isInterruptible: Bool { state.withLock(\.isInterruptible) }
 
     // MARK: For the caller

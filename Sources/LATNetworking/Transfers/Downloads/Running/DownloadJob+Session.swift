@@ -8,8 +8,7 @@ extension DownloadJob {
         try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask { [self] in await pulse() }
             defer { group.cancelAll() }
-            guard state.withLock({ $0.plan.take(0) }) else { return }
-            guard let first = try await open(0, isFirst: true) else { return }
+            guard let first = try await openFirst() else { return }
             let count = state.withLock(\.plan.workerCount)
             group.addTask { [self] in try await work(0, first) }
             for worker in 1..<max(1, count) {
@@ -17,7 +16,8 @@ extension DownloadJob {
             }
             // The pulse also ends when the session is cancelled, but it is not a worker.
             var working = max(1, count)
-            while working > 0, let isWorker = try await group.next() {
+            // Workers that still wait for a response are not needed once others have received everything.
+            while working > 0, !state.withLock(\.plan.isComplete), let isWorker = try await group.next() {
                 if isWorker { working -= 1 }
             }
         }
@@ -37,29 +37,54 @@ extension DownloadJob {
         var opened = first
         var failures = 0
         while true {
-            if opened == nil {
-                guard state.withLock({ $0.plan.take(worker) }) else { return true }
-            }
+            var isOpening = false
             do {
-                if opened == nil { opened = try await open(worker, isFirst: false) }
+                if opened == nil {
+                    guard state.withLock({ $0.plan.take(worker) }) else { return true }
+                    isOpening = true
+                    opened = try await open(worker, isFirst: false)
+                    isOpening = false
+                }
                 guard let answer = opened else { return true }
                 opened = nil
                 try await receive(worker, answer, &failures)
                 failures = 0
             } catch let error as NetworkError {
                 opened = nil
-                state.withLock { $0.plan.release(worker) }
-                guard error.isBrokenBody, failures < order.request.retries ?? order.retries,
-                    order.request.method.isIdempotent
-                else {
-                    // The server may refuse one connection too many. The remaining connections do the work then.
-                    if worker > 0, error.isRefusal, state.withLock({ $0.plan.hasOthers(than: worker) }) { return true }
-                    throw error.counting(attempts: failures + 1)
+                let canRetry = failures < order.request.retries ?? order.retries && order.request.method.isIdempotent
+                switch state.withLock({ $0.plan.fail(worker, error.failure(isOpening), canRetry: canRetry) }) {
+                case .leave: return true
+                case .retry:
+                    failures += 1
+                    try await Task.sleep(for: Self.wait(beforeRetry: failures))
+                case .wait(let time): try await Task.sleep(for: time)
+                case .fail: throw refused(failures == 0 ? error : error.counting(attempts: failures + 1), isOpening)
                 }
-                failures += 1
-                try await Task.sleep(for: Self.wait(beforeRetry: failures))
             }
         }
+    }
+
+    /// The first response of the session; `nil` if everything has been received.
+    private func openFirst() async throws -> HTTPResponse? {
+        while true {
+            guard state.withLock({ $0.plan.take(0) }) else { return nil }
+            do {
+                return try await open(0, isFirst: true)
+            } catch let error as NetworkError {
+                guard case .wait(let time) = state.withLock({ $0.plan.fail(0, error.failure(true), canRetry: false) })
+                else { throw refused(error, true) }
+                try await Task.sleep(for: time)
+            }
+        }
+    }
+
+    /// The error of a download that had several connections, and whose last one was refused, says so.
+    private func refused(_ error: NetworkError, _ isOpening: Bool) -> NetworkError {
+        let plan = state.withLock(\.plan)
+        guard plan.hasHadSeveral, [.unanswered, .refused].contains(error.failure(isOpening)) else { return error }
+        return error.adding(
+            "the server refuses every connection of the download after \(plan.done.count) of "
+                + "\(plan.total.map { "\($0)" } ?? "unknown") bytes; use fewer segments, or try again later")
     }
 
     /// Full jitter: a random time up to a limit that doubles with each retry.
@@ -73,6 +98,7 @@ extension DownloadJob {
     ///
     /// - Returns: `nil` if everything has been received.
     private func open(_ worker: Int, isFirst: Bool) async throws -> HTTPResponse? {
+        var hasRenewed = false
         while true {
             let link = links.link
             let ask = state.withLock { $0.plan.ask(worker) }
@@ -100,9 +126,10 @@ extension DownloadJob {
                 guard state.withLock({ $0.plan.take(worker) }) else { return nil }
             case .refused:
                 let refusal = await failure(response, to: request)
-                guard URLRenewal.mayHelp(response.status), try await links.renew(link.generation, refusal) else {
-                    throw refusal
-                }
+                // A refusal of the new link, too, may be due to a limit of connections.
+                guard URLRenewal.mayHelp(response.status), !hasRenewed, try await links.renew(link.generation, refusal)
+                else { throw refusal }
+                hasRenewed = true
             case .unusable(let reason):
                 throw NetworkError(
                     .protocolViolation, message: "\(reason); the file was not saved", request: request,
@@ -243,20 +270,16 @@ extension DownloadJob {
 }
 
 extension NetworkError {
-    /// Whether a request for the rest may help after this error.
-    fileprivate var isBrokenBody: Bool {
+    /// What the error means for a download.
+    ///
+    /// - Parameter isOpening: Whether there was no response yet.
+    fileprivate func failure(_ isOpening: Bool) -> DownloadPlan.Failure {
         switch kind {
-        case .connectionLost, .timeout(.idle), .dns, .connect, .timeout(.connect): true
-        default: false
-        }
-    }
-
-    /// Whether the server, or a proxy before it, may have refused an additional connection.
-    fileprivate var isRefusal: Bool {
-        switch kind {
-        case .httpStatus: [403, 408, 425, 429, 500, 502, 503, 504].contains(response?.status ?? 0)
-        case .connect, .connectionLost, .timeout, .dns: true
-        default: false
+        case .httpStatus:
+            [403, 408, 425, 429, 500, 502, 503, 504, 509].contains(response?.status ?? 0) ? .refused : .rejected
+        case .connectionLost, .timeout(.idle), .dns, .connect, .timeout(.connect): isOpening ? .unanswered : .broken
+        case .timeout: .rejected
+        default: .final
         }
     }
 }

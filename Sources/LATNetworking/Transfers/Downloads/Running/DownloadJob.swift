@@ -42,7 +42,7 @@ final class DownloadJob: Sendable {
         file = try PartFile(path: target.part, target: order.path)
         links = URLRenewal(url: order.request.url, refresh: order.options.refreshURL)
         var state = State(plan: DownloadPlan(segments: order.segments, usesRanges: order.mayUseRanges))
-        if let journal = Self.journal(of: order, target, file) {
+        if order.options.resumesEarlierRun, let journal = Self.journal(of: order, target, file) {
             state.plan.resume(from: journal)
             state.fileName = journal.fileName
             state.resumed = state.plan.done.count
@@ -58,11 +58,11 @@ final class DownloadJob: Sendable {
         report(0)
     }
 
-    /// The journal of an earlier run, if it belongs to this download and is valid.
+    /// The journal beside the target, if it belongs to this download and is valid.
     private static func journal(
         of order: DownloadOrder, _ target: DownloadTarget, _ file: PartFile
     ) -> DownloadJournal? {
-        guard order.options.resumesEarlierRun, order.mayUseRanges, let data = DownloadFiles.read(target.journal),
+        guard order.mayUseRanges, let data = DownloadFiles.read(target.journal),
             let journal = DownloadJournal(decoding: data), journal.identity == order.identity,
             journal.validator != nil, journal.done.upperBound <= file.size
         else { return nil }
@@ -76,8 +76,8 @@ final class DownloadJob: Sendable {
         state.withLock { state in
             guard state.plan.isResumable else { return nil }
             return DownloadJournal(
-                identity: order.identity, validator: state.plan.validator, total: state.plan.total,
-                done: state.plan.done, fileName: state.fileName)
+                identity: order.identity, validator: state.plan.validator, coding: state.plan.coding,
+                total: state.plan.total, done: state.plan.done, fileName: state.fileName)
         }
     }
 
@@ -115,8 +115,16 @@ final class DownloadJob: Sendable {
             await checkpoints?.settle()
             target.discard()
             return Self.skipped(skip.path, skip.path, order)
+        } catch let error as NetworkError {
+            let fate = fate(await keep(after: error))
+            throw switch error.kind {
+            // The errors after which the next step depends on what is kept.
+            case .storage, .provider: error.adding(fate)
+            case .cancelled where control.isCancelled: error.adding(fate)
+            default: error
+            }
         } catch {
-            try await keep(after: error)
+            _ = await keep(after: error)
             throw error
         }
     }
@@ -125,7 +133,7 @@ final class DownloadJob: Sendable {
         var replays = 0
         while !state.withLock(\.plan.isComplete) {
             await control.waitWhilePaused()
-            if case .cancel = control.intent { throw cancellation }
+            if control.isCancelled { throw cancellation }
             do {
                 try await control.run { [self] in try await session() }
             } catch is DownloadControl.Interruption {
@@ -147,8 +155,10 @@ final class DownloadJob: Sendable {
         }
     }
 
-    /// Decides what to keep of a download that was not completed.
-    private func keep(after error: any Error) async throws {
+    /// Keeps what another download can continue with, and removes the rest.
+    ///
+    /// - Returns: The number of bytes that are kept.
+    private func keep(after error: any Error) async -> Int64 {
         await checkpoints?.settle()
         let isResumable = state.withLock { $0.plan.isResumable && $0.plan.done.count > 0 }
         let isWanted: Bool =
@@ -157,23 +167,39 @@ final class DownloadJob: Sendable {
             case (_, .integrity): false
             default: true
             }
-        guard isResumable, isWanted else { return target.discard() }
-        // The first error is the one to report. If this journal cannot be written, the previous one remains.
-        try? await checkpoints?.flush()
+        // Only what a journal lists can be used later. The first error is the one to report.
+        if isResumable, isWanted {
+            try? await checkpoints?.flush()
+            if let count = keptCount { return count }
+            // A full disk has no room for the first journal, so the last bytes give way to it.
+            let end = max(0, file.size - Self.roomForJournal)
+            state.withLock { $0.plan.drop(from: end) }
+            try? file.truncate(to: end)
+            try? await checkpoints?.flush()
+            if let count = keptCount, count > 0 { return count }
+        }
+        target.discard()
+        return 0
     }
 
-    /// The error of a cancelled download, which says what was kept.
+    /// The number of bytes that the journal lists; `nil` without a valid one.
+    private var keptCount: Int64? { Self.journal(of: order, target, file)?.done.count }
+
+    private static let roomForJournal: Int64 = 64 << 10
+
     private var cancellation: NetworkError {
+        NetworkError(.cancelled, message: "the download was cancelled", request: order.request)
+    }
+
+    /// Says what is kept of a download that was not completed, or why nothing is.
+    private func fate(_ kept: Int64) -> String {
+        guard kept == 0 else {
+            return "\(kept) bytes are kept beside the target, and the same download continues with the rest"
+        }
         let (isResumable, count) = state.withLock { ($0.plan.isResumable, $0.plan.done.count) }
-        let fate =
-            switch control.intent {
-            case .cancel(keepsProgress: true) where isResumable:
-                "\(count) bytes are kept beside the target, and the same download continues with the rest"
-            case .cancel(keepsProgress: true) where count > 0:
-                "nothing is kept, because \(unresumable)"
-            default: "nothing is kept"
-            }
-        return NetworkError(.cancelled, message: "the download was cancelled; \(fate)", request: order.request)
+        if count == 0 || control.intent == .cancel(keepsProgress: false) { return "nothing is kept" }
+        return "nothing is kept, because "
+            + (isResumable ? "the journal of the download cannot be written" : unresumable)
     }
 
     private var unresumable: String {
@@ -193,7 +219,7 @@ final class DownloadJob: Sendable {
         try file.truncate(to: total)
         try file.synchronize()
         let found = try checkDigest(total)
-        if case .cancel = control.intent { throw cancellation }
+        if control.isCancelled { throw cancellation }
         let path = target.path(serverName: fileName)
         if try ExistingFile.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
         if case .file(let mode, _) = DownloadTarget.existing(at: path) { file.takePermissions(mode) }

@@ -117,7 +117,7 @@ final class URLRenewal: Sendable {
                     }
                     settle(nil)
                     throw NetworkError(
-                        .provider, message: "refreshURL threw: \(error); received bytes are kept",
+                        .provider, message: "refreshURL threw: \(error)",
                         request: refusal.request, response: refusal.response, underlying: error)
                 }
             }
