@@ -16,7 +16,8 @@ package enum OwnFile {
             if errno == ENOENT || errno == ENOTDIR { return nil }
             throw Refusal(
                 reason: errno == ELOOP
-                    ? "is a symbolic link; remove it" : "cannot be opened: \(SystemError().text); check its permissions")
+                    ? "is a symbolic link; remove it" : "cannot be opened: \(SystemError().text); check its permissions"
+            )
         }
         defer { close(descriptor) }
         var status = stat()

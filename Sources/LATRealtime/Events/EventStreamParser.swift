@@ -1,3 +1,5 @@
+import FoundationEssentials
+
 /// Parses an event stream as the HTML standard describes it (§9.2.6, "Interpreting an event stream"): bytes in, events
 /// out.
 ///
