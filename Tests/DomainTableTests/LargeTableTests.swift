@@ -11,7 +11,8 @@ struct LargeTableTests {
     private static let head = #"{ domains: { a: { baseURL: "http://127.0.0.1:1" } }, servers: {"#
 
     @Test func rowWithoutSettingsStoresNone() {
-        let reading = read(Self.head + #" x: { domain: "a", path: "p" }, y: { domain: "a", path: "p", timeout: "1s" } } }"#)
+        let rows = #"x: { domain: "a", path: "p" }, y: { domain: "a", path: "p", timeout: "1s" }"#
+        let reading = read(Self.head + rows + "} }")
         #expect(reading.diagnostics.isEmpty)
         #expect(reading.file.servers.map(\.hasSettings) == [false, true])
         #expect(reading.file.servers[1].settings.timeout?.value == .seconds(1))

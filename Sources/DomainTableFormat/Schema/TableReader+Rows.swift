@@ -87,7 +87,8 @@ extension TableReader {
         unknownDomainCount += 1
         // Each piece of advice compares with all domains.
         let names = unknownDomainCount <= Self.mostAdvice ? file.domains.map(\.name.value) : []
-        let advice = names.isEmpty && !file.domains.isEmpty
+        let advice =
+            names.isEmpty && !file.domains.isEmpty
             ? "" : NearestName.advice(name, among: names, allCalled: "domains")
         report(
             node.range, "unknown domain \(QuotedText.of(name))\(advice)", expected: "the name of a domain",

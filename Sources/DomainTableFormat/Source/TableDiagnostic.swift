@@ -71,7 +71,8 @@ package enum SourceExcerpt {
     package static func lines(of source: SourceText, at range: Range<Int>) -> [String] {
         let whole = source.line(of: range.lowerBound)
         let middle = min(range.upperBound, range.lowerBound + reach)
-        let line = max(whole.lowerBound, range.lowerBound - reach)..<max(range.lowerBound, min(whole.upperBound, middle + reach))
+        let start = max(whole.lowerBound, range.lowerBound - reach)
+        let line = start..<max(start, min(whole.upperBound, middle + reach))
         var before = Array(source.text(line.lowerBound..<max(line.lowerBound, min(range.lowerBound, line.upperBound))))
         let isInside = range.lowerBound < line.upperBound
         var marked = isInside ? Array(source.text(range.lowerBound..<min(middle, line.upperBound))) : []

@@ -32,7 +32,8 @@ struct FleetEntryHead: Sendable {
         _ = words.next()
         guard let end = words.number(), let id = words.text(), let chunkCount = words.number(),
             chunkCount <= FleetCacheCoding.chunkLimit,
-            let byteCount = words.number(), byteCount <= FleetCacheCoding.longestBody(chunkCount), let epoch = words.text(), let ruleCount = words.number(),
+            let byteCount = words.number(), byteCount <= FleetCacheCoding.longestBody(chunkCount),
+            let epoch = words.text(), let ruleCount = words.number(),
             let mark = words.text()
         else { return nil }
         self.version = StoredVersion(version, second)

@@ -212,21 +212,21 @@ final class FleetCircuits: Sendable {
     private static let openScript = RedisScript(
         "the opening of a circuit",
         common + """
-        local pause = tonumber(ARGV[4])
-        local known, owner = opening(redis.call('HGET', KEYS[1], ARGV[1]))
-        local holder = redis.call('GET', KEYS[2])
-        if tonumber(ARGV[5]) > 1 then
-            if holder == 'closed' or owner == ARGV[2] then return 0 end
-        end
-        if not known or known < now + pause then
-            redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f %.0f ', now + pause, pause) .. ARGV[2])
-        end
-        local life = math.max(redis.call('PTTL', KEYS[1]), math.ceil(pause / 1000) + 60000)
-        redis.call('PEXPIRE', KEYS[1], math.min(life, 31536060000))
-        if holder == ARGV[2] or holder == 'closed' then redis.call('DEL', KEYS[2]) end
-        redis.call('PUBLISH', ARGV[3], ARGV[2] .. ' opened ' .. ARGV[4] .. ' ' .. ARGV[1])
-        return 1
-        """)
+            local pause = tonumber(ARGV[4])
+            local known, owner = opening(redis.call('HGET', KEYS[1], ARGV[1]))
+            local holder = redis.call('GET', KEYS[2])
+            if tonumber(ARGV[5]) > 1 then
+                if holder == 'closed' or owner == ARGV[2] then return 0 end
+            end
+            if not known or known < now + pause then
+                redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f %.0f ', now + pause, pause) .. ARGV[2])
+            end
+            local life = math.max(redis.call('PTTL', KEYS[1]), math.ceil(pause / 1000) + 60000)
+            redis.call('PEXPIRE', KEYS[1], math.min(life, 31536060000))
+            if holder == ARGV[2] or holder == 'closed' then redis.call('DEL', KEYS[2]) end
+            redis.call('PUBLISH', ARGV[3], ARGV[2] .. ' opened ' .. ARGV[4] .. ' ' .. ARGV[1])
+            return 1
+            """)
 
     /// An attempt after the first changes nothing unless this process still holds the probe.
     private static let endScript = RedisScript(
@@ -248,32 +248,32 @@ final class FleetCircuits: Sendable {
     private static let probeScript = RedisScript(
         "a probe",
         common + """
-        -- The key of a probe lives no longer than a lease, whatever the clock was.
-        if redis.call('PTTL', KEYS[2]) > tonumber(ARGV[3]) + 1000 or redis.call('PTTL', KEYS[2]) == -1 then
-            redis.call('DEL', KEYS[2])
-        end
-        if redis.call('GET', KEYS[2]) == 'closed' then return -2 end
-        local till, owner = opening(redis.call('HGET', KEYS[1], ARGV[1]))
-        -- The process that opened it decides when its pause is over.
-        if till and owner ~= ARGV[2] then return till - now end
-        if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return 0 end
-        return -1
-        """)
+            -- The key of a probe lives no longer than a lease, whatever the clock was.
+            if redis.call('PTTL', KEYS[2]) > tonumber(ARGV[3]) + 1000 or redis.call('PTTL', KEYS[2]) == -1 then
+                redis.call('DEL', KEYS[2])
+            end
+            if redis.call('GET', KEYS[2]) == 'closed' then return -2 end
+            local till, owner = opening(redis.call('HGET', KEYS[1], ARGV[1]))
+            -- The process that opened it decides when its pause is over.
+            if till and owner ~= ARGV[2] then return till - now end
+            if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return 0 end
+            return -1
+            """)
 
     /// The open circuits, each with the time that is left in µs.
     private static let readScript = RedisScript(
         "the open circuits",
         common + """
-        local all, open = redis.call('HGETALL', KEYS[1]), {}
-        for i = 1, #all, 2 do
-            local till = opening(all[i + 1])
-            if till then
-                open[#open + 1] = all[i]
-                open[#open + 1] = till - now
-            else
-                redis.call('HDEL', KEYS[1], all[i])
+            local all, open = redis.call('HGETALL', KEYS[1]), {}
+            for i = 1, #all, 2 do
+                local till = opening(all[i + 1])
+                if till then
+                    open[#open + 1] = all[i]
+                    open[#open + 1] = till - now
+                else
+                    redis.call('HDEL', KEYS[1], all[i])
+                end
             end
-        end
-        return open
-        """)
+            return open
+            """)
 }

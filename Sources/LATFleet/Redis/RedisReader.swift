@@ -31,7 +31,8 @@ final class RedisReader {
     init?(sizeLimit: Int) {
         // The builder lives as long as this object, which alone uses the reader.
         sink.initialize(
-            to: lat_redis_sink(owner: Unmanaged.passUnretained(builder).toOpaque()) { owner, type, text, length, number in
+            to: lat_redis_sink(owner: Unmanaged.passUnretained(builder).toOpaque()) {
+                owner, type, text, length, number in
                 guard let owner else { return 0 }
                 let builder = Unmanaged<ReplyBuilder>.fromOpaque(owner).takeUnretainedValue()
                 let bytes = UnsafeRawBufferPointer(start: text, count: length)
