@@ -1,5 +1,6 @@
 import CLibcurl
 import Glibc
+import Platform
 
 // The C functions that libcurl calls, all on the engine's thread. Each finds
 // its object by the context pointer and forwards the call.
@@ -70,7 +71,12 @@ let openSocketCallback: curl_opensocket_callback = { context, _, address in
     handle.hasProxyHandshake = false
     let kind = address.pointee.socktype | CInt(SOCK_CLOEXEC.rawValue)
     let descriptor = socket(address.pointee.family, kind, address.pointee.protocol)
-    if descriptor >= 0 { handle.engine.opened(descriptor, handle) }
+    guard descriptor >= 0 else {
+        let error = SystemError()
+        if error.isFileLimit { handle.transfer?.socketRefusal = EngineFailure.noDescriptor(error, for: "socket") }
+        return CURL_SOCKET_BAD
+    }
+    handle.engine.opened(descriptor, handle)
     return descriptor
 }
 

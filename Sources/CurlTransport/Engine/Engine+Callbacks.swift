@@ -12,7 +12,7 @@ extension Engine {
         guard let addressGuard else { return true }
         guard let transfer = handle.transfer else { return false }
         guard let refusal = refusal(of: address, transfer, addressGuard) else { return true }
-        transfer.blockedAddress = refusal
+        transfer.socketRefusal = refusal
         return false
     }
 

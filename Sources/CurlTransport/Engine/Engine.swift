@@ -77,8 +77,8 @@ final class Engine: CallbackContext, @unchecked Sendable {
     ) throws(NetworkError) {
         try GlobalCurl.start()
         options = try EngineOptions(configuration)
-        guard let mailbox = Mailbox<Command>() else { throw EngineFailure.noResources("eventfd") }
-        guard let events = EventQueue() else { throw EngineFailure.noResources("epoll descriptor") }
+        guard let mailbox = Mailbox<Command>() else { throw EngineFailure.noDescriptor(SystemError(), for: "eventfd") }
+        guard let events = EventQueue() else { throw EngineFailure.noDescriptor(SystemError(), for: "epoll") }
         guard let multi = curl_multi_init() else { throw EngineFailure.noResources("memory for libcurl") }
         guard let share = curl_share_init() else {
             curl_multi_cleanup(multi)

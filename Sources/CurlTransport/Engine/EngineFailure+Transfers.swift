@@ -70,10 +70,13 @@ extension EngineFailure {
             return complete(decompressionBomb(ratio: transfer.plan.maxDecompressionRatio), transfer, timings)
         }
         // Over QUIC, libcurl may instead return the error of the first packet that it could not send.
-        if transfer.machine.attempts.connectionsUsed == 0, let blocked = transfer.blockedAddress,
+        if transfer.machine.attempts.connectionsUsed == 0, let refusal = transfer.socketRefusal,
             code == CURLE_COULDNT_CONNECT || isQUIC(code, transfer)
         {
-            return complete(blocked, transfer, timings)
+            return complete(refusal, transfer, timings)
+        }
+        if transfer.machine.attempts.connectionsUsed == 0, needsFiles(code), let limit = SystemError.fileLimit {
+            return complete(noDescriptor(limit, for: "file or socket"), transfer, timings)
         }
         let text = handle.errorText
         let detail =
@@ -111,6 +114,15 @@ extension EngineFailure {
         return code == CURLE_QUIC_CONNECT_ERROR
             || transfer.plan.version.includesHTTP3
                 && (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_HTTP3)
+    }
+
+    /// Whether libcurl may have failed with a code because it could not open a file or a socket before it connected: to look up
+    /// a name, or to read a certificate. Its text does not say so.
+    private static func needsFiles(_ code: CURLcode) -> Bool {
+        [
+            CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_OUT_OF_MEMORY, CURLE_FAILED_INIT,
+            CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM,
+        ].contains(code)
     }
 
     /// libcurl 7.88 closes an HTTP/2 connection, with this nghttp2 code, when a head does not fit.

@@ -27,8 +27,9 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var place: AdmissionQueue<Transfer>.Place?
     /// Why the engine stopped it; takes precedence over libcurl's error.
     @exclusivity(unchecked) private(set) var failure: NetworkError?
-    /// The error for an address that it may not connect to. The transfer fails with it if no other address works.
-    @exclusivity(unchecked) var blockedAddress: NetworkError?
+    /// The error for an address that it may not connect to, or for which the process has no socket left. The transfer fails
+    /// with it if no other address works.
+    @exclusivity(unchecked) var socketRefusal: NetworkError?
     /// Whether its trailers were sent, which libcurl can do only once.
     @exclusivity(unchecked) var hasSentTrailers = false
     /// The budgets of its own rates, if it has any.

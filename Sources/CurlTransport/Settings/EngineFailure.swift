@@ -1,5 +1,6 @@
 import CLibcurl
 package import HTTPCore
+import Platform
 
 /// Makes errors from what libcurl and the engine report. This file has those that belong to no transfer.
 package enum EngineFailure {
@@ -10,6 +11,11 @@ package enum EngineFailure {
 
     static func noResources(_ what: String) -> NetworkError {
         NetworkError(.other, message: "the system has no \(what) left; check ulimit -n and the free memory")
+    }
+
+    /// The error for a descriptor that the system has just refused.
+    static func noDescriptor(_ error: SystemError, for what: String) -> NetworkError {
+        NetworkError(.other, message: "no \(what) can be opened: \(error.text)")
     }
 
     static func refusedOption(_ option: CURLoption, _ code: CURLcode) -> NetworkError {

@@ -122,7 +122,7 @@ final class LoopbackServer: Sendable {
     }
 
     private static func failure(_ what: String, _ code: Int32 = errno) -> NetworkError {
-        NetworkError(.other, message: "the system refused to \(what): \(String(cString: strerror(code)))")
+        NetworkError(.other, message: "the system refused to \(what): \(SystemError(code: code).text)")
     }
 
     // MARK: Threads

@@ -1,6 +1,7 @@
 public import FoundationEssentials
 import CSQLite
 public import HTTPCore
+import Platform
 import SQLite
 
 /// The reason of a storage error: the `NetworkError.underlying` error of every `NetworkError` of kind
@@ -75,7 +76,11 @@ extension NetworkError {
     static func sqlite(_ error: SQLiteError, path: String, operation: String, sql: String? = nil) -> NetworkError {
         let reason: StorageFailure.Reason
         let advice: String
+        let system = SystemError(code: error.systemCode)
         switch error.primaryCode {
+        case _ where system.isFileLimit:
+            reason = .unreadable
+            advice = system.text
         case SQLITE_CORRUPT, SQLITE_NOTADB:
             reason = .corrupt
             advice =

@@ -27,7 +27,7 @@ public struct MockServerError: Error, Hashable, Sendable, CustomStringConvertibl
             switch code {
             case EADDRINUSE: "; choose another port or path, or port 0 for any free one"
             case EDOM: "; a port is a number from 0 to 65535"
-            case EMFILE, ENFILE: "; raise the limit of open files (ulimit -n) or stop servers that are done"
+            case EMFILE, ENFILE: ", such as servers that are done"
             default: ""
             }
         let reason = SystemError(code: code).text

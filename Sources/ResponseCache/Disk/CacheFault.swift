@@ -34,14 +34,15 @@ enum CacheFault {
 
     private static func nextStep(_ error: any Error) -> String {
         switch error {
+        case let error as SQLiteError where SystemError(code: error.systemCode).isFileLimit:
+            SystemError(code: error.systemCode).text
         case let error as SQLiteError where error.isFull: full
         case let error as SystemError where error.isFull: full
         case let error as SQLiteError where error.isInaccessible: refused
         case let error as SystemError where [EACCES, EPERM, EROFS, ENOTDIR, ENOENT].contains(error.code): refused
         case let error as SQLiteError where error.isBusy: busy
         case let error as SystemError where error.isBusy: busy
-        case let error as SystemError where [EMFILE, ENFILE].contains(error.code):
-            "raise the limit of open files (ulimit -n)"
+        case let error as SystemError where error.isFileLimit: error.text
         default: "requests continue without it; check the disk, or use another folder"
         }
     }
