@@ -7,13 +7,13 @@ package struct MessageDigest: ~Copyable {
     package enum Algorithm: String, CaseIterable, Sendable {
         case md5, sha1, sha256, sha384, sha512
         /// SHA-512/256 (FIPS 180-4), which is not a prefix of SHA-512.
-        case sha512_256 = "sha512-256"
+        case sha512Truncated = "sha512-256"
 
         package var byteCount: Int {
             switch self {
             case .md5: 16
             case .sha1: 20
-            case .sha256, .sha512_256: 32
+            case .sha256, .sha512Truncated: 32
             case .sha384: 48
             case .sha512: 64
             }
@@ -26,7 +26,7 @@ package struct MessageDigest: ~Copyable {
             case .sha256: Function.sha256.pointer
             case .sha384: Function.sha384.pointer
             case .sha512: Function.sha512.pointer
-            case .sha512_256: Function.sha512_256.pointer
+            case .sha512Truncated: Function.sha512Truncated.pointer
             }
         }
     }
@@ -43,7 +43,7 @@ package struct MessageDigest: ~Copyable {
         static let sha256 = Function(.sha256)
         static let sha384 = Function(.sha384)
         static let sha512 = Function(.sha512)
-        static let sha512_256 = Function(.sha512_256)
+        static let sha512Truncated = Function(.sha512Truncated)
     }
 
     private let context: OpaquePointer?

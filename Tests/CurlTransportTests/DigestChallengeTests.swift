@@ -93,7 +93,8 @@ import Testing
     @Test func firstSupportedChallengeIsPreferred() {
         let fields = [
             "Digest realm=r, nonce=a, algorithm=NEW-1, qop=auth, Digest realm=r, nonce=b, qop=auth-int",
-            "Basic realm=x, Digest realm=r, nonce=c, algorithm=SHA-512-256, qop=auth", "Digest realm=r, nonce=d, qop=auth",
+            "Basic realm=x, Digest realm=r, nonce=c, algorithm=SHA-512-256, qop=auth",
+            "Digest realm=r, nonce=d, qop=auth",
         ]
         let chosen = DigestChallenge.preferred(among: AuthenticationScheme.all(in: fields))
         #expect(chosen?.nonce == "c" && chosen?.isForLibcurl == false)
@@ -104,7 +105,8 @@ import Testing
         let plain = try #require(parsed("Digest realm=r, nonce=n, qop=auth"))
         #expect(plain.answer(to: request, count: 1, clientNonce: "c")?.contains("username=\"Jä d\"") == true)
         let encoded = try #require(parsed("Digest realm=r, nonce=n, qop=auth, charset=UTF-8"))
-        #expect(encoded.answer(to: request, count: 1, clientNonce: "c")?.contains("username*=UTF-8''J%C3%A4%20d") == true)
+        #expect(
+            encoded.answer(to: request, count: 1, clientNonce: "c")?.contains("username*=UTF-8''J%C3%A4%20d") == true)
     }
 
     @Test func quotesAreEscaped() throws {
@@ -133,7 +135,8 @@ import Testing
     @Test(arguments: [
         "Digest", "Digest realm=r", "Digest nonce=n", "Digest realm=r, nonce=\"\"",
         "Digest realm=r, nonce=n, qop=auth-int", "Digest realm=r, nonce=n, algorithm=SHA-1",
-        "Digest realm=r, nonce=n, algorithm=MD5-other", "Digest realm=r, nonce=n, qop=\"\"", "Digest realm=r, nonce=\"n\r\nX: y\"",
+        "Digest realm=r, nonce=n, algorithm=MD5-other", "Digest realm=r, nonce=n, qop=\"\"",
+        "Digest realm=r, nonce=\"n\r\nX: y\"",
         "Digest realm=r, nonce=\"" + String(repeating: "n", count: 5000) + "\"", "Digest realm=\"r, nonce=n",
     ])
     func unsupportedChallengesAreSkipped(field: String) {

@@ -11,7 +11,11 @@ import Testing
     private static let hardServers: [(algorithm: String, first: [String], qop: String)] = [
         ("SHA-512-256", [], "auth"), ("sha-512-256", ["Basic realm=\"x\""], "auth, auth-int"), ("SHA-512", [], "auth"),
         ("MD5", ["Digest realm=\"test\", nonce=\"x\", algorithm=NEW-9, qop=\"auth\""], "auth"),
-        ("SHA-256", ["Digest realm=\"test\", nonce=\"x\", algorithm=A, Digest realm=\"test\", nonce=\"y\", qop=\"auth-int\""], "auth"),
+        (
+            "SHA-256",
+            ["Digest realm=\"test\", nonce=\"x\", algorithm=A, Digest realm=\"test\", nonce=\"y\", qop=\"auth-int\""],
+            "auth"
+        ),
         ("MD5", [], "auth-int ,\tauth"),
     ]
 

@@ -133,7 +133,10 @@ import Testing
         #expect(warnings.value.first?.contains("hsts.txt") == true)
     }
 
-    @Test(arguments: ["example.org", "example.org 2027", "a \"soon\"", "a \"20270101\"", "a \"20270231 00:00:00\"", "10.0.0.1 \"unlimited\""])
+    @Test(arguments: [
+        "example.org", "example.org 2027", "a \"soon\"", "a \"20270101\"", "a \"20270231 00:00:00\"",
+        "10.0.0.1 \"unlimited\"",
+    ])
     func malformedFileIsRefusedWithItsLine(line: String) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data("# comment\n\nok.example \"unlimited\"\n\(line)\n".utf8), to: "hsts")

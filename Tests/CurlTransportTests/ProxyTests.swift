@@ -85,7 +85,9 @@ import Testing
             name.sin_port = in_port_t(port).bigEndian
             name.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
             let isConnected = withUnsafeBytes(of: &name) { bytes in
-                bytes.withMemoryRebound(to: sockaddr.self) { connect(descriptor, $0.baseAddress, socklen_t(bytes.count)) == 0 }
+                bytes.withMemoryRebound(to: sockaddr.self) {
+                    connect(descriptor, $0.baseAddress, socklen_t(bytes.count)) == 0
+                }
             }
             guard isConnected else { return }
             let server = RawConnection(descriptor: descriptor)
@@ -118,7 +120,9 @@ import Testing
         }
     }
 
-    @Test(.needsOpenSSL, arguments: ["HTTP/1.1 103 A\r\n\r\nHTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 100 A\r\n\r\n"])
+    @Test(
+        .needsOpenSSL,
+        arguments: ["HTTP/1.1 103 A\r\n\r\nHTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 100 A\r\n\r\n"])
     func refusalAfterInterimResponseIsAProxyError(answer: String) async throws {
         let proxy = try RawServer { client in
             _ = client.read()

@@ -194,7 +194,8 @@ struct TLSTests {
 
     // MARK: The client's certificate
 
-    @Test(arguments: ["-tls1_2", "-tls1_3"], ["pkcs12", "open pkcs12", "no MAC", "no encryption", "pem", "locked pem"])
+    @Test(
+        arguments: ["-tls1_2", "-tls1_3"], ["pkcs12", "open pkcs12", "no MAC", "no encryption", "pem", "locked pem"])
     func clientCertificateIsSentOnRequest(version: String, form: String) async throws {
         let server = try await TLSServer(
             "server", [version, "-Verify", "1", "-verify_return_error", "-CAfile", certificates.authority])

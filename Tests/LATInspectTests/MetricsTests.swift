@@ -218,7 +218,10 @@ import Testing
         ("application/openmetrics-text;q=0.000, text/plain;q=0", .prometheus),
         ("application/*, text/plain;q=0.9", .openMetrics), ("text/*;q=0.1, */*;q=0.9", .openMetrics),
         ("application/*;q=0.9, application/openmetrics-text;q=0.1, text/plain;q=0.5", .prometheus),
-        ("application/openmetrics-text;version=1.0.0;q=0.3, application/openmetrics-text;q=0.9, text/*;q=0.5", .prometheus),
+        (
+            "application/openmetrics-text;version=1.0.0;q=0.3, application/openmetrics-text;q=0.9, text/*;q=0.5",
+            .prometheus
+        ),
         ("application/openmetrics-text, text/plain", .openMetrics),
         ("APPLICATION/OpenMetrics-Text ; Version=\"1.0.0\" ; Q=0.7, text/plain ; q=0.6", .openMetrics),
         ("application/openmetrics-text;q=2, text/plain;q=0.1", .prometheus), ("image/png", .prometheus),

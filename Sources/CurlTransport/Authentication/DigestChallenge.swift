@@ -29,7 +29,7 @@ struct DigestChallenge: Hashable, Sendable {
     private static let sizeLimit = 4096
 
     private static let functions: [String: MessageDigest.Algorithm] = [
-        "md5": .md5, "sha-256": .sha256, "sha-512-256": .sha512_256, "sha-512": .sha512,
+        "md5": .md5, "sha-256": .sha256, "sha-512-256": .sha512Truncated, "sha-512": .sha512,
     ]
 
     /// The first of a server's challenges that is supported; a server lists them in the order of its preference (RFC 7616

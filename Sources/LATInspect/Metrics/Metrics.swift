@@ -45,7 +45,8 @@ public final class Metrics: CallMeter {
             let plain = best("text/plain", "0.0.4")
             let (openWeight, plainWeight) = (open?.weight ?? 0, plain?.weight ?? 0)
             let isNamed = (open?.precedence ?? 0) > 0
-            self = openWeight > plainWeight || openWeight > 0 && openWeight == plainWeight && isNamed
+            self =
+                openWeight > plainWeight || openWeight > 0 && openWeight == plainWeight && isNamed
                 ? .openMetrics : .prometheus
         }
     }

@@ -21,7 +21,8 @@ final class DigestServer: Sendable {
     private let state = Mutex(State())
 
     init(
-        _ algorithm: String = "MD5", passwords: [String: String] = ["u": "p"], first: [String] = [], qop: String = "auth"
+        _ algorithm: String = "MD5", passwords: [String: String] = ["u": "p"], first: [String] = [],
+        qop: String = "auth"
     ) throws {
         (self.first, quality) = (first, qop)
         server = try MockServer()
