@@ -1,8 +1,9 @@
 import FoundationEssentials
-import LATInspect
 import LATTesting
 import TestSupport
 import Testing
+
+@testable import LATInspect
 
 @Suite(.timeLimit(.minutes(2))) struct TraceTests {
     /// A collector that gives the answers of a test, and records its requests.

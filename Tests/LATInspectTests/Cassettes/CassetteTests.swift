@@ -263,25 +263,25 @@ struct CassetteTests {
         let server = try MockServer()
         server.fallback { _ in .data(Data(repeating: 0xFF, count: 5_000)) }
         func record() async throws {
-            let (central, cassette) = try manager(.all)
+            let (central, cassette) = try self.manager(.all)
             _ = try await central.startRequest("GET", server.url())
             try cassette.eject()
         }
-        let manager = FileManager.default
+        let files = FileManager.default
         let bodies = directory.path(of: "calls.bodies")
-        try manager.createDirectory(atPath: "\(bodies)/own", withIntermediateDirectories: true)
+        try files.createDirectory(atPath: "\(bodies)/own", withIntermediateDirectories: true)
         let old = "\(bodies)/\(String(repeating: "a", count: 64)).bin"
         for path in ["\(bodies)/own/x", "\(bodies)/notes.txt", old] { try Data("x".utf8).write(to: URL(filePath: path)) }
         try await record()
-        #expect(manager.fileExists(atPath: "\(bodies)/own/x") && manager.fileExists(atPath: "\(bodies)/notes.txt"))
-        #expect(!manager.fileExists(atPath: old))
+        #expect(files.fileExists(atPath: "\(bodies)/own/x") && files.fileExists(atPath: "\(bodies)/notes.txt"))
+        #expect(!files.fileExists(atPath: old))
         let elsewhere = directory.path(of: "elsewhere")
-        try manager.moveItem(atPath: bodies, toPath: elsewhere)
-        try manager.createSymbolicLink(atPath: bodies, withDestinationPath: elsewhere)
+        try files.moveItem(atPath: bodies, toPath: elsewhere)
+        try files.createSymbolicLink(atPath: bodies, withDestinationPath: elsewhere)
         let error = await #expect(throws: NetworkError.self) { try await record() }
         #expect(error?.kind == .storage && error?.message.contains("is a symbolic link") == true)
-        #expect(manager.fileExists(atPath: "\(elsewhere)/notes.txt"))
-        try manager.removeItem(atPath: bodies)
+        #expect(files.fileExists(atPath: "\(elsewhere)/notes.txt"))
+        try files.removeItem(atPath: bodies)
     }
 
     /// The values are too short to be found by value.
