@@ -90,7 +90,7 @@ private struct Fetch: RequestEntity {
 
     @Test func callsRetryStatusesBeatTheManagers() async throws {
         server.fallback { _ in .status(502) }
-        let manager = try manager(row: "retries: 2")
+        let manager = try manager(row: "retries: 2") { $0.retryPolicy.statuses = [503] }
         let before = server.requestCount
         _ = await failure { try await Fetch().startRequest(on: manager) }
         #expect(server.requestCount == before + 1)
