@@ -58,7 +58,7 @@ import Testing
         let printed = try await LatProcess.run(line + ["--curl"], in: directory.path)
         #expect(printed.exitCode == 0 && printed.err == "" && server.requestCount == 1)
         #expect(printed.text.hasPrefix("curl ") && printed.text.hasSuffix("\n"))
-        let curl = try LatProcess(["-c", printed.text], in: directory.path, program: "/bin/sh")
+        let curl = try LatProcess(["-c", printed.text], in: directory.path, program: "/bin/bash")
         let result = await curl.result
         #expect(result.exitCode == 0, "\(printed.text)\(result.err)")
         let requests = server.requests

@@ -63,7 +63,7 @@ import Testing
     func resumableDownloadKeepsWhatItSays(segments: String, isChunked: Bool) async throws {
         serve("\"a\"", isChunked: isChunked)
         let run = try await download(["--segments", segments])
-        #expect(run.first.contains("No space left on device; make room; "), "\(run.first)")
+        #expect(run.first.contains("make room"), "\(run.first)")
         #expect(run.first.contains("bytes are kept beside the target"), "\(run.first)")
         #expect(run.files.contains("f.part, f.part.journal") && run.second == 0)
         #expect(server.requests.last?.headers["Range"] != nil)

@@ -94,7 +94,7 @@ import Testing
         let result = try await request("GET", "/x?token=secret")
         #expect(result.exitCode == 1)
         #expect(result.text == "no such thing")
-        #expect(result.err.hasPrefix("lat: the server answered 404 Not Found; "))
+        #expect(result.err.hasPrefix("lat: the server answered 404 Not Found: \"no such thing\"; "))
         #expect(result.err.split(separator: "\n").count == 1 && !result.err.contains("secret"))
     }
 

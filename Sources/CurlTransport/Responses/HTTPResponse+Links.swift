@@ -4,7 +4,7 @@ extension HTTPResponse {
     /// The links of the fields `Link` (RFC 8288), with absolute URLs. A link whose URL cannot be resolved is left out.
     public var links: Links {
         Links(
-            headers[values: "Link"].flatMap(WebLink.all).compactMap { link in
+            headers[values: "Link"].flatMap(Link.all).compactMap { link in
                 guard let target = URLReference.resolve(link.url, against: url) else { return nil }
                 var link = link
                 link.url = target
@@ -18,18 +18,18 @@ extension HTTPResponse {
 
     /// The links of a response, in the order of the fields.
     public struct Links: Sequence, Sendable {
-        private let all: [WebLink]
+        private let all: [Link]
 
-        init(_ all: [WebLink]) { self.all = all }
+        init(_ all: [Link]) { self.all = all }
 
         /// The first link of the response itself with this relation, in any case, such as `next`; `nil` when there is none. A
         /// link about another resource (`anchor`) is found only in the sequence.
-        public subscript(relation: String) -> WebLink? {
+        public subscript(relation: String) -> Link? {
             let relation = relation.lowercased()
             return all.first { $0.anchor == nil && $0.relations.contains(relation) }
         }
 
         /// An iterator over all links.
-        public func makeIterator() -> IndexingIterator<[WebLink]> { all.makeIterator() }
+        public func makeIterator() -> IndexingIterator<[Link]> { all.makeIterator() }
     }
 }

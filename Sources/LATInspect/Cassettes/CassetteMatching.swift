@@ -69,14 +69,9 @@ struct ComparableRequest: Equatable {
     }
 
     private static func parts(of url: String) -> (origin: String, path: String, query: String) {
-        let url = url.prefix { $0 != "#" }
-        let mark = url.firstIndex(of: "?") ?? url.endIndex
-        let stem = url[..<mark]
-        let query = mark == url.endIndex ? "" : String(url[url.index(after: mark)...])
-        let start = stem.firstRange(of: "://")?.upperBound ?? stem.startIndex
-        let slash = stem[start...].firstIndex(of: "/") ?? stem.endIndex
-        let path = slash == stem.endIndex ? "/" : String(stem[slash...])
-        return (stem[..<slash].lowercased(), path, query)
+        let parts = URLParts(url)
+        let path = parts.path.isEmpty ? "/" : String(parts.path)
+        return (parts.beforePath.lowercased(), path, parts.query.map(String.init) ?? "")
     }
 
     /// The items of a query or form, sorted by name; those of one name stay in their order.

@@ -174,9 +174,15 @@ final class CassetteRedaction: Sendable {
         return .bytes(Data((isForm ? redactor.form(text) : redactor.text(text)).utf8))
     }
 
-    /// The text of UTF-16 with a byte order mark or without; `nil` for other bytes.
+    /// The text of UTF-16 with a byte order mark, or without when at least half of its units are of Latin letters and digits;
+    /// `nil` for other bytes.
     private static func wideText(_ data: Data) -> String? {
-        guard data.count >= 4, data.count.isMultiple(of: 2), data.contains(0) else { return nil }
+        guard data.count >= 4, data.count.isMultiple(of: 2) else { return nil }
+        let isMarked = data.starts(with: [0xFE, 0xFF]) || data.starts(with: [0xFF, 0xFE])
+        let highBytes = stride(from: isBigEndian(data) ? 0 : 1, to: data.count, by: 2)
+        guard isMarked || highBytes.count(where: { data[data.startIndex + $0] == 0 }) * 4 >= data.count else {
+            return nil
+        }
         return Charset(isBigEndian(data) ? "utf-16be" : "utf-16le").decode(data)
     }
 

@@ -169,10 +169,9 @@ final class SeriesTable: @unchecked Sendable {
 
     /// Scheme, host and port of a URL, without its user.
     private static func origin(of url: String) -> String {
-        guard let slashes = url.firstRange(of: "://") else { return "" }
-        let authority = url[slashes.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-        let host = authority.lastIndex(of: "@").map { authority[authority.index(after: $0)...] } ?? authority
-        return String(url[..<slashes.upperBound] + host.prefix(480))
+        let parts = URLParts(url)
+        guard parts.isAbsolute, let scheme = parts.scheme, let host = parts.hostAndPort else { return "" }
+        return scheme + "://" + host.prefix(480)
     }
 
     /// All series, and whether the overflow series has counted anything.
@@ -199,14 +198,11 @@ extension Series {
     }
 
     var originLabels: [(name: String, value: String)] {
-        let text = String(decoding: origin, as: UTF8.self)
-        let scheme = text.firstRange(of: "://").map { text[..<$0.lowerBound].lowercased() } ?? ""
-        var host = text.firstRange(of: "://").map { text[$0.upperBound...] } ?? text[...]
-        var port = scheme == "https" ? "443" : "80"
-        if let colon = host.lastIndex(of: ":"), host[colon...].dropFirst().allSatisfy(\.isNumber) {
-            port = String(host[colon...].dropFirst())
-            host = host[..<colon]
-        }
-        return [("server_address", host.lowercased()), ("server_port", port), ("url_scheme", scheme)]
+        let parts = URLParts(String(decoding: origin, as: UTF8.self))
+        let scheme = parts.scheme?.lowercased() ?? ""
+        let port = parts.port ?? URLParts.standardPort(scheme) ?? ""
+        return [
+            ("server_address", parts.host?.lowercased() ?? ""), ("server_port", String(port)), ("url_scheme", scheme),
+        ]
     }
 }

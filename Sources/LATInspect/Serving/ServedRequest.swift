@@ -94,7 +94,9 @@ struct ServedRequest {
         let hosts = ["127.0.0.1", "localhost", "[::1]"]
         let names = hosts.map { "\($0):\(port)" } + (port == 80 ? hosts : [])
         // A request with two of the field is invalid (RFC 9112 §3.2).
-        guard request.headers[values: "Host"].count <= 1 else { throw Refusal.status(400, "the field Host is repeated") }
+        guard request.headers[values: "Host"].count <= 1 else {
+            throw Refusal.status(400, "the field Host is repeated")
+        }
         guard let host = request.headers["Host"]?.lowercased(), names.contains(host) else {
             throw Refusal.status(403, "the field Host names another server; use http://127.0.0.1:\(port)/")
         }

@@ -85,11 +85,9 @@ public final class TraceExporter: RequestAccessory {
 
     /// The endpoint, with `/v1/traces` if it has no path. User information and query stay.
     private static func url(of endpoint: String) -> String {
-        let host = endpoint[(endpoint.firstRange(of: "://")?.upperBound ?? endpoint.startIndex)...]
-        let end = host.firstIndex { $0 == "/" || $0 == "?" || $0 == "#" } ?? endpoint.endIndex
-        let rest = endpoint[end...].drop { $0 == "/" }
-        guard rest.first.map({ $0 == "?" || $0 == "#" }) ?? true else { return endpoint }
-        return "\(endpoint[..<end])/v1/traces\(rest)"
+        let parts = URLParts(endpoint)
+        guard parts.path.allSatisfy({ $0 == "/" }) else { return endpoint }
+        return "\(parts.beforePath)/v1/traces\(endpoint[parts.path.endIndex...])"
     }
 
     /// The number of spans by their outcome.

@@ -136,10 +136,9 @@ struct SpanMaker {
             span.attributes.append(("http.request.method_original", .string(exchange.request.method)))
         }
         // An origin always has a port.
-        if let origin = URLReference.origin(of: exchange.request.url), let slashes = origin.firstRange(of: "://"),
-            let colon = origin.lastIndex(of: ":"), let port = Int64(origin[origin.index(after: colon)...])
-        {
-            span.attributes.append(("server.address", .string(String(origin[slashes.upperBound..<colon]))))
+        let origin = URLParts(URLReference.origin(of: exchange.request.url) ?? "")
+        if let host = origin.host, let port = origin.port.flatMap({ Int64($0) }) {
+            span.attributes.append(("server.address", .string(String(host))))
             span.attributes.append(("server.port", .int(port)))
         }
         if let template { span.attributes.append(("url.template", .string(template))) }

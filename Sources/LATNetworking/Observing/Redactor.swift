@@ -59,10 +59,7 @@ package struct Redactor: Sendable {
 
     /// - Returns: The user information as it is shown; `nil` when there is none.
     @discardableResult private mutating func noteUser(ofURL url: String) -> String? {
-        guard let slashes = url.firstRange(of: "://") else { return nil }
-        let authority = url[slashes.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-        guard let at = authority.lastIndex(of: "@") else { return nil }
-        let user = authority[..<at]
+        guard let user = URLParts(url).userInformation else { return nil }
         let parts = user.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         for part in parts { _ = mark(String(part)) }
         noteUser(parts[0].percentDecoded(), parts.count > 1 ? parts[1].percentDecoded() : "")
@@ -104,7 +101,6 @@ package struct Redactor: Sendable {
             guard name.lowercased().hasSuffix("authorization"), let space = value.firstIndex(of: " ") else {
                 return mark(value)
             }
-            _ = mark(value)
             return "\(value[..<space]) \(mark(String(value[value.index(after: space)...])))"
         }
         for (index, item) in value.split(separator: ";", omittingEmptySubsequences: false).enumerated() {
@@ -115,7 +111,6 @@ package struct Redactor: Sendable {
             }
             shown.append("\(item[...equals])\(mark(String(item[item.index(after: equals)...])))")
         }
-        _ = mark(value)
         return shown.joined(separator: ";")
     }
 
@@ -242,7 +237,8 @@ package struct Redactor: Sendable {
             let end = SecretScanner.endOfString(bytes, index)
             let literal = bytes[index..<end]
             index = end
-            guard literal.contains(UInt8(ascii: "\\")), let plain = (try? JSONValue(parsing: Data(literal)))?.string else {
+            guard literal.contains(UInt8(ascii: "\\")), let plain = (try? JSONValue(parsing: Data(literal)))?.string
+            else {
                 shown += scrubbed(Data(literal))
                 continue
             }
@@ -275,7 +271,8 @@ package struct StandIns: Sendable {
     }
 
     package func secret(of standIn: String) -> String? {
-        guard let number = Int(standIn.dropFirst(Secrets.placeholder.count)), secrets.indices.contains(number - 1) else {
+        guard let number = Int(standIn.dropFirst(Secrets.placeholder.count)), secrets.indices.contains(number - 1)
+        else {
             return nil
         }
         return secrets[number - 1]

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCore
 import Platform
+import Synchronization
 
 /// Logs requests and responses. Nothing is logged unless it is among the accessories.
 ///
@@ -28,6 +29,7 @@ public struct RequestLog: RequestAccessory {
     public let format: Format
     /// The maximum number of bytes of a body that are logged. Default 4 KiB.
     public var bodyLimit = 4_096
+    private let secrets = LoggedSecrets()
     private let write: @Sendable (String) -> Void
 
     /// Creates a log.
@@ -49,21 +51,31 @@ public struct RequestLog: RequestAccessory {
     public func handle(_ event: CallEvent) {
         switch (format, event.kind) {
         case (.curl, .sending(_, let request)):
-            write(CurlCommand(.log(event.call.secrets, bodyLimit: bodyLimit)).text(of: request))
+            secrets.note(request, of: event.call, bodyLimit)
+            log(CurlCommand(.log(event.call.secrets, bodyLimit: bodyLimit)).text(of: request), of: event.call)
         case (.full, .sending(let attempt, let request)):
-            write(text(of: request, event.call.secrets, "--> [\(event.call.id)] attempt \(attempt)"))
+            secrets.note(request, of: event.call, bodyLimit)
+            log(text(of: request, event.call.secrets, "--> [\(event.call.id)] attempt \(attempt)"), of: event.call)
         case (.full, .answered(let attempt, let response)):
-            write(text(of: response, event.call.secrets, "<-- [\(event.call.id)] attempt \(attempt)"))
+            secrets.note(response, of: event.call)
+            log(text(of: response, event.call.secrets, "<-- [\(event.call.id)] attempt \(attempt)"), of: event.call)
         case (.full, .failed(let attempt, let error)):
-            write("<-- [\(event.call.id)] attempt \(attempt): \(URLText.visible(error.description))")
+            let text = "<-- [\(event.call.id)] attempt \(attempt): \(URLText.visible(error.description))"
+            log(text, of: event.call)
         case (.full, .retrying(let wait)):
             write("    [\(event.call.id)] retrying in \(wait)")
+        case (.summary, .sending(_, let request)):
+            secrets.note(request, of: event.call, 0)
         case (.summary, .finished(let result)):
-            write(summary(event.call, result, after: event.offset))
+            log(summary(event.call, result, after: event.offset), of: event.call)
+            secrets.forget(event.call)
+        case (_, .finished): secrets.forget(event.call)
         default:
             break
         }
     }
+
+    private func log(_ entry: String, of call: ObservedCall) { write(secrets.shown(entry, of: call)) }
 
     private func summary(
         _ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>, after time: Duration
@@ -108,6 +120,51 @@ public struct RequestLog: RequestAccessory {
         let fields = headers.map { "\($0.name): \(secrets.shown($0.value, of: $0.name))" }
         let head = ([line] + fields).map { URLText.visible($0) }
         return (head + (body.map { ["", $0] } ?? [])).joined(separator: "\n")
+    }
+}
+
+/// What was secret in the requests of the calls that run, so that it is also removed where it has no name: in a path, an echo
+/// of the server, the text of an error.
+private final class LoggedSecrets: Sendable {
+    private let calls = Mutex<[UInt64: Redactor]>([:])
+
+    func note(_ request: HTTPRequest, of call: ObservedCall, _ bodyLimit: Int) {
+        change(call) { redactor in
+            redactor.noteCredentials(of: request)
+            _ = redactor.url(request.url)
+            for (name, value) in request.headers { _ = redactor.field(name, value) }
+            if case .data(let data, let type)? = request.body?.content, data.count <= bodyLimit {
+                note(data, type, in: &redactor)
+            }
+        }
+    }
+
+    func note(_ response: HTTPResponse, of call: ObservedCall) {
+        change(call) { redactor in
+            for (name, value) in response.headers { _ = redactor.field(name, value) }
+        }
+    }
+
+    private func note(_ data: Data, _ type: String?, in redactor: inout Redactor) {
+        let isForm = type?.lowercased().hasPrefix("application/x-www-form-urlencoded") == true
+        if isForm, let text = String(validating: data, as: UTF8.self) {
+            _ = redactor.form(text)
+        } else {
+            _ = redactor.bytes(data)
+        }
+    }
+
+    func shown(_ entry: String, of call: ObservedCall) -> String {
+        var redactor = calls.withLock { $0[call.id] } ?? Redactor(call.secrets)
+        return redactor.scrubbed(redactor.text(entry))
+    }
+
+    func forget(_ call: ObservedCall) { calls.withLock { $0[call.id] = nil } }
+
+    private func change(_ call: ObservedCall, _ change: (inout Redactor) -> Void) {
+        var redactor = calls.withLock { $0[call.id] } ?? Redactor(call.secrets)
+        change(&redactor)
+        calls.withLock { [redactor] in $0[call.id] = redactor }
     }
 }
 

@@ -50,7 +50,8 @@ enum Verdict {
     static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
         return NetworkError(
-            .httpStatus, message: "the server answered \(response.status)\(reason)\(said(response)); \(advice(response, request))",
+            .httpStatus,
+            message: "the server answered \(response.status)\(reason)\(said(response)); \(advice(response, request))",
             request: request, response: response)
     }
 

@@ -115,10 +115,7 @@ final class EventReader {
         session.state.send(.connecting)
         let response: HTTPResponse
         do {
-            let isDecoded = call.request.headers["Accept-Encoding"] == nil
-            response = try await call.open(
-                session.resumption,
-                check: isDecoded ? HTTPResponse.checkIsEventStream : HTTPResponse.checkIsPlainEventStream)
+            response = try await call.open(session.resumption, check: HTTPResponse.checkIsEventStream)
         } catch let error as NetworkError {
             if error.kind == .httpStatus, let status = error.response?.status {
                 return .lost(.refused(status: status, retryAfter: error.retryAfter), error)

@@ -35,7 +35,8 @@ public struct ServerSentEvent: Sendable {
     public func decode<Model: Decodable>(_ model: Model.Type = Model.self) throws -> Model {
         do {
             return try LiveValue.decode(
-                model, of: Data(data.utf8), origin?.response.coding, "the data of the event \"\(URLText.visible(type))\"")
+                model, of: Data(data.utf8), origin?.response.coding,
+                "the data of the event \"\(URLText.visible(type))\"")
         } catch let error as NetworkError {
             var head = origin?.response
             head?.body = ResponseBody(Data(data.utf8.prefix(EventText.errorBodyLimit)))

@@ -4,7 +4,9 @@ import LATNetworking
 enum RequestTrace {
     /// The request without the values of secret headers and parameters.
     static func lines(of request: HTTPRequest, hiding secrets: Secrets = .standard, _ style: Style) -> [String] {
-        let (host, target) = parts(of: secrets.shown(url: request.url))
+        let parts = URLParts(secrets.shown(url: request.url))
+        let host = String(parts.hostAndPort ?? "")
+        let target = parts.isAbsolute ? parts.target : String(parts.withoutFragment)
         var fields: [(name: String, value: String)] = []
         if !request.headers.contains("Host") { fields.append(("Host", host)) }
         switch request.authentication {
@@ -68,20 +70,10 @@ enum RequestTrace {
 
     /// A URL without user information and the values of secret parameters.
     private static func address(_ url: String, _ secrets: Secrets) -> String {
-        let (host, target) = parts(of: secrets.shown(url: url))
-        guard let scheme = url.firstRange(of: "://"), !host.isEmpty else { return SafeText.line(url) }
-        return SafeText.line(url[..<scheme.upperBound] + host + target)
-    }
-
-    /// The host with its port, and the path with its query.
-    private static func parts(of url: String) -> (host: String, target: String) {
-        let bare = url.prefix { $0 != "#" }
-        guard let scheme = bare.firstRange(of: "://") else { return ("", String(bare)) }
-        let rest = bare[scheme.upperBound...]
-        let end = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
-        var host = rest[..<end]
-        if let at = host.lastIndex(of: "@") { host = host[host.index(after: at)...] }
-        let target = rest[end...]
-        return (String(host), target.hasPrefix("/") ? String(target) : "/" + target)
+        let parts = URLParts(secrets.shown(url: url))
+        guard parts.isAbsolute, let scheme = parts.scheme, let host = parts.hostAndPort, !host.isEmpty else {
+            return SafeText.line(url)
+        }
+        return SafeText.line(scheme + "://" + host + parts.target)
     }
 }

@@ -225,7 +225,8 @@ struct CassetteTests {
         let first = try await run(.once)
         let second = try await run(.none)
         for (n, (one, two)) in zip(first, second).enumerated() {
-            let expected = n == 2 ? bodies[2].replacing(#""token":"shipped-today""#, with: #""token":"***1""#) : bodies[n]
+            let token = #""token":"shipped-today""#
+            let expected = n == 2 ? bodies[2].replacing(token, with: #""token":"***1""#) : bodies[n]
             #expect(one.text == bodies[n] && two.text == expected)
             #expect(one.status == two.status && one.headers == two.headers)
         }
@@ -271,7 +272,9 @@ struct CassetteTests {
         let bodies = directory.path(of: "calls.bodies")
         try files.createDirectory(atPath: "\(bodies)/own", withIntermediateDirectories: true)
         let old = "\(bodies)/\(String(repeating: "a", count: 64)).bin"
-        for path in ["\(bodies)/own/x", "\(bodies)/notes.txt", old] { try Data("x".utf8).write(to: URL(filePath: path)) }
+        for path in ["\(bodies)/own/x", "\(bodies)/notes.txt", old] {
+            try Data("x".utf8).write(to: URL(filePath: path))
+        }
         try await record()
         #expect(files.fileExists(atPath: "\(bodies)/own/x") && files.fileExists(atPath: "\(bodies)/notes.txt"))
         #expect(!files.fileExists(atPath: old))

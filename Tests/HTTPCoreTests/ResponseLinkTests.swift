@@ -2,32 +2,39 @@ import Testing
 
 @testable import HTTPCore
 
-@Suite struct WebLinkTests {
+@Suite struct ResponseLinkTests {
     @Test(
         arguments: [
-            (#"</page?ids=1,2&number=2>; rel="next""#, [WebLink(url: "/page?ids=1,2&number=2", relations: ["next"])]),
+            (
+                #"</page?ids=1,2&number=2>; rel="next""#,
+                [HTTPResponse.Link(url: "/page?ids=1,2&number=2", relations: ["next"])]
+            ),
             (
                 "<a>; rel=next, <b>;rel=prev",
-                [WebLink(url: "a", relations: ["next"]), WebLink(url: "b", relations: ["prev"])]
+                [HTTPResponse.Link(url: "a", relations: ["next"]), HTTPResponse.Link(url: "b", relations: ["prev"])]
             ),
-            (#"<a>; rel="next LAST  https://x/y""#, [WebLink(url: "a", relations: ["next", "last", "https://x/y"])]),
-            (#"<a>; rel="next"; rel="prev""#, [WebLink(url: "a", relations: ["next"])]),
             (
-                #" <a> ; REL = "next" ; title = "x, \\"y\\"; z" "#,
-                [WebLink(url: "a", relations: ["next"], parameters: ["title": #"x, "y"; z"#])]
+                #"<a>; rel="next LAST  https://x/y""#,
+                [HTTPResponse.Link(url: "a", relations: ["next", "last", "https://x/y"])]
             ),
-            ("<a>; rel=next; anchor=\"#foo\"", [WebLink(url: "a", relations: ["next"], anchor: "#foo")]),
-            ("<a>", [WebLink(url: "a", relations: [])]), ("<>; rel=self", [WebLink(url: "", relations: ["self"])]),
-            ("<a>;;; rel=next", [WebLink(url: "a", relations: ["next"])]),
+            (#"<a>; rel="next"; rel="prev""#, [HTTPResponse.Link(url: "a", relations: ["next"])]),
+            (
+                #" <a> ; REL = "next" ; title = "x, \"y\"; z" "#,
+                [HTTPResponse.Link(url: "a", relations: ["next"], parameters: ["title": #"x, "y"; z"#])]
+            ),
+            ("<a>; rel=next; anchor=\"#foo\"", [HTTPResponse.Link(url: "a", relations: ["next"], anchor: "#foo")]),
+            ("<a>", [HTTPResponse.Link(url: "a", relations: [])]),
+            ("<>; rel=self", [HTTPResponse.Link(url: "", relations: ["self"])]),
+            ("<a>;;; rel=next", [HTTPResponse.Link(url: "a", relations: ["next"])]),
             (
                 "<a>; crossorigin; rel=preload",
-                [WebLink(url: "a", relations: ["preload"], parameters: ["crossorigin": ""])]
+                [HTTPResponse.Link(url: "a", relations: ["preload"], parameters: ["crossorigin": ""])]
             ),
-            ("<a>; rel=\"next", [WebLink(url: "a", relations: ["next"])]),
+            ("<a>; rel=\"next", [HTTPResponse.Link(url: "a", relations: ["next"])]),
             ("<a; rel=next", []), ("a; rel=next, <b>; rel=prev", []), ("", []), (" , ", []),
-        ] as [(String, [WebLink])])
-    func linksFollowTheGrammar(_ field: String, links: [WebLink]) {
-        #expect(WebLink.all(in: field) == links)
+        ] as [(String, [HTTPResponse.Link])])
+    func linksFollowTheGrammar(_ field: String, links: [HTTPResponse.Link]) {
+        #expect(HTTPResponse.Link.all(in: field) == links)
     }
 
     @Test func writtenLinksAreReadAgain() {
@@ -41,7 +48,7 @@ import Testing
         }
         for _ in 0..<2_000 {
             let links = (0..<Int.random(in: 1...4)).map { index in
-                WebLink(
+                HTTPResponse.Link(
                     url: text(without: ">"), relations: ["r\(index)", "next"],
                     anchor: index == 1 ? text(without: "") : nil,
                     parameters: ["title": text(without: "")])
@@ -53,7 +60,7 @@ import Testing
                 "<\(link.url)>; rel=\"\(link.relations.joined(separator: " "))\"; title=\(quoted(link.parameters["title"] ?? ""))"
                     + (link.anchor.map { "; anchor=\(quoted($0))" } ?? "")
             }.joined(separator: [",", ", ", " ,"].randomElement() ?? ",")
-            #expect(WebLink.all(in: field) == links, "\(field)")
+            #expect(HTTPResponse.Link.all(in: field) == links, "\(field)")
         }
     }
 }

@@ -1,34 +1,36 @@
-/// A link to another resource, from the field `Link` of a response (RFC 8288).
-///
-/// ```swift
-/// let next = response.links["next"]?.url         // the next page, absolute
-/// ```
-public struct WebLink: Sendable, Hashable {
-    /// The URL that the link points to. In ``HTTPResponse`` it is absolute.
-    public var url: String
-    /// The types of the relation, such as `next`, in lower case; empty when the server gave none.
-    public var relations: [String]
-    /// The URL that the link is about; `nil` for the response itself.
-    public var anchor: String?
-    /// The other parameters, such as `title`, with their names in lower case.
-    public var parameters: [String: String]
+extension HTTPResponse {
+    /// A link to another resource, from the field `Link` of a response (RFC 8288).
+    ///
+    /// ```swift
+    /// let next = response.links["next"]?.url         // the next page, absolute
+    /// ```
+    public struct Link: Sendable, Hashable {
+        /// The URL that the link points to. In ``HTTPResponse`` it is absolute.
+        public var url: String
+        /// The types of the relation, such as `next`, in lower case; empty when the server gave none.
+        public var relations: [String]
+        /// The URL that the link is about; `nil` for the response itself.
+        public var anchor: String?
+        /// The other parameters, such as `title`, with their names in lower case.
+        public var parameters: [String: String]
 
-    /// Makes a link.
-    public init(
-        url: String, relations: [String], anchor: String? = nil, parameters: [String: String] = [:]
-    ) {
-        self.url = url
-        self.relations = relations
-        self.anchor = anchor
-        self.parameters = parameters
+        /// Makes a link.
+        public init(
+            url: String, relations: [String], anchor: String? = nil, parameters: [String: String] = [:]
+        ) {
+            self.url = url
+            self.relations = relations
+            self.anchor = anchor
+            self.parameters = parameters
+        }
     }
 }
 
-extension WebLink {
+extension HTTPResponse.Link {
     /// Reads the links of a field value as RFC 8288, appendix B.2, does: what follows a malformed link is left out.
-    package static func all(in value: String) -> [WebLink] {
+    package static func all(in value: String) -> [HTTPResponse.Link] {
         var reader = Reader(rest: value[...].utf8)
-        var links: [WebLink] = []
+        var links: [HTTPResponse.Link] = []
         while let link = reader.link() { links.append(link) }
         return links
     }
@@ -36,10 +38,10 @@ extension WebLink {
     private struct Reader {
         var rest: Substring.UTF8View
 
-        mutating func link() -> WebLink? {
+        mutating func link() -> HTTPResponse.Link? {
             skipSpace()
             guard take("<"), let end = rest.firstIndex(of: UInt8(ascii: ">")) else { return nil }
-            var link = WebLink(url: String(Substring(rest[..<end])), relations: [])
+            var link = HTTPResponse.Link(url: String(Substring(rest[..<end])), relations: [])
             rest = rest[rest.index(after: end)...]
             var hasRelation = false
             while let (name, value) = parameter() {
