@@ -133,8 +133,8 @@ private final class LoggedSecrets: Sendable {
             redactor.noteCredentials(of: request)
             _ = redactor.url(request.url)
             for (name, value) in request.headers { _ = redactor.field(name, value) }
-            if case .data(let data, let type)? = request.body?.content, data.count <= bodyLimit {
-                note(data, type, in: &redactor)
+            if let body = request.body, case .data(let data) = body.content, data.count <= bodyLimit {
+                note(data, request.headers["Content-Type"] ?? body.contentType, in: &redactor)
             }
         }
     }

@@ -43,6 +43,27 @@ import Testing
         }
     }
 
+    /// The credentials have no name in an echo, a path or a reason.
+    @Test(arguments: [RequestLog.Format.summary, .full, .curl])
+    func echoedCredentialsAreNotLogged(format: RequestLog.Format) async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            .text("you sent \(request.headers["Authorization"] ?? "") and \(request.headers["X-Api-Key"] ?? "")")
+                .header("X-Echo", request.headers["X-Api-Key"] ?? "")
+        }
+        let entries = Log<String>()
+        let manager = try CentralRequestManager.make {
+            $0.headerProvider = { _ in ["X-Api-Key": "CANARY-provided-7"] }
+            $0.accessories = [RequestLog(format) { entries.append($0) }]
+        }
+        var request = HTTPRequest("POST", server.url("/CANARY-provided-7/x?q=1"), body: .text("a=CANARY-provided-7"))
+        request.authentication = .bearer(token: "CANARY-bearer-7")
+        let echo = try await manager.startRequest(request).text
+        #expect(echo == "you sent Bearer CANARY-bearer-7 and CANARY-provided-7")
+        #expect(!entries.elements.isEmpty)
+        for entry in entries.elements { #expect(!entry.contains("CANARY"), "\(entry)") }
+    }
+
     /// Calls of every kind, with every kind of end, in random order.
     @Test(arguments: 0..<4)
     func accessoryGetsAllFourCallbacksInOrder(_ seed: UInt64) async throws {
