@@ -36,6 +36,15 @@ import Testing
         #expect(events[1]["time"].string?.hasSuffix("Z") == true)
     }
 
+    @Test func streamWithoutItsEndMarkerFails() async throws {
+        let server = try MockServer()
+        server.enqueue(.events(.event("a")), .events(.event("a"), .event("[DONE]")))
+        let cut = try await LatProcess.run(["events", server.url(), "--ends-at", "[DONE]"])
+        #expect(cut.exitCode == 3 && cut.text.hasSuffix("  a\n"))
+        #expect(cut.err.contains("[DONE]"), "\(cut.err)")
+        #expect(try await LatProcess.run(["events", server.url(), "--ends-at", "[DONE]"]).exitCode == 0)
+    }
+
     @Test func countAndTimeEndTheCommand() async throws {
         let server = try MockServer()
         server.fallback { _ in .events(.event("a"), .event("b"), .event("c"), .stall) }

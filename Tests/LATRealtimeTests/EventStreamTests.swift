@@ -122,6 +122,41 @@ import Testing
         try await server.waitUntilDisconnected()
     }
 
+    @Test func errorInAnEventIsInTheError() async throws {
+        let failure = #"{"error": {"code": "overloaded"}}"#
+        let server = try MockServer()
+        server.enqueue(.events(.event(#"{"text": "a"}"#), .event(failure, type: "error")))
+        let stream = try CentralRequestManager.make().events(server.url("/chat")).decoded(as: Token.self)
+        let error = await #expect(throws: NetworkError.self) { try await stream.all() }
+        #expect(error?.kind == .decoding(path: "text"))
+        #expect(error?.response?.status == 200 && error?.response?.text == failure)
+        #expect(try error?.response?.json()["error"]["code"].string == "overloaded")
+        #expect(error?.message.contains(#""overloaded""#) == true)
+    }
+
+    @Test(arguments: [0, 1, 2]) func streamWithoutItsEndMarkerIsLost(ending: Int) async throws {
+        let steps: [MockReply.EventStep] = [[], [.event("a")], [.event("a"), .text("data: [DON")]][ending]
+        let server = try MockServer()
+        server.fallback { _ in .events(steps) }
+        let manager = try CentralRequestManager.make(
+            server.baseURL,
+            servers: #"feed: { domain: "d", path: "feed", method: "GET", events: { endsAt: "[DONE]" } }"#)
+        let options = EventOptions(endsAt: "[DONE]")
+        for stream in [manager.events(server.url(), options: options), manager.events(server: "feed")] {
+            let (data, error) = await stream.outcome()
+            #expect(data == (ending == 0 ? [] : ["a"]))
+            #expect(error?.kind == .connectionLost && error?.message.contains("[DONE]") == true)
+            #expect(stream.state == .closed)
+        }
+        // With reconnection it is opened again.
+        let again = EventOptions(reconnection: .quick, endsAt: "[DONE]")
+        server.enqueue(.events(steps), .events(.event("b"), .event("[DONE]"), .stall))
+        #expect(try await manager.events(server.url(), options: again).all().map(\.data).last == "b")
+        // A 204 says that there is nothing more.
+        server.enqueue(.events(steps), .status(204))
+        #expect(try await manager.events(server.url(), options: again).all().count == (ending == 0 ? 0 : 1))
+    }
+
     @Test func compressionIsNotOfferedToAProxy() async throws {
         let server = try MockServer()
         server.fallback { _ in .events(.event("x")) }

@@ -119,10 +119,8 @@ package struct Redactor: Sendable {
         let shown = form(ofURL: url)
         guard standIns != nil, isAnswer else { return secrets.shown(url: shown) }
         // A replay gives the program the address with the stand-ins, also its user and its fragment.
-        guard let user, let start = shown.firstRange(of: "://")?.upperBound else { return shown }
-        let authority = shown[start...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-        guard let at = authority.lastIndex(of: "@") else { return shown }
-        return "\(shown[..<start])\(user)\(shown[at...])"
+        guard let user, let own = URLParts(shown).userInformation else { return shown }
+        return "\(shown[..<own.startIndex])\(user)\(shown[own.endIndex...])"
     }
 
     /// A URL with its query, and its fragment, redacted as forms.
