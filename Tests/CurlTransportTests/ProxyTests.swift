@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(
-        .needsOpenSSL,
+        .needsOpenSSL, .enabled(if: GlobalCurl.runtimeVersion < 0x08_00_00, "libcurl 8 fails such a tunnel"),
         arguments: [
             "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 Connection established\r\n\r\n",
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200\r\n\r\n", "HTTP/1.1 100 Continue\n\nHTTP/1.1 200 OK\n\n",
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test(
-        .needsOpenSSL,
+        .needsOpenSSL, .enabled(if: GlobalCurl.runtimeVersion < 0x08_00_00, "libcurl 8 fails such a tunnel"),
         arguments: ["HTTP/1.1 103 A\r\n\r\nHTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 100 A\r\n\r\n"])
     func refusalAfterInterimResponseIsAProxyError(answer: String) async throws {
         let proxy = try RawServer { client in

@@ -6,10 +6,10 @@ internal import HTTPCore
 /// libcurl ends the head of the response to `CONNECT` at its first empty line, whatever the status, and fails. It passes
 /// each line to the debug callback before it reads the line itself, in its own buffer. Two bytes are changed there: the
 /// empty line after an interim head becomes a field with an empty name, so that the head goes on, and the status line
-/// after it gets a colon in place of the space before its reason, because libcurl 8 demands a colon in every later line.
+/// after it gets a colon in place of the space before its reason, so that it is a field, too.
 enum InterimAnswer {
-    /// The versions of libcurl for which this is tested. A newer one fails as it does without this.
-    private static let isKnown = GlobalCurl.runtimeVersion < 0x08_18_00
+    /// The versions of libcurl for which this is tested. With libcurl 8 the call fails, as it does without this.
+    private static let isKnown = GlobalCurl.runtimeVersion < 0x08_00_00
 
     /// Whether the log of a transfer must be on for this.
     static func isPossible(_ transfer: Transfer) -> Bool {
