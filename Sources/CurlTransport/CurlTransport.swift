@@ -34,7 +34,7 @@ package final class CurlTransport: Transport {
     /// Whether all bodies are sent in pieces, because each piece must wait for the engine's send rate.
     private let sendsInPieces: Bool
     private let origins: OriginStore?
-    private let lastSettings = Mutex<(request: HTTPRequest, settings: TransferSettings)?>(nil)
+    private let lastSettings = Mutex<(options: RequestOptions, context: RequestContext, settings: TransferSettings)?>(nil)
     let mailbox: Mailbox<Engine.Command>
     /// Runs Swift tasks on the engine's thread. ``EngineExecutor`` says when to use it, and what not to do there.
     public let executor: EngineExecutor
@@ -195,7 +195,7 @@ package final class CurlTransport: Transport {
             guard request.method != .connect else { throw RequestCheck.connect }
             let target = try targets.target(for: request.url)
             // A request that needs no completion is not copied.
-            guard origins != nil || netrc != nil || !request.hasStandardTransfer else {
+            guard origins != nil || netrc != nil || !request.hasNoSettings else {
                 return try transfer(request, target, owner, warmUp)
             }
             let (changed, changedTarget) = try completed(request, target, owner?.bodyHandler)
@@ -223,7 +223,7 @@ package final class CurlTransport: Transport {
     ) throws(NetworkError) -> Transfer {
         var plan = try plan(for: request, target, owner?.bodyHandler)
         // An alternative service may speak HTTP/2 or HTTP/3, where libcurl supports neither upgrades nor trailers.
-        if !request.upgrades, request.trailers == nil,
+        if !request.context.upgrades, request.trailers == nil,
             let alternative = origins?.alternative(for: request, target, plan)
         {
             if alternative.isOrigin(of: target) {
@@ -236,7 +236,7 @@ package final class CurlTransport: Transport {
             }
         }
         plan.warmUp = warmUp
-        let pipe = request.streamsBody ? BodyPipe() : nil
+        let pipe = request.streamsBody == true ? BodyPipe() : nil
         let transfer = Transfer(request: request, owner: owner, target: target, plan: plan, pipe: pipe)
         if let pipe {
             transfer.keepAlive = self
@@ -280,7 +280,7 @@ package final class CurlTransport: Transport {
                 for: request, target, proxy: plan.proxy, unixSocket: request.unixSocketPath != nil || hasUnixSocket)
             plan.needsReset = EasyHandle.needsNewConnection(plan.version)
         }
-        if request.hasStandardTransfer { return plan }
+        if request.hasNoSettings { return plan }
         if let trailers = request.trailers {
             plan.headerLines.append(try TrailerFields.line(trailers, of: request, over: plan.version))
             plan.version = VersionChoice.http1
@@ -290,7 +290,7 @@ package final class CurlTransport: Transport {
                         + "proxy's challenge; use .basic")
             }
         }
-        if request.upgrades {
+        if request.context.upgrades {
             plan.headerLines += UpgradeSource.headerLines
             plan.body = .source(UpgradeSource())
         }
@@ -301,11 +301,13 @@ package final class CurlTransport: Transport {
     /// The checked settings of a request. Those of the last request are kept, since calls of one route have equal
     /// settings.
     private func settings(of request: HTTPRequest) throws(NetworkError) -> TransferSettings {
-        if let known = lastSettings.withLock({ $0 }), known.request.sharesSettings(with: request) {
+        if let known = lastSettings.withLock({ $0 }), known.options.isSame(as: request.options),
+            known.context.isSame(as: request.context)
+        {
             return known.settings
         }
         let settings = try TransferSettings(request)
-        lastSettings.withLock { $0 = (request.settingsAlone, settings) }
+        lastSettings.withLock { $0 = (request.options, request.context, settings) }
         return settings
     }
 
@@ -323,7 +325,7 @@ package final class CurlTransport: Transport {
     }
 
     private func isTunnel(_ request: HTTPRequest) -> Bool {
-        request.upgrades || request.url.lowercased().hasPrefix("https:")
+        request.context.upgrades || request.url.lowercased().hasPrefix("https:")
     }
 
     private func preparedBody(

@@ -32,7 +32,7 @@ extension HTTPRequest: CustomStringConvertible, CustomDebugStringConvertible, Cu
     public var description: String {
         var facts = [headers.names]
         if body != nil { facts.append("a body" + (body?.contentType.map { " of \($0)" } ?? "")) }
-        if let authentication { facts.append("\(authentication)") }
+        if let authentication = self.authentication { facts.append("\(authentication)") }
         let known = facts.filter { !$0.isEmpty }.joined(separator: "; ")
         return URLText.visible("\(method) \(URLParts.redacted(url))") + (known.isEmpty ? "" : " (\(known))")
     }

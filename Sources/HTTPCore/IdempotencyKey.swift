@@ -13,3 +13,11 @@ extension HTTPRequest {
     /// Returns a unique key: 128 random bits in hexadecimal.
     public static func randomIdempotencyKey() -> String { Hexadecimal.random(byteCount: 16) }
 }
+
+extension RequestOptions.Values {
+    /// The value of the field `Idempotency-Key` (``HTTPRequest/idempotencyKey``) among the ``headers``. Default `nil`.
+    public var idempotencyKey: String? {
+        get { headers["Idempotency-Key"] }
+        set { headers["Idempotency-Key"] = newValue }
+    }
+}

@@ -32,16 +32,6 @@ extension HTTPRequest {
             self.minimumVersion = minimumVersion
         }
 
-        package var isEmpty: Bool { caFile == nil && clientCertificate == nil && minimumVersion == nil }
-
-        /// Returns these settings over others: a setting that is `nil` here comes from the others.
-        package func over(_ other: TLS?) -> TLS {
-            guard let other, !isEmpty else { return other ?? self }
-            return TLS(
-                caFile: caFile ?? other.caFile, clientCertificate: clientCertificate ?? other.clientCertificate,
-                minimumVersion: minimumVersion ?? other.minimumVersion)
-        }
-
         /// Compares the settings, and paths byte by byte.
         public static func == (lhs: Self, rhs: Self) -> Bool {
             lhs.caFile.hasSameBytes(as: rhs.caFile) && lhs.clientCertificate == rhs.clientCertificate

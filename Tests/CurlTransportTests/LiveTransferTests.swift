@@ -8,7 +8,7 @@ import Testing
 @Suite struct LiveTransferTests {
     private func live(_ url: String, proxy: String? = nil) -> HTTPRequest {
         HTTPRequest("GET", url).with {
-            $0.isLive = true
+            $0.context.isLive = true
             $0.streamsBody = true
             $0.proxy = proxy.map { .url($0) }
         }

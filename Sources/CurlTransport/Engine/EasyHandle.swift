@@ -280,13 +280,13 @@ final class EasyHandle: CallbackContext {
     private func setUnusualOptions(_ transfer: Transfer) {
         let request = transfer.request
         setCredentials(of: transfer)
-        if request.upgrades || request.opensConnection || Self.needsNewConnection(transfer.plan.version) {
+        if request.context.upgrades || request.context.opensConnection || Self.needsNewConnection(transfer.plan.version) {
             set(CURLOPT_FRESH_CONNECT, 1)
             set(CURLOPT_FORBID_REUSE, 1)
         }
         if let path = request.unixSocketPath { set(CURLOPT_UNIX_SOCKET_PATH, path) }
         if request.trailers != nil { setTrailers() }
-        if request.upgrades {
+        if request.context.upgrades {
             // A proxy that reads the request would not pass on what follows it.
             set(CURLOPT_HTTPPROXYTUNNEL, 1)
             set(CURLOPT_UPLOAD_BUFFERSIZE, 64 << 10)

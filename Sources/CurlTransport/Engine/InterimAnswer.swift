@@ -14,7 +14,7 @@ enum InterimAnswer {
     /// Whether the log of a transfer must be on for this.
     static func isPossible(_ transfer: Transfer) -> Bool {
         guard let proxy = transfer.plan.proxy, !proxy.isSOCKS else { return false }
-        return (transfer.target.isSecure || transfer.request.upgrades) && isKnown
+        return (transfer.target.isSecure || transfer.request.context.upgrades) && isKnown
     }
 
     /// Changes a line of the response to `CONNECT` if it belongs to an interim head or follows one.

@@ -70,7 +70,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
         self.plan = plan
         self.pipe = pipe
         machine = TransferMachine(
-            TransferMachine.Rules(request, plan), isStream: pipe != nil, priority: request.priority)
+            TransferMachine.Rules(request, plan), isStream: pipe != nil, priority: request.priority ?? .normal)
         guard pipe == nil else { return }
         // Reserved on the caller's thread, which also frees it: memory that one thread allocates and another one frees
         // costs a lock in malloc.
@@ -116,7 +116,7 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
 
     /// Sends on the connection after its upgrade; `nil` for any other request.
     var output: ConnectionOutput? {
-        guard request.upgrades, case .source(let source)? = plan.body else { return nil }
+        guard request.context.upgrades, case .source(let source)? = plan.body else { return nil }
         return (source as? UpgradeSource)?.output
     }
 
@@ -145,10 +145,10 @@ extension TransferMachine.Rules {
         isIdempotent = request.method.isIdempotent
         hasNoContent = request.method == .head
         decompresses = plan.decompresses
-        mayBeChallenged = !request.hasStandardTransfer && request.authentication?.digestCredentials != nil
+        mayBeChallenged = !request.hasNoSettings && request.authentication?.digestCredentials != nil
         hasHTTPProxy = plan.proxy.map { !$0.isSOCKS } ?? false
         hasBody = plan.body != nil
         if case .source? = plan.body { readsBody = true }
-        upgrades = request.upgrades
+        upgrades = request.context.upgrades
     }
 }

@@ -62,13 +62,14 @@ struct TransferSettings: Sendable {
     private let needsReset: Bool
 
     init(_ request: HTTPRequest) throws(NetworkError) {
-        timeout = try RequestCheck.milliseconds(request.timeout, "timeout") ?? (request.streamsBody ? 0 : nil)
+        let streamsBody = request.streamsBody == true
+        timeout = try RequestCheck.milliseconds(request.timeout, "timeout") ?? (streamsBody ? 0 : nil)
         connectTimeout = try RequestCheck.milliseconds(request.connectTimeout, "connectTimeout")
         idleTimeout = try RequestCheck.milliseconds(request.idleTimeout, "idleTimeout")
         if let size = request.maxBodySize, size < 0 {
             throw .invalidRequest("maxBodySize is \(size); give 0 or more")
         }
-        maxBodySize = request.maxBodySize ?? (request.streamsBody ? .max : nil)
+        maxBodySize = request.maxBodySize ?? (streamsBody ? .max : nil)
         try RequestCheck.credentials(request.authentication)
         try RequestCheck.unixSocket(request.unixSocketPath)
         try RequestCheck.rate(request.maxReceiveRate, "maxReceiveRate")
@@ -76,10 +77,9 @@ struct TransferSettings: Sendable {
         (maxReceiveRate, maxSendRate) = (request.maxReceiveRate, request.maxSendRate)
         maxConnectionsPerHost = request.maxConnectionsPerHost
         if let limit = maxConnectionsPerHost, limit <= 0 { throw RequestCheck.tooFewConnections(limit) }
-        pins =
-            request.pinnedPublicKeys.isEmpty
-            ? nil : try TLSMaterial.joined(request.pinnedPublicKeys, "pinnedPublicKeys")
-        isLive = request.isLive
+        let keys = request.pinnedPublicKeys ?? []
+        pins = keys.isEmpty ? nil : try TLSMaterial.joined(keys, "pinnedPublicKeys")
+        isLive = request.context.isLive
         needsReset = RequestCheck.needsReset(request)
     }
 

@@ -21,7 +21,7 @@ package enum BodyCompression {
     package static func applied(
         to request: HTTPRequest, _ handler: BodyHandler? = nil
     ) throws(NetworkError) -> HTTPRequest {
-        guard request.compressesBody else { return request }
+        guard request.compressesBody == true else { return request }
         var request = request
         request.compressesBody = false
         guard let body = request.body,

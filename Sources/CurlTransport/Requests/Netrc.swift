@@ -92,7 +92,7 @@ struct Netrc: Sendable, Hashable {
     func authenticated(_ request: HTTPRequest, _ target: Target) -> HTTPRequest {
         guard request.authentication == nil, !target.hasUser,
             !request.headers.fields.contains(where: { $0.name.equalsIgnoringASCIICase("Authorization") }),
-            let credentials = credentials(forHost: target.host, isNamed: request.hasLeftOrigin)
+            let credentials = credentials(forHost: target.host, isNamed: request.context.hasLeftOrigin)
         else { return request }
         var request = request
         request.authentication = credentials

@@ -16,7 +16,7 @@ enum RequestCheck {
 
     /// Whether compression is requested, and the body decoded.
     static func decompresses(_ request: HTTPRequest) -> Bool {
-        guard request.decompresses else { return false }
+        guard request.decompresses != false else { return false }
         // A caller who sets Accept-Encoding wants the coded body, and a range of a coded body cannot be decoded.
         return request.headers.hasNoFields
             || !request.headers.fields.contains {
@@ -30,8 +30,8 @@ enum RequestCheck {
             case nil, .bearer: false
             case .basic, .digest, .any: true
             }
-        return hasCredentials || request.unixSocketPath != nil || request.trailers != nil || request.upgrades
-            || request.opensConnection
+        return hasCredentials || request.unixSocketPath != nil || request.trailers != nil || request.context.upgrades
+            || request.context.opensConnection
     }
 
     /// Checks the credentials, which become part of header fields: Digest sends the user name unencoded.

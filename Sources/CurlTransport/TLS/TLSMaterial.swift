@@ -277,9 +277,9 @@ final class TLSMaterials: Sendable {
 
     /// Returns the settings of a request, read and checked at their first use, and again when the files of the client
     /// certificate have changed; `nil` when they are ``own``.
-    func material(for tls: HTTPRequest.TLS?) throws(NetworkError) -> TLSMaterial? {
+    func material(for tls: HTTPRequest.TLS) throws(NetworkError) -> TLSMaterial? {
         let own = own.identityFiles == nil ? own : currentOwn()
-        guard let tls, !tls.isEmpty else { return own === self.own ? nil : own }
+        guard tls.isSet else { return own === self.own ? nil : own }
         if let known = state.withLock({ $0.ofRequests[tls] }) {
             guard let files = known.identityFiles, files !== own.identityFiles, files.haveChanged(),
                 let new = renewed(known)

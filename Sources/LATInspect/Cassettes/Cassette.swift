@@ -92,13 +92,13 @@ public final class Cassette: Transport, Sendable {
 
     /// Replays the exchange that was recorded for a request, or sends and records it.
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
-        let secrets = redaction.secrets.union(request.rowSecrets)
+        let secrets = redaction.secrets.union(request.context.rowSecrets)
         let body = try await CapturedBody(request.body, secrets, limit: Self.bodyLimit)
         var headers = request.headers
         if let type = request.body?.contentType, headers["Content-Type"] == nil { headers["Content-Type"] = type }
         redaction.note(request)
         let asked = redaction.request(
-            request.method.description, request.url, headers, body.recorded, request.rowSecrets)
+            request.method.description, request.url, headers, body.recorded, request.context.rowSecrets)
         switch file.content.withPlayback({ $0.decide(asked) }) {
         case .replay(let entry): return try redaction.replayed(entry, for: asked).replay(request, redaction)
         case .refuse(let message):

@@ -145,13 +145,13 @@ extension CassetteEntry {
         var response = HTTPResponse(
             status: recorded.status, reason: recorded.reason, version: recorded.version,
             headers: HTTPHeaders(recorded.headers), trailers: HTTPHeaders(recorded.trailers), url: request.url)
-        if recorded.status == 101, request.upgrades {
+        if recorded.status == 101, request.context.upgrades {
             let socket = SocketReplay(self, redaction)
             response.output = socket.output()
             response.body = ResponseBody(socket)
             response.headers["Sec-WebSocket-Accept"] = MessageDigest.webSocketAccept(
                 request.headers["Sec-WebSocket-Key"] ?? "")
-        } else if request.streamsBody {
+        } else if request.streamsBody == true {
             response.body = ResponseBody(ReplayedSource(recorded.piecesOfBody, error))
         } else {
             response.body = ResponseBody(recorded.body.data)

@@ -13,15 +13,15 @@ final class BarrierStage: Stage {
     /// Lets requests check for a barrier without taking the lock.
     private let isClosed = Atomic(false)
 
-    func concerns(_ request: HTTPRequest) -> Bool { isClosed.load(ordering: .acquiring) || request.isBarrier }
+    func concerns(_ request: HTTPRequest) -> Bool { isClosed.load(ordering: .acquiring) || request.isBarrier == true }
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         // Requests of the barrier itself, and the renewal of a token, do not wait for the barrier.
         guard !CallScope.closing.contains(ObjectIdentifier(self)), CallScope.renewing.isEmpty else {
             return try await chain.proceed(request)
         }
-        try await enter(chain.call, isBarrier: request.isBarrier)
-        guard request.isBarrier else { return try await chain.proceed(request) }
+        try await enter(chain.call, isBarrier: request.isBarrier == true)
+        guard request.isBarrier == true else { return try await chain.proceed(request) }
         defer { leave(chain.call.id) }
         return try await CallScope.$closing.withValue(CallScope.closing.union([ObjectIdentifier(self)])) {
             try await chain.proceed(request)

@@ -114,7 +114,7 @@ struct CacheOperations: Sendable {
     func storesUnsafe(_ request: HTTPRequest) -> Bool {
         switch request.method {
         case .get, .head, .put, .patch, .delete: false
-        default: request.cachesUnsafeMethods || cachesUnsafeMethods
+        default: request.cachesUnsafeMethods ?? cachesUnsafeMethods
         }
     }
 
@@ -171,7 +171,7 @@ struct CacheOperations: Sendable {
             guard let cut = body.part(part) else { return nil }
             body = cut
         }
-        guard body.isStream, !request.streamsBody else { return body }
+        guard body.isStream, request.streamsBody != true else { return body }
         do {
             return ResponseBody(try await body.collect(upTo: Int(clamping: limit)))
         } catch let error as CancellationError {
@@ -183,7 +183,7 @@ struct CacheOperations: Sendable {
     }
 
     /// The maximum number of bytes of a body that a request reads.
-    func limit(for request: HTTPRequest) -> Int64 { request.maxBodySize ?? (request.streamsBody ? .max : maxBodySize) }
+    func limit(for request: HTTPRequest) -> Int64 { request.maxBodySize ?? (request.streamsBody == true ? .max : maxBodySize) }
 
     /// Checks the length of a stored body, because a store of the app may truncate it. If it is wrong, a stream throws,
     /// and a collected body gives `nil`.

@@ -63,7 +63,7 @@ struct CacheStage: Stage {
     private func cacheElseNetwork(
         _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ timeToLive: CachePolicy.TimeToLive, _ chain: Chain
     ) async throws -> HTTPResponse {
-        var options = FlightTable.Options(mayWait: !request.streamsBody)
+        var options = FlightTable.Options(mayWait: request.streamsBody != true)
         while true {
             let ended = operations.flights.endedCount
             if let response = try await usable(request, ticket, timeToLive, chain.call) { return response }

@@ -85,14 +85,14 @@ final class Call: @unchecked Sendable, TransferOwner {
         self.details = details
         self.deadline = deadline
         givenHandler = progress
-        word = Atomic(UInt32(request.priority.rawValue) << Flag.priorityShift)
+        word = Atomic(UInt32((request.priority ?? .normal).rawValue) << Flag.priorityShift)
         self.watch =
             watch
             ?? watchers.map { watchers in
                 CallReporter(watchers, row: details.row?.observed) {
                     ObservedCall(
                         id: id, request: request, entityHeaders: details.entityHeaders, tag: request.tag,
-                        secrets: watchers.secrets.union(request.rowSecrets), row: details.row?.observed,
+                        secrets: watchers.secrets.union(request.context.rowSecrets), row: details.row?.observed,
                         joinedTrace: request.traceParent ?? TraceParent.current, watchers.accessories)
                 }
             }

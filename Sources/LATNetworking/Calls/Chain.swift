@@ -97,7 +97,7 @@ final class StageTable: Sendable {
             // The transport does not know calls, so it runs in a task of its own that is cancelled with the call.
             call.transferDidStart()
             var sent = request
-            if let secrets { sent.rowSecrets = secrets.union(sent.rowSecrets) }
+            if let secrets { sent.context.rowSecrets = secrets.union(sent.context.rowSecrets) }
             return try await limits.run(for: call) { [sent] in try await transport.send(sent) }
         }
     }

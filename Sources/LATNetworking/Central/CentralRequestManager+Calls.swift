@@ -29,7 +29,7 @@ extension CentralRequestManager {
             if let timeout = parts.timeout { request.timeout = timeout }
             if let cache = parts.cache { request.cachePolicy = cache }
             if let tag = parts.tag { request.tag = tag }
-            if request.streamsBody != parts.streams { request.streamsBody = parts.streams }
+            if (request.streamsBody == true) != parts.streams { request.streamsBody = parts.streams }
             var details = CallDetails(
                 judge: parts.streams ? nil : configuration.successJudge, bodyHandler: parts.bodyHandler)
             if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
@@ -38,7 +38,7 @@ extension CentralRequestManager {
             let hasProvider = configuration.parameterProvider != nil
             if parts.parameters != nil || parts.body != nil || !parts.files.isEmpty || hasProvider {
                 var content = RequestContent(
-                    files: parts.files, body: parts.body ?? request.body, encoding: configuration.parameterEncoding)
+                    files: parts.files, body: parts.body ?? request.body, encoding: request.parameterEncoding ?? configuration.parameterEncoding)
                 if let parameters = parts.parameters {
                     content.members = try RequestBuilder.encoded(parameters, by: codingRules(of: request))
                 }
@@ -81,7 +81,7 @@ extension CentralRequestManager {
         }
         details.partition = request.cachePartition ?? storage.partition
         // The manager's deadline is for calls that end by themselves.
-        let limit = request.deadline ?? configuration.deadline.flatMap { request.isLive ? nil : $0 }
+        let limit = request.deadline ?? configuration.deadline.flatMap { request.context.isLive ? nil : $0 }
         let accessories = request.hasNoSettings ? [] : request.accessories
         return Call(
             request, details: details, deadline: limit.map { pipeline.limits.clock.now() + $0 },
@@ -98,10 +98,11 @@ extension CentralRequestManager {
         return response
     }
 
-    /// Returns the request with an absolute URL.
+    /// Returns the request with an absolute URL, and all its fields in its headers.
     func located(_ request: HTTPRequest) -> HTTPRequest {
         var request = request
         request.url = RequestBuilder.absoluteURL(request.url, base: baseURL)
+        if !request.hasNoSettings { request.takeHeadersOfOptions() }
         return request
     }
 

@@ -124,7 +124,7 @@ extension CentralRequestManager {
         _ request: HTTPRequest, of whole: Call, check: ((HTTPResponse) throws -> Void)? = nil
     ) async throws -> HTTPResponse {
         // A refreshed link is another address, to which the details of the route, such as its mirrors, do not apply.
-        let isSame = request.isLive || request.url == whole.request.url
+        let isSame = request.context.isLive || request.url == whole.request.url
         var request = located(request)
         if !isSame {
             pipeline.redirect.rule.strip(&request, from: whole.request.url, defaults: configuration.headers)

@@ -166,10 +166,10 @@ final class Pipeline: Sendable {
         case .coalesce: stages.formUnion(StageSet(.rejection, .sharing))
         }
         if call.watch != nil || TraceParent.current != nil { stages.insert(.attempt) }
-        if request.replacesGlobalHeaders, !hasParameterProvider { stages.remove(.composition) }
+        if request.replacesGlobalHeaders == true, !hasParameterProvider { stages.remove(.composition) }
         if call.details.addresses.count > 1 { stages.insert(.mirrors) }
         if call.details.simulation != nil { stages.insert(.simulation) }
-        if !request.rowHeaders.hasNoFields { stages.insert(.composition) }
+        if !request.context.rowHeaders.hasNoFields { stages.insert(.composition) }
         if let row = call.details.row, limit.concerns(row) { stages.insert(.limits) }
         if !request.hasNoSettings { apply(request, to: &stages) }
         // An unsafe request may invalidate stored responses, whatever its policy (RFC 9111 §4.4).
@@ -187,7 +187,7 @@ final class Pipeline: Sendable {
         if let waits = request.waitsForConnectivity { stages.set(.connectivity, waits) }
         if request.authenticator != .automatic { stages.set(.authentication, request.authenticator != .off) }
         if request.traceParent != nil { stages.insert(.attempt) }
-        if request.ignoresLimits { stages.remove(.limits) }
+        if request.ignoresLimits == true { stages.remove(.limits) }
         if request.sealing != .automatic || request.cachePolicy != nil {
             let isSealed = seals(request)
             stages.set(.seal, isSealed)

@@ -26,7 +26,7 @@ struct CompositionStage: Stage {
             let common = try RequestBuilder.encoded(provided, by: call.details.coding)
             if !common.isEmpty { try add(common, to: content, of: call, in: &composed) }
         }
-        guard !request.replacesGlobalHeaders else { return try await chain.proceed(composed) }
+        guard request.replacesGlobalHeaders != true else { return try await chain.proceed(composed) }
         var provided = HTTPHeaders()
         if let immediateHeaderProvider {
             do {
@@ -36,7 +36,7 @@ struct CompositionStage: Stage {
             }
         }
         if let headerProvider { provided.merge(try await ask("header", for: composed, call, headerProvider)) }
-        let isSecret = { scope.secrets.contains(header: $0) || request.rowSecrets.contains(header: $0) }
+        let isSecret = { scope.secrets.contains(header: $0) || request.context.rowSecrets.contains(header: $0) }
         if provided.fields.contains(where: { isSecret($0.name) }), !scope.includes(request.url, of: call) {
             provided.removeAll(where: isSecret)
         }
@@ -85,7 +85,7 @@ struct CompositionStage: Stage {
 
     /// The headers of manager and rows, which the provider's and the request's own override.
     private func base(of request: HTTPRequest) -> HTTPHeaders {
-        request.replacesGlobalHeaders ? HTTPHeaders() : defaults.merging(request.rowHeaders)
+        request.replacesGlobalHeaders == true ? HTTPHeaders() : defaults.merging(request.context.rowHeaders)
     }
 
     /// Where the values of the fields come from, by the names in lower case.
@@ -94,7 +94,7 @@ struct CompositionStage: Stage {
     ) -> [String: CallEvent.FieldSource] {
         var sources: [String: CallEvent.FieldSource] = [:]
         let layers: [(HTTPHeaders, CallEvent.FieldSource)] = [
-            (defaults, .manager), (request.rowHeaders, .row), (provided, .provider), (request.headers, .authenticator),
+            (defaults, .manager), (request.context.rowHeaders, .row), (provided, .provider), (request.headers, .authenticator),
             (call.request.headers, .call),
         ]
         let entityHeaders = call.details.entityHeaders
@@ -105,7 +105,7 @@ struct CompositionStage: Stage {
                 if source == .call, value != nil, request.headers[name] != value { continue }
                 // With interceptors the request already has the headers of manager and rows.
                 if source == .authenticator, sources[key] != nil,
-                    defaults[name] == value || request.rowHeaders[name] == value
+                    defaults[name] == value || request.context.rowHeaders[name] == value
                 {
                     continue
                 }

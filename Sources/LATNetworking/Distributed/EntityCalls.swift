@@ -46,7 +46,10 @@ extension CentralRequestManager {
 
         var request = plan.prototype
         request.url = details.addresses.first ?? ""
-        entity.options.apply(to: &request)
+        if !entity.options.isStandard {
+            request.options = entity.options.over(request.options)
+            request.takeHeadersOfOptions()
+        }
         if entity.streams { request.streamsBody = true }
         if entity.isLive {
             request.timeout = entity.options.timeout

@@ -30,9 +30,9 @@ extension EntityRequest {
     /// try await FetchUser(id: 42).setting(\.connectTimeout, .seconds(2)).setting(\.tls.minimumVersion, .v1_3).startRequest()
     /// ```
     public func setting<Value>(
-        _ setting: WritableKeyPath<RequestOptions, Value>, _ value: Value
+        _ setting: WritableKeyPath<RequestOptions.Values, Value>, _ value: Value
     ) -> EntityCall<Model> {
-        with { $0[keyPath: setting] = value }
+        with { $0[dynamicMember: setting] = value }
     }
 
     /// Sets the total timeout.

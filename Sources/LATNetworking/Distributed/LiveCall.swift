@@ -117,7 +117,7 @@ extension CentralRequestManager {
     ///
     /// - Parameters:
     ///   - standard: header fields that are added unless the request sets them.
-    ///   - upgrades: whether it asks for another protocol (``HTTPRequest/upgrades``).
+    ///   - upgrades: whether it asks for another protocol.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for arguments that cannot be combined.
     package func liveCall(
         _ request: HTTPRequest, parameters: Parameters? = nil, body: HTTPBody? = nil, timeout: Duration? = nil,
@@ -138,7 +138,7 @@ extension CentralRequestManager {
     ///
     /// - Parameters:
     ///   - standard: header fields that are added unless the entity sets them. They win over those of the rows.
-    ///   - upgrades: whether it asks for another protocol (``HTTPRequest/upgrades``).
+    ///   - upgrades: whether it asks for another protocol.
     /// - Throws: as a call of the entity.
     package func liveCall<Model>(
         _ entity: EntityCall<Model>, standard: HTTPHeaders, upgrades: Bool = false
@@ -171,18 +171,18 @@ extension CentralRequestManager {
 extension HTTPRequest {
     /// Sets what all live calls have in common. Neither the cache nor a running equal call answers them.
     mutating func prepareForLive() {
-        isLive = true
-        streamsBody = true
-        cachePolicy = .networkOnly
-        if duplicates == nil { duplicates = .allow }
+        context.isLive = true
+        options.streamsBody = true
+        options.cachePolicy = .networkOnly
+        if options.duplicates == nil { options.duplicates = .allow }
     }
 
     /// Sets what all requests for another protocol have in common. Only HTTP/1.1 has such upgrades.
     mutating func prepareForUpgrade() {
-        upgrades = true
+        context.upgrades = true
         url = URLReference.httpForm(of: url)
-        version = .http1
-        decompresses = false
-        acceptedStatuses = [101]
+        options.version = .http1
+        options.decompresses = false
+        options.acceptedStatuses = [101]
     }
 }

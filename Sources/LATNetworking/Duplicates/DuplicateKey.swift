@@ -21,26 +21,12 @@ struct DuplicateKey: Hashable, Sendable {
     init?(_ request: HTTPRequest, simulation: Simulation? = nil) {
         var compared = HTTPRequest(request.method.rawValue, request.url)
         compared.headers = Self.sorted(request.headers)
-        compared.rowHeaders = request.rowHeaders
-        compared.replacesGlobalHeaders = request.replacesGlobalHeaders
+        compared.context.rowHeaders = request.context.rowHeaders
         if let body = request.body {
             guard let comparable = Self.comparable(body) else { return nil }
             compared.body = comparable
         }
-        compared.trailers = request.trailers
-        compared.timeout = request.timeout
-        compared.redirects = request.redirects
-        compared.decompresses = request.decompresses
-        compared.authentication = request.authentication
-        compared.cachePolicy = request.cachePolicy
-        compared.maxBodySize = request.maxBodySize
-        compared.proxy = request.proxy
-        compared.version = request.version
-        compared.unixSocketPath = request.unixSocketPath
-        compared.pinnedPublicKeys = request.pinnedPublicKeys
-        compared.tls = request.tls
-        compared.sealing = request.sealing
-        compared.authenticator = request.authenticator
+        if !request.options.isStandard { compared.options = request.options.only(.response) }
         self.request = compared
         self.simulation = simulation
     }
@@ -70,7 +56,7 @@ struct DuplicateKey: Hashable, Sendable {
         credentials = Self.sorted(
             HTTPHeaders(
                 composed.headers.filter {
-                    secrets.contains(header: $0.name) || composed.rowSecrets.contains(header: $0.name)
+                    secrets.contains(header: $0.name) || composed.context.rowSecrets.contains(header: $0.name)
                 }
                 .map { ($0.name, $0.value) }))
         partition = call.details.partition.map(ExactText.init)

@@ -67,7 +67,7 @@ public struct ObservedCall: Sendable, Identifiable {
 
     /// The call for the events about an attempt, whose request may have more secrets.
     func sending(_ request: HTTPRequest) -> ObservedCall {
-        let secrets = request.rowSecrets
+        let secrets = request.context.rowSecrets
         guard !secrets.isEmpty else { return self }
         var call = self
         call.added = secrets
@@ -236,8 +236,9 @@ public protocol CallMeter: RequestAccessory {
     func callDidEnd(with result: Result<HTTPResponse, NetworkError>, after time: Duration)
 }
 
-extension HTTPRequest {
-    /// The observers of this request alone, called after the manager's. Default none.
+extension RequestOptions.Values {
+    /// The observers of this request alone, called after the manager's. Those of an entity and of its call are all called.
+    /// Default none.
     ///
     /// ```swift
     /// request.accessories = [RequestLog(.curl)]          // logs this call only
@@ -248,7 +249,9 @@ extension HTTPRequest {
         get { observers?.list.compactMap { $0 as? any RequestAccessory } ?? [] }
         set { observers = newValue.isEmpty ? nil : RequestObservers(newValue) }
     }
+}
 
+extension HTTPRequest {
     /// Adds closures that are called just before the call starts, and when its caller gets the result.
     ///
     /// ```swift
@@ -260,7 +263,7 @@ extension HTTPRequest {
             _, _ in
         }
     ) {
-        accessories.append(ClosureAccessory(start: willStart, end: didFinish))
+        options.accessories.append(ClosureAccessory(start: willStart, end: didFinish))
     }
 }
 

@@ -35,7 +35,7 @@ package struct CurlCommand: Sendable {
             }
         }
         words += request.body.map { self.words(of: $0, of: request) } ?? self.words(ofEmptyBody: request)
-        if request.decompresses, !request.headers.contains("Accept-Encoding") { words.append("--compressed") }
+        if request.decompresses != false, !request.headers.contains("Accept-Encoding") { words.append("--compressed") }
         words.append(quoted(shown(url: request.url)))
         return words.joined(separator: " ")
     }

@@ -9,7 +9,7 @@ struct ProbeTarget: Hashable, Sendable {
     /// The URLs in the order in which they are probed. The first reachable one counts.
     var urls: [String]
     var pins: [String] = []
-    var tls: HTTPRequest.TLS?
+    var tls = HTTPRequest.TLS()
     var proxy: ProxyPolicy?
     var check: Reachability.Configuration.ResponseCheck?
 
@@ -38,7 +38,7 @@ struct ProbeTarget: Hashable, Sendable {
         let route = try table.resolve(domain: DomainName(text), path: "")
         urls = route.baseURLs
         pins = route.pins
-        tls = try route.settings.tls.request(of: route)
+        tls = try route.settings.tls.request(of: route) ?? HTTPRequest.TLS()
         proxy = route.settings.proxy
         check = configuration.checks[text] ?? configuration.check
     }
@@ -113,7 +113,7 @@ struct ProbeSource: Sendable {
         var request = probe
         request.url = URLParts(check.path).isAbsolute ? check.path : RequestBuilder.join(probe.url, check.path)
         // A pooled connection may be older than the portal.
-        request.opensConnection = true
+        request.context.opensConnection = true
         request.headers = ["Connection": "close", "Cache-Control": "no-cache"]
         request.version = .http1
         request.redirects = .none

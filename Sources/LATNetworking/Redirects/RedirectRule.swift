@@ -21,7 +21,7 @@ struct RedirectRule {
         guard var url = URLReference.resolve(location, against: Self.base(response, request)) else {
             throw Self.unusable(request, response)
         }
-        if request.upgrades { url = URLReference.httpForm(of: url) }
+        if request.context.upgrades { url = URLReference.httpForm(of: url) }
         guard URLReference.origin(of: url) != nil else { throw Self.unusable(request, response) }
         var next = request
         next.url = effectiveURL(url)
@@ -58,8 +58,8 @@ struct RedirectRule {
     func strip(_ next: inout HTTPRequest, from url: String, defaults: HTTPHeaders) {
         guard URLReference.origin(of: next.url) != URLReference.origin(of: url) else { return }
         var rule = self
-        rule.secrets = secrets.union(next.rowSecrets)
-        let names = (defaults.fields + next.rowHeaders.fields + next.headers.fields).map(\.name)
+        rule.secrets = secrets.union(next.context.rowSecrets)
+        let names = (defaults.fields + next.context.rowHeaders.fields + next.headers.fields).map(\.name)
             .filter(rule.secrets.contains(header:))
         rule.strip(&next)
         for name in names { next.headers[name] = nil }
@@ -67,16 +67,16 @@ struct RedirectRule {
 
     private func strip(_ next: inout HTTPRequest) {
         next.authentication = nil
-        next.hasLeftOrigin = true
+        next.context.hasLeftOrigin = true
         // Pins and TLS settings belong to the previous origin.
-        next.pinnedPublicKeys = []
-        next.tls = nil
+        next.pinnedPublicKeys = nil
+        next.tls = HTTPRequest.TLS()
         let belongsToOrigin = { secrets.contains(header: $0) || $0.equalsIgnoringASCIICase("Host") }
         // Fields that the caller removed, such as the jar's cookies, stay removed.
         let removals = next.headers.fields.filter { $0.value == nil && belongsToOrigin($0.name) }
         Self.removeHeaders(&next, where: belongsToOrigin)
         for removal in removals { next.headers[removal.name] = nil }
-        if !next.rowHeaders.hasNoFields { next.rowHeaders.removeAll(where: belongsToOrigin) }
+        if !next.context.rowHeaders.hasNoFields { next.context.rowHeaders.removeAll(where: belongsToOrigin) }
     }
 
     /// The base URL of `Location`: the URL that answered, with the fragment of the request, which a `Location` without

@@ -28,10 +28,10 @@ struct RedirectStage: Stage {
         var request = request
         var hops: [HTTPResponse.Redirect] = []
         // The time that is left. Waiting for a free connection does not count.
-        var left = request.timeout ?? (request.streamsBody ? nil : timeout)
+        var left = request.timeout ?? (request.streamsBody == true ? nil : timeout)
         left? -= Self.duration(of: response)
         var rule = rule
-        rule.secrets = rule.secrets.union(request.rowSecrets)
+        rule.secrets = rule.secrets.union(request.context.rowSecrets)
         do {
             while true {
                 // A body that has not been collected is hidden from the rule, the handler and errors.
@@ -50,7 +50,7 @@ struct RedirectStage: Stage {
                 response = try await chain.following(hop: hops.count).proceed(request)
                 left? -= Self.duration(of: response)
             }
-            if mayFollow(response), response.body.isStream, !request.streamsBody {
+            if mayFollow(response), response.body.isStream, request.streamsBody != true {
                 response.body = ResponseBody(try await response.body.collect(upTo: .max))
             }
         } catch {

@@ -69,7 +69,7 @@ enum Verdict {
 
     private static func advice(_ response: HTTPResponse, _ request: HTTPRequest) -> String {
         switch response.status {
-        case 200...299 where request.upgrades:
+        case 200...299 where request.context.upgrades:
             "a WebSocket begins with 101, so this is no address of a WebSocket; check the path"
         case 301, 302, 303, 307, 308:
             response.headers["Location"]?.isEmpty ?? true

@@ -169,12 +169,12 @@ final class RoutePlan: Sendable {
         if let sealing = settings.sealing { request.sealing = sealing }
         if settings.compressesBody == true { request.compressesBody = true }
         if let limit = settings.maxConnectionsPerHost { request.maxConnectionsPerHost = limit }
-        if !settings.headers.hasNoFields { request.rowHeaders = settings.headers }
+        if !settings.headers.hasNoFields { request.context.rowHeaders = settings.headers }
         if let names = settings.secretHeaders {
-            request.rowSecrets = Secrets(headers: names)
+            request.context.rowSecrets = Secrets(headers: names)
         }
         // Whoever reads a log or a recording needs the code, also when its name is that of a secret.
-        if case .rule(let envelope) = settings.envelope { request.rowSecrets.show(member: envelope.code) }
+        if case .rule(let envelope) = settings.envelope { request.context.rowSecrets.show(member: envelope.code) }
         return request
     }
 

@@ -185,7 +185,7 @@ struct SignStage: Stage {
             let digest = try Self.digest(of: &request)
             let signature = try await signer.sign(request, bodyDigest: digest)
             request.headers.merge(signature)
-            request.signatureFields = Set(signature.fields.map { $0.name.lowercased() })
+            request.context.signatureFields = Set(signature.fields.map { $0.name.lowercased() })
         } catch let error as NetworkError {
             throw error.attaching(request)
         } catch {

@@ -27,7 +27,7 @@ struct SealStage: Stage {
         // The message is bound to its URL, so the target of a redirect could not open it.
         if outgoing.redirects == .automatic { outgoing.redirects = .none }
         var response = try await chain.proceed(outgoing)
-        let limit = request.streamsBody ? Int(clamping: request.maxBodySize ?? Int64(Self.limit)) : .max
+        let limit = request.streamsBody == true ? Int(clamping: request.maxBodySize ?? Int64(Self.limit)) : .max
         let bytes = try await response.body.collect(upTo: limit)
         response.body = .empty
         let head = response

@@ -41,8 +41,8 @@ package struct RequestIdentity: Hashable, Sendable {
         if !request.headers.hasNoFields {
             for field in request.headers.fields {
                 // A signature differs for each request, so the signer's identity stands for it.
-                guard let value = field.value, !request.signatureFields.contains(field.name.lowercased()),
-                    secrets.contains(header: field.name) || request.rowSecrets.contains(header: field.name)
+                guard let value = field.value, !request.context.signatureFields.contains(field.name.lowercased()),
+                    secrets.contains(header: field.name) || request.context.rowSecrets.contains(header: field.name)
                 else { continue }
                 digest.add(field.name.lowercased(), value)
                 if !field.name.equalsIgnoringASCIICase("Authorization") { hasOtherCredentials = true }
@@ -55,7 +55,7 @@ package struct RequestIdentity: Hashable, Sendable {
         if let authentication = request.authentication {
             digest.add(":authentication", authentication.secretText)
         }
-        if let certificate = request.tls?.clientCertificate {
+        if let certificate = request.tls.clientCertificate {
             digest.add(":certificate", certificate.description)
             hasOtherCredentials = true
         }

@@ -116,6 +116,6 @@ package enum VaryRule {
 extension HTTPRequest {
     /// Whether the engine decodes the body of the response to this request.
     var takesDecodedBody: Bool {
-        decompresses && !headers.contains("Accept-Encoding") && !headers.contains("Range")
+        self.decompresses != false && !headers.contains("Accept-Encoding") && !headers.contains("Range")
     }
 }

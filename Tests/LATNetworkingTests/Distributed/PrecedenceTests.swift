@@ -113,9 +113,9 @@ import Testing
     }
 
     @Test func everySettingOfAnEntityIsListed() {
-        let names = Mirror(reflecting: RequestOptions()).children.compactMap(\.label)
-        // The accessories of an entity and of its call are all notified.
-        #expect(Set(names).subtracting(LeveledSetting.all.flatMap(\.options)) == ["accessories"])
+        // The observers of an entity and of its call are all notified; the way of the call decides about a stream.
+        let others: Set = ["observers", "streamsBody"]
+        #expect(Set(OptionKey.all.map(\.name)).subtracting(LeveledSetting.all.flatMap(\.options)) == others)
     }
 
     @Test func everySettingOfARowIsListed() {

@@ -199,7 +199,7 @@ struct RowTLSTests {
             try version("a", dates: "unixSeconds", at: url), try version("b", dates: "unixMilliseconds", at: url),
         ]
         let trusts = Log<[String?]>()
-        let watching = Watching { trusts.append([$0.headers["X-Version"], $0.tls?.caFile]) }
+        let watching = Watching { trusts.append([$0.headers["X-Version"], $0.tls.caFile]) }
         let manager = try CentralRequestManager.make(tables[0]) {
             $0.authenticators = ["a": Named(name: "a"), "b": Named(name: "b")]
             $0.networkInterceptors = [watching]

@@ -73,7 +73,7 @@ struct LeveledSetting: Sendable, CustomTestStringConvertible {
 extension LeveledSetting {
     /// A setting with a property of `RequestOptions` whose `nil` is "not set here".
     static func option<Value: Sendable>(
-        _ name: String, _ path: WritableKeyPath<RequestOptions, Value?> & Sendable, _ values: [Value],
+        _ name: String, _ path: WritableKeyPath<RequestOptions.Values, Value?> & Sendable, _ values: [Value],
         row: (@Sendable (Value) -> String)? = nil, key: String? = nil,
         manager: (@Sendable (inout ManagerConfiguration, Value) -> Void)? = nil,
         read: @escaping @Sendable (HTTPRequest, ManagerConfiguration) -> Value?
@@ -92,7 +92,7 @@ extension LeveledSetting {
 
     /// A setting with a property of `RequestOptions` that has a default.
     static func plain<Value: Sendable>(
-        _ name: String, _ path: WritableKeyPath<RequestOptions, Value> & Sendable, _ values: [Value],
+        _ name: String, _ path: WritableKeyPath<RequestOptions.Values, Value> & Sendable, _ values: [Value],
         key: String? = nil, row: (@Sendable (Value) -> String)? = nil,
         manager: (@Sendable (inout ManagerConfiguration, Value) -> Void)? = nil,
         read: @escaping @Sendable (Observation) -> Value
@@ -106,7 +106,7 @@ extension LeveledSetting {
             setting.row = { row(values[$0]) }
         }
         if let manager { setting.manager = { manager(&$0, values[$1]) } }
-        setting.entity = { options, level in options[keyPath: path] = values[level] }
+        setting.entity = { options, level in options[dynamicMember: path] = values[level] }
         setting.call = { call, level in call.setting(path, values[level]) }
         return setting
     }
@@ -137,9 +137,9 @@ extension LeveledSetting {
             "proxy", \.proxy, (1...6).map { ProxyPolicy.url("http://127.0.0.1:\($0)") },
             row: { if case .url(let url) = $0 { "proxy: \"\(url)\"" } else { "" } },
             manager: { $0.proxy = $1 }, read: { $0.proxy ?? $1.proxy }),
-        .option(
+        .plain(
             "version", \.version, [.http1, .http2PriorKnowledge, .http3], manager: { $0.version = $1 },
-            read: { $0.version == .automatic ? $1.version : $0.version }),
+            read: { $0.sent.version == .automatic ? $0.configuration.version : $0.sent.version }),
         .option(
             "unixSocketPath", \.unixSocketPath, (1...6).map { "/s\($0)" }, manager: { $0.unixSocketPath = $1 },
             read: { $0.unixSocketPath ?? $1.unixSocketPath }),
@@ -184,7 +184,7 @@ extension LeveledSetting {
     ) -> LeveledSetting {
         let values = (0..<6).map { values[$0 % values.count] }
         var setting = LeveledSetting(testDescription: name, values: values.map { "\($0)" }) { observation in
-            let value = observation.sent.tls?[keyPath: path] ?? ofManager(observation.configuration.engine.tls)
+            let value = observation.sent.tls[keyPath: path] ?? ofManager(observation.configuration.engine.tls)
             return value.map { "\($0)" } ?? "nil"
         }
         setting.options = ["tls"]
@@ -193,7 +193,7 @@ extension LeveledSetting {
         setting.row = { "tls: { \(row(values[$0])) }" }
         setting.entity = { options, level in options.tls[keyPath: path] = values[level] }
         setting.call = { call, level in
-            let tls: WritableKeyPath<RequestOptions, HTTPRequest.TLS> = \.tls
+            let tls: WritableKeyPath<RequestOptions.Values, HTTPRequest.TLS> = \.tls
             return call.setting(tls.appending(path: path as WritableKeyPath<HTTPRequest.TLS, Value?>), values[level])
         }
         return setting
@@ -240,16 +240,17 @@ extension LeveledSetting {
         .option(
             "cachePartition", \.cachePartition, (1...6).map { "u\($0)" }, row: { "cachePartition: \"\($0)\"" },
             manager: { $0.cachePartition = $1 }, read: { $0.cachePartition ?? $1.cachePartition }),
-        .plain(
-            "cachesUnsafeMethods", \.cachesUnsafeMethods, flags, read: { $0.sent.cachesUnsafeMethods }),
+        .option(
+            "cachesUnsafeMethods", \.cachesUnsafeMethods, flags, manager: { $0.cachesUnsafeMethods = $1 },
+            read: { $0.cachesUnsafeMethods ?? $1.cachesUnsafeMethods }),
         .option(
             "duplicates", \.duplicates, [.allow, .coalesce, .reject], manager: { $0.duplicates = $1 },
             read: { $0.duplicates ?? $1.duplicates }),
         .option(
             "deadline", \.deadline, durations, manager: { $0.deadline = $1 }, read: { $0.deadline ?? $1.deadline }),
-        .plain("priority", \.priority, [.low, .normal, .high], read: { $0.sent.priority }),
-        .plain("isBarrier", \.isBarrier, flags, read: { $0.sent.isBarrier }),
-        .plain("ignoresLimits", \.ignoresLimits, flags, read: { $0.sent.ignoresLimits }),
+        .option("priority", \.priority, [.low, .normal, .high], read: { request, _ in request.priority }),
+        .option("isBarrier", \.isBarrier, flags, read: { request, _ in request.isBarrier }),
+        .option("ignoresLimits", \.ignoresLimits, flags, read: { request, _ in request.ignoresLimits }),
         .option("tag", \.tag, (1...6).map { "t\($0)" }, read: { request, _ in request.tag }),
         .option(
             "acceptedStatuses", \.acceptedStatuses, (201...206).map { [$0] },
@@ -320,8 +321,9 @@ extension LeveledSetting {
             },
             row: { "parameters: { level: \"\($0)\" }" }, call: { $0.parameters(["level": "\($1)"]) },
             read: { (try? JSONValue(parsing: Data($0.body.utf8)))?["level"].string ?? $0.body }),
-        .plain(
-            "replacesGlobalHeaders", \.replacesGlobalHeaders, flags, read: { $0.sent.replacesGlobalHeaders }),
+        .option(
+            "replacesGlobalHeaders", \.replacesGlobalHeaders, flags,
+            read: { request, _ in request.replacesGlobalHeaders }),
     ]
 
     private static func dates(_ level: Int) -> Coding.Dates {

@@ -139,7 +139,7 @@ import Testing
             func intercept(
                 _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
             ) async throws -> HTTPResponse {
-                if request.isBarrier { _ = try await manager()?.startRequest("GET", url) }
+                if request.isBarrier == true { _ = try await manager()?.startRequest("GET", url) }
                 return try await next(request)
             }
         }

@@ -49,7 +49,7 @@ extension CentralRequestManager {
         _ request: HTTPRequest, to path: String, segments: Int = 1, options: DownloadOptions = DownloadOptions()
     ) -> Download {
         download(to: path, segments: segments, options: options) { () throws(NetworkError) in
-            try call(request, CallArguments(streams: request.streamsBody))
+            try call(request, CallArguments(streams: request.streamsBody == true))
         }
     }
 

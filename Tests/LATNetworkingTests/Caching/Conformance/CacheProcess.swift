@@ -84,7 +84,7 @@ final class CacheProcess: Sendable {
                 Request(
                     method: request.method.rawValue, url: request.url,
                     headers: request.headers.fields.map { [$0.name, $0.value ?? ""] }, text: text,
-                    streams: request.streamsBody), at: time))
+                    streams: request.streamsBody == true), at: time))
         return HTTPResponse(
             status: answer.status, reason: answer.reason,
             headers: HTTPHeaders(answer.headers.map { ($0[0], $0[1]) }), body: ResponseBody(answer.body),

@@ -1,0 +1,59 @@
+/// What the pipeline notes about a request for the stages after it, and what the engine must know about its connection.
+/// Copies share their storage until one of them changes.
+@dynamicMemberLookup
+package struct RequestContext: Sendable, Hashable {
+    private var storage: Storage?
+
+    package struct Values: Sendable, Hashable {
+        /// Whether the connection stays open, as that of an event stream does. It does not count towards the limits of
+        /// connections.
+        package var isLive = false
+        /// Whether the request asks for another protocol on its connection (RFC 9110 §7.8), as that of a WebSocket does. The
+        /// response 101 then has an ``HTTPResponse/output``.
+        package var upgrades = false
+        /// Whether the request is sent on a new connection, which no other request uses.
+        package var opensConnection = false
+        /// The header fields of the table's rows. They take precedence over the manager's. A provider's and the request's own
+        /// take precedence over them.
+        package var rowHeaders = HTTPHeaders()
+        /// The fields that the request's row declares secret, in addition to the manager's.
+        package var rowSecrets = Secrets()
+        /// Whether a redirect has led to another origin than the one of the caller's URL.
+        package var hasLeftOrigin = false
+        /// The names of the fields that the manager's signer has added, in lower case. Their values differ each time.
+        package var signatureFields: Set<String> = []
+    }
+
+    // Sendable: written only while there is a single reference.
+    private final class Storage: @unchecked Sendable {
+        @exclusivity(unchecked) var values: Values
+
+        init(_ values: Values) { self.values = values }
+
+        static let standard = Values()
+    }
+
+    package init() {}
+
+    package subscript<Value>(dynamicMember value: WritableKeyPath<Values, Value>) -> Value {
+        get { storage.map { $0.values[keyPath: value] } ?? Storage.standard[keyPath: value] }
+        set {
+            if storage == nil || !isKnownUniquelyReferenced(&storage) {
+                storage = Storage(storage?.values ?? Storage.standard)
+            }
+            storage?.values[keyPath: value] = newValue
+        }
+    }
+
+    package var isStandard: Bool { storage == nil }
+
+    /// Whether both share one storage, and so are equal.
+    package func isSame(as other: RequestContext) -> Bool { storage === other.storage }
+
+    package static func == (lhs: RequestContext, rhs: RequestContext) -> Bool {
+        lhs.isSame(as: rhs)
+            || (lhs.storage?.values ?? Storage.standard) == (rhs.storage?.values ?? Storage.standard)
+    }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(storage?.values ?? Storage.standard) }
+}
