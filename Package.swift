@@ -44,7 +44,7 @@ let package = Package(
         .target(name: "Cryptography", dependencies: ["CLibcrypto"]),
         .target(name: "JSONText"),
         .target(name: "HTTPCore", dependencies: ["JSONText"]),
-        .target(name: "DomainTableFormat", dependencies: ["HTTPCore", "JSONText"]),
+        .target(name: "DomainTables", dependencies: ["HTTPCore", "JSONText"]),
         .target(
             name: "CurlTransport",
             dependencies: ["HTTPCore", "CLibcurl", "CLinux", "CZlib", "Cryptography", "Platform"]),
@@ -53,7 +53,7 @@ let package = Package(
         .target(
             name: "LATNetworking",
             dependencies: [
-                "HTTPCore", "CurlTransport", "DomainTableFormat", "Cryptography", "Platform", "ResponseCache",
+                "HTTPCore", "CurlTransport", "DomainTables", "Cryptography", "Platform", "ResponseCache",
             ]),
         .target(
             name: "LATRealtime", dependencies: ["LATNetworking", "HTTPCore", "CZlib", "Cryptography", "Platform"]),
@@ -75,13 +75,13 @@ let package = Package(
         .target(
             name: "LATTesting",
             dependencies: ["CLinux", "Cryptography", "HTTPCore", "JSONText", "Platform", "ResponseCache"]),
-        .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTableFormat"]),
+        .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTables"]),
         .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
         .executableTarget(
             name: "lat",
             dependencies: [
                 "LATNetworking", "LATRealtime", "LATInspect", "LATFleet", "LATStorage", "LATTesting", "ResponseCache",
-                "DomainTableFormat", "Cryptography",
+                "DomainTables", "Cryptography",
             ]),
 
         // The processes of scripts/demo-fleet.
@@ -133,13 +133,13 @@ let package = Package(
         .testTarget(
             name: "LATNetworkingTests",
             dependencies: [
-                "LATNetworking", "CurlTransport", "DomainTableFormat", "ResponseCache", "Cryptography", "LATTesting",
+                "LATNetworking", "CurlTransport", "DomainTables", "ResponseCache", "Cryptography", "LATTesting",
                 "Platform", "TestSupport",
             ]),
         .testTarget(
             name: "DomainTableTests",
             dependencies: [
-                "LATNetworking", "DomainTableFormat", "DomainTableGenerator", "LATTesting", "Cryptography",
+                "LATNetworking", "DomainTables", "DomainTableGenerator", "LATTesting", "Cryptography",
                 "TestSupport",
             ]),
         .testTarget(
@@ -165,7 +165,7 @@ let package = Package(
         .testTarget(
             name: "FuzzTests",
             dependencies: [
-                "HTTPCore", "DomainTableFormat", "CurlTransport", "ResponseCache", "Cryptography", "LATNetworking",
+                "HTTPCore", "DomainTables", "CurlTransport", "ResponseCache", "Cryptography", "LATNetworking",
                 "LATRealtime", "LATTesting",
             ],
             exclude: ["Corpus"]),

@@ -1,4 +1,4 @@
-import DomainTableFormat
+import DomainTables
 
 /// Generates the members of `DomainName` and `ServerName`.
 struct NameGenerator {
@@ -34,12 +34,12 @@ struct NameGenerator {
         let source = SourceText(bytes, name: name)
         for domain in reading.file.domains {
             add(
-                domain.name, "`\(domain.baseURL.map { HTTPAddress.redacted($0.value) } ?? "")`", "domain", source,
+                domain.name, "`\(domain.row.baseURL.map { HTTPAddress.redacted($0) } ?? "")`", "domain", source,
                 to: \.domains)
         }
         for server in reading.file.servers {
-            let method = server.method.map { "\($0.value.uppercased()) " } ?? ""
-            let text = "`\(method)\(server.path?.value ?? "")` of `\(server.domain?.value ?? "")`"
+            let method = server.row.method.map { "\($0.rawValue.uppercased()) " } ?? ""
+            let text = "`\(method)\(server.row.path ?? "")` of `\(server.row.domain?.rawValue ?? "")`"
             add(server.name, text, "server", source, to: \.servers)
         }
     }

@@ -1,16 +1,27 @@
-import DomainTableFormat
+import DomainTables
 import Glibc
 
 // Generates Swift code for the names in tables. The build plugin runs it.
 //
 //     DomainTableGenerator [--access public] [--root FOLDER] [--output FILE] TABLE…
 //
-// Without --output it prints the code. It exits with 1 for invalid tables, after printing diagnostics like a compiler's on
+// With `--print schema` or `--print keys` alone it prints the JSON schema of tables, or the table of keys of the
+// documentation. Without --output it prints the code. It exits with 1 for invalid tables, after printing diagnostics like a compiler's on
 // standard error, and with 2 for invalid arguments.
 
 func printError(_ text: String) {
     let line = Array((text + "\n").utf8)
     _ = write(STDERR_FILENO, line, line.count)
+}
+
+switch CommandLine.arguments.dropFirst() {
+case ["--print", "schema"]:
+    print(TableSchema.text, terminator: "")
+    exit(0)
+case ["--print", "keys"]:
+    print(TableSchema.documentation, terminator: "")
+    exit(0)
+default: break
 }
 
 do throws(GeneratorArguments.Problem) {

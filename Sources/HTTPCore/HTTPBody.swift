@@ -150,7 +150,7 @@ public struct HTTPBody: Sendable, Hashable {
 }
 
 /// How parameters are encoded as a body.
-public enum ParameterEncoding: String, Hashable, Sendable {
+public enum ParameterEncoding: String, Hashable, Sendable, CaseIterable {
     /// A JSON object; numbers and Booleans stay typed. The default.
     case json
     /// `application/x-www-form-urlencoded`.

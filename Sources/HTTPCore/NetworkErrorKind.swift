@@ -31,7 +31,7 @@ extension NetworkError {
         ///
         /// Next step: none; an async call whose Swift task was cancelled throws `CancellationError` instead.
         case cancelled
-        /// The status is not 2xx or 304, or not one of ``HTTPRequest/acceptedStatuses``. For a download: a
+        /// The status is not 2xx or 304, or not one of ``RequestOptions/Values/acceptedStatuses``. For a download: a
         /// status without content to save. `send` never throws it.
         ///
         /// Next step: look at ``NetworkError/response``, which has status, fields and body.

@@ -8,7 +8,7 @@ extension HTTPRequest {
     /// The files are read and checked when a request with these settings first needs TLS. A missing file or a wrong password
     /// then fails with ``NetworkError/Kind/invalidRequest``. A connection or TLS session is reused only by requests with equal
     /// settings. They are for the server of the URL: an HTTPS proxy is verified as the manager says. The pins of a request
-    /// are ``HTTPRequest/pinnedPublicKeys``.
+    /// are ``RequestOptions/Values/pinnedPublicKeys``.
     public struct TLS: Hashable, Sendable {
         /// A PEM file of trusted certificates, in place of those that the manager trusts. Default `nil`.
         ///

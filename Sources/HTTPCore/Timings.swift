@@ -24,7 +24,7 @@ public struct Timings: Sendable, Hashable {
     public var firstByte: Duration? { Self.duration(firstByteMicroseconds) }
     /// The time until the end of the body; `nil` for a streamed body, which has not ended yet.
     public var total: Duration? { Self.duration(totalMicroseconds) }
-    /// The wait for a free connection before the start of the transfer. Only ``HTTPRequest/deadline`` includes it.
+    /// The wait for a free connection before the start of the transfer. Only ``RequestOptions/Values/deadline`` includes it.
     public var queue: Duration { .microseconds(queueMicroseconds) }
 
     /// Makes timings from microseconds; 0 means that a stage did not take place.

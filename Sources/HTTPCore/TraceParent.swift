@@ -8,7 +8,7 @@ import JSONText
 /// }
 /// ```
 ///
-/// The field is sent only when ``current`` or ``HTTPRequest/traceParent`` is set. Each attempt of a request gets its
+/// The field is sent only when ``current`` or ``RequestOptions/Values/traceParent`` is set. Each attempt of a request gets its
 /// own child span.
 public struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     /// The identifier of the trace: 32 hexadecimal digits in lower case, not all zero.

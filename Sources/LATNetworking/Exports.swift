@@ -2,3 +2,4 @@
 // their own, or name the types of the cache's reports, import `ResponseCache` too.
 @_exported public import CurlTransport
 @_exported public import HTTPCore
+@_exported public import DomainTables

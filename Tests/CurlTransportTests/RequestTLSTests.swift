@@ -13,8 +13,8 @@ struct RequestTLSTests {
 
     init() throws { certificates = try #require(TestCertificates.shared) }
 
-    private func request(_ url: String, _ tls: HTTPRequest.TLS) -> HTTPRequest {
-        HTTPRequest("GET", url).with { $0.tls = tls }
+    private func request(_ url: String, _ tls: HTTPRequest.TLS?) -> HTTPRequest {
+        HTTPRequest("GET", url).with { $0.tls = tls ?? HTTPRequest.TLS() }
     }
 
     private var trusting: HTTPRequest.TLS { HTTPRequest.TLS(caFile: certificates.authority) }
@@ -25,7 +25,7 @@ struct RequestTLSTests {
             transport async throws in
             for _ in 0..<3 {
                 #expect(try await transport.send(request(server.url(), trusting)).status == 200)
-                #expect(try await transport.failure(of: request(server.url(), HTTPRequest.TLS())).kind == .tls(.untrusted))
+                #expect(try await transport.failure(of: request(server.url(), nil)).kind == .tls(.untrusted))
                 // Empty settings are the same as none.
                 #expect(
                     try await transport.failure(of: request(server.url(), HTTPRequest.TLS())).kind == .tls(.untrusted))
@@ -39,12 +39,12 @@ struct RequestTLSTests {
         let path = try copy.write(try Data(contentsOf: URL(filePath: certificates.authority)), to: "ca.pem")
         try await withTransport(testConfiguration { $0.tls.caFile = certificates.authority }) {
             transport async throws in
-            func isResumed(_ tls: HTTPRequest.TLS) async throws -> Bool {
+            func isResumed(_ tls: HTTPRequest.TLS?) async throws -> Bool {
                 let text = try await transport.send(request(server.url(), tls)).text ?? ""
                 #expect(text.contains("Reused, TLSv1") || text.contains("New, TLSv1"), "\(text)")
                 return text.contains("Reused, TLSv1")
             }
-            let all = [HTTPRequest.TLS(), HTTPRequest.TLS(caFile: path), HTTPRequest.TLS(minimumVersion: .v1_3)]
+            let all = [nil, HTTPRequest.TLS(caFile: path), HTTPRequest.TLS(minimumVersion: .v1_3)]
             for tls in all { #expect(try await !isResumed(tls)) }
             for tls in all + all { #expect(try await isResumed(tls)) }
         }
@@ -64,7 +64,7 @@ struct RequestTLSTests {
             for identity in identities + identities {
                 let tls = HTTPRequest.TLS(clientCertificate: identity)
                 #expect(try await transport.send(request(server.url(), tls)).status == 200)
-                #expect(try await transport.failure(of: request(server.url(), HTTPRequest.TLS())).kind == .tls(.clientCertificate))
+                #expect(try await transport.failure(of: request(server.url(), nil)).kind == .tls(.clientCertificate))
             }
         }
     }
@@ -234,19 +234,19 @@ struct RequestTLSTests {
             $0.maxConnectionsPerHost = 16
         }
         try await withTransport(configuration) { transport async throws in
-            func isReused(_ tls: HTTPRequest.TLS) async throws -> Bool {
+            func isReused(_ tls: HTTPRequest.TLS?) async throws -> Bool {
                 let response = try await transport.send(request(url, tls))
                 #expect(response.status == 200)
                 return response.timings.connectionReused
             }
-            let all: [HTTPRequest.TLS] = [
-                HTTPRequest.TLS(), HTTPRequest.TLS(caFile: copy),
+            let all: [HTTPRequest.TLS?] = [
+                nil, HTTPRequest.TLS(caFile: copy),
                 HTTPRequest.TLS(
                     clientCertificate: .pem(
                         certificate: certificates.path("client.crt"), key: certificates.path("client.key"))),
             ]
-            for tls in all { #expect(try await !isReused(tls), "\(tls)") }
-            for tls in all + all.reversed() { #expect(try await isReused(tls), "\(tls)") }
+            for tls in all { #expect(try await !isReused(tls), "\(tls.debugDescription)") }
+            for tls in all + all.reversed() { #expect(try await isReused(tls), "\(tls.debugDescription)") }
             // A renewed certificate opens a connection of its own.
             _ = try directory.write(try Data(contentsOf: URL(filePath: certificates.path("client.crt"))), to: "id.crt")
             let renewed = HTTPRequest.TLS(

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import DomainTableFormat
+@testable import DomainTables
 
 /// The differences between two tables.
 @Suite struct DifferenceTests {

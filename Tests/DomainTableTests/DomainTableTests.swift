@@ -1,4 +1,4 @@
-import DomainTableFormat
+import DomainTables
 import Foundation
 import LATNetworking
 import LATTesting
@@ -67,9 +67,9 @@ struct DomainTableTests {
         #expect(route.settings.parameters == ["channel": "linux", "depth": 16])
         #expect(route.settings.envelope == DomainTable.EnvelopeChoice.none)
         #expect(route.pins == ["sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="])
-        #expect(route.settings.$timeout.origin?.description == "Config/domains.json5:24")
-        #expect(route.settings.$retries.origin?.description == "Config/domains.json5:17")
-        #expect(route.settings.$connectTimeout.origin?.description == "Config/domains.json5:4")
+        #expect(route.settings.origin(of: "timeout")?.description == "Config/domains.json5:24")
+        #expect(route.settings.origin(of: "retries")?.description == "Config/domains.json5:17")
+        #expect(route.settings.origin(of: "connectTimeout")?.description == "Config/domains.json5:4")
     }
 
     @Test func settingsOfTheFileAreRead() throws {
@@ -201,8 +201,8 @@ struct DomainTableTests {
         try table.setServer("user.detail", row)
         let route = try table.resolve(server: "user.detail")
         #expect(route.settings.timeout == .seconds(1))
-        #expect(route.settings.$timeout.origin == .code)
-        #expect(route.settings.$ttl.origin?.description == "Config/domains.json5:23")
+        #expect(route.settings.origin(of: "timeout") == .code)
+        #expect(route.settings.origin(of: "ttl")?.description == "Config/domains.json5:23")
 
         try table.setDomain("new", DomainTable.DomainRow(baseURL: "http://127.0.0.1:5/"))
         try table.setServer("new.call", DomainTable.ServerRow(domain: "new", path: "a/{b}", method: .put))

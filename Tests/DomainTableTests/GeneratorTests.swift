@@ -1,4 +1,4 @@
-import DomainTableFormat
+import DomainTables
 import Testing
 
 @testable import DomainTableGenerator

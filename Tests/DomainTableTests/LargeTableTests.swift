@@ -1,4 +1,4 @@
-@testable import DomainTableFormat
+@testable import DomainTables
 import Testing
 
 /// Tables that are much larger than any that a person writes.
@@ -14,9 +14,9 @@ struct LargeTableTests {
         let rows = #"x: { domain: "a", path: "p" }, y: { domain: "a", path: "p", timeout: "1s" }"#
         let reading = read(Self.head + rows + "} }")
         #expect(reading.diagnostics.isEmpty)
-        #expect(reading.file.servers.map(\.hasSettings) == [false, true])
-        #expect(reading.file.servers[1].settings.timeout?.value == .seconds(1))
-        #expect(MemoryLayout<ServerEntry>.stride <= 512, "a row is small")
+        #expect(reading.file.servers.map(\.row.hasSettings) == [false, true])
+        #expect(reading.file.servers[1].row.settings.timeout == .seconds(1))
+        #expect(MemoryLayout<DomainTableFile.Entry<DomainTable.ServerRow>>.stride <= 512, "a row is small")
     }
 
     @Test func onlyTheFirstUnknownDomainsGetAdvice() {

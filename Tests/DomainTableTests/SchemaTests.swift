@@ -2,15 +2,26 @@ import FoundationEssentials
 import LATNetworking
 import Testing
 
-@testable import DomainTableFormat
+@testable import DomainTables
 
 /// The JSON schema, with which editors complete a table, has the same keys as the reader.
 @Suite struct SchemaTests {
     private let schema: JSONValue
+    private let text: String
+    private let page: String
 
     init() throws {
         let folder = #filePath.split(separator: "/").dropLast(3).joined(separator: "/")
-        schema = try JSONValue(parsing: Data(contentsOf: URL(filePath: "/\(folder)/Config/domains.schema.json")))
+        let data = try Data(contentsOf: URL(filePath: "/\(folder)/Config/domains.schema.json"))
+        text = String(decoding: data, as: UTF8.self)
+        schema = try JSONValue(parsing: data)
+        let distributed = try Data(contentsOf: URL(filePath: "/\(folder)/Documentation/Distributed.md"))
+        page = String(decoding: distributed, as: UTF8.self)
+    }
+
+    @Test func schemaAndPageAreMadeFromTheKeys() {
+        #expect(text == TableSchema.text, "run scripts/table-keys")
+        #expect(page.contains(TableSchema.documentation), "run scripts/table-keys")
     }
 
     private func keys(_ value: JSONValue?) -> Set<String> { Set((value?["properties"]?.object ?? [:]).keys) }
@@ -21,9 +32,9 @@ import Testing
             (.table, schema), (.defaults, schema["properties"]["defaults"]), (.domain, definitions["domain"]),
             (.server, definitions["server"]), (.retry, definitions["retry"]),
             (.events, definitions["events"]), (.tls, definitions["tls"]),
-            (.limits, definitions["limits"]["oneOf"][1]), (.circuit, definitions["circuit"]["oneOf"][1]),
-            (.envelope, definitions["envelope"]["oneOf"][1]),
-            (.rate, definitions["limits"]["oneOf"][1]["properties"]["rate"]["oneOf"][1]),
+            (.limits, definitions["requestLimits"]), (.circuit, definitions["circuitBreaker"]),
+            (.envelope, definitions["envelopeRule"]),
+            (.rate, definitions["requestLimits"]["properties"]["rate"]["oneOf"][1]),
         ]
         for (place, value) in places { #expect(keys(value) == Set(place.keys), "\(place.phrase)") }
         for key in keys(schema["properties"]["defaults"]) { #expect(definitions[key] != nil, "\(key)") }

@@ -7,7 +7,7 @@ import Platform
 /// invalid value or file, and with ``NetworkError/Kind/unsupported`` for a setting that this libcurl does not support.
 public struct EngineConfiguration: Sendable {
     /// The maximum time from the start of a transfer to its last byte, without the time in the queue. Default 60 s;
-    /// `nil` for no limit. A streamed response has no limit unless ``HTTPRequest/timeout`` sets one.
+    /// `nil` for no limit. A streamed response has no limit unless ``RequestOptions/Values/timeout`` sets one.
     public var timeout: Duration? = .seconds(60)
     /// The maximum time to establish a connection, TLS included. Default 10 s.
     public var connectTimeout: Duration = .seconds(10)
@@ -31,7 +31,7 @@ public struct EngineConfiguration: Sendable {
     public var maxDecompressionRatio = 200
     /// The maximum rate at which all transfers together receive bodies, in bytes per second after decompression. The chunk
     /// that exceeds the limit is delivered whole, and later ones wait. Waiting counts towards the total timeout, but not
-    /// towards the idle timeout. To limit a single request, see ``HTTPRequest/maxReceiveRate``. Default `nil`: no limit.
+    /// towards the idle timeout. To limit a single request, see ``RequestOptions/Values/maxReceiveRate``. Default `nil`: no limit.
     public var maxReceiveRate: Int64?
     /// The maximum rate at which all transfers together send bodies, in bytes per second. It is applied like
     /// ``maxReceiveRate``. Default `nil`: no limit.
@@ -39,7 +39,7 @@ public struct EngineConfiguration: Sendable {
     /// The `User-Agent` of requests that set none. Default `nil`: `LATNetworking/<version> (<system>; <architecture>)`,
     /// as in `LATNetworking/1.1 (Debian 12; x86_64)`.
     public var userAgent: String?
-    /// The HTTP version of requests whose own ``HTTPRequest/version`` is ``HTTPVersionPolicy/automatic``. Making a
+    /// The HTTP version of requests whose own ``RequestOptions/Values/version`` is ``HTTPVersionPolicy/automatic``. Making a
     /// manager fails with ``NetworkError/Kind/unsupported`` when this libcurl lacks the version. Default
     /// ``HTTPVersionPolicy/automatic``.
     public var version = HTTPVersionPolicy.automatic

@@ -11,13 +11,13 @@ extension CentralRequestManager {
     /// let response = try await manager.startRequest(request)
     /// ```
     ///
-    /// The body is collected, whatever ``HTTPRequest/streamsBody`` says; ``stream(_:)`` does not collect it. ``send(_:)``
+    /// The body is collected, whatever ``RequestOptions/Values/streamsBody`` says; ``stream(_:)`` does not collect it. ``send(_:)``
     /// returns the response whatever its status, and asks neither judge nor resolver.
     ///
     /// - Parameters:
     ///   - request: the request. Its URL may be a path, which is joined to the base URL.
     ///   - progress: called on the manager's callback executor, never after the call has ended.
-    /// - Returns: a response with a status of ``HTTPRequest/acceptedStatuses``; 2xx or 304 where that is `nil`.
+    /// - Returns: a response with a status of ``RequestOptions/Values/acceptedStatuses``; 2xx or 304 where that is `nil`.
     /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status; `CancellationError`
     ///   when the current task was cancelled.
     public func startRequest(_ request: HTTPRequest, progress: ProgressHandler? = nil) async throws -> HTTPResponse {

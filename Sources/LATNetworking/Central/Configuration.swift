@@ -60,7 +60,7 @@ extension CentralRequestManager {
         /// Seals the content of requests and opens that of responses. Default `nil`: content is not sealed.
         public var sealer: (any Sealer)?
         /// Sealers by name, for the rows of the table (`sealer: "name"`) and single requests
-        /// (``HTTPRequest/sealing``). Default none.
+        /// (``RequestOptions/Values/sealing``). Default none.
         public var sealers: [String: any Sealer] = [:]
         /// Whether the cache stores sealed responses and opens them at each read. Default `false`: it opens them first.
         public var cachesSealed = false
@@ -116,7 +116,7 @@ extension CentralRequestManager {
         /// Puts a token on requests and renews it when the server rejects it. Default `nil`.
         public var authenticator: (any Authenticator)?
         /// Authenticators by name, for the rows of the table (`authenticator: "name"`) and single requests
-        /// (``HTTPRequest/authenticator``). Each renews its own token. Default none.
+        /// (``RequestOptions/Values/authenticator``). Each renews its own token. Default none.
         public var authenticators: [String: any Authenticator] = [:]
         /// The limits of concurrent requests and of their rate. Default no limits.
         public var limits = RequestLimits()
@@ -147,7 +147,7 @@ extension CentralRequestManager {
         /// The user whose responses are stored, so that no other user gets them. Default `nil`: the response to a
         /// request with credentials is used for the same credentials only, unless the server permits sharing it
         /// (`public`); all others are used for everybody. It is changed later with
-        /// ``CentralRequestManager/Cache/partition``, and for one request with ``HTTPRequest/cachePartition``.
+        /// ``CentralRequestManager/Cache/partition``, and for one request with ``RequestOptions/Values/cachePartition``.
         public var cachePartition: String?
         /// The app's version of the stored data; entries of other versions are not found. Default 1.
         public var cacheVersion = 1
@@ -156,7 +156,7 @@ extension CentralRequestManager {
         public var volatileParameters: [String] = []
         /// Whether responses to methods other than GET and HEAD are stored too, under a key that includes the request's body;
         /// never those to `PUT`, `PATCH` and `DELETE`. Default `false`: only for requests with
-        /// ``HTTPRequest/cachesUnsafeMethods``.
+        /// ``RequestOptions/Values/cachesUnsafeMethods``.
         public var cachesUnsafeMethods = false
         /// Whether ``CachePolicy/http`` uses a stale response whenever the network fails, and not only as long as the server's
         /// `stale-if-error` allows; never against `must-revalidate` or `no-cache` (RFC 9111 §4.2.4). Default `false`.

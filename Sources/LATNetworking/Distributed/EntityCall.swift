@@ -137,9 +137,9 @@ struct EntityPlan: Sendable {
     var bodyHandler: BodyHandler?
     /// Whether the body of the response is delivered as a stream.
     var streams = false
-    /// Whether the connection stays open (``HTTPRequest/isLive``). The rows' total timeout is for calls that end by
+    /// Whether the connection stays open. The rows' total timeout is for calls that end by
     /// themselves, so it does not apply.
     var isLive = false
-    /// Whether it asks for another protocol (``HTTPRequest/upgrades``).
+    /// Whether it asks for another protocol.
     var upgrades = false
 }

@@ -1,6 +1,6 @@
 public import ResponseCache
 import CurlTransport
-import DomainTableFormat
+import DomainTables
 import HTTPCore
 
 extension CentralRequestManager {

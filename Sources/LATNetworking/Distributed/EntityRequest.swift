@@ -50,7 +50,7 @@ extension EntityRequest {
     /// Sets how the cache is used.
     public func cache(_ policy: CachePolicy) -> EntityCall<Model> { with { $0.cachePolicy = policy } }
 
-    /// Sets the user whose responses are stored and found (``HTTPRequest/cachePartition``).
+    /// Sets the user whose responses are stored and found (``RequestOptions/Values/cachePartition``).
     public func cachePartition(_ partition: String) -> EntityCall<Model> { with { $0.cachePartition = partition } }
 
     /// Stores and looks up the response also when the method is not GET or HEAD, except for `PUT`, `PATCH` and `DELETE`; the

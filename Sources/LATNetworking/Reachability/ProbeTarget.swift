@@ -38,7 +38,7 @@ struct ProbeTarget: Hashable, Sendable {
         let route = try table.resolve(domain: DomainName(text), path: "")
         urls = route.baseURLs
         pins = route.pins
-        tls = try route.settings.tls.request(of: route) ?? HTTPRequest.TLS()
+        tls = try route.settings.tls.request(of: route)
         proxy = route.settings.proxy
         check = configuration.checks[text] ?? configuration.check
     }
@@ -111,7 +111,7 @@ struct ProbeSource: Sendable {
         of check: Reachability.Configuration.ResponseCheck, _ probe: HTTPRequest, _ engine: CurlTransport
     ) async throws -> NetworkError? {
         var request = probe
-        request.url = URLParts(check.path).isAbsolute ? check.path : RequestBuilder.join(probe.url, check.path)
+        request.url = URLParts(check.path).isAbsolute ? check.path : URLParts.join(probe.url, check.path)
         // A pooled connection may be older than the portal.
         request.context.opensConnection = true
         request.headers = ["Connection": "close", "Cache-Control": "no-cache"]

@@ -1,4 +1,4 @@
-import DomainTableFormat
+import DomainTables
 public import HTTPCore
 import Synchronization
 
@@ -104,7 +104,7 @@ final class RoutePlan: Sendable {
         let settings = resolved.settings
         prototype = try Self.prototype(method, resolved, standard)
         simulation = Self.simulation(settings.simulation) ?? standard.simulation
-        encoding = settings.parameterEncoding ?? standard.parameterEncoding
+        encoding = settings.options.parameterEncoding ?? standard.parameterEncoding
         var coding = standard.coding
         if let dates = settings.dates { coding.dates = dates }
         if let keys = settings.keys { coding.keys = keys }
@@ -154,21 +154,17 @@ final class RoutePlan: Sendable {
     ) throws(NetworkError) -> HTTPRequest {
         let settings = route.settings
         var request = HTTPRequest(method.rawValue, "")
-        if let pins = settings.tls.pins, !pins.isEmpty { request.pinnedPublicKeys = pins }
-        if let tls = try settings.tls.request(of: route) { request.tls = tls }
-        if let policy = settings.retry.over(standard.retryPolicy) { request.retryPolicy = policy }
-        if let timeout = settings.timeout { request.timeout = timeout }
-        if let timeout = settings.connectTimeout { request.connectTimeout = timeout }
-        if let timeout = settings.idleTimeout { request.idleTimeout = timeout }
-        if let retries = settings.retries { request.retries = retries }
-        if let policy = settings.cachePolicy { request.cachePolicy = policy }
-        if let partition = settings.cachePartition { request.cachePartition = partition }
-        if let redirects = settings.redirects { request.redirects = redirects }
-        if let proxy = settings.proxy { request.proxy = proxy }
-        if let authenticator = settings.authenticator { request.authenticator = authenticator }
-        if let sealing = settings.sealing { request.sealing = sealing }
-        if settings.compressesBody == true { request.compressesBody = true }
-        if let limit = settings.maxConnectionsPerHost { request.maxConnectionsPerHost = limit }
+        var options = settings.options
+        if let pins = settings.tls.pins, !pins.isEmpty { options.pinnedPublicKeys = pins }
+        let tls = try settings.tls.request(of: route)
+        if tls.isSet { options.tls = tls }
+        if let policy = settings.retry.over(standard.retryPolicy) {
+            let retries = options.retries
+            options.retryPolicy = policy
+            if let retries { options.retries = retries }
+        }
+        if let policy = settings.cachePolicy { options.cachePolicy = policy }
+        request.options = options
         if !settings.headers.hasNoFields { request.context.rowHeaders = settings.headers }
         if let names = settings.secretHeaders {
             request.context.rowSecrets = Secrets(headers: names)

@@ -8,7 +8,7 @@ extension Simulation {
     /// - Parameter path: the path after the base URL, where it is known.
     func address(path: String?, of url: String) -> String? {
         guard case .server(let baseURL, _) = kind else { return nil }
-        return RequestBuilder.join(baseURL, path ?? Self.path(of: url, withQuery: true))
+        return URLParts.join(baseURL, path ?? Self.path(of: url, withQuery: true))
     }
 
     /// The part of a URL after the authority.

@@ -1,4 +1,4 @@
-import DomainTableFormat
+import DomainTables
 import LATNetworking
 
 /// Splits a command line into options with their values, and operands.

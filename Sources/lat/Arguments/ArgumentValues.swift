@@ -1,4 +1,4 @@
-import DomainTableFormat
+import DomainTables
 import LATNetworking
 
 /// A duration on the command line: `500ms`, `1.5s`, `2m`, `1h`. A number alone is in seconds, as in curl and sleep(1).

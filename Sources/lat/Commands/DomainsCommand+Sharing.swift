@@ -1,5 +1,5 @@
 import Cryptography
-import DomainTableFormat
+import DomainTables
 import FoundationEssentials
 import Glibc
 import LATFleet

@@ -1,4 +1,4 @@
-import DomainTableFormat
+import DomainTables
 import LATNetworking
 
 /// `lat help [COMMAND]`: shows the commands.

@@ -1,4 +1,4 @@
-import DomainTableFormat
+import DomainTables
 import FoundationEssentials
 import LATInspect
 import LATNetworking
@@ -168,7 +168,7 @@ private struct StartRun {
         let settings = route.settings
         if case .sealed(let name) = settings.sealing {
             throw UsageError(
-                "\"\(command.server)\" is sealed by the sealer \"\(name)\" (\(Self.place(settings.$sealing))), whose keys "
+                "\"\(command.server)\" is sealed by the sealer \"\(name)\" (\(Self.place(settings, "sealer"))), whose keys "
                     + "only the program has; make this call in the program, or set sealer: null in a copy of the table "
                     + "and name it with --table")
         }
@@ -177,7 +177,7 @@ private struct StartRun {
         guard command.headers.contains(where: { secrets.contains(header: $0.name) }) else {
             throw UsageError(
                 "\"\(command.server)\" gets its token from the authenticator \"\(name)\" "
-                    + "(\(Self.place(settings.$authenticator))), which only the program has; give a token with "
+                    + "(\(Self.place(settings, "authenticator"))), which only the program has; give a token with "
                     + "-H \"Authorization: Bearer TOKEN\"")
         }
         var row = try UsageError.checked(table.server(ServerName(command.server)))
@@ -185,8 +185,8 @@ private struct StartRun {
         try UsageError.checked(table.setServer(ServerName(command.server), row))
     }
 
-    private static func place<Value>(_ setting: DomainTable.Tracked<Value>) -> String {
-        setting.origin?.description ?? "code"
+    private static func place(_ settings: DomainTable.RouteSettings, _ key: String) -> String {
+        settings.origin(of: key)?.description ?? "code"
     }
 
     private func manager(_ table: DomainTable, _ route: DomainTable.ResolvedRoute) throws -> CentralRequestManager {

@@ -1,5 +1,5 @@
 import Cryptography
-import DomainTableFormat
+import DomainTables
 import LATFleet
 import LATNetworking
 
@@ -94,8 +94,8 @@ struct DifferenceReport {
         var secrets = Secrets.standard
         for text in [from, to].compactMap({ $0 }) {
             let file = DomainTableFile.read(text.version.bytes, name: text.name).file
-            let settings = [file.defaults] + file.domains.map(\.settings) + file.servers.map(\.settings)
-            for name in settings.flatMap({ $0.secretHeaders?.value ?? [] }) { secrets.insert(header: name) }
+            let settings = [file.defaults] + file.domains.map(\.row.settings) + file.servers.map(\.row.settings)
+            for name in settings.flatMap({ $0.secretHeaders ?? [] }) { secrets.insert(header: name) }
         }
         self.secrets = secrets
     }

@@ -1,4 +1,4 @@
-import DomainTableFormat
+import DomainTables
 import LATNetworking
 
 /// The output of `lat domains`: lines for people, one object for programs. A pure value.

@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-@testable import DomainTableFormat
+@testable import DomainTables
 @testable import HTTPCore
 
 /// Both JSON parsers agree. An error has a position in the text. A written value parses to the same value.

@@ -1,4 +1,4 @@
-@testable import DomainTableFormat
+@testable import DomainTables
 
 /// Expects a position to be in the text or at its end.
 ///

@@ -1,4 +1,4 @@
-@testable import DomainTableFormat
+@testable import DomainTables
 @testable import LATNetworking
 
 /// Every diagnostic has a position in the file. A table is made exactly when the file has no errors, and has every row of

@@ -3,6 +3,7 @@ import LATTesting
 import Synchronization
 import Testing
 
+@testable import DomainTables
 @testable import LATNetworking
 
 /// One rule for every setting: call over entity over server row over domain row over defaults over manager.
@@ -122,8 +123,6 @@ import Testing
         // Some count together over several rows, or belong to a domain. `ttl` is part of the cache policy, and `events`
         // is for the module LATRealtime.
         let others: Set = ["volatileParameters", "secretHeaders", "limits", "circuit", "ttl", "events"]
-        let names = Mirror(reflecting: DomainTable.RouteSettings()).children.compactMap(\.label)
-            .map { $0.hasPrefix("_") ? String($0.dropFirst()) : $0 }.filter { !$0.hasSuffix("Origins") }
-        #expect(Set(names).subtracting(others).subtracting(LeveledSetting.all.flatMap(\.rows)) == [])
+        #expect(TableKey.settingNames.subtracting(others).subtracting(LeveledSetting.all.flatMap(\.rows)) == [])
     }
 }

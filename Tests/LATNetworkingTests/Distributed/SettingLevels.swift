@@ -1,4 +1,4 @@
-import DomainTableFormat
+import DomainTables
 import FoundationEssentials
 import Testing
 
@@ -44,7 +44,7 @@ struct LeveledSetting: Sendable, CustomTestStringConvertible {
     let testDescription: String
     /// The value of each level, as `read` returns it.
     let values: [String]
-    /// The properties of `RequestOptions` and `DomainTable.RouteSettings` that are set.
+    /// The settings of `RequestOptions` and the keys of rows that are set.
     var options: Set<String> = []
     var rows: Set<String> = []
     var manager: (@Sendable (inout ManagerConfiguration, Int) -> Void)?
@@ -272,11 +272,11 @@ extension LeveledSetting {
             call: { $0.authenticator(.named("\($1)")) }, read: { $0.sent.headers["Authorization"] ?? "none" }),
         LeveledSetting(
             testDescription: "sealing", values: (0..<6).map { "\(SealingPolicy.sealed(by: "\($0)"))" },
-            options: ["sealing"], rows: ["sealing"], row: { "sealer: \"\($0)\"" },
+            options: ["sealing"], rows: ["sealer"], row: { "sealer: \"\($0)\"" },
             entity: { $0.sealing = .sealed(by: "\($1)") }, call: { $0.sealing(.sealed(by: "\($1)")) },
             read: { "\($0.intercepted.sealing)" }),
         LeveledSetting(
-            testDescription: "simulation", values: (0..<6).map { "http://127.0.0.1:\($0 + 1)/x" }, rows: ["simulation"],
+            testDescription: "simulation", values: (0..<6).map { "http://127.0.0.1:\($0 + 1)/x" }, rows: ["simulate"],
             manager: { $0.simulation = .server("http://127.0.0.1:\($1 + 1)") },
             row: { "simulate: { baseURL: \"http://127.0.0.1:\($0 + 1)\" }" },
             call: { $0.simulated(.server("http://127.0.0.1:\($1 + 1)")) }, read: { $0.sent.url }),
@@ -288,7 +288,7 @@ extension LeveledSetting {
 
     private static let ofContent: [LeveledSetting] = [
         .option(
-            "compressesBody", \.compressesBody, flags, row: { "compressBody: \($0 ? "\"gzip\"" : "null")" },
+            "compressesBody", \.compressesBody, flags, row: { "compressBody: \($0 ? "\"gzip\"" : "null")" }, key: "compressBody",
             read: { request, _ in request.compressesBody }),
         .option(
             "trailers", \.trailers, trailers,

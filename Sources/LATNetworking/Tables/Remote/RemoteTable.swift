@@ -1,6 +1,6 @@
 public import CurlTransport
 import Cryptography
-import DomainTableFormat
+import DomainTables
 import FoundationEssentials
 public import HTTPCore
 import Platform

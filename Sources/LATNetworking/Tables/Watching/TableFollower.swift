@@ -1,5 +1,5 @@
 import CurlTransport
-import DomainTableFormat
+import DomainTables
 import FoundationEssentials
 public import HTTPCore
 import Platform
@@ -15,7 +15,7 @@ final class TableFollower: Sendable {
 
     /// - Returns: `nil` for a table that has no source.
     init?(following table: DomainTable, onEvent: (@Sendable (DomainTable.FileEvent) -> Void)?) {
-        guard let origin = table.contents.origin else { return nil }
+        guard let origin = table.contents.origin as? TableOrigin else { return nil }
         let state = WatchState(table, onEvent: onEvent)
         self.state = state
         work = Task.detached(priority: .utility) {

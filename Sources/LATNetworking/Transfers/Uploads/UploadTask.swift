@@ -131,7 +131,7 @@ extension CentralRequestManager {
     /// Uploads the body of a request, which may set method, credentials, retries and timeouts.
     ///
     /// - Parameter request: The request. The progress lists the parts of a `.multipart` body; any other body counts as
-    ///   one file. Without a ``HTTPRequest/timeout`` only the idle timeout applies.
+    ///   one file. Without a ``RequestOptions/Values/timeout`` only the idle timeout applies.
     @discardableResult
     public func upload(_ request: HTTPRequest) -> UploadTask<HTTPResponse> {
         let parts = CallArguments(timeout: request.timeout ?? UploadLimits.timeout)

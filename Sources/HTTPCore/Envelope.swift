@@ -1,5 +1,4 @@
 public import FoundationEssentials
-public import HTTPCore
 
 /// The wrapper that a server puts around its data: a code, a message, and the data itself.
 ///
@@ -93,7 +92,7 @@ extension Envelope {
         }
 
         /// Returns the envelope of a document that is not parsed into values yet, and the data in it.
-        func envelope(in document: JSONDocument) -> (envelope: Envelope, data: JSONDocument?) {
+        package func envelope(in document: JSONDocument) -> (envelope: Envelope, data: JSONDocument?) {
             let content = data.map { document[path: $0] } ?? document
             let envelope = Envelope(
                 code: document[path: code]?.value,
@@ -107,7 +106,7 @@ extension Envelope {
         }
 
         /// A code or message as text, whatever its type; `nil` for null.
-        static func text(_ value: JSONValue) -> String? {
+        package static func text(_ value: JSONValue) -> String? {
             switch value {
             case .null: nil
             case .string(let text): text

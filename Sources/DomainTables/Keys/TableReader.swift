@@ -1,6 +1,9 @@
 /// Reads a JSON5 tree as a table and collects diagnostics.
 struct TableReader {
     let source: SourceText
+    /// What the paths of files in rows are relative to.
+    let folder: String?
+    let files: AllowedFiles
     var file: DomainTableFile
     private(set) var diagnostics: [TableDiagnostic] = []
     /// How many diagnostics were left out, and whether one of them was an error.
@@ -8,30 +11,35 @@ struct TableReader {
     /// The names of the domains that have been read.
     private(set) var domainNames: Set<String> = []
     var unknownDomainCount = 0
-    /// Whether a cache policy or time to live could not be read, so that their combination cannot be checked.
-    var hasBrokenCaching = false
+    var caching = CachingCheck()
 
     /// The largest number of diagnostics: nobody reads more, and each has its line of the file.
     static let mostDiagnostics = 1_000
     /// The largest number of unknown domains that get advice.
     static let mostAdvice = 20
 
-    init(_ source: SourceText) {
+    init(_ source: SourceText, folder: String?, files: AllowedFiles) {
         self.source = source
+        self.folder = folder
+        self.files = files
         file = DomainTableFile(name: source.name)
     }
 
     mutating func readTable(_ root: JSON5Node) {
         guard let table = fields(of: root, in: .table, called: "the table") else { return }
         if let node = table["defaults"] {
-            if let row = fields(of: node, in: .defaults, called: "\"defaults\"") { file.defaults = settings(row) }
+            if let row = fields(of: node, in: .defaults, called: "\"defaults\"") {
+                file.defaults = settings(row)
+                caching.defaults = caching.last
+            }
         }
         for (member, isFirst) in entries(of: table["domains"], called: "\"domains\"", each: "domain") {
-            let entry = domain(member)
-            if isFirst {
-                file.domains.append(entry)
-                domainNames.insert(member.key)
-            }
+            caching.startRow()
+            let row = domain(member)
+            guard isFirst else { continue }
+            file.domains.append(.init(name: located(member.key, member.keyRange), row: row))
+            caching.domains.append(caching.last)
+            domainNames.insert(member.key)
         }
         if table.lacks("domains") {
             report(
@@ -40,10 +48,13 @@ struct TableReader {
                     + #"write domains: { demo: { baseURL: "http://127.0.0.1:8080" } }"#, expected: "\"domains\"")
         }
         for (member, isFirst) in entries(of: table["servers"], called: "\"servers\"", each: "server") {
-            let entry = server(member)
-            if isFirst { file.servers.append(entry) }
+            caching.startRow()
+            let row = server(member)
+            guard isFirst else { continue }
+            file.servers.append(.init(name: located(member.key, member.keyRange), row: row))
+            caching.servers.append(caching.last)
         }
-        if !hasBrokenCaching { checkCaching() }
+        checkCaching()
     }
 
     /// A diagnostic at the end of the file that counts the omitted ones.
@@ -68,7 +79,7 @@ struct TableReader {
         subscript(key: String) -> JSON5Node? { values[key] }
 
         /// Whether a setting that every row may have is there.
-        var hasSettings: Bool { values.keys.contains { TableKey.settings.contains($0) } }
+        var hasSettings: Bool { values.keys.contains { TableKey.settingNames.contains($0) } }
 
         /// Whether a key is missing, and not just mistyped.
         func lacks(_ key: String) -> Bool { values[key] == nil && !mistyped.contains(key) }
@@ -152,12 +163,10 @@ struct TableReader {
     }
 
     /// Reports a setting that two keys can give, when both keys are there.
-    mutating func reportTwice<Value: Sendable>(_ name: String, _ second: Located<Value>, first: Located<Value>) {
-        let isReversed = second.range.lowerBound < first.range.lowerBound
-        let line = (isReversed ? second : first).position.line
-        report(
-            (isReversed ? first : second).range,
-            "\(QuotedText.of(name)) is given twice, first in line \(line); remove one")
+    mutating func reportTwice(_ name: String, _ one: Range<Int>, _ other: Range<Int>) {
+        let isFirst = one.lowerBound < other.lowerBound
+        let line = source.position(of: (isFirst ? one : other).lowerBound).line
+        report(isFirst ? other : one, "\(QuotedText.of(name)) is given twice, first in line \(line); remove one")
     }
 
     private mutating func reportDuplicate(_ kind: String, _ member: JSON5Member, first: Range<Int>) {

@@ -1,4 +1,3 @@
-import DomainTableFormat
 public import HTTPCore
 
 /// Rows that the program sets. They override the file's rows, also when the file changes, until they are discarded.
@@ -111,7 +110,7 @@ extension DomainTable {
         }
     }
 
-    static func check(_ settings: RouteSettings, of what: String) throws(NetworkError) {
+    package static func check(_ settings: RouteSettings, of what: String) throws(NetworkError) {
         if case .pattern(let text) = settings.dates {
             do throws(DatePattern.Problem) {
                 _ = try DatePattern(text)

@@ -3,51 +3,61 @@ import JSONText
 
 /// Readers of the settings that all kinds of rows have in common.
 extension TableReader {
-    mutating func settings(_ row: Fields) -> SettingsEntry {
-        var entry = SettingsEntry()
-        entry.timeout = duration(row["timeout"], "timeout")
-        entry.connectTimeout = duration(row["connectTimeout"], "connectTimeout")
-        entry.idleTimeout = duration(row["idleTimeout"], "idleTimeout")
-        entry.maxConnectionsPerHost = integer(row["maxConnectionsPerHost"], "maxConnectionsPerHost", 1...10_000)
-        entry.retries = integer(row["retries"], "retries", 0...100)
-        if let node = row["retry"] { readRetry(node, into: &entry) }
-        if let node = row["events"] { entry.events = events(node) }
-        if let node = row["tls"] { entry.tls = tls(node) }
-        entry.limits = limits(row["limits"])
-        entry.circuit = circuit(row["circuit"])
-        entry.cache = choice(row["cache"], "cache", SettingsEntry.Cache.self)
-        entry.ttl = timeToLive(row["ttl"])
-        if (row["cache"] != nil) != (entry.cache != nil) || (row["ttl"] != nil) != (entry.ttl != nil) {
-            hasBrokenCaching = true
+    mutating func settings(_ row: Fields) -> DomainTable.RouteSettings {
+        var record = SettingsRecord()
+        for key in RowKey.members(of: nil) { read(key, row[key.name], into: &record) }
+        for group in [TableKey.Place.retry, .events, .tls] {
+            guard let node = row[group.rawValue],
+                let members = fields(of: node, in: group, called: "\"\(group.rawValue)\"")
+            else { continue }
+            for key in RowKey.members(of: group) { read(key, members[key.member], into: &record) }
+            if group == .events, let first = record.settings.events.firstWait, let node = members["firstWait"],
+                let longest = record.settings.events.longestWait, first > longest
+            {
+                reportType(node, "\"firstWait\"", "at most \"longestWait\"")
+            }
         }
-        entry.parameterEncoding = choice(
-            row["parameterEncoding"], "parameterEncoding", SettingsEntry.ParameterEncoding.self)
-        entry.dates = dates(row["dates"])
-        entry.keys = choice(row["keys"], "keys", SettingsEntry.Keys.self)
-        entry.proxy = proxy(row["proxy"])
-        entry.redirects = redirects(row["redirects"])
-        entry.simulate = simulation(row["simulate"])
-        entry.envelope = envelope(row["envelope"])
-        entry.volatileParameters = names(row["volatileParameters"], "volatileParameters", areHeaders: false)
-        entry.cachePartition = name(row["cachePartition"], "cachePartition", "the name of a cache partition")
-        entry.authenticator = named(row["authenticator"], "authenticator", "an authenticator")
-        entry.sealer = named(row["sealer"], "sealer", "a sealer")
-        entry.compressBody = compression(row["compressBody"])
-        entry.secretHeaders = names(row["secretHeaders"], "secretHeaders", areHeaders: true)
-        entry.headers = headers(row["headers"])
-        entry.parameters = parameters(row["parameters"])
-        return entry
+        read(RowKey.pinsOfDomain, row["pins"], into: &record)
+        let secrets = row["secretHeaders"].flatMap { names($0, "secretHeaders", "the name of a header", areHeaders: true) }
+        if let secrets, let node = row["secretHeaders"] {
+            record.settings.secretHeaders = secrets
+            record.origins["secretHeaders"] = .file(source.position(of: node.range.lowerBound))
+        }
+        for (name, value) in headers(row["headers"]) {
+            record.settings.headers[name] = value.value
+            record.origins["headers.\(name.lowercased())"] = .file(value.position)
+        }
+        for (name, node) in parameters(row["parameters"]) {
+            record.settings.parameters[name] = JSONValue(node.value.value)
+            record.origins["parameters.\(name)"] = .file(node.position)
+        }
+        caching.note(row, record)
+        return record.settings.recorded(record.origins)
     }
 
-    private mutating func timeToLive(_ node: JSON5Node?) -> Located<SettingsEntry.TimeToLive>? {
-        guard let node else { return nil }
+    /// The settings of a row that is being read.
+    struct SettingsRecord {
+        var settings = DomainTable.RouteSettings()
+        var origins: [String: DomainTable.SettingOrigin] = [:]
+        /// The places of the values, by the names of their settings.
+        var ranges: [String: Range<Int>] = [:]
+    }
+
+    private mutating func read(_ key: RowKey, _ node: JSON5Node?, into record: inout SettingsRecord) {
+        guard let node, key.read(&self, node, &record.settings) else { return }
+        if let first = record.ranges[key.settingName] { reportTwice(key.member, node.range, first) }
+        record.ranges[key.settingName] = node.range
+        record.origins[key.settingName] = .file(source.position(of: node.range.lowerBound))
+    }
+
+    mutating func timeToLive(_ node: JSON5Node) -> CachePolicy.TimeToLive? {
         if case .string(let text) = node.value {
-            if text == "forever" { return located(.forever, node) }
+            if text == "forever" { return .forever }
             let sliding = "sliding "
             if text.hasPrefix(sliding), let duration = DurationText.parse(String(text.dropFirst(sliding.count))),
                 duration > .zero
             {
-                return located(.sliding(duration), node)
+                return .sliding(duration)
             }
             if NearestName.of(text, among: ["forever"]) != nil {
                 reportChoice(node, text, "ttl", ["forever"])
@@ -58,18 +68,18 @@ extension TableReader {
                 return nil
             }
         }
-        return duration(node, "ttl").map { located(.fixed($0.value), node) }
+        return duration(node, "ttl").map { .fixed($0.value) }
     }
 
-    private mutating func dates(_ node: JSON5Node?) -> Located<SettingsEntry.Dates>? {
-        let words: [String: SettingsEntry.Dates] = [
+    mutating func dates(_ node: JSON5Node) -> Coding.Dates? {
+        let words: [String: Coding.Dates] = [
             "iso8601": .iso8601, "unixSeconds": .unixSeconds, "unixMilliseconds": .unixMilliseconds,
             "secondsSince2001": .secondsSince2001,
         ]
         let expected =
             #""iso8601", "unixSeconds", "unixMilliseconds", "secondsSince2001" or a pattern such as "yyyy-MM-dd HH:mm:ss""#
-        guard let node, let text = text(node, "dates", expected)?.value else { return nil }
-        if let dates = words[text] { return located(dates, node) }
+        guard let text = text(node, "dates", expected)?.value else { return nil }
+        if let dates = words[text] { return dates }
         // A text that lacks `y`, `M` or `d` is no pattern, so one of the words is meant.
         guard "yMd".allSatisfy(text.contains) else {
             if NearestName.of(text, among: words.keys) != nil {
@@ -85,14 +95,14 @@ extension TableReader {
             report(node.range, "\"dates\" \(error.reason)", expected: expected, found: node.phrase)
             return nil
         }
-        return located(.pattern(text), node)
+        return .pattern(text)
     }
 
-    private mutating func proxy(_ node: JSON5Node?) -> Located<SettingsEntry.Proxy>? {
+    mutating func proxy(_ node: JSON5Node) -> ProxyPolicy? {
         let expected = #"a proxy's URL, "direct" or "environment""#
-        guard let node, let proxy = text(node, "proxy", expected) else { return nil }
-        if proxy.value == "direct" { return located(.direct, node) }
-        if proxy.value == "environment" { return located(.environment, node) }
+        guard let proxy = text(node, "proxy", expected) else { return nil }
+        if proxy.value == "direct" { return ProxyPolicy.none }
+        if proxy.value == "environment" { return .environment }
         let schemes = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"]
         let parts = URLParts(proxy.value)
         guard parts.isAbsolute, let scheme = parts.scheme?.lowercased() else {
@@ -122,37 +132,25 @@ extension TableReader {
                 expected: expected, found: node.phrase)
             return nil
         }
-        return located(.url(proxy.value), node)
+        return .url(proxy.value)
     }
 
-    private mutating func named(_ node: JSON5Node?, _ key: String, _ what: String) -> Located<SettingsEntry.Named>? {
-        guard let node else { return nil }
-        if case .null = node.value { return located(.none, node) }
-        return name(node, key, "the name of \(what), or null for none").map { located(.named($0.value), node) }
+    /// Reads a name, or `null` for none.
+    mutating func named(_ node: JSON5Node, _ key: String, _ what: String) -> String?? {
+        if case .null = node.value { return .some(nil) }
+        return name(node, key, "the name of \(what), or null for none").map { .some($0.value) }
     }
 
-    private mutating func compression(_ node: JSON5Node?) -> Located<SettingsEntry.Compression>? {
-        guard let node else { return nil }
-        if case .null = node.value { return located(.none, node) }
-        guard let text = text(node, "compressBody", "\"gzip\", or null for none")?.value else { return nil }
-        guard text == "gzip" else {
-            reportChoice(node, text, "compressBody", ["gzip"])
-            return nil
-        }
-        return located(.gzip, node)
-    }
-
-    private mutating func redirects(_ node: JSON5Node?) -> Located<SettingsEntry.Redirects>? {
-        guard let node else { return nil }
+    mutating func redirects(_ node: JSON5Node) -> RedirectPolicy? {
         switch node.value {
-        case .string("automatic"): return located(.automatic, node)
-        case .string("none"): return located(.none, node)
+        case .string("automatic"): return .automatic
+        case .string("none"): return RedirectPolicy.none
         case .string(let text):
             reportChoice(node, text, "redirects", ["automatic", "none"])
             return nil
         case .number(let number):
             if let limit = number.integer, (0...100).contains(limit) {
-                return located(limit == 0 ? .none : .follow(limit: Int(limit)), node)
+                return limit == 0 ? RedirectPolicy.none : .follow(limit: Int(limit))
             }
             fallthrough
         default:
@@ -161,17 +159,16 @@ extension TableReader {
         }
     }
 
-    private mutating func simulation(_ node: JSON5Node?) -> Located<SettingsEntry.Simulation>? {
-        guard let node else { return nil }
-        if case .null = node.value { return located(.off, node) }
+    mutating func simulation(_ node: JSON5Node) -> DomainTable.SimulationRule? {
+        if case .null = node.value { return .off }
         guard let row = fields(of: node, in: .simulate, called: "\"simulate\"") else { return nil }
         let delay = duration(row["delay"], "delay", isZeroAllowed: true)?.value
         switch (row["directory"], row["baseURL"]) {
         case (let directory?, nil):
             return name(directory, "directory", "the path of a folder")
-                .map { located(.directory($0.value, delay: delay), node) }
+                .map { .directory(file($0.value, "directory", node), delay: delay) }
         case (nil, let url?):
-            return address(url, "baseURL").map { located(.baseURL($0.0.value, delay: delay), node) }
+            return address(url, "baseURL").map { .baseURL($0.0.value, delay: delay) }
         default:
             report(
                 node.range, "\"simulate\" must have either \"directory\" or \"baseURL\"",
@@ -228,14 +225,15 @@ extension TableReader {
             expected: "a token of RFC 9110", found: QuotedText.of(name), suggestion: suggestion)
     }
 
-    private mutating func names(_ node: JSON5Node?, _ key: String, areHeaders: Bool) -> Located<[String]>? {
-        let expected = "the name of a \(areHeaders ? "header" : "parameter")"
-        guard let node, let texts = texts(node, key, each: expected) else { return nil }
+    mutating func names(
+        _ node: JSON5Node, _ key: String, _ expected: String, areHeaders: Bool = false
+    ) -> [String]? {
+        guard let texts = texts(node, key, each: expected) else { return nil }
         for (text, element) in texts {
             if text.isEmpty { reportType(element, "an element of \"\(key)\"", expected) }
             if areHeaders { checkHeaderName(text, element.range) }
         }
-        return located(texts.map(\.0), node)
+        return texts.map(\.0)
     }
 
     private mutating func parameters(_ node: JSON5Node?) -> [(name: String, value: Located<JSON5Node>)] {

@@ -1,4 +1,3 @@
-import DomainTableFormat
 public import HTTPCore
 
 extension DomainTable {
@@ -38,7 +37,7 @@ extension DomainTable {
                 self.bases = isAbsolute ? [own] : bases
                 var templates: [PathTemplate] = []
                 for base in bases where !isAbsolute {
-                    templates.append(try PathTemplate(RequestBuilder.join(base.url, path)))
+                    templates.append(try PathTemplate(URLParts.join(base.url, path)))
                 }
                 self.templates = isAbsolute ? [try PathTemplate(path)] : templates
                 key = ([domain.rawValue] + self.bases.map(\.url)).joined(separator: " ")
@@ -46,7 +45,7 @@ extension DomainTable {
                 self.domain = domain
                 self.row = row
                 self.settings = settings
-                domainLimits = shared.$limits
+                domainLimits = Tracked(shared.limits, from: shared.origin(of: "limits"))
                 domainCircuit = shared.circuit
             }
         }
@@ -72,12 +71,12 @@ extension DomainTable {
         public var isAbsolute: Bool { storage.isAbsolute }
 
         /// The domain and its base URLs in one text, so that failed addresses are forgotten when the row changes.
-        var key: String { storage.key }
+        package var key: String { storage.key }
 
-        var bases: [RouteBase] { storage.bases }
-        var row: ServerRow { storage.row }
-        var domainLimits: Tracked<RequestLimits> { storage.domainLimits }
-        var domainCircuit: RequestLimits.CircuitChoice? { storage.domainCircuit }
+        package var bases: [RouteBase] { storage.bases }
+        package var row: ServerRow { storage.row }
+        package var domainLimits: Tracked<RequestLimits> { storage.domainLimits }
+        package var domainCircuit: RequestLimits.CircuitChoice? { storage.domainCircuit }
 
         /// Returns the whole URL.
         ///
@@ -94,7 +93,7 @@ extension DomainTable {
             return try storage.templates[index].filled(with: PathValues(parameters), of: subject)
         }
 
-        func url(_ values: PathValues, base index: Int) throws(NetworkError) -> String {
+        package func url(_ values: PathValues, base index: Int) throws(NetworkError) -> String {
             try storage.templates[index].filled(with: values, of: subject)
         }
 
@@ -110,7 +109,7 @@ extension PathTemplate {
     /// - Parameter subject: the owner of the path, for messages; `nil` when it has no name.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter with a missing or empty value, and for values
     ///   that would make a segment `.` or `..`.
-    func filled(with values: PathValues, of subject: @autoclosure () -> String?) throws(NetworkError) -> String {
+    package func filled(with values: PathValues, of subject: @autoclosure () -> String?) throws(NetworkError) -> String {
         if pieces.count == 1, case .literal(let text) = pieces[0] { return text }
         var text = ""
         text.reserveCapacity(128)
@@ -147,10 +146,10 @@ extension PathTemplate {
 }
 
 /// The unescaped values of a path's parameters, by name.
-struct PathValues: Sendable {
+package struct PathValues: Sendable {
     private(set) var list: [(name: String, value: String)] = []
 
-    init() {}
+    package init() {}
 
     init(_ values: [String: String]) { list = values.map { ($0.key, $0.value) } }
 
@@ -159,7 +158,7 @@ struct PathValues: Sendable {
     /// Removes the values of a path's parameters from the members.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that is not a text, number or Boolean.
-    init(_ names: [String], from members: inout EncodedMembers) throws(NetworkError) {
+    package init(_ names: [String], from members: inout EncodedMembers) throws(NetworkError) {
         for name in names {
             guard let value = members.remove(name) else { continue }
             switch value {
@@ -173,7 +172,7 @@ struct PathValues: Sendable {
 }
 
 /// A table with its rows merged, so that a look-up has nothing to compute. Rebuilt at every change.
-final class TableSnapshot: Sendable {
+package final class TableSnapshot: Sendable {
     let contents: TableContents
     let defaults: DomainTable.RouteSettings
     let domains: RowList<DomainName, DomainTable.DomainRow>
@@ -219,7 +218,7 @@ final class TableSnapshot: Sendable {
     }
 
     /// The base URLs of all domains, including mirrors.
-    var baseURLs: [String] { domainRoutes.values.flatMap { $0.bases.map(\.url) } }
+    package var baseURLs: [String] { domainRoutes.values.flatMap { $0.bases.map(\.url) } }
 
     func route(domain name: DomainName, path: String) throws(PathTemplate.Problem) -> DomainTable.ResolvedRoute {
         let shared = domainRoutes[name] ?? ([], defaults)
@@ -247,14 +246,14 @@ final class TableSnapshot: Sendable {
 }
 
 /// One of the URLs that a domain's paths can be joined to.
-struct RouteBase: Sendable {
-    enum Role: Hashable, Sendable {
+package struct RouteBase: Sendable {
+    package enum Role: Hashable, Sendable {
         case base
         case environment(String)
         case mirror
     }
 
-    var url: String
-    var role: Role
-    var origin: DomainTable.SettingOrigin
+    package var url: String
+    package var role: Role
+    package var origin: DomainTable.SettingOrigin
 }

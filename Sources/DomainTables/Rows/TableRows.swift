@@ -1,4 +1,3 @@
-public import DomainTableFormat
 public import FoundationEssentials
 public import HTTPCore
 
@@ -46,7 +45,9 @@ extension DomainTable {
             get { stored.first ?? RouteSettings() }
             set { stored = [newValue] }
         }
-        /// Empty, or the settings: most rows of a large table set none, and settings take some kilobytes.
+        package var hasSettings: Bool { !stored.isEmpty }
+
+        /// Empty, or the settings: most rows of a large table set none.
         private var stored: [RouteSettings] = []
 
         /// Creates a row.
@@ -120,9 +121,8 @@ extension DomainTable {
     /// A value that may be unset, and its source. Setting it in code changes the source to ``DomainTable/SettingOrigin/code``.
     ///
     /// ```swift
-    /// var settings = DomainTable.RouteSettings()
-    /// settings.timeout = .seconds(5)
-    /// settings.$timeout.origin       // .code
+    /// var row = DomainTable.DomainRow(baseURL: "http://127.0.0.1:8080")
+    /// row.$baseURL.origin       // .code
     /// ```
     @propertyWrapper
     public struct Tracked<Value: Sendable>: Sendable {
@@ -150,30 +150,32 @@ extension DomainTable {
             set { self = newValue }
         }
 
-        /// This value, or the other when this one is unset.
-        func over(_ other: Tracked) -> Tracked { wrappedValue == nil ? other : self }
+        /// A value of the file, or an unset one.
+        init(_ located: Located<Value>?) {
+            self.init(located?.value, from: located.map { .file($0.position) })
+        }
+
+        init<Written>(_ located: Located<Written>?, _ convert: (Written) -> Value) {
+            self.init(located.map { convert($0.value) }, from: located.map { .file($0.position) })
+        }
     }
 }
 
-/// The origins of a dictionary's values. A value that was changed later has the origin `code`.
-struct OriginMap<Value: Equatable & Sendable>: Sendable {
-    private var entries: [String: (value: Value, origin: DomainTable.SettingOrigin)] = [:]
-
-    subscript(name: String, value: Value) -> DomainTable.SettingOrigin {
-        guard let entry = entries[name], entry.value == value else { return .code }
-        return entry.origin
-    }
-
-    mutating func set(_ value: Value, of name: String, from origin: DomainTable.SettingOrigin) {
-        entries[name] = (value, origin)
-    }
+/// What a table knows of the source that it was read from.
+package protocol TableOriginFacts: Sendable, CustomStringConvertible {
+    /// The name of the source.
+    var name: String { get }
+    var revision: String { get }
+    /// Whether the table is the copy on disk, not yet confirmed by the source.
+    var isCopy: Bool { get set }
 }
 
 /// The parts of a table: the rows of the file, the changes made in code, and the environment.
-struct TableContents: Sendable {
-    var name: String
-    var path: String?
-    var origin: TableOrigin?
+package struct TableContents: Sendable {
+    package var name: String
+    package var path: String?
+    /// The source of a table that is not from a file.
+    package var origin: (any TableOriginFacts)?
     var warnings: [TableDiagnostic] = []
     var fileDefaults = DomainTable.RouteSettings()
     var fileDomains = RowList<DomainName, DomainTable.DomainRow>()
@@ -188,18 +190,16 @@ struct TableContents: Sendable {
 
     init(name: String) { self.name = name }
 
-    init(_ bytes: [UInt8], name: String, folder: String?, files: AllowedFiles = .any) throws(NetworkError) {
-        let reading = DomainTableFile.read(bytes, name: name, files: files)
+    package init(
+        _ bytes: [UInt8], name: String, folder: String?, files: AllowedFiles = .any
+    ) throws(NetworkError) {
+        let reading = DomainTableFile.read(bytes, name: name, folder: folder, files: files)
         guard reading.errors.isEmpty else { throw DomainTableError.broken(name, reading.diagnostics) }
         self.name = name
         warnings = reading.diagnostics
-        fileDefaults = DomainTable.RouteSettings(reading.file.defaults, folder: folder)
-        for entry in reading.file.domains {
-            fileDomains.set(DomainTable.DomainRow(entry, folder: folder), for: DomainName(entry.name.value))
-        }
-        for entry in reading.file.servers {
-            fileServers.set(DomainTable.ServerRow(entry, folder: folder), for: ServerName(entry.name.value))
-        }
+        fileDefaults = reading.file.defaults
+        for entry in reading.file.domains { fileDomains.set(entry.row, for: DomainName(entry.name.value)) }
+        for entry in reading.file.servers { fileServers.set(entry.row, for: ServerName(entry.name.value)) }
     }
 }
 

@@ -1,4 +1,3 @@
-import DomainTableFormat
 import FoundationEssentials
 public import HTTPCore
 
@@ -39,7 +38,7 @@ public struct DomainTable: Sendable {
         try self.init(bytes: Self.bytes(of: path), path: path, environment: environment)
     }
 
-    init(bytes: [UInt8], path: String, environment: String?) throws(NetworkError) {
+    package init(bytes: [UInt8], path: String, environment: String?) throws(NetworkError) {
         let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) }
         var contents = try TableContents(bytes, name: path, folder: folder)
         contents.path = path
@@ -47,7 +46,7 @@ public struct DomainTable: Sendable {
         try activate(environment)
     }
 
-    static func bytes(of path: String) throws(NetworkError) -> [UInt8] {
+    package static func bytes(of path: String) throws(NetworkError) -> [UInt8] {
         do throws(SourceFile.Problem) {
             return try SourceFile.bytes(of: path)
         } catch {
@@ -69,7 +68,7 @@ public struct DomainTable: Sendable {
         try activate(environment)
     }
 
-    init(_ contents: TableContents) { snapshot = TableSnapshot(contents) }
+    package init(_ contents: TableContents) { snapshot = TableSnapshot(contents) }
 
     /// The value of `LAT_ENVIRONMENT`; `nil` when it is unset or empty.
     public static var environmentOfProcess: String? {
@@ -81,11 +80,11 @@ public struct DomainTable: Sendable {
 
     /// The source that the table was read from, such as `redis://redis.example.org:6379 lat:table:domains`; `nil` for a
     /// table from a file or text, or made in code.
-    public var source: String? { contents.origin?.feed.name }
+    public var source: String? { contents.origin?.name }
 
     /// The revision of a table from a source: on Redis a number that grows, at a URL the entity tag, or a digest of the
     /// table if the server sends no entity tag. `nil` for any other table.
-    public var revision: String? { contents.origin?.version.revision }
+    public var revision: String? { contents.origin?.revision }
 
     /// Whether the table was read from the copy on disk, and its source has not confirmed it yet.
     public var isCopy: Bool { contents.origin?.isCopy ?? false }
@@ -188,11 +187,11 @@ public struct DomainTable: Sendable {
 
     // MARK: Changes
 
-    var current: TableSnapshot { snapshot }
+    package var current: TableSnapshot { snapshot }
 
-    var contents: TableContents { snapshot.contents }
+    package var contents: TableContents { snapshot.contents }
 
-    mutating func change(_ change: (inout TableContents) -> Void) {
+    package mutating func change(_ change: (inout TableContents) -> Void) {
         var contents = snapshot.contents
         change(&contents)
         snapshot = TableSnapshot(contents)
@@ -201,7 +200,7 @@ public struct DomainTable: Sendable {
     /// Adopts the rows of a newly read table; what was set in code is kept.
     ///
     /// - Throws: ``NetworkError/Kind/unknownName`` when the file no longer has the environment; nothing changes then.
-    mutating func replaceFile(by other: DomainTable) throws(NetworkError) {
+    package mutating func replaceFile(by other: DomainTable) throws(NetworkError) {
         var copy = self
         copy.change { contents in
             contents.name = other.contents.name
@@ -215,7 +214,7 @@ public struct DomainTable: Sendable {
         self = copy
     }
 
-    mutating func activate(_ environment: String?) throws(NetworkError) {
+    package mutating func activate(_ environment: String?) throws(NetworkError) {
         guard let environment, !environment.isEmpty else { return }
         let isOfProcess = environment == Self.environmentOfProcess
         change { contents in

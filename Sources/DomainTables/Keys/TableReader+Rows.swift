@@ -2,25 +2,24 @@ import HTTPCore
 
 /// Readers of the rows of `domains` and `servers`.
 extension TableReader {
-    mutating func domain(_ member: JSON5Member) -> DomainEntry {
-        var entry = DomainEntry(name: located(member.key, member.keyRange))
+    mutating func domain(_ member: JSON5Member) -> DomainTable.DomainRow {
+        var entry = DomainTable.DomainRow()
         let name = "the domain \(QuotedText.of(member.key))"
         guard let row = fields(of: member.value, in: .domain, called: name) else { return entry }
         let base = address(row["baseURL"], "baseURL")
-        entry.baseURL = base?.0
+        entry.$baseURL = DomainTable.Tracked(base?.0)
         if row.lacks("baseURL") {
             report(
                 member.keyRange, "\(name) has no \"baseURL\"; write baseURL: \"https://…\"", expected: "\"baseURL\"")
         }
-        entry.environments = environments(row["environments"])
+        let environments = environments(row["environments"])
+        for (name, urls) in environments { entry.environments[name] = urls.value }
+        for (name, urls) in environments { entry.environmentOrigins[name] = .file(urls.position) }
         if let node = row["mirrors"], let elements = array(node, "mirrors", of: "URLs") {
-            entry.mirrors = located(mirrors(elements[...], "mirrors", besides: base?.1), node)
+            let mirrors = mirrors(elements[...], "mirrors", besides: base?.1)
+            entry.$mirrors = DomainTable.Tracked(located(mirrors, node))
         }
         entry.settings = settings(row)
-        if let pins = pins(row["pins"]) {
-            if let other = entry.settings.tls.pins { reportTwice("pins", other, first: pins) }
-            entry.settings.tls.pins = pins
-        }
         return entry
     }
 
@@ -63,21 +62,21 @@ extension TableReader {
         return mirrors
     }
 
-    mutating func server(_ member: JSON5Member) -> ServerEntry {
-        var entry = ServerEntry(name: located(member.key, member.keyRange))
+    mutating func server(_ member: JSON5Member) -> DomainTable.ServerRow {
+        var entry = DomainTable.ServerRow()
         let name = "the server \(QuotedText.of(member.key))"
         guard let row = fields(of: member.value, in: .server, called: name) else { return entry }
-        entry.domain = text(row["domain"], "domain", "the name of a domain")
-        entry.path = text(row["path"], "path", "a path such as \"v1/users/{id}\"")
-        entry.method = method(row["method"])
-        entry.allowsAbsolute = flag(row["allowsAbsolute"], "allowsAbsolute")
+        entry.$domain = DomainTable.Tracked(text(row["domain"], "domain", "the name of a domain")) { DomainName($0) }
+        entry.$path = DomainTable.Tracked(text(row["path"], "path", "a path such as \"v1/users/{id}\""))
+        entry.$method = DomainTable.Tracked(method(row["method"])) { HTTPMethod($0) }
+        entry.$allowsAbsolute = DomainTable.Tracked(flag(row["allowsAbsolute"], "allowsAbsolute"))
         if row.hasSettings { entry.settings = settings(row) }
         for key in ["domain", "path"] where row.lacks(key) {
             report(member.keyRange, "\(name) has no \"\(key)\"", expected: "\"\(key)\"")
         }
-        if let node = row["domain"], let domain = entry.domain { checkDomain(domain.value, node) }
+        if let node = row["domain"], let domain = entry.domain { checkDomain(domain.rawValue, node) }
         if let node = row["path"], let path = entry.path {
-            checkPath(path.value, node, allowsAbsolute: entry.allowsAbsolute?.value ?? false)
+            checkPath(path, node, allowsAbsolute: entry.allowsAbsolute ?? false)
         }
         return entry
     }

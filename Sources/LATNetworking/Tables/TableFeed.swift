@@ -1,5 +1,5 @@
 import Cryptography
-import DomainTableFormat
+import DomainTables
 import FoundationEssentials
 package import HTTPCore
 import Platform
@@ -66,11 +66,15 @@ package struct TableVersion: Sendable {
     }
 }
 
-struct TableOrigin: Sendable, CustomStringConvertible {
+struct TableOrigin: TableOriginFacts {
     let feed: any TableFeed
     let copy: TableCopy?
     var version: TableVersion
     var isCopy: Bool
+
+    var name: String { feed.name }
+
+    var revision: String { version.revision }
 
     var description: String {
         var parts = [feed.name, "revision \(version.revision)"]

@@ -1,6 +1,6 @@
 /// The keys of a table file, and the kinds of rows that may contain them.
-enum TableKey {
-    enum Place: String, CaseIterable {
+package enum TableKey {
+    package enum Place: String, CaseIterable {
         case table, defaults, domain, server, envelope, simulate, retry, events, limits, rate, circuit, tls,
             clientCertificate
 
@@ -25,26 +25,18 @@ enum TableKey {
             case .server: ["domain", "path", "method", "allowsAbsolute"] + TableKey.settings
             case .envelope: ["code", "message", "data", "success", "messages"]
             case .simulate: ["directory", "baseURL", "delay"]
-            case .retry:
-                ["retries", "statuses", "firstWait", "longestWait", "longestRetryAfter", "repeatsOnlyIdempotent"]
-            case .events:
-                ["reconnect", "firstWait", "longestWait", "attempts", "statuses", "endsAt", "eventLimit"]
+            case .retry, .events, .tls: RowKey.members(of: self).map(\.member)
             case .limits: ["maxConcurrentRequests", "rate"]
             case .rate: ["perSecond", "burst"]
             case .circuit: ["failures", "pause", "statuses"]
-            case .tls: ["caFile", "clientCertificate", "minimumVersion", "pins"]
             case .clientCertificate: ["file", "certificate", "key", "password", "passwordVariable"]
             }
         }
     }
 
     /// What every row may set.
-    static let settings: [String] = [
-        "timeout", "connectTimeout", "idleTimeout", "retries", "retry", "cache", "ttl", "headers", "parameters",
-        "parameterEncoding", "dates", "keys", "redirects", "envelope", "simulate", "volatileParameters",
-        "cachePartition", "authenticator", "sealer", "compressBody", "events", "maxConnectionsPerHost", "proxy",
-        "secretHeaders", "tls", "limits", "circuit",
-    ]
+    static let settings: [String] = RowKey.names + ["headers", "parameters", "secretHeaders"]
+    static let settingNames = Set(settings)
 
     /// Keys of other programs, and the keys of a table with the same meaning.
     private static let synonyms = [

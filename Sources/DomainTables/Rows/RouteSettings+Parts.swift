@@ -2,35 +2,25 @@ import FoundationEssentials
 public import HTTPCore
 
 extension DomainTable {
-    /// The members of `retry` in a row, without the number of retries, which is ``DomainTable/RouteSettings/retries``. Each
+    /// The members of `retry` in a row, without the number of retries, which is ``RequestOptions/Values/retries``. Each
     /// member comes from the last row that sets it, and from the manager's policy when none does.
     public struct RetrySettings: Sendable {
         /// ``RetryPolicy/statuses``.
-        @Tracked public var statuses: Set<Int>?
+        public var statuses: Set<Int>?
         /// ``RetryPolicy/firstWait``.
-        @Tracked public var firstWait: Duration?
+        public var firstWait: Duration?
         /// ``RetryPolicy/longestWait``.
-        @Tracked public var longestWait: Duration?
+        public var longestWait: Duration?
         /// ``RetryPolicy/longestRetryAfter``.
-        @Tracked public var longestRetryAfter: Duration?
+        public var longestRetryAfter: Duration?
         /// ``RetryPolicy/repeatsOnlyIdempotent``.
-        @Tracked public var repeatsOnlyIdempotent: Bool?
+        public var repeatsOnlyIdempotent: Bool?
 
         /// Creates settings in which nothing is set.
         public init() {}
 
-        func over(_ other: RetrySettings) -> RetrySettings {
-            var merged = RetrySettings()
-            merged.$statuses = $statuses.over(other.$statuses)
-            merged.$firstWait = $firstWait.over(other.$firstWait)
-            merged.$longestWait = $longestWait.over(other.$longestWait)
-            merged.$longestRetryAfter = $longestRetryAfter.over(other.$longestRetryAfter)
-            merged.$repeatsOnlyIdempotent = $repeatsOnlyIdempotent.over(other.$repeatsOnlyIdempotent)
-            return merged
-        }
-
         /// Returns the manager's policy with these members; `nil` when none is set.
-        func over(_ standard: RetryPolicy) -> RetryPolicy? {
+        package func over(_ standard: RetryPolicy) -> RetryPolicy? {
             var policy = standard
             if let statuses { policy.statuses = statuses }
             if let firstWait { policy.firstWait = firstWait }
@@ -49,75 +39,52 @@ extension DomainTable {
     /// `LATRealtime` when none does.
     public struct EventSettings: Sendable {
         /// Whether a lost event stream is opened again. It applies to GET only.
-        @Tracked public var reconnect: Bool?
+        public var reconnect: Bool?
         /// The upper bound of the first wait.
-        @Tracked public var firstWait: Duration?
+        public var firstWait: Duration?
         /// The largest upper bound of a wait.
-        @Tracked public var longestWait: Duration?
+        public var longestWait: Duration?
         /// How many attempts in a row may bring no event.
-        @Tracked public var attempts: Int?
+        public var attempts: Int?
         /// The statuses after which another attempt is made.
-        @Tracked public var statuses: Set<Int>?
+        public var statuses: Set<Int>?
         /// The data of an event that ends the stream.
-        @Tracked public var endsAt: String?
+        public var endsAt: String?
         /// The largest size of an event, in bytes.
-        @Tracked public var eventLimit: Int?
+        public var eventLimit: Int?
 
         /// Creates settings in which nothing is set.
         public init() {}
-
-        func over(_ other: EventSettings) -> EventSettings {
-            var merged = EventSettings()
-            merged.$reconnect = $reconnect.over(other.$reconnect)
-            merged.$firstWait = $firstWait.over(other.$firstWait)
-            merged.$longestWait = $longestWait.over(other.$longestWait)
-            merged.$attempts = $attempts.over(other.$attempts)
-            merged.$statuses = $statuses.over(other.$statuses)
-            merged.$endsAt = $endsAt.over(other.$endsAt)
-            merged.$eventLimit = $eventLimit.over(other.$eventLimit)
-            return merged
-        }
     }
 
     /// The members of `tls` in a row. Each comes from the last row that sets it, and from the manager when none does.
     public struct TLSSettings: Sendable {
         /// A PEM file of trusted certificates (``HTTPRequest/TLS/caFile``). In the table its path is relative to the table's
         /// folder.
-        @Tracked public var caFile: String?
+        public var caFile: String?
         /// The certificate that the client sends (``HTTPRequest/TLS/clientCertificate``).
-        @Tracked public var clientCertificate: ClientCertificateRule?
+        public var clientCertificate: ClientCertificateRule?
         /// The oldest version that is offered.
-        @Tracked public var minimumVersion: TLSVersion?
-        /// Pins of public keys, `sha256//…` (``HTTPRequest/pinnedPublicKeys``). The same as ``DomainTable/DomainRow/pins``.
-        @Tracked public var pins: [String]?
+        public var minimumVersion: TLSVersion?
+        /// Pins of public keys, `sha256//…` (``RequestOptions/Values/pinnedPublicKeys``). The same as ``DomainTable/DomainRow/pins``.
+        public var pins: [String]?
 
         /// Creates settings in which nothing is set.
         public init() {}
 
-        func over(_ other: TLSSettings) -> TLSSettings {
-            var merged = TLSSettings()
-            merged.$caFile = $caFile.over(other.$caFile)
-            merged.$clientCertificate = $clientCertificate.over(other.$clientCertificate)
-            merged.$minimumVersion = $minimumVersion.over(other.$minimumVersion)
-            merged.$pins = $pins.over(other.$pins)
-            return merged
-        }
-
-        /// What set the members of ``HTTPRequest/TLS``, each place once.
-        private var origins: [String] {
-            [$caFile.origin, $clientCertificate.origin, $minimumVersion.origin].compactMap { $0?.description }
-                .reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
-        }
-
-        /// The settings of the requests of a row; `nil` when there are none.
+        /// The settings of the requests of a row.
         ///
         /// - Throws: ``NetworkError/Kind/invalidRequest`` when the variable of a password is not set.
-        func request(of route: ResolvedRoute) throws(NetworkError) -> HTTPRequest.TLS? {
+        package func request(of route: ResolvedRoute) throws(NetworkError) -> HTTPRequest.TLS {
             var tls = HTTPRequest.TLS(caFile: caFile, minimumVersion: minimumVersion)
-            guard !origins.isEmpty else { return nil }
+            let keys = ["tls.caFile", "tls.clientCertificate", "tls.minimumVersion"]
+            let origins = keys.compactMap { route.settings.origin(of: $0)?.description }
+            guard !origins.isEmpty else { return tls }
+            let isOfServer = keys.contains { route.row.settings.origin(of: $0) != nil }
             var row = "domain \"\(route.domain)\""
-            if let server = route.server, !route.row.settings.tls.origins.isEmpty { row = "server \"\(server)\"" }
-            let place = "tls of the \(row), \(origins.joined(separator: " and "))"
+            if let server = route.server, isOfServer { row = "server \"\(server)\"" }
+            let places: [String] = origins.reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
+            let place = "tls of the \(row), \(places.joined(separator: " and "))"
             if let clientCertificate { tls.clientCertificate = try clientCertificate.resolved(place) }
             tls.place = place
             return tls

@@ -1,4 +1,3 @@
-import DomainTableFormat
 public import HTTPCore
 
 extension DomainTable {
@@ -30,7 +29,7 @@ extension DomainTable {
         do throws(NetworkError) {
             let route = try route(for: name)
             let rows = explanations(of: route)
-            let url = route.isAbsolute ? route.path : RequestBuilder.join(route.baseURLs.first ?? "", route.path)
+            let url = route.isAbsolute ? route.path : URLParts.join(route.baseURLs.first ?? "", route.path)
             var title = route.server.map(\.rawValue) ?? route.domain.rawValue
             if let method = route.method { title += "  \(method)" }
             title += "  " + HTTPAddress.redacted(url)
@@ -138,7 +137,9 @@ extension DomainTable {
                 list.add(key, HTTPAddress.redacted(base.url), base.origin)
             }
         }
-        list.add("pins", route.settings.tls.$pins) { $0.joined(separator: ", ") }
+        if let pins = route.settings.tls.pins, let origin = route.settings.origin(of: "tls.pins") {
+            list.add("pins", pins.joined(separator: ", "), origin)
+        }
         // The limits of both rows apply, unless the server row frees its calls from those of the domain.
         let own = route.row.settings.limits
         list.add(route.settings, domainLimits: own == nil || own?.isUnlimited == true ? nil : route.domainLimits)
@@ -167,116 +168,21 @@ private struct ExplanationList {
     mutating func add(
         _ settings: DomainTable.RouteSettings, domainLimits: DomainTable.Tracked<RequestLimits>?
     ) {
-        add("timeout", settings.$timeout, DurationText.text)
-        add("connectTimeout", settings.$connectTimeout, DurationText.text)
-        add("idleTimeout", settings.$idleTimeout, DurationText.text)
-        add("maxConnectionsPerHost", settings.$maxConnectionsPerHost) { "\($0)" }
-        add("retries", settings.$retries) { "\($0)" }
-        add("retry.statuses", settings.retry.$statuses, Self.list)
-        add("retry.firstWait", settings.retry.$firstWait, DurationText.text)
-        add("retry.longestWait", settings.retry.$longestWait, DurationText.text)
-        add("retry.longestRetryAfter", settings.retry.$longestRetryAfter, DurationText.text)
-        add("retry.repeatsOnlyIdempotent", settings.retry.$repeatsOnlyIdempotent) { "\($0)" }
-        add("events.reconnect", settings.events.$reconnect) { "\($0)" }
-        add("events.firstWait", settings.events.$firstWait, DurationText.text)
-        add("events.longestWait", settings.events.$longestWait, DurationText.text)
-        add("events.attempts", settings.events.$attempts) { "\($0)" }
-        add("events.statuses", settings.events.$statuses, Self.list)
-        add("events.endsAt", settings.events.$endsAt) { QuotedText.of($0) }
-        add("events.eventLimit", settings.events.$eventLimit) { "\($0)" }
-        add("limits", settings.$limits) { $0.text }
-        if let domainLimits { add("limits of the domain", domainLimits) { $0.text } }
-        add("circuit", settings.$circuit) { circuit in
-            switch circuit {
-            case .off: "null"
-            case .breaker(let policy):
-                "\(policy.failures) failures, pause \(DurationText.text(policy.pause)), statuses "
-                    + Self.list(policy.statuses)
-            }
+        // The pins are beside the base URL.
+        for key in RowKey.all where !key.isShort && key.name != "tls.pins" {
+            if let origin = settings.origin(of: key) { add(key.name, key.text(settings), origin) }
+            if key.name == "limits", let domainLimits { add("limits of the domain", domainLimits, ValueKind.limits.text) }
         }
-        add("cache", settings.$cache) { $0.rawValue }
-        add("ttl", settings.$ttl) { ttl in
-            switch ttl {
-            case .fixed(let duration): DurationText.text(duration)
-            case .sliding(let duration): "sliding " + DurationText.text(duration)
-            case .forever: "forever"
-            }
+        if let secrets = settings.secretHeaders, let origin = settings.origin(of: "secretHeaders") {
+            add("secretHeaders", secrets.joined(separator: ", "), origin)
         }
-        add("parameterEncoding", settings.$parameterEncoding) { $0.rawValue }
-        add("dates", settings.$dates) { dates in
-            switch dates {
-            case .iso8601, .iso8601WithFractionalSeconds: "iso8601"
-            case .unixSeconds: "unixSeconds"
-            case .unixMilliseconds: "unixMilliseconds"
-            case .secondsSince2001: "secondsSince2001"
-            case .pattern(let text): text
-            }
-        }
-        add("keys", settings.$keys) { $0.rawValue }
-        add("proxy", settings.$proxy) { proxy in
-            switch proxy {
-            case .environment: "environment"
-            case .none: "direct"
-            case .url(let url): HTTPAddress.redacted(url)
-            }
-        }
-        add("tls.caFile", settings.tls.$caFile) { $0 }
-        add("tls.clientCertificate", settings.tls.$clientCertificate) { rule in
-            "\(rule.certificate)" + (rule.passwordVariable.map { ", password in \($0)" } ?? "")
-        }
-        add("tls.minimumVersion", settings.tls.$minimumVersion) { String($0.rawValue.dropFirst("TLS ".count)) }
-        add("redirects", settings.$redirects) { redirects in
-            switch redirects {
-            case .automatic: "automatic"
-            case .none: "none"
-            case .follow(let limit): "\(limit)"
-            }
-        }
-        add("simulate", settings.$simulation) { simulation in
-            switch simulation {
-            case .off: "null"
-            case .directory(let path, _): "directory \(path)"
-            case .baseURL(let url, _): "baseURL \(HTTPAddress.redacted(url))"
-            }
-        }
-        add("envelope", settings.$envelope) { choice in
-            switch choice {
-            case .none: "null"
-            case .rule(let rule): "\(rule.code) of \(rule.success.sorted().joined(separator: ", "))"
-            }
-        }
-        add("volatileParameters", settings.$volatileParameters) { $0.joined(separator: ", ") }
-        add("cachePartition", settings.$cachePartition) { $0 }
-        add("authenticator", settings.$authenticator) { authenticator in
-            switch authenticator {
-            case .automatic: "automatic"
-            case .off: "null"
-            case .named(let name): name
-            }
-        }
-        add("sealer", settings.$sealing) { sealing in
-            switch sealing {
-            case .automatic: "automatic"
-            case .unsealed: "null"
-            case .sealed(let name): name
-            }
-        }
-        add("compressBody", settings.$compressesBody) { $0 ? "gzip" : "null" }
-        add("secretHeaders", settings.$secretHeaders) { $0.joined(separator: ", ") }
-        for field in settings.headers.fields {
-            let origin = settings.headerOrigins[field.name.lowercased(), field.value]
-            add("headers.\(field.name)", shown(field), origin)
-        }
+        for field in settings.headers.fields { add("headers.\(field.name)", shown(field), settings.origin(of: field)) }
         for (name, value) in settings.parameters.sorted(by: { $0.key < $1.key }) {
             let isSecret = Secrets.standard.contains(parameter: name)
             add(
                 "parameters.\(name)", isSecret ? Secrets.placeholder : value.description,
-                settings.parameterOrigins[name, value])
+                settings.origin(of: "parameters.\(name)") ?? .code)
         }
-    }
-
-    private static func list(_ numbers: Set<Int>) -> String {
-        numbers.isEmpty ? "none" : numbers.sorted().map { "\($0)" }.joined(separator: ", ")
     }
 
     private func shown(_ field: HTTPHeaders.Field) -> String {
@@ -285,16 +191,5 @@ private struct ExplanationList {
             Secrets.standard.contains(header: field.name)
             || secrets.contains { $0.equalsIgnoringASCIICase(field.name) }
         return isSecret ? Secrets.placeholder : value
-    }
-}
-
-extension RequestLimits {
-    fileprivate var text: String {
-        var parts: [String] = []
-        if let maxConcurrentRequests { parts.append("\(maxConcurrentRequests) at once") }
-        if let maxConcurrentRequestsPerHost { parts.append("\(maxConcurrentRequestsPerHost) at once per host") }
-        if let rate { parts.append("\(rate.perSecond) per second, burst \(rate.burst)") }
-        if let ratePerHost { parts.append("\(ratePerHost.perSecond) per second per host, burst \(ratePerHost.burst)") }
-        return parts.isEmpty ? "null" : parts.joined(separator: ", ")
     }
 }

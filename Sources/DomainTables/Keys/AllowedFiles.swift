@@ -1,0 +1,37 @@
+/// Which files the rows of a table may name: certificates, keys, and folders of fixtures.
+package enum AllowedFiles: Sendable {
+    /// Any, as in a file that belongs to the app.
+    case any
+    /// None, as in a table from a source.
+    case none
+    /// Those below a folder that the program chose: relative paths without `..`.
+    case below
+
+    fileprivate func allows(_ path: String) -> Bool {
+        switch self {
+        case .any: true
+        case .none: false
+        case .below: !path.hasPrefix("/") && !path.split(separator: "/").contains("..")
+        }
+    }
+}
+
+extension TableReader {
+    /// The path of a file that a row names, relative to the table's folder. A file that may not be named is reported.
+    mutating func file(_ path: String, _ key: String, _ node: JSON5Node) -> String {
+        if !files.allows(path) {
+            let advice =
+                if case .none = files {
+                    "leave it out, or name the folder of such files in the program: DomainTable(from: …, files:)"
+                } else {
+                    "write a path below the program's folder of files, without \"..\""
+                }
+            report(
+                node.range,
+                "\(QuotedText.of(key)) names the file \(QuotedText.of(path)), which is not allowed in a "
+                    + "table from a source; \(advice)", found: QuotedText.of(path))
+        }
+        guard let folder, !path.hasPrefix("/") else { return path }
+        return "\(folder)/\(path)"
+    }
+}

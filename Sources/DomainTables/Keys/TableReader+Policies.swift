@@ -1,0 +1,130 @@
+import HTTPCore
+import JSONText
+
+/// Readers of limits, circuits, client certificates and pins.
+extension TableReader {
+    mutating func statuses(_ node: JSON5Node) -> Set<Int>? {
+        guard let elements = array(node, "statuses", of: "statuses", hasTexts: false, hasNumbers: true) else { return nil }
+        var statuses: Set<Int> = []
+        for element in elements {
+            guard case .number(let number) = element.value, let status = number.integer, (100...599).contains(status)
+            else {
+                reportType(element, "an element of \"statuses\"", "a status from 100 to 599")
+                continue
+            }
+            statuses.insert(Int(status))
+        }
+        return statuses
+    }
+
+    // MARK: Limits
+
+    mutating func limits(_ node: JSON5Node) -> RequestLimits? {
+        var limits = RequestLimits()
+        if case .null = node.value { return limits }
+        guard let row = fields(of: node, in: .limits, called: "\"limits\"") else { return nil }
+        let mostRequests = integer(row["maxConcurrentRequests"], "maxConcurrentRequests", 1...1_000_000)
+        limits.maxConcurrentRequests = mostRequests?.value
+        guard let rate = row["rate"] else { return limits }
+        if case .number = rate.value {
+            limits.rate = perSecond(rate, "rate").map { RequestLimits.RateLimit(perSecond: $0) }
+        } else if let fields = fields(of: rate, in: .rate, called: "\"rate\"") {
+            let number = fields["perSecond"].flatMap { perSecond($0, "perSecond") }
+            let burst = integer(fields["burst"], "burst", 1...1_000_000)?.value
+            limits.rate = number.map { RequestLimits.RateLimit(perSecond: $0, burst: burst ?? 1) }
+            if fields.lacks("perSecond") {
+                report(
+                    rate.range.lowerBound..<(rate.range.lowerBound + 1),
+                    "the rate has no \"perSecond\"; write the requests per second, such as perSecond: 20",
+                    expected: "\"perSecond\"")
+            }
+        }
+        return limits
+    }
+
+    private mutating func perSecond(_ node: JSON5Node, _ key: String) -> Double? {
+        if case .number(let number) = node.value, number.double > 0, number.double.isFinite { return number.double }
+        reportType(node, "\"\(key)\"", "a number of requests per second above 0")
+        return nil
+    }
+
+    mutating func circuit(_ node: JSON5Node) -> RequestLimits.CircuitChoice? {
+        if case .null = node.value { return .off }
+        guard let row = fields(of: node, in: .circuit, called: "\"circuit\"") else { return nil }
+        var policy = RequestLimits.CircuitBreakerPolicy()
+        if let failures = integer(row["failures"], "failures", 1...1_000_000) { policy.failures = failures.value }
+        if let pause = duration(row["pause"], "pause") { policy.pause = pause.value }
+        if let statuses = row["statuses"].flatMap({ statuses($0) }) { policy.statuses = statuses }
+        return .breaker(policy)
+    }
+
+    // MARK: TLS
+
+    mutating func clientCertificate(_ node: JSON5Node) -> DomainTable.ClientCertificateRule? {
+        guard let row = fields(of: node, in: .clientCertificate, called: "\"clientCertificate\"") else { return nil }
+        let (password, variable) = password(row)
+        func path(_ key: String, _ what: String) -> String? {
+            name(row[key], key, "the path of a \(what)").map { file($0.value, "clientCertificate", node) }
+        }
+        switch (row["file"], row["certificate"], row["key"]) {
+        case (_?, nil, nil):
+            guard let file = path("file", "PKCS#12 file") else { return nil }
+            return DomainTable.ClientCertificateRule(
+                .pkcs12(path: file, password: password ?? ""), passwordVariable: variable)
+        case (nil, _?, _?):
+            guard let certificate = path("certificate", "PEM file of the certificate"),
+                let key = path("key", "PEM file of the key")
+            else { return nil }
+            return DomainTable.ClientCertificateRule(
+                .pem(certificate: certificate, key: key, password: password), passwordVariable: variable)
+        default:
+            guard row.mistyped.isDisjoint(with: ["file", "certificate", "key"]) else { return nil }
+            let expected = "either \"file\" (PKCS#12), or \"certificate\" and \"key\" (PEM)"
+            report(node.range, "\"clientCertificate\" must have \(expected)", expected: expected)
+            return nil
+        }
+    }
+
+    /// Reads a password, or the name of the environment variable that holds it.
+    private mutating func password(_ row: Fields) -> (text: String?, variable: String?) {
+        let expected = #"the name of an environment variable, such as "CLIENT_KEY_PASSWORD""#
+        let variable = text(row["passwordVariable"], "passwordVariable", expected)
+        guard let node = row["password"] else {
+            guard let node = row["passwordVariable"], let name = variable?.value else { return (nil, nil) }
+            let isName = name.utf8.allSatisfy { $0.isDigit || $0 == 0x5F || (0x41...0x5A).contains($0 & 0xDF) }
+            guard isName, name.utf8.first?.isDigit == false else {
+                reportType(node, "\"passwordVariable\"", expected)
+                return (nil, nil)
+            }
+            return (nil, name)
+        }
+        guard case .string(let text) = node.value else {
+            report(node.range, "\"password\" must be a string", expected: "a string")
+            return (nil, nil)
+        }
+        if let variable {
+            reportTwice("the password", variable.range, node.range)
+        } else {
+            report(
+                node.range,
+                "\"password\" is visible to everyone who reads the file; name an environment variable with "
+                    + "\"passwordVariable\"", severity: .warning)
+        }
+        return (text, nil)
+    }
+
+    mutating func pins(_ node: JSON5Node) -> [String]? {
+        guard let texts = texts(node, "pins", each: "a pin") else { return nil }
+        let expected = "\"sha256//\" and the Base64 of 32 bytes"
+        for (text, element) in texts where !HTTPText.isPin(text) {
+            var advice = ""
+            if text.hasPrefix("sha256/"), HTTPText.isPin("sha256//" + text.dropFirst(7)) {
+                advice = "; write two slashes after sha256"
+            } else if text.utf8.count == 64, text.allSatisfy(\.isHexDigit) {
+                advice = "; this is hexadecimal, write it as Base64"
+            }
+            reportType(element, "a pin", expected, advice: advice)
+        }
+        return texts.map(\.0)
+    }
+}

@@ -1,0 +1,365 @@
+import HTTPCore
+
+/// The notation of a value in a table.
+package struct ValueForm: Sendable {
+    /// Its JSON schema.
+    package var schema: String
+    /// The notation as documentation.
+    package var words: String
+    /// The keys in the value that lead to durations; an empty list for a value that is one.
+    var durations: [[String]] = []
+
+    init(_ words: String, schema: String, durations: [[String]] = []) {
+        self.words = words
+        self.schema = schema
+        self.durations = durations
+    }
+
+    fileprivate func orNull(_ words: String) -> ValueForm {
+        ValueForm(
+            "\(self.words); `null` for \(words)", schema: #"{ "oneOf": [{ "type": "null" }, \#(schema)] }"#,
+            durations: durations)
+    }
+}
+
+/// How values of a type are read, with position and advice in each message, and written.
+struct ValueKind<Value: Hashable & SendableMetatype>: Sendable {
+    let form: ValueForm
+    /// Reads a value. The text is the key in messages. `nil` for an invalid value, which is reported.
+    let read: @Sendable (inout TableReader, JSON5Node, String) -> Value?
+    /// The value as `explain` shows it.
+    let text: @Sendable (Value) -> String
+
+    init(
+        _ form: ValueForm, read: @escaping @Sendable (inout TableReader, JSON5Node, String) -> Value?,
+        text: @escaping @Sendable (Value) -> String
+    ) {
+        self.form = form
+        self.read = read
+        self.text = text
+    }
+}
+
+extension ValueKind<Duration> {
+    static func duration(isZeroAllowed: Bool = false) -> Self {
+        ValueKind(
+            ValueForm(
+                #"a duration: `"250ms"`, `"60s"`, `"5m"`, `"1h30m"`, `"2d"`"#, schema: ##"{ "$ref": "#/$defs/duration" }"##,
+                durations: [[]]),
+            read: { $0.duration($1, $2, isZeroAllowed: isZeroAllowed)?.value }, text: DurationText.text)
+    }
+}
+
+extension ValueKind<Int> {
+    static func integer(_ range: ClosedRange<Int>) -> Self {
+        ValueKind(
+            ValueForm(
+                "\(range.lowerBound) to \(range.upperBound)",
+                schema: #"{ "type": "integer", "minimum": \#(range.lowerBound), "maximum": \#(range.upperBound) }"#),
+            read: { $0.integer($1, $2, range)?.value }, text: { "\($0)" })
+    }
+}
+
+extension ValueKind<Bool> {
+    static var flag: Self {
+        ValueKind(
+            ValueForm("`true`, `false`", schema: #"{ "type": "boolean" }"#),
+            read: { $0.flag($1, $2)?.value }, text: { "\($0)" })
+    }
+
+    /// `"gzip"`, or `null` for no compression.
+    static var compression: Self {
+        ValueKind(
+            ValueForm(#"`"gzip"`"#, schema: #"{ "const": "gzip" }"#).orNull("none"),
+            read: { reader, node, key in
+                if case .null = node.value { return false }
+                guard let text = reader.text(node, key, "\"gzip\", or null for none")?.value else { return nil }
+                if text != "gzip" { reader.reportChoice(node, text, key, ["gzip"]) }
+                return text == "gzip" ? true : nil
+            }, text: { $0 ? "gzip" : "null" })
+    }
+}
+
+extension ValueKind where Value: RawRepresentable<String> & CaseIterable & Sendable {
+    /// One of the words of a type.
+    static func word(_: Value.Type) -> ValueKind<Value> {
+        let words = Value.allCases.map { "\"\($0.rawValue)\"" }
+        return ValueKind(
+            ValueForm(
+                words.map { "`\($0)`" }.joined(separator: ", "), schema: #"{ "enum": [\#(words.joined(separator: ", "))] }"#),
+            read: { $0.choice($1, $2, Value.self)?.value }, text: { $0.rawValue })
+    }
+}
+
+extension ValueKind<String> {
+    /// A text that is not empty.
+    ///
+    /// - Parameter expected: what it is, for messages.
+    static func name(_ expected: String, _ text: @escaping @Sendable (String) -> String = { $0 }) -> Self {
+        ValueKind(
+            ValueForm(expected, schema: #"{ "type": "string", "minLength": 1 }"#),
+            read: { $0.name($1, $2, expected)?.value }, text: text)
+    }
+
+    /// The path of a file; a relative one is relative to the table's folder.
+    static func file(_ expected: String) -> Self {
+        ValueKind(
+            ValueForm(expected, schema: #"{ "type": "string", "minLength": 1 }"#),
+            read: { reader, node, key in
+                reader.name(node, key, expected).map { reader.file($0.value, key, node) }
+            }, text: { $0 })
+    }
+}
+
+extension ValueKind<[String]> {
+    /// Names of parameters.
+    static func names(_ expected: String) -> Self {
+        ValueKind(
+            ValueForm("an array of names", schema: #"{ "type": "array", "items": { "type": "string", "minLength": 1 } }"#),
+            read: { $0.names($1, $2, expected) }, text: { $0.joined(separator: ", ") })
+    }
+
+    static var pins: Self {
+        ValueKind(
+            ValueForm(
+                #"`["sha256//…"]`, each with the Base64 of the SHA-256 of a public key"#,
+                schema: #"{ "type": "array", "items": { "type": "string", "pattern": "^sha256//[A-Za-z0-9+/]{43}=$" } }"#),
+            read: { reader, node, _ in reader.pins(node) }, text: { $0.joined(separator: ", ") })
+    }
+}
+
+extension ValueKind<Set<Int>> {
+    static var statuses: Self {
+        ValueKind(
+            ValueForm("an array of statuses", schema: ##"{ "$ref": "#/$defs/statuses" }"##),
+            read: { reader, node, _ in reader.statuses(node) }, text: StatusText.list)
+    }
+}
+
+enum StatusText {
+    static func list(_ numbers: Set<Int>) -> String {
+        numbers.isEmpty ? "none" : numbers.sorted().map { "\($0)" }.joined(separator: ", ")
+    }
+}
+
+extension ValueKind<CachePolicy.TimeToLive> {
+    static var timeToLive: Self {
+        ValueKind(
+            ValueForm(
+                #"`"5m"`, `"sliding 5m"`, `"forever"`"#,
+                schema: ##"{ "anyOf": [{ "const": "forever" }, { "type": "string", "pattern": "^sliding [0-9]" }, { "$ref": "#/$defs/duration" }] }"##,
+                durations: [[]]),
+            read: { reader, node, _ in reader.timeToLive(node) },
+            text: { ttl in
+                switch ttl {
+                case .fixed(let duration): DurationText.text(duration)
+                case .sliding(let duration): "sliding " + DurationText.text(duration)
+                case .forever: "forever"
+                }
+            })
+    }
+}
+
+extension ValueKind<Coding.Dates> {
+    static var dates: Self {
+        ValueKind(
+            ValueForm(
+                #"`"iso8601"`, `"unixSeconds"`, `"unixMilliseconds"`, `"secondsSince2001"`, a pattern such as `"yyyy-MM-dd HH:mm:ss"`"#,
+                schema: #"{ "anyOf": [{ "enum": ["iso8601", "unixSeconds", "unixMilliseconds", "secondsSince2001"] }, { "type": "string", "pattern": "^(?=.*y)(?=.*M)(?=.*d)" }] }"#),
+            read: { reader, node, _ in reader.dates(node) },
+            text: { dates in
+                switch dates {
+                case .iso8601, .iso8601WithFractionalSeconds: "iso8601"
+                case .unixSeconds: "unixSeconds"
+                case .unixMilliseconds: "unixMilliseconds"
+                case .secondsSince2001: "secondsSince2001"
+                case .pattern(let text): text
+                }
+            })
+    }
+}
+
+extension ValueKind<ProxyPolicy> {
+    static var proxy: Self {
+        ValueKind(
+            ValueForm(
+                #"a URL, `"direct"`, `"environment"`"#,
+                schema: #"{ "anyOf": [{ "enum": ["direct", "environment"] }, { "type": "string", "pattern": "^(https?|socks4a?|socks5h?)://[^\\s#]+$" }] }"#),
+            read: { reader, node, _ in reader.proxy(node) },
+            text: { proxy in
+                switch proxy {
+                case .environment: "environment"
+                case .none: "direct"
+                case .url(let url): HTTPAddress.redacted(url)
+                }
+            })
+    }
+}
+
+extension ValueKind<TLSVersion> {
+    /// `"1.2"` or `"1.3"`.
+    static var tlsVersion: Self {
+        ValueKind(
+            ValueForm(#"`"1.2"`, `"1.3"`"#, schema: #"{ "enum": ["1.2", "1.3"] }"#),
+            read: { reader, node, key in
+                reader.choice(node, key, TLSVersionWord.self).map { $0.value == .v1_3 ? .v1_3 : .v1_2 }
+            }, text: { String($0.rawValue.dropFirst("TLS ".count)) })
+    }
+}
+
+private enum TLSVersionWord: String, CaseIterable {
+    // swift-format-ignore: AlwaysUseLowerCamelCase
+    case v1_2 = "1.2"
+    // swift-format-ignore: AlwaysUseLowerCamelCase
+    case v1_3 = "1.3"
+}
+
+extension ValueKind<RedirectPolicy> {
+    static var redirects: Self {
+        ValueKind(
+            ValueForm(
+                #"`"automatic"`, `"none"`, or the maximum number of hops"#,
+                schema: #"{ "oneOf": [{ "enum": ["automatic", "none"] }, { "type": "integer", "minimum": 0, "maximum": 100 }] }"#),
+            read: { reader, node, _ in reader.redirects(node) },
+            text: { redirects in
+                switch redirects {
+                case .automatic: "automatic"
+                case .none: "none"
+                case .follow(let limit): "\(limit)"
+                }
+            })
+    }
+}
+
+extension ValueKind<AuthenticatorPolicy> {
+    static var authenticator: Self {
+        ValueKind(
+            .ofName,
+            read: { reader, node, key in
+                reader.named(node, key, "an authenticator").map { $0.map(AuthenticatorPolicy.named) ?? .off }
+            },
+            text: { authenticator in
+                switch authenticator {
+                case .automatic: "automatic"
+                case .off: "null"
+                case .named(let name): name
+                }
+            })
+    }
+}
+
+extension ValueKind<SealingPolicy> {
+    static var sealer: Self {
+        ValueKind(
+            .ofName,
+            read: { reader, node, key in
+                reader.named(node, key, "a sealer").map { $0.map(SealingPolicy.sealed) ?? .unsealed }
+            },
+            text: { sealing in
+                switch sealing {
+                case .automatic: "automatic"
+                case .unsealed: "null"
+                case .sealed(let name): name
+                }
+            })
+    }
+}
+
+extension ValueForm {
+    fileprivate static var ofName: ValueForm {
+        ValueForm("a name", schema: #"{ "type": "string", "minLength": 1 }"#).orNull("none")
+    }
+}
+
+extension ValueKind<DomainTable.SimulationRule> {
+    static var simulation: Self {
+        let delay = ##""delay": { "$ref": "#/$defs/duration" }"##
+        func object(_ key: String, _ schema: String) -> String {
+            """
+            { "type": "object", "additionalProperties": false, "required": ["\(key)"], "properties": { "\(key)": \(schema), \(delay) } }
+            """
+        }
+        let either =
+            object("directory", #"{ "type": "string", "minLength": 1 }"#) + ", "
+            + object("baseURL", ##"{ "$ref": "#/$defs/address" }"##)
+        return ValueKind(
+            ValueForm(
+                "`{ directory, delay }` or `{ baseURL, delay }`; `null` for the server",
+                schema: #"{ "oneOf": [{ "type": "null" }, \#(either)] }"#, durations: [["delay"]]),
+            read: { reader, node, _ in reader.simulation(node) },
+            text: { simulation in
+                switch simulation {
+                case .off: "null"
+                case .directory(let path, _): "directory \(path)"
+                case .baseURL(let url, _): "baseURL \(HTTPAddress.redacted(url))"
+                }
+            })
+    }
+}
+
+extension ValueKind<DomainTable.EnvelopeChoice> {
+    static var envelope: Self {
+        ValueKind(
+            ValueForm(
+                "`{ code, message, data, success, messages }`", schema: ##"{ "$ref": "#/$defs/envelopeRule" }"##
+            ).orNull("none"),
+            read: { reader, node, _ in reader.envelope(node) },
+            text: { choice in
+                switch choice {
+                case .none: "null"
+                case .rule(let rule): "\(rule.code) of \(rule.success.sorted().joined(separator: ", "))"
+                }
+            })
+    }
+}
+
+extension ValueKind<RequestLimits> {
+    static var limits: Self {
+        ValueKind(
+            ValueForm(
+                "`{ maxConcurrentRequests, rate }`, the rate as a number per second or `{ perSecond, burst }`",
+                schema: ##"{ "$ref": "#/$defs/requestLimits" }"##
+            ).orNull("none"),
+            read: { reader, node, _ in reader.limits(node) },
+            text: { limits in
+                var parts: [String] = []
+                if let most = limits.maxConcurrentRequests { parts.append("\(most) at once") }
+                if let most = limits.maxConcurrentRequestsPerHost { parts.append("\(most) at once per host") }
+                if let rate = limits.rate { parts.append("\(rate.perSecond) per second, burst \(rate.burst)") }
+                if let rate = limits.ratePerHost {
+                    parts.append("\(rate.perSecond) per second per host, burst \(rate.burst)")
+                }
+                return parts.isEmpty ? "null" : parts.joined(separator: ", ")
+            })
+    }
+}
+
+extension ValueKind<RequestLimits.CircuitChoice> {
+    static var circuit: Self {
+        ValueKind(
+            ValueForm(
+                "`{ failures, pause, statuses }`", schema: ##"{ "$ref": "#/$defs/circuitBreaker" }"##,
+                durations: [["pause"]]
+            ).orNull("none"),
+            read: { reader, node, _ in reader.circuit(node) },
+            text: { circuit in
+                switch circuit {
+                case .off: "null"
+                case .breaker(let policy):
+                    "\(policy.failures) failures, pause \(DurationText.text(policy.pause)), statuses "
+                        + StatusText.list(policy.statuses)
+                }
+            })
+    }
+}
+
+extension ValueKind<DomainTable.ClientCertificateRule> {
+    static var clientCertificate: Self {
+        ValueKind(
+            ValueForm(
+                "`{ file }` (PKCS#12) or `{ certificate, key }` (PEM), and `passwordVariable`",
+                schema: ##"{ "$ref": "#/$defs/clientCertificate" }"##),
+            read: { reader, node, _ in reader.clientCertificate(node) },
+            text: { rule in "\(rule.certificate)" + (rule.passwordVariable.map { ", password in \($0)" } ?? "") })
+    }
+}
