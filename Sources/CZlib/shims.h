@@ -8,15 +8,10 @@
 
 #include <zlib.h>
 
-// A stream that writes gzip (RFC 1952); zlib's notation for it is 16 more than the number of window bits.
-static inline int lat_gzip_begin(z_stream *stream) {
-    return deflateInit2(stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
-}
-
-// Raw DEFLATE streams, without header and checksum, as in WebSocket messages (RFC 7692 §7.2); zlib's notation for them is a
-// negative number of bits.
-static inline int lat_raw_deflate_begin(z_stream *stream, int bits, int memory) {
-    return deflateInit2(stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -bits, memory, Z_DEFAULT_STRATEGY);
+// A stream to write, with zlib's notation of its format: 16 more window bits for gzip, a negative number for raw DEFLATE, as in
+// WebSocket messages (RFC 7692 §7.2).
+static inline int lat_deflate_begin(z_stream *stream, int bits, int memory) {
+    return deflateInit2(stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, bits, memory, Z_DEFAULT_STRATEGY);
 }
 
 // A stream to read, with zlib's notation of its format: a negative number of window bits for raw DEFLATE, 16 more for gzip.

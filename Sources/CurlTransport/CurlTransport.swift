@@ -52,7 +52,8 @@ package final class CurlTransport: Transport {
     public init(configuration: EngineConfiguration = EngineConfiguration()) throws {
         try configuration.validate()
         standardPlan = TransferPlan(configuration)
-        headerLines = HeaderLines(userAgent: configuration.userAgent ?? DefaultUserAgent.value)
+        headerLines = HeaderLines(
+            userAgent: configuration.userAgent ?? DefaultUserAgent.value, accepting: configuration.contentCodings)
         proxies = try ProxySettings(configuration.proxy, environment: ProcessInfo.processInfo.environment)
         tls = TLSMaterials(
             try TLSMaterial(configuration.tls, warn: configuration.warn), warn: configuration.warn)
@@ -215,7 +216,7 @@ package final class CurlTransport: Transport {
             target = try targets.target(for: url)
         }
         if let netrc { request = netrc.authenticated(request, target) }
-        return (try BodyCompression.applied(to: request, handler), target)
+        return (try BodyCoding.applied(to: request, handler), target)
     }
 
     private func transfer(

@@ -54,7 +54,7 @@ package struct OptionKey: Sendable {
         OptionKey("retries", \.retries),
         OptionKey("redirects", \.redirects, .response),
         OptionKey("decompresses", \.decompresses, [.transfer, .response]),
-        OptionKey("compressesBody", \.compressesBody, .transfer),
+        OptionKey("contentCoding", \.contentCoding, .transfer),
         OptionKey("trailers", \.trailers, [.transfer, .response]),
         OptionKey("authentication", \.authentication, [.transfer, .response]),
         OptionKey("authenticator", \.authenticator, .response),

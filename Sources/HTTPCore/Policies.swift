@@ -125,20 +125,20 @@ public enum ProxyPolicy: Hashable, Sendable, ExpressibleByStringLiteral {
     /// ignored, because a CGI request can set it.
     case environment
     /// No proxy.
-    case none
+    case direct
     /// The URL of a proxy: `http://`, `https://`, `socks4://`, `socks4a://`, `socks5://`, `socks5h://`, with user and
     /// password if needed.
     case url(String)
 
-    /// The URL of a proxy; an empty string means ``none``.
-    public init(stringLiteral value: String) { self = value.isEmpty ? .none : .url(value) }
+    /// The URL of a proxy; an empty string means ``direct``.
+    public init(stringLiteral value: String) { self = value.isEmpty ? .direct : .url(value) }
 
     /// Whether the policies are the same; URLs are compared byte by byte.
     public static func == (lhs: ProxyPolicy, rhs: ProxyPolicy) -> Bool {
         switch (lhs, rhs) {
-        case (.environment, .environment), (.none, .none): true
+        case (.environment, .environment), (.direct, .direct): true
         case (.url(let one), .url(let other)): one.hasSameBytes(as: other)
-        case (.environment, _), (.none, _), (.url, _): false
+        case (.environment, _), (.direct, _), (.url, _): false
         }
     }
 }

@@ -137,17 +137,17 @@ public struct RequestOptions: Sendable, Hashable {
         public var retries: Int?
         /// Whether redirects are followed. Default ``RedirectPolicy/automatic``: the row's or the manager's rule.
         public var redirects = RedirectPolicy.automatic
-        /// Whether the request asks for the content codings gzip, br and zstd, and the body is decoded. Default `nil`: yes.
+        /// Whether the request asks for the manager's `contentCodings`, and the body is decoded. Default `nil`: yes.
         /// The body stays as received when this is `false` or the request sets its own `Accept-Encoding` or `Range`. A body
         /// that ends before its coding does is an error (``NetworkError/Kind/connectionLost``); one without a byte is empty.
         public var decompresses: Bool?
-        /// Whether the body is compressed and sent with `Content-Encoding: gzip`. Default `nil`: the row's choice, else no.
-        /// Use it only for servers that are known to accept it.
+        /// The coding in which the body is sent (`Content-Encoding`). Default `nil`: the row's choice, else none. Use it only for
+        /// servers that are known to accept it.
         ///
-        /// Data of at most 64 KiB is compressed in one step, and sent unchanged when that saves nothing. Longer data, a file
-        /// or a stream is compressed while it is sent, without `Content-Length`. Multipart bodies, sealed bodies, and bodies
-        /// of requests with a `Content-Encoding` are never compressed. A signer sees the compressed body.
-        public var compressesBody: Bool?
+        /// Data of at most 64 KiB is coded in one step, and sent unchanged when that saves nothing. Longer data, a file or a
+        /// stream is coded while it is sent, without `Content-Length`. Multipart bodies, sealed bodies, and bodies of requests
+        /// with a `Content-Encoding` are never coded. A signer sees the coded body.
+        public var contentCoding: ContentCoding?
         /// The fields that are sent after the body. Default `nil`: none.
         public var trailers: HTTPRequest.Trailers?
         /// The credentials. Default `nil`: none.
@@ -168,10 +168,7 @@ public struct RequestOptions: Sendable, Hashable {
         /// The path of a Unix domain socket to connect to instead of the URL's host (`CURLOPT_UNIX_SOCKET_PATH`). Default
         /// `nil`: the manager's.
         public var unixSocketPath: String?
-        /// The proxy. Default `nil`: the row's or the manager's.
-        ///
-        /// Write `ProxyPolicy.none` in full for no proxy: `.none` alone means `Optional.none`, the choice of the broader
-        /// level.
+        /// The proxy; ``ProxyPolicy/direct`` for none. Default `nil`: the row's or the manager's.
         public var proxy: ProxyPolicy?
         /// The largest number of connections to the request's host. Default `nil`: the row's or the manager's.
         public var maxConnectionsPerHost: Int?

@@ -21,7 +21,7 @@ import Testing
     ) async throws -> RecordedRequest {
         let server = try MockServer()
         let request = HTTPRequest("POST", server.url(), body: body).with {
-            $0.compressesBody = true
+            $0.contentCoding = .gzip
             change(&$0)
         }
         server.fallback { _ in .text("x") }
@@ -30,6 +30,61 @@ import Testing
         }
         return try #require(server.requests.first)
     }
+
+    /// Short and long, each decoded again by the decoder of the coding.
+    @Test(arguments: ContentCoding.known.filter { $0 == .deflate || Codings.known.contains($0.name) }, [3_000, 500_000])
+    func everyCodingIsSent(coding: ContentCoding, count: Int) async throws {
+        let text = String(Self.text.prefix(count))
+        let request = try await Self.sent(.text(text)) { $0.contentCoding = coding }
+        #expect(request.headers[values: "Content-Encoding"] == [coding.name])
+        #expect((request.headers["Content-Length"] != nil) == (count == 3_000))
+        #expect(request.body.count < count / 3)
+        let decoder = try #require(BodyDecoder([coding.name]))
+        var decoded = Data()
+        try request.body.withUnsafeBytes { bytes in
+            var rest = bytes
+            var buffer = [UInt8](repeating: 0, count: 4096)
+            var size: Int
+            repeat {
+                size = try buffer.withUnsafeMutableBytes { try decoder.decode(&rest, into: $0) }
+                decoded.append(contentsOf: buffer[..<size])
+            } while size == buffer.count
+        }
+        #expect(decoder.isComplete && String(decoding: decoded, as: UTF8.self) == text)
+    }
+
+    @Test func streamIsDecodableAfterEachPiece() throws {
+        for coding in ContentCoding.known where coding == .deflate || Codings.known.contains(coding.name) {
+            let encoder = try ContentCodings.encoder(for: coding)
+            let decoder = try #require(BodyDecoder([coding.name]))
+            for piece in ["one ", "two ", "three"] {
+                let coded = try encoder.encode(Data(piece.utf8), flushes: true)
+                let decoded = try coded.withUnsafeBytes { bytes in
+                    var rest = bytes
+                    var buffer = [UInt8](repeating: 0, count: 64)
+                    let size = try buffer.withUnsafeMutableBytes { try decoder.decode(&rest, into: $0) }
+                    return String(decoding: buffer[..<size], as: UTF8.self)
+                }
+                #expect(decoded == piece, "\(coding)")
+            }
+        }
+    }
+
+    @Test(arguments: [ContentCoding("x-none"), ContentCoding("x-throws", encoder: { throw POSIXProblem() })])
+    func codingWithoutEncoderIsRefused(coding: ContentCoding) async throws {
+        let server = try MockServer()
+        try await withTransport { transport async throws in
+            for body in [HTTPBody.text("x"), .stream { AsyncStream<Data> { $0.finish() } }] {
+                let request = HTTPRequest("POST", server.url(), body: body).with { $0.contentCoding = coding }
+                let error = try await transport.failure(of: request)
+                #expect(error.kind == (coding.name == "x-none" ? .invalidRequest : .requestBody))
+                #expect(error.message.contains(coding.name))
+            }
+        }
+        #expect(server.requests.isEmpty)
+    }
+
+    private struct POSIXProblem: Error {}
 
     @Test func shortBodyIsCompressedBeforeSending() async throws {
         let text = String(repeating: "abc", count: 1000)
@@ -110,7 +165,7 @@ import Testing
         }
         let pieces = TwoPieces(second: hasCome)
         try await withTransport { transport async throws in
-            let request = HTTPRequest("POST", server.url(), body: .stream { pieces }).with { $0.compressesBody = true }
+            let request = HTTPRequest("POST", server.url(), body: .stream { pieces }).with { $0.contentCoding = .gzip }
             #expect(try await transport.answer(to: request).status == 204)
         }
     }
@@ -141,7 +196,7 @@ import Testing
         }
         try await withTransport { transport async throws in
             let request = HTTPRequest("POST", server.url(), body: .data(Data(Self.text.utf8))).with {
-                $0.compressesBody = true
+                $0.contentCoding = .gzip
                 $0.authentication = .digest(user: "a", password: "b")
             }
             #expect(try await transport.answer(to: request).text == "in")
@@ -159,7 +214,7 @@ import Testing
                 stream.finish()
             }
             for body in [HTTPBody.file(directory.path(of: "missing")), .stream(short, length: 11)] {
-                let request = HTTPRequest("POST", server.url(), body: body).with { $0.compressesBody = true }
+                let request = HTTPRequest("POST", server.url(), body: body).with { $0.contentCoding = .gzip }
                 let error = try await transport.failure(of: request)
                 #expect(error.kind == .requestBody, "\(error)")
             }
@@ -173,7 +228,7 @@ import Testing
         server.fallback { _ in .text("x") }
         try await withTransport { transport async throws in
             let request = HTTPRequest("POST", server.url(), body: .data(Data(Self.text.utf8))).with {
-                $0.compressesBody = true
+                $0.contentCoding = .gzip
             }
             _ = try await transport.send(request, for: owner)
         }

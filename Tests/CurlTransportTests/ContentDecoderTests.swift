@@ -56,7 +56,7 @@ import Testing
             }
         }
 
-    private static func packed(_ data: Data) -> Data { GzipEncoder()?.encode(data, .end) ?? Data() }
+    private static func packed(_ data: Data) -> Data { ZlibEncoder.gzip(data) }
 
     private func decode(
         _ codings: [String], _ bytes: some Collection<UInt8>, inPiecesOf size: Int = .max, room: Int = 1000

@@ -44,7 +44,7 @@ import Testing
         Case("proxy", { $0.proxy = "http://p:2" }, { $0.proxy = "http://p:1" }, ["http://p:2", "http://p:1"]) {
             ($0.proxy?.url ?? "").replacing("/", with: "").replacing("http:", with: "http://")
         },
-        Case("no proxy", { $0.proxy = "http://p:2" }, { $0.proxy = ProxyPolicy.none }, ["true", "false"]) {
+        Case("no proxy", { $0.proxy = "http://p:2" }, { $0.proxy = ProxyPolicy.direct }, ["true", "false"]) {
             "\($0.proxy != nil)"
         },
         Case("version", { $0.version = .http1 }, { $0.version = .http2PriorKnowledge }, ["2", "5"]) {

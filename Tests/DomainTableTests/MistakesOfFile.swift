@@ -209,11 +209,10 @@ extension Mistake {
             { domains: { a: { baseURL: "https://h.example/api", colour: "red" } } }
             """,
             [
-                #"1:53: error: unknown key "colour"; a domain has baseURL, environments, mirrors, "#
-                    + "pins, timeout, connectTimeout, idleTimeout, retries, retry, cache, ttl, headers, "
-                    + "parameters, parameterEncoding, dates, keys, redirects, envelope, simulate, "
-                    + "volatileParameters, cachePartition, authenticator, sealer, compressBody, events, maxConnectionsPerHost, proxy, secretHeaders, "
-                    + "tls, limits, circuit"
+                #"1:53: error: unknown key "colour"; a domain has baseURL, environments, mirrors, pins, timeout, "#
+                    + "connectTimeout, idleTimeout, maxConnectionsPerHost, retries, retry, events, limits, circuit, cache, ttl, "
+                    + "parameterEncoding, dates, keys, proxy, tls, redirects, simulate, envelope, volatileParameters, "
+                    + "cachePartition, authenticator, sealer, contentCoding, headers, parameters, secretHeaders"
             ]),
         Mistake(
             "a key twice",

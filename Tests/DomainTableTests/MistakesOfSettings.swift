@@ -612,6 +612,19 @@ extension Mistake {
                 #"3:59: error: "allowsAbsolute" must be true or false, found the string "yes""#
             ]),
         Mistake(
+            "a former name of a key",
+            """
+            { domains: { a: { baseURL: "https://h.example", compressBody: "gzip" },
+                         b: { baseURL: "https://h.example", compressBody: "gzip", contentCoding: null },
+                         c: { baseURL: "https://h.example", contentCoding: "zip" } } }
+            """,
+            [
+                #"1:49: warning: the key "compressBody" is now called "contentCoding"; rename it"#,
+                #"2:62: warning: the key "compressBody" is now called "contentCoding"; rename it"#,
+                #"2:84: error: duplicate key "contentCoding"; the first is in line 2"#,
+                #"3:77: error: unknown value "zip" of "contentCoding"; did you mean "gzip"?"#,
+            ]),
+        Mistake(
             "several mistakes at once",
             """
             {

@@ -119,18 +119,18 @@ import Testing
             $0.domains = try? DomainTable(
                 json5: """
                     {
-                      domains: { here: { baseURL: "\(server.url())", compressBody: "gzip" } },
+                      domains: { here: { baseURL: "\(server.url())", contentCoding: "gzip" } },
                       servers: {
                         send: { domain: "here", path: "/send", method: "POST" },
-                        plain: { domain: "here", path: "/plain", method: "POST", compressBody: null },
+                        plain: { domain: "here", path: "/plain", method: "POST", contentCoding: null },
                       },
                     }
                     """)
         }
         _ = try await Send(text: Self.text).reply(on: manager)
         _ = try await Plain(text: Self.text).reply(on: manager)
-        _ = try await Plain(text: Self.text).compressingBody().reply(on: manager)
-        _ = try await Send(text: Self.text).compressingBody(false).reply(on: manager)
+        _ = try await Plain(text: Self.text).contentCoding(.gzip).reply(on: manager)
+        _ = try await Send(text: Self.text).contentCoding(.identity).reply(on: manager)
         #expect(server.requests.map { $0.headers["Content-Encoding"] } == ["gzip", nil, "gzip", nil])
         #expect(server.requests[0].body.count < 200 && server.requests[1].body.count > 5000)
     }
@@ -151,7 +151,7 @@ import Testing
         let digests = Log<String?>()
         let manager = try CentralRequestManager.make { $0.signer = DigestSigner(digests: digests) }
         var request = HTTPRequest("POST", server.url(), body: .text(Self.text))
-        request.compressesBody = true
+        request.contentCoding = .gzip
         _ = try await manager.send(request)
         let sent = try #require(server.requests.first)
         #expect(sent.headers["Content-Encoding"] == "gzip")
@@ -171,7 +171,7 @@ import Testing
         server.route("POST", "/old") { [server] _ in .redirect(to: server.url("/new"), status: 307) }
         let manager = try CentralRequestManager.make()
         var request = HTTPRequest("POST", server.url("/old"), body: .text(Self.text))
-        request.compressesBody = true
+        request.contentCoding = .gzip
         _ = try await manager.send(request)
         #expect(server.requests.map { $0.headers["Content-Encoding"] } == ["gzip", "gzip"])
         #expect(server.requests[0].body == server.requests[1].body)

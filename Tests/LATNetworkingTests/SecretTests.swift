@@ -89,7 +89,7 @@ import Testing
         urls += ["http://u:hunter-password@" + query, "http://[::1/" + query]
         for url in urls {
             var request = request(url)
-            request.proxy = ProxyPolicy.none
+            request.proxy = ProxyPolicy.direct
             request.timeout = .milliseconds(500)
             let sent = request
             do {

@@ -43,7 +43,7 @@ struct BrotliLibrary: Sendable {
 }
 
 /// Decodes `br` (RFC 7932).
-final class BrotliDecoder: ContentDecoder {
+final class BrotliDecoder: BufferDecoder {
     private let library: BrotliLibrary
     private let state: OpaquePointer
     private var hasBegun = false

@@ -2,7 +2,7 @@ import CZlib
 
 /// Decodes `gzip` with all its members (RFC 1952 §2.2), and `deflate`: zlib (RFC 1950) as the standard says, or raw
 /// DEFLATE (RFC 1951), which some servers send.
-final class ZlibDecoder: ContentDecoder {
+final class ZlibDecoder: BufferDecoder {
     enum Coding: String { case gzip, deflate }
 
     private enum Position {

@@ -38,7 +38,7 @@ struct ZstdLibrary: Sendable {
 }
 
 /// Decodes `zstd` with all its frames (RFC 8878 §3).
-final class ZstdDecoder: ContentDecoder {
+final class ZstdDecoder: BufferDecoder {
     private let library: ZstdLibrary
     private let stream: OpaquePointer
     /// Whether the last byte ended a frame, or there was none.

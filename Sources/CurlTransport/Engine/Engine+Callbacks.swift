@@ -143,7 +143,8 @@ extension Engine {
         // The response to a challenge replaces the challenge, and its decoder.
         if transfer.machine.isDecoded || transfer.decoder != nil {
             transfer.decoder =
-                transfer.machine.isDecoded ? BodyDecoder(transfer.head.headers[values: "Content-Encoding"]) : nil
+                transfer.machine.isDecoded
+                ? BodyDecoder(transfer.head.headers[values: "Content-Encoding"], configuration.contentCodings) : nil
         }
         // libcurl stops sending by itself, but not while it waits for more bytes of the request body.
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }

@@ -60,7 +60,7 @@ package struct LibcurlInfo: Hashable, Sendable {
         // The engine decodes by itself, whatever libcurl was built with.
         func coding(_ name: String, _ package: String) -> Feature {
             Feature(
-                name: name, isThere: ContentCodings.accepted.contains(name),
+                name: name, isThere: ContentCodings.hasDecoder(name),
                 effect: "responses are not requested in \(name); install \(package)")
         }
         return [

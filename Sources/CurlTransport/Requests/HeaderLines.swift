@@ -45,9 +45,10 @@ final class HeaderLines: Sendable {
         }
     }
 
-    init(userAgent: String) {
+    init(userAgent: String, accepting codings: [ContentCoding] = EngineConfiguration().contentCodings) {
         self.userAgent = "User-Agent: \(userAgent)"
-        acceptEncoding = "Accept-Encoding: \(ContentCodings.accepted.joined(separator: ", "))"
+        let names = ContentCodings.accepted(codings)
+        acceptEncoding = "Accept-Encoding: \(names.isEmpty ? "identity" : names.joined(separator: ", "))"
         standard = [self.userAgent, acceptEncoding]
     }
 

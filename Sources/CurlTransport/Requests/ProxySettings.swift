@@ -23,7 +23,7 @@ struct ProxySettings: Sendable {
 
     init(_ policy: ProxyPolicy, environment: [String: String]) throws(NetworkError) {
         switch policy {
-        case .none:
+        case .direct:
             (http, https, exceptions) = (nil, nil, ProxyExceptions(""))
         case .url(let url):
             let proxy = try Self.proxy(url, from: "the proxy")

@@ -26,6 +26,10 @@ public struct EngineConfiguration: Sendable {
     public var connectionLifetime: Duration?
     /// The maximum size of a decoded body that is collected in memory, in bytes. Default 2 GiB.
     public var maxBodySize: Int64 = 2 << 30
+    /// The content codings that responses are asked for (`Accept-Encoding`), the preferred one first; those whose library is
+    /// missing are left out. A coding of the app's own needs a decoder. Bodies in `gzip`, `deflate`, `br` and `zstd` are decoded
+    /// whether they were asked for or not. Default gzip, br and zstd.
+    public var contentCodings: [ContentCoding] = [.gzip, .br, .zstd]
     /// The maximum ratio of decoded to received bytes of a compressed body. It is checked once 32 MiB have been decoded,
     /// or 1 MiB when the status is 400 or above. Default 200.
     public var maxDecompressionRatio = 200

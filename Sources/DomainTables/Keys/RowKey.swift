@@ -145,13 +145,16 @@ package struct RowKey: Sendable {
         RowKey(
             "sealer", \.options.sealing, .sealer,
             "A key of `configuration.sealers`: who seals requests and opens responses."),
-        RowKey("compressBody", \.options.compressesBody, .compression, "Whether bodies are compressed."),
+        RowKey("contentCoding", \.options.contentCoding, .contentCoding, "The coding in which bodies are sent."),
     ]
 
     /// The short form of `tls.pins` in a domain.
     static let pinsOfDomain = RowKey("pins", \.tls.pins, .pins, sameAs: "tls.pins", "Short for `tls.pins`.")
 
     private static let named = Dictionary(all.map { ($0.name, $0) }) { first, _ in first }
+
+    /// Former names of keys, which are still read.
+    static let formerNames = ["compressBody": "contentCoding"]
 
     /// The members of an object, or the keys of the row itself for `nil`.
     static func members(of group: TableKey.Place?) -> [RowKey] { all.filter { $0.group == group } }

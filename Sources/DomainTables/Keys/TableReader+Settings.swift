@@ -101,7 +101,7 @@ extension TableReader {
     mutating func proxy(_ node: JSON5Node) -> ProxyPolicy? {
         let expected = #"a proxy's URL, "direct" or "environment""#
         guard let proxy = text(node, "proxy", expected) else { return nil }
-        if proxy.value == "direct" { return ProxyPolicy.none }
+        if proxy.value == "direct" { return ProxyPolicy.direct }
         if proxy.value == "environment" { return .environment }
         let schemes = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"]
         let parts = URLParts(proxy.value)

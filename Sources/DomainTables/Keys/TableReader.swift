@@ -91,7 +91,13 @@ struct TableReader {
         let known = Set(place.keys)
         var fields = Fields()
         var seen: [String: Range<Int>] = [:]
-        for member in members {
+        for var member in members {
+            if let name = RowKey.formerNames[member.key], known.contains(name) {
+                report(
+                    member.keyRange, "the key \(QuotedText.of(member.key)) is now called \"\(name)\"; rename it",
+                    expected: "\"\(name)\"", found: QuotedText.of(member.key), suggestion: name, severity: .warning)
+                member.key = name
+            }
             if let first = seen[member.key] {
                 reportDuplicate("key", member, first: first)
                 continue

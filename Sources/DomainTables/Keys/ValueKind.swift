@@ -66,17 +66,25 @@ extension ValueKind<Bool> {
             ValueForm("`true`, `false`", schema: #"{ "type": "boolean" }"#),
             read: { $0.flag($1, $2)?.value }, text: { "\($0)" })
     }
+}
 
-    /// `"gzip"`, or `null` for no compression.
-    static var compression: Self {
-        ValueKind(
-            ValueForm(#"`"gzip"`"#, schema: #"{ "const": "gzip" }"#).orNull("none"),
+extension ValueKind<ContentCoding> {
+    /// The name of a coding that the SDK has, or `null` for none.
+    static var contentCoding: Self {
+        let names = ContentCoding.known.map(\.name)
+        let words = names.map { "\"\($0)\"" }
+        return ValueKind(
+            ValueForm(
+                words.map { "`\($0)`" }.joined(separator: ", "), schema: #"{ "enum": [\#(words.joined(separator: ", "))] }"#
+            ).orNull("none"),
             read: { reader, node, key in
-                if case .null = node.value { return false }
-                guard let text = reader.text(node, key, "\"gzip\", or null for none")?.value else { return nil }
-                if text != "gzip" { reader.reportChoice(node, text, key, ["gzip"]) }
-                return text == "gzip" ? true : nil
-            }, text: { $0 ? "gzip" : "null" })
+                if case .null = node.value { return .identity }
+                let expected = words.joined(separator: ", ") + ", or null for none"
+                guard let text = reader.text(node, key, expected)?.value else { return nil }
+                if let coding = ContentCoding.known.first(where: { $0.name == text }) { return coding }
+                reader.reportChoice(node, text, key, names)
+                return nil
+            }, text: { $0 == .identity ? "null" : $0.name })
     }
 }
 
@@ -189,7 +197,7 @@ extension ValueKind<ProxyPolicy> {
             text: { proxy in
                 switch proxy {
                 case .environment: "environment"
-                case .none: "direct"
+                case .direct: "direct"
                 case .url(let url): HTTPAddress.redacted(url)
                 }
             })

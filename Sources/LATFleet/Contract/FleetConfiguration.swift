@@ -34,8 +34,8 @@ public struct FleetConfiguration: Sendable, CustomStringConvertible, CustomDebug
     public var prefix = "lat"
     /// The settings of TLS. Certificates and host names are verified as for requests. Default `TLSConfiguration()`.
     public var tls = TLSConfiguration()
-    /// The proxy to the Redis; HTTP proxies must allow `CONNECT` to its port. Default ``ProxyPolicy/none``.
-    public var proxy = ProxyPolicy.none
+    /// The proxy to the Redis; HTTP proxies must allow `CONNECT` to its port. Default ``ProxyPolicy/direct``.
+    public var proxy = ProxyPolicy.direct
     /// The longest time that a request waits for a look-up. Default 10 ms.
     public var lookUpBudget = Duration.milliseconds(10)
     /// The longest time to wait for a write. Default 50 ms.

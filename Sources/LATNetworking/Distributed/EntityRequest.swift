@@ -89,10 +89,8 @@ extension EntityRequest {
     /// Sets whether the content is sealed, and by which sealer.
     public func sealing(_ policy: SealingPolicy) -> EntityCall<Model> { with { $0.sealing = policy } }
 
-    /// Sets whether the body is compressed with gzip. Default `true`.
-    public func compressingBody(_ compresses: Bool = true) -> EntityCall<Model> {
-        with { $0.compressesBody = compresses }
-    }
+    /// Sets the coding in which the body is sent, such as `.gzip`.
+    public func contentCoding(_ coding: ContentCoding) -> EntityCall<Model> { with { $0.contentCoding = coding } }
 
     /// Sets the fields that are sent after the body.
     public func trailers(_ trailers: HTTPRequest.Trailers) -> EntityCall<Model> { with { $0.trailers = trailers } }

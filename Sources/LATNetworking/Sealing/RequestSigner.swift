@@ -181,7 +181,7 @@ struct SignStage: Stage {
         var request = request
         do {
             // The signature must cover the compressed body.
-            request = try BodyCompression.applied(to: request, chain.call.bodyHandler)
+            request = try BodyCoding.applied(to: request, chain.call.bodyHandler)
             let digest = try Self.digest(of: &request)
             let signature = try await signer.sign(request, bodyDigest: digest)
             request.headers.merge(signature)

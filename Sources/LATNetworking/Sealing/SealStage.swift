@@ -22,7 +22,7 @@ struct SealStage: Stage {
         var outgoing = request
         outgoing.body = sealed.body.map { .data($0) }
         // Sealed content cannot be compressed any further.
-        outgoing.compressesBody = false
+        outgoing.contentCoding = .identity
         outgoing.headers.merge(sealed.headers)
         // The message is bound to its URL, so the target of a redirect could not open it.
         if outgoing.redirects == .automatic { outgoing.redirects = .none }

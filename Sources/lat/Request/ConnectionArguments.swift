@@ -64,7 +64,7 @@ struct ConnectionArguments {
     func apply(to request: inout HTTPRequest) {
         request.maxReceiveRate = rate
         request.maxSendRate = rate
-        request.compressesBody = arguments.contains(Self.gzip)
+        if arguments.contains(Self.gzip) { request.contentCoding = .gzip }
         request.pinnedPublicKeys = pins
         if !trailers.fields.isEmpty {
             request.trailers = HTTPRequest.Trailers(trailers.fields.map(\.name)) { [trailers] in trailers }

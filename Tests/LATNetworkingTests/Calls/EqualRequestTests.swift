@@ -37,7 +37,7 @@ import Testing
             ("connectTimeout", { $0.connectTimeout = .seconds(1) }), ("idleTimeout", { $0.idleTimeout = .seconds(1) }),
             ("authentication", { $0.authentication = .bearer(token: "t") }), ("priority", { $0.priority = .high }),
             ("waits", { $0.waitsForConnectivity = false }), ("version", { $0.version = .http1 }),
-            ("socket", { $0.unixSocketPath = "/s" }), ("proxy", { $0.proxy = ProxyPolicy.none }),
+            ("socket", { $0.unixSocketPath = "/s" }), ("proxy", { $0.proxy = ProxyPolicy.direct }),
             ("connections", { $0.maxConnectionsPerHost = 1 }), ("pins", { $0.pinnedPublicKeys = ["sha256//x"] }),
             ("tls", { $0.tls = HTTPRequest.TLS(minimumVersion: .v1_3) }), ("limits", { $0.ignoresLimits = true }),
             ("maxBodySize", { $0.maxBodySize = 1 }), ("streams", { $0.streamsBody = true }),

@@ -288,8 +288,8 @@ extension LeveledSetting {
 
     private static let ofContent: [LeveledSetting] = [
         .option(
-            "compressesBody", \.compressesBody, flags, row: { "compressBody: \($0 ? "\"gzip\"" : "null")" }, key: "compressBody",
-            read: { request, _ in request.compressesBody }),
+            "contentCoding", \.contentCoding, [.gzip, .identity, .br],
+            row: { "contentCoding: \($0 == .identity ? "null" : "\"\($0)\"")" }, read: { request, _ in request.contentCoding }),
         .option(
             "trailers", \.trailers, trailers,
             read: { request, _ in request.trailers }),

@@ -22,7 +22,7 @@ struct ManySmallCalls {
             .json(#"{"cents": \#(request.pathParameters["item"] ?? "0")}"#)
         }
         var configuration = CentralRequestManager.Configuration()
-        configuration.proxy = ProxyPolicy.none
+        configuration.proxy = ProxyPolicy.direct
         configuration.domains = try DomainTable(
             json5: "{ domains: { shop: { baseURL: \"\(server.url("/"))\" } } }")
         let manager = try CentralRequestManager(configuration: configuration)

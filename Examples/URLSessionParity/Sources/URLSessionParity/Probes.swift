@@ -9,7 +9,7 @@ enum Probes {
         _ change: (inout CentralRequestManager.Configuration) -> Void = { _ in }
     ) throws -> CentralRequestManager {
         var configuration = CentralRequestManager.Configuration()
-        configuration.proxy = ProxyPolicy.none
+        configuration.proxy = ProxyPolicy.direct
         change(&configuration)
         return try CentralRequestManager(configuration: configuration)
     }

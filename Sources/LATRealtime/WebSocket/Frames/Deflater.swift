@@ -22,7 +22,7 @@ final class Deflater {
         self.largestPiece = largestPiece
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
-        guard lat_raw_deflate_begin(stream, CInt(min(window, Self.usualWindow)), Self.memoryLevel) == Z_OK else {
+        guard lat_deflate_begin(stream, -CInt(min(window, Self.usualWindow)), Self.memoryLevel) == Z_OK else {
             stream.deallocate()
             return nil
         }

@@ -3,60 +3,62 @@ import Glibc
 package import HTTPCore
 import Platform
 
-/// Compresses the bodies of requests that ask for it (RFC 9110 §8.4.1.3).
+/// Codes the bodies of requests that ask for it (RFC 9110 §8.4).
 ///
-/// Short data is compressed as a whole, unless compression does not make it shorter. Long data, data whose reads are
-/// reported, a file or a stream becomes a stream of unknown length: a task compresses each piece while libcurl sends the
-/// previous one.
-package enum BodyCompression {
-    /// The largest body that is compressed as a whole, in bytes.
+/// Short data is coded as a whole, unless that does not make it shorter. Long data, data whose reads are reported, a file or a
+/// stream becomes a stream of unknown length: a task codes each piece while libcurl sends the previous one.
+package enum BodyCoding {
+    /// The largest body that is coded as a whole, in bytes.
     private static let wholeLimit = PreparedBody.wholeBodyLimit
     private static let pieceSize = 128 << 10
 
-    /// Returns the request with its body compressed and `compressesBody` reset.
+    /// Returns the request with its body coded and `contentCoding` reset.
     ///
-    /// - Parameter handler: Receives an event for every read of the uncompressed body.
-    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode,
+    /// - Parameter handler: Receives an event for every read of the body before its coding.
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for a value that does not encode, and for a coding without encoder,
     ///   ``NetworkError/Kind/requestBody`` for a file that cannot be read.
     package static func applied(
         to request: HTTPRequest, _ handler: BodyHandler? = nil
     ) throws(NetworkError) -> HTTPRequest {
-        guard request.compressesBody == true else { return request }
+        guard let coding = request.contentCoding, coding != .identity else { return request }
         var request = request
-        request.compressesBody = false
+        request.contentCoding = .identity
         guard let body = request.body,
             // A request that sets the field to `nil` is not compressed either.
             !request.headers.fields.contains(where: { $0.name.equalsIgnoringASCIICase("Content-Encoding") }),
-            let content = try compressed(body, handler)
+            let content = try coded(body, coding, handler)
         else { return request }
         request.body = content
         request.headers.removeAll { $0.equalsIgnoringASCIICase("Content-Length") }
-        request.headers["Content-Encoding"] = "gzip"
+        request.headers["Content-Encoding"] = coding.name
         return request
     }
 
-    /// Returns the compressed body; `nil` when it stays as it is.
-    private static func compressed(
-        _ body: HTTPBody, _ handler: BodyHandler?
+    /// Returns the coded body; `nil` when it stays as it is.
+    private static func coded(
+        _ body: HTTPBody, _ coding: ContentCoding, _ handler: BodyHandler?
     ) throws(NetworkError) -> HTTPBody? {
+        // Also for a stream, so that nothing is sent when there is no encoder.
+        let encoder = try encoder(for: coding)
         switch body.content {
         // Servers do not decode the codings of single parts.
         case .parameters, .multipart: return nil
         case .encoded:
             switch try PreparedBody(body) {
-            case .bytes(let data): return short(data, body)
-            case .source(let source): return (source as? DataSource).map { long($0.data, body, handler) }
+            case .bytes(let data): return try short(data, body, encoder)
+            case .source(let source): return (source as? DataSource).map { long($0.data, body, coding, handler) }
             case .multipart: return nil
             }
         case .data(let data):
-            return data.count <= wholeLimit && handler == nil ? short(data, body) : long(data, body, handler)
+            return data.count <= wholeLimit && handler == nil
+                ? try short(data, body, encoder) : long(data, body, coding, handler)
         case .file(let path):
             let size = try UploadedFile.size(of: path)
-            return stream(of: body, handler, isReplayable: true, flush: .none) {
+            return stream(of: body, coding, handler, isReplayable: true, flushes: false) {
                 FilePieces(path: path, size: size).next
             }
         case .stream(let stream):
-            return self.stream(of: body, handler, isReplayable: stream.isReplayable, flush: .piece) {
+            return self.stream(of: body, coding, handler, isReplayable: stream.isReplayable, flushes: true) {
                 let next = stream.makeIterator()
                 var count: Int64 = 0
                 return {
@@ -71,13 +73,29 @@ package enum BodyCompression {
         }
     }
 
-    private static func short(_ data: Data, _ body: HTTPBody) -> HTTPBody? {
-        guard let coded = GzipEncoder()?.encode(data, .end), coded.count < data.count else { return nil }
-        return HTTPBody.data(coded, contentType: body.contentType)
+    private static func encoder(for coding: ContentCoding) throws(NetworkError) -> any ContentEncoder {
+        do {
+            return try ContentCodings.encoder(for: coding)
+        } catch {
+            throw error as? NetworkError ?? failure("the encoder of \(coding.name) threw: \(error)")
+        }
     }
 
-    private static func long(_ data: Data, _ body: HTTPBody, _ handler: BodyHandler?) -> HTTPBody {
-        stream(of: body, handler, isReplayable: true, flush: .none) {
+    private static func short(
+        _ data: Data, _ body: HTTPBody, _ encoder: any ContentEncoder
+    ) throws(NetworkError) -> HTTPBody? {
+        do {
+            let coded = try encoder.encode(data, flushes: false) + encoder.finish()
+            return coded.count < data.count ? HTTPBody.data(coded, contentType: body.contentType) : nil
+        } catch {
+            throw failure("the encoder threw: \(error)")
+        }
+    }
+
+    private static func long(
+        _ data: Data, _ body: HTTPBody, _ coding: ContentCoding, _ handler: BodyHandler?
+    ) -> HTTPBody {
+        stream(of: body, coding, handler, isReplayable: true, flushes: false) {
             var rest = data
             return {
                 defer { rest = rest.dropFirst(pieceSize) }
@@ -87,24 +105,24 @@ package enum BodyCompression {
     }
 
     private static func stream(
-        of body: HTTPBody, _ handler: BodyHandler?, isReplayable: Bool, flush: GzipEncoder.Flush,
+        of body: HTTPBody, _ coding: ContentCoding, _ handler: BodyHandler?, isReplayable: Bool, flushes: Bool,
         _ pieces: @escaping @Sendable () -> BodyStream.NextChunk
     ) -> HTTPBody {
         let stream = BodyStream(length: nil, isReplayable: isReplayable, reportsProgress: true) {
-            var encoder = GzipEncoder()
-            let hasEncoder = encoder != nil
+            let made = Result { try ContentCodings.encoder(for: coding) }
+            var hasEnded = false
             let next = pieces()
             handler?(.rewound, nil)
             return {
-                guard hasEncoder else { throw failure("memory is short; free some and try again") }
-                while let current = encoder {
+                let encoder = try made.get()
+                while !hasEnded {
                     guard let piece = try await next() else {
-                        encoder = nil
+                        hasEnded = true
                         handler?(.end, nil)
-                        return current.encode(Data(), .end)
+                        return try encoder.finish()
                     }
                     handler?(.read(piece.count), nil)
-                    let coded = current.encode(piece, flush)
+                    let coded = try encoder.encode(piece, flushes: flushes)
                     if !coded.isEmpty { return coded }
                 }
                 return nil
@@ -114,7 +132,7 @@ package enum BodyCompression {
     }
 
     fileprivate static func failure(_ reason: String) -> NetworkError {
-        NetworkError(.requestBody, message: "the body cannot be compressed and sent: \(reason)")
+        NetworkError(.requestBody, message: "the body cannot be coded and sent: \(reason)")
     }
 
     /// Reads a file piece by piece. Its size must not change, as for a file that is sent uncompressed.

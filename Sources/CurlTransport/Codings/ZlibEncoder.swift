@@ -1,26 +1,17 @@
 import CZlib
 import FoundationEssentials
+internal import HTTPCore
 
-/// Compresses a sequence of pieces into one gzip stream (RFC 1952). Used by one task.
-final class GzipEncoder {
-    /// When the compressed bytes of a piece must be output.
-    enum Flush: CInt {
-        /// Whenever the encoder has enough input (`Z_NO_FLUSH`).
-        case none = 0
-        /// With this piece (`Z_SYNC_FLUSH`).
-        case piece = 2
-        /// With this piece, the last one (`Z_FINISH`).
-        case end = 4
-    }
-
+/// Writes `gzip` (RFC 1952), or `deflate`, which is zlib (RFC 1950).
+final class ZlibEncoder: ContentEncoder {
     private let stream: UnsafeMutablePointer<z_stream>
     private static let bufferSize = 32 << 10
 
     /// Makes an encoder; `nil` when memory is short.
-    init?() {
+    init?(_ coding: ZlibDecoder.Coding) {
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
-        guard lat_gzip_begin(stream) == Z_OK else {
+        guard lat_deflate_begin(stream, coding == .gzip ? MAX_WBITS + 16 : MAX_WBITS, 8) == Z_OK else {
             stream.deallocate()
             return nil
         }
@@ -31,8 +22,17 @@ final class GzipEncoder {
         stream.deallocate()
     }
 
-    /// Returns the next compressed bytes; empty when the encoder keeps the piece for later.
-    func encode(_ piece: Data, _ flush: Flush) -> Data {
+    func encode(_ piece: Data, flushes: Bool) -> Data { encode(piece, flushes ? Z_SYNC_FLUSH : Z_NO_FLUSH) }
+
+    func finish() -> Data { encode(Data(), Z_FINISH) }
+
+    /// The whole of a body in gzip; empty when memory is short.
+    static func gzip(_ body: Data) -> Data {
+        guard let encoder = ZlibEncoder(.gzip) else { return Data() }
+        return encoder.encode(body, flushes: false) + encoder.finish()
+    }
+
+    private func encode(_ piece: Data, _ flush: CInt) -> Data {
         var output = Data()
         piece.withUnsafeBytes { bytes in
             var rest = bytes[...]
@@ -40,7 +40,7 @@ final class GzipEncoder {
                 // zlib counts bytes in 32 bits.
                 let part = UnsafeRawBufferPointer(rebasing: rest.prefix(1 << 30))
                 rest = rest.dropFirst(part.count)
-                encode(part, rest.isEmpty ? flush.rawValue : Z_NO_FLUSH, into: &output)
+                encode(part, rest.isEmpty ? flush : Z_NO_FLUSH, into: &output)
             } while !rest.isEmpty
         }
         return output

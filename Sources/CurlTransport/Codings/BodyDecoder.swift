@@ -4,7 +4,7 @@ internal import HTTPCore
 ///
 /// The engine decodes bodies itself: libcurl's decoders do not tell a body that ends early from a whole one, and refuse
 /// gzip with several members.
-protocol ContentDecoder: AnyObject {
+protocol BufferDecoder: AnyObject {
     /// Decodes the beginning of the input, which then begins after it, until the input is used up or the output is full.
     /// Output that is full means that there may be more, so the next call follows even without new input.
     ///
@@ -31,14 +31,14 @@ enum CodingFault: Error, Hashable {
 }
 
 /// Decodes a body with two codings: what the first decoder outputs is the input of the second.
-final class PipedDecoder: ContentDecoder {
-    private let first: any ContentDecoder
-    private let second: any ContentDecoder
+final class PipedDecoder: BufferDecoder {
+    private let first: any BufferDecoder
+    private let second: any BufferDecoder
     private let between = UnsafeMutableRawBufferPointer.allocate(byteCount: 16 << 10, alignment: 16)
     /// The part of `between` that the second decoder has not taken.
     private var waiting = 0..<0
 
-    init(_ first: any ContentDecoder, _ second: any ContentDecoder) {
+    init(_ first: any BufferDecoder, _ second: any BufferDecoder) {
         self.first = first
         self.second = second
     }
@@ -73,26 +73,28 @@ final class BodyDecoder {
     /// How many bytes of the next piece are decoded already: libcurl delivers the piece in which a transfer was paused
     /// again, from its first byte.
     var repeatedByteCount = 0
-    private let decoder: Result<any ContentDecoder, CodingFault>
+    private let decoder: Result<any BufferDecoder, CodingFault>
 
     /// Makes a decoder; `nil` when the body has no coding but `identity`.
     ///
-    /// - Parameter fields: the values of `Content-Encoding`. The coding that is named last was applied last (RFC 9110 §8.4).
-    init?(_ fields: [String]) {
+    /// - Parameters:
+    ///   - fields: the values of `Content-Encoding`. The coding that is named last was applied last (RFC 9110 §8.4).
+    ///   - own: codings of the app, which take precedence.
+    init?(_ fields: [String], _ own: [ContentCoding] = []) {
         let names = fields.flatMap { FieldList.names($0) }.filter { !ContentCodings.isIdentity($0) }
         guard !names.isEmpty else { return nil }
         name = names.joined(separator: ", ")
-        decoder = Result { () throws(CodingFault) in try Self.decoder(for: names) }
+        decoder = Result { () throws(CodingFault) in try Self.decoder(for: names, own) }
     }
 
     /// libcurl's limit, which bounds the memory of a response.
     private static let limit = 5
 
-    private static func decoder(for names: [String]) throws(CodingFault) -> any ContentDecoder {
+    private static func decoder(for names: [String], _ own: [ContentCoding]) throws(CodingFault) -> any BufferDecoder {
         guard names.count <= limit else { throw .tooMany(limit) }
-        var whole: (any ContentDecoder)?
+        var whole: (any BufferDecoder)?
         for name in names.reversed() {
-            let next = try ContentCodings.decoder(for: name)
+            let next = try ContentCodings.decoder(for: name, own)
             whole = whole.map { PipedDecoder($0, next) } ?? next
         }
         guard let whole else { throw .noMemory }
@@ -105,7 +107,7 @@ final class BodyDecoder {
         return (try? decoder.get().isComplete) ?? false
     }
 
-    /// See ``ContentDecoder/decode(_:into:)``. Bytes in a coding that is unknown throw only here, so that a response
+    /// See ``BufferDecoder/decode(_:into:)``. Bytes in a coding that is unknown throw only here, so that a response
     /// without a body may name any coding.
     func decode(
         _ input: inout UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
