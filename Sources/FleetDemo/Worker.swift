@@ -48,7 +48,7 @@ struct Worker: Sendable {
         fleet = try Fleet(settings)
         try await fleet.connect(within: .seconds(20))
         var configuration = CentralRequestManager.Configuration()
-        configuration.proxy = .none
+        configuration.proxy = .direct
         configuration.retries = 0
         control = try CentralRequestManager(configuration: configuration)
 

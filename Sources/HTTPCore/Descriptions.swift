@@ -104,7 +104,7 @@ extension ProxyPolicy: CustomStringConvertible, CustomDebugStringConvertible, Cu
     public var description: String {
         switch self {
         case .environment: "the environment's"
-        case .none: "none"
+        case .direct: "none"
         case .url(let url): Self.redacted(url)
         }
     }

@@ -174,7 +174,7 @@ private struct FetchUser: RequestEntity, Encodable {
 
     @Test("URLSessionConfiguration") func sessionConfiguration() async throws {
         var configuration = CentralRequestManager.Configuration()
-        configuration.proxy = .none
+        configuration.proxy = .direct
         configuration.headers = ["Accept-Language": "fi"]
         configuration.idleTimeout = .seconds(60)
         configuration.reachability.waitsForConnectivity = true

@@ -8,7 +8,7 @@ extension CentralRequestManager {
     /// Returns a manager with changed settings, without a proxy, and with its cache in memory.
     static func make(_ change: (inout Configuration) throws -> Void = { _ in }) throws -> CentralRequestManager {
         var configuration = Configuration()
-        configuration.proxy = .none
+        configuration.proxy = .direct
         configuration.cacheStorage = .memory
         try change(&configuration)
         return try CentralRequestManager(configuration: configuration)

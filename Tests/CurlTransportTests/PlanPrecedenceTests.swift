@@ -60,7 +60,7 @@ import Testing
     @Test(arguments: Self.cases)
     private func requestWinsOverTheEngine(_ setting: Case) throws {
         var configuration = EngineConfiguration()
-        configuration.proxy = .none
+        configuration.proxy = .direct
         setting.configure(&configuration)
         let transport = try CurlTransport(configuration: configuration)
         var request = HTTPRequest("GET", "https://h.example/")

@@ -51,7 +51,7 @@ import Testing
     @Test func endsARequestThatCouldNotStart() async throws {
         let configuration = testConfiguration()
         let engine = try Engine(
-            configuration, proxies: try ProxySettings(.none, environment: [:]),
+            configuration, proxies: try ProxySettings(.direct, environment: [:]),
             tls: try TLSMaterial(configuration.tls) { _ in }, addressGuard: nil, cookies: nil)
         let url = "http://a.example/"
         let transfer = Transfer(

@@ -10,7 +10,7 @@ import Testing
         let server = try RecipeServer()
         let folder = try TemporaryDirectory()
         var configuration = CentralRequestManager.Configuration()
-        configuration.proxy = .none
+        configuration.proxy = .direct
         configuration.cacheStorage = .memory
         try await recipe.run(CentralRequestManager(configuration: configuration), server.url, folder.path)
     }

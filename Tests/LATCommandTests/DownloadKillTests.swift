@@ -16,7 +16,7 @@ import Testing
     init() throws {
         directory = try TemporaryDirectory()
         var configuration = CentralRequestManager.Configuration()
-        configuration.proxy = .none
+        configuration.proxy = .direct
         manager = try CentralRequestManager(configuration: configuration)
     }
 

@@ -167,7 +167,7 @@ struct NetworkChangeTests {
         // The thread of an engine stays in the namespace in which it was made.
         let manager = try await network.inClient {
             var configuration = CentralRequestManager.Configuration()
-            configuration.proxy = .none
+            configuration.proxy = .direct
             configuration.timeout = .seconds(20)
             return try CentralRequestManager(configuration: configuration)
         }

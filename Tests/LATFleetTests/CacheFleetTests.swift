@@ -161,7 +161,7 @@ struct CacheFleetTests {
         let origin = try Origin()
         origin.headers.change { $0 = [("Cache-Control", "max-age=0, s-maxage=600")] }
         try await withManagers(2, server) { configuration, _ in
-            configuration.proxy = .none
+            configuration.proxy = .direct
             configuration.cachePolicy = .http
             configuration.cacheStorage = .memory
             configuration.cacheLookUpTimeout = .seconds(10)

@@ -50,7 +50,7 @@ struct DemoCommand: Command {
         var configuration = CentralRequestManager.Configuration()
         configuration.baseURL = server.baseURL
         configuration.maxConnectionsPerHost = 8
-        configuration.proxy = .none
+        configuration.proxy = .direct
         configuration.cacheStorage = .memory
         let table = try DemoTable()
         try table.set(up: &configuration, baseURL: server.baseURL)

@@ -20,7 +20,7 @@ struct DoctorExamination: Sendable {
         self.timeout = timeout
         engine = try CurlTransport(configuration: configuration.engine)
         var without = configuration.engine
-        without.proxy = .none
+        without.proxy = .direct
         direct = try CurlTransport(configuration: without)
         guard let url else {
             (host, port, isSecure) = ("", 0, false)

@@ -84,6 +84,6 @@ extension CentralRequestManager.Configuration {
 
     /// Sets the proxy of `--proxy`; an empty one stands for none.
     mutating func setProxy(_ arguments: ParsedArguments) {
-        if let text = arguments.value(RequestCommand.proxy) { self.proxy = text.isEmpty ? .none : .url(text) }
+        if let text = arguments.value(RequestCommand.proxy) { self.proxy = text.isEmpty ? .direct : .url(text) }
     }
 }

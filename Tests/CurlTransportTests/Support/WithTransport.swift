@@ -9,7 +9,7 @@ func testConfiguration(
     _ change: (inout EngineConfiguration) -> Void = { _ in }
 ) -> EngineConfiguration {
     var configuration = EngineConfiguration()
-    configuration.proxy = .none
+    configuration.proxy = .direct
     configuration.timeout = .seconds(20)
     change(&configuration)
     return configuration

@@ -39,7 +39,7 @@ func readUntilKilled(socket: String, password: String, origin: String, keyCount:
     options.leaseWait = .seconds(1)
     options.maxLease = .seconds(1)
     var configuration = CentralRequestManager.Configuration()
-    configuration.proxy = .none
+    configuration.proxy = .direct
     configuration.cachePolicy = .http
     configuration.cacheMode = .shared
     configuration.cacheStore = try fleet.cache(above: MemoryStore(), options)

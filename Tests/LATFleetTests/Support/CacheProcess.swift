@@ -22,7 +22,7 @@ final class CacheProcess: Sendable {
         fleet = try Fleet(configuration)
         store = try fleet.cache(above: local, options)
         var settings = CentralRequestManager.Configuration()
-        settings.proxy = .none
+        settings.proxy = .direct
         settings.cachePolicy = .http
         settings.cacheMode = .shared
         settings.cacheStore = store

@@ -4,7 +4,7 @@ extension CentralRequestManager {
     /// Returns a manager with changed settings and without a proxy.
     static func make(_ change: (inout Configuration) -> Void = { _ in }) throws -> CentralRequestManager {
         var configuration = Configuration()
-        configuration.proxy = .none
+        configuration.proxy = .direct
         change(&configuration)
         return try CentralRequestManager(configuration: configuration)
     }
