@@ -295,33 +295,6 @@ package struct Redactor: Sendable {
     /// JSON as bytes, of which only the strings are changed, so that it stays valid and keeps its white space.
     package func scrubbed(json data: Data) -> Data { Self.changed(json: data, by: scrubbed) }
 
-    /// - Parameter number: Changes a number, as it is written.
-    package static func changed(
-        json data: Data, by change: (String) -> String, number: (String) -> String = { $0 }
-    ) -> Data {
-        var shown = Data()
-        let bytes = Array(data)
-        var index = 0
-        while index < bytes.count {
-            if bytes[index] == UInt8(ascii: "\"") {
-                let end = SecretScanner.endOfString(bytes, index)
-                let literal = Data(bytes[index..<end])
-                let plain = (try? JSONValue(parsing: literal))?.string
-                let text = plain.map(change)
-                shown += text == plain ? literal : Data(JSONValue.string(text ?? "").description.utf8)
-                index = end
-            } else if (0x30...0x39).contains(bytes[index]) {
-                let end = bytes[index...].firstIndex { !(0x30...0x39).contains($0) } ?? bytes.count
-                shown += Data(number(String(decoding: bytes[index..<end], as: UTF8.self)).utf8)
-                index = end
-            } else {
-                shown.append(bytes[index])
-                index += 1
-            }
-        }
-        return shown
-    }
-
     // MARK: Stand-ins
 
     /// The secret of a stand-in; `nil` for an unknown one.

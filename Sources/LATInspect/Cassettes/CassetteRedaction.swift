@@ -164,7 +164,10 @@ final class CassetteRedaction: Sendable {
     private static func scrubbed(_ body: RecordedBody, _ redactor: Redactor) -> RecordedBody {
         guard redactor.hasValues, case .bytes(let data) = body else { return body }
         if (try? JSONValue(parsing: data)) != nil { return .bytes(redactor.scrubbed(json: data)) }
-        guard let text = WideText(data) else { return .bytes(redactor.scrubbed(data)) }
+        guard let text = WideText(data) else {
+            return .bytes(
+                Redactor.changed(lines: data, by: { redactor.scrubbed($0) }, other: { redactor.scrubbed($0) }))
+        }
         let shown = redactor.scrubbed(text.text)
         return .bytes(shown == text.text ? data : text.data(of: shown))
     }
@@ -187,16 +190,17 @@ struct SecretsOfReplay: Sendable {
 
     /// In JSON, a secret has the escapes of its string, and a number may stand for one.
     func restored(_ data: Data) -> Data {
+        let number = { (text: String) in StandIns.standIn(ofNumber: text).flatMap { secrets[$0] } ?? text }
         if (try? JSONValue(parsing: data)) != nil {
-            return Redactor.changed(json: data, by: restored) { number in
-                StandIns.standIn(ofNumber: number).flatMap { secrets[$0] } ?? number
-            }
+            return Redactor.changed(json: data, by: restored, number: number)
         }
         if let text = WideText(data) {
             let shown = restored(text.text)
             return shown == text.text ? data : text.data(of: shown)
         }
-        return String(validating: data, as: UTF8.self).map { Data(restored($0).utf8) } ?? data.restored(by: self)
+        return Redactor.changed(lines: data, by: restored, number: number) { data in
+            String(validating: data, as: UTF8.self).map { Data(restored($0).utf8) } ?? data.restored(by: self)
+        }
     }
 
     func restored(_ message: SocketMessage) -> SocketMessage {
