@@ -109,6 +109,18 @@ package final class CurlTransport: Transport {
         }
     }
 
+    /// The request with the credentials that this transport adds to it, for observers that have to know them.
+    package func completed(_ request: HTTPRequest) -> HTTPRequest {
+        var request = fileCredentials?(request) ?? request
+        for cookie in cookies?.all(reaching: request) ?? [] {
+            request.headers.append("Cookie", "\(cookie.name)=\(cookie.value)")
+        }
+        if request.proxy == nil, !proxies.isEmpty, let target = try? targets.target(for: request.url) {
+            request.proxy = proxies.proxy(for: target).map { .url($0.url) }
+        }
+        return request
+    }
+
     /// The cookies of this transport; `nil` when it keeps none.
     public var cookies: CookieJar? { cookieStore.map(CookieJar.init) }
 

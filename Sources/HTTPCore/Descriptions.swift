@@ -129,7 +129,8 @@ extension NetworkError: CustomReflectable {
             children: [
                 "kind": kind, "message": message, "request": request as Any,
                 "url": url.map(URLParts.redacted) as Any, "response": response as Any, "attempts": attempts,
-                "curlCode": curlCode as Any, "underlying": underlying as Any,
+                "curlCode": curlCode as Any,
+                "underlying": underlying.map { Secrets.standard.shown("\($0)", of: "") } as Any,
             ])
     }
 }

@@ -139,7 +139,7 @@ package enum URLText {
     /// The text with escaped control characters, so that it can be printed in one line.
     package static func visible(_ text: String) -> String {
         text.unicodeScalars.reduce(into: "") {
-            $0 += $1.value < 0x20 || $1.value == 0x7F ? $1.escaped(asASCII: true) : String($1)
+            $0 += $1.controlsTerminal ? $1.escaped(asASCII: true) : String($1)
         }
     }
 }
@@ -150,5 +150,15 @@ extension NetworkError {
         guard let cause = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
         // EEXIST means that there is a file in the place of a folder.
         return String(cString: strerror(cause.code == .EEXIST ? ENOTDIR : cause.code.rawValue))
+    }
+}
+
+extension Unicode.Scalar {
+    /// Whether a terminal may act on the character: C0, DEL, C1, and what ends lines or reverses them.
+    package var controlsTerminal: Bool {
+        switch value {
+        case 0..<0x20, 0x7F..<0xA0, 0x2028...0x202E, 0x2066...0x2069: true
+        default: false
+        }
     }
 }

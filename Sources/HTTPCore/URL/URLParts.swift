@@ -120,7 +120,11 @@ package struct URLParts: Sendable {
     // MARK: Without secrets
 
     /// The URL without user information, query and fragment, which may contain secrets. `?…` stands for a query.
-    package var redacted: String { stem + (shownQuery == nil ? "" : "?…") }
+    /// A URL within the path is shown without its secrets.
+    package var redacted: String {
+        let shown = stem.utf8.contains(UInt8(ascii: "%")) ? Secrets.standard.shown(url: stem) : stem
+        return shown + (shownQuery == nil ? "" : "?…")
+    }
 
     /// The same for the text of a URL.
     package static func redacted(_ url: String) -> String { URLParts(url).redacted }

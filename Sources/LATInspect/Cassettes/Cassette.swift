@@ -19,8 +19,10 @@ internal import Synchronization
 /// The file is YAML, one document for each exchange in the order of the requests, and bodies as text where they are
 /// text. Texts of more than 64 KiB, and other bodies of more than 1 KiB, are files in a folder beside it. Secrets
 /// (``Secrets/standard``) are written as stand-ins such as `***7`, the same for one secret wherever it occurs, so requests
-/// that differ only in a secret are equal. A replay puts the secrets of the request back; of what only the server has sent,
-/// the program gets the stand-in, a number for a number. All else is replayed as it was received.
+/// that differ only in a secret are equal. A replay puts the secrets of the request back, also in trailers, messages and the
+/// texts of failures; of what only the server has sent, the program gets the stand-in, a number for a number. All else is
+/// replayed as it was received. The sizes of pieces are the recorded ones; a stand-in of another length than the secret moves
+/// the borders after it. The names of the manager's own list count too, without those that it has removed.
 ///
 /// Equal requests get their recorded responses one after the other. A request that is not recorded fails with
 /// ``NetworkError/Kind/simulation``; the message names the nearest entry and what differs.
@@ -93,7 +95,8 @@ public final class Cassette: Transport, Sendable {
     /// Replays the exchange that was recorded for a request, or sends and records it.
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         let secrets = redaction.secrets.union(request.context.rowSecrets)
-        let body = try await CapturedBody(request.body, secrets, limit: Self.bodyLimit)
+        let body = try await CapturedBody(
+            request.body, secrets, limit: Self.bodyLimit, standIn: redaction.standIn)
         var headers = request.headers
         if let type = request.body?.contentType, headers["Content-Type"] == nil { headers["Content-Type"] = type }
         redaction.note(request)
@@ -117,7 +120,9 @@ public final class Cassette: Transport, Sendable {
             file.content.finish(number, entry)
         }
         do {
-            return recording.response(try await engine().send(request))
+            let engine = try engine()
+            if let curl = engine as? CurlTransport { redaction.note(curl.completed(request)) }
+            return recording.response(try await engine.send(request))
         } catch {
             recording.failed(error)
             throw error

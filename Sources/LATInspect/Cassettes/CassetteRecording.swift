@@ -85,8 +85,7 @@ final class CassetteRecording: Sendable {
             let body: RecordedBody =
                 state.byteCount <= limit ? RecordedBody(state.body) : .omitted(byteCount: state.byteCount)
             entry.response = state.response.map { redaction.response($0, body) }
-            // The sizes of the pieces do not fit a body that redaction has changed.
-            if entry.response?.body == body, state.pieces.count <= 100_000 { entry.response?.pieces = state.pieces }
+            if state.pieces.count <= 100_000 { entry.response?.pieces = state.pieces }
             if let error { entry.failure = redaction.failure(NetworkError(ending: error, nil)) }
             state.socket?.complete(&entry, isEnded: error == nil && !isReleased)
             return entry
@@ -200,7 +199,9 @@ struct CapturedBody {
     let sendable: HTTPBody?
 
     /// - Throws: ``NetworkError/Kind/requestBody`` for a file that cannot be read, and what a stream throws.
-    init(_ body: HTTPBody?, _ secrets: Secrets, limit: Int) async throws {
+    init(
+        _ body: HTTPBody?, _ secrets: Secrets, limit: Int, standIn: (String) -> String = { _ in Secrets.placeholder }
+    ) async throws {
         guard let body else {
             (recorded, sendable) = (.none, nil)
             return
@@ -222,7 +223,7 @@ struct CapturedBody {
             var text = ""
             var files = files
             for index in files.indices {
-                let (part, again) = try await Self.part(files[index], secrets, limit)
+                let (part, again) = try await Self.part(files[index], secrets, limit, standIn)
                 text += part
                 files[index] = again
             }
@@ -255,8 +256,9 @@ struct CapturedBody {
     }
 
     /// The part as text for the cassette, without the random boundary; and the part that is sent.
-    private static func part(_ file: UploadFile, _ secrets: Secrets, _ limit: Int) async throws -> (String, UploadFile)
-    {
+    private static func part(
+        _ file: UploadFile, _ secrets: Secrets, _ limit: Int, _ standIn: (String) -> String
+    ) async throws -> (String, UploadFile) {
         var again = file
         let body: RecordedBody
         switch file.source {
@@ -271,11 +273,13 @@ struct CapturedBody {
         if let name = file.fileName { text += "; file: \(name)" }
         if let type = file.contentType { text += "; type: \(type)" }
         switch body {
-        case _ where secrets.contains(parameter: file.name): text += "\n\(Secrets.placeholder)\n"
+        case .bytes(let data) where secrets.contains(parameter: file.name):
+            text += "\n\(standIn(String(decoding: data, as: UTF8.self)))\n"
         case .none: text += "\n"
         case .omitted(let count): text += "\n(\(count) bytes)\n"
         case .bytes(let data):
-            text += "\n\(YAMLText.printable(data) ?? data.base64EncodedString())\n"
+            var redactor = Redactor(secrets)
+            text += "\n\(YAMLText.printable(data) ?? redactor.data(data).base64EncodedString())\n"
         }
         return (text, again)
     }

@@ -28,7 +28,10 @@ final class CassetteRedaction: Sendable {
         }
     }
 
-    /// - Parameter secrets: what the request's rows and its manager declare secret. It also applies to all later exchanges.
+    /// The stand-in of a secret part.
+    func standIn(of secret: String) -> String { redactor.withLock { $0.mark(secret) } }
+
+    /// - Parameter secrets: what the request's rows and its manager declare secret, without what they have removed. It also applies to all later exchanges.
     func request(
         _ method: String, _ url: String, _ headers: HTTPHeaders, _ body: RecordedBody, _ secrets: Secrets
     ) -> CassetteEntry.Request {
@@ -99,30 +102,12 @@ final class CassetteRedaction: Sendable {
             for (recorded, now) in zip(entry.request.texts, asked.texts) {
                 let standIns = zip(StandIns.pieces(of: recorded), StandIns.pieces(of: now))
                 for (old, new) in standIns where old.isStandIn && new.isStandIn && old.text != Secrets.placeholder {
-                    secrets[old.text] = redactor.secret(of: new.text)
+                    secrets[StandIns.base(of: old.text)] = redactor.secret(of: new.text)
                 }
             }
-            func restored(_ text: String) -> String {
-                StandIns.pieces(of: text).map { $0.isStandIn ? secrets[$0.text] ?? $0.text : $0.text }.joined()
-            }
-            func restored(_ data: Data) -> Data {
-                String(validating: data, as: UTF8.self).map { Data(restored($0).utf8) } ?? data
-            }
-            var entry = entry
-            if var response = entry.response {
-                // The numbers in place of secret ones are found by their value from now on.
-                _ = answered(response.body, nil, &redactor)
-                if !secrets.isEmpty {
-                    for index in response.headers.indices {
-                        response.headers[index].value = restored(response.headers[index].value)
-                    }
-                    if case .bytes(let data) = response.body, response.pieces.isEmpty {
-                        response.body = .bytes(restored(data))
-                    }
-                }
-                entry.response = response
-            }
-            return entry
+            // The numbers in place of secret ones are found by their value from now on.
+            if let response = entry.response { _ = answered(response.body, nil, &redactor) }
+            return secrets.isEmpty ? entry : entry.restored(SecretsOfReplay(secrets: secrets))
         }
     }
 
@@ -141,16 +126,14 @@ final class CassetteRedaction: Sendable {
 
     private func body(_ body: RecordedBody, _ type: String?, _ redactor: inout Redactor) -> RecordedBody {
         guard case .bytes(let data) = body else { return body }
-        let mediaType = BodyCapture.mediaType(type)
+        let mediaType = MediaType.plainEssence(of: type)
         if mediaType == "multipart/form-data" {
             // The names of the parts tell what is secret. The other bytes stay unchanged.
-            _ = BodyRecorder(BodyCapture(maxSize: .max)).recorded(
-                data, size: Int64(data.count), type: type, &redactor)
-            return .bytes(BodyRecorder.withoutSecretParts(data, type, redactor.secrets))
+            _ = redactor.body(data, type: type)
+            return .bytes(redactor.withoutSecretParts(data, type))
         }
-        guard let text = String(validating: data, as: UTF8.self) else {
-            return Self.wideText(data).map { .bytes(Self.wide(redactor.text($0), like: data)) }
-                ?? .bytes(redactor.bytes(data))
+        guard WideText(data) == nil, let text = String(validating: data, as: UTF8.self) else {
+            return .bytes(redactor.data(data))
         }
         if mediaType == "application/x-www-form-urlencoded" { return .bytes(Data(form(redactor.form(text)).utf8)) }
         guard let value = try? JSONValue(parsing: data) else {
@@ -165,39 +148,12 @@ final class CassetteRedaction: Sendable {
     /// A body of the server. Only its secrets are changed, and JSON stays JSON of the same types, because a program reads it.
     private func answered(_ body: RecordedBody, _ type: String?, _ redactor: inout Redactor) -> RecordedBody {
         guard case .bytes(let data) = body else { return body }
-        if BodyCapture.mediaType(type) == "multipart/form-data" { return self.body(body, type, &redactor) }
-        guard let text = String(validating: data, as: UTF8.self) else {
-            return Self.wideText(data).map { .bytes(Self.wide(redactor.text($0), like: data)) }
-                ?? .bytes(redactor.bytes(data))
-        }
-        let isForm = BodyCapture.mediaType(type) == "application/x-www-form-urlencoded"
-        return .bytes(Data((isForm ? redactor.form(text) : redactor.text(text)).utf8))
+        if MediaType.plainEssence(of: type) == "multipart/form-data" { return self.body(body, type, &redactor) }
+        let isForm = MediaType.plainEssence(of: type) == "application/x-www-form-urlencoded"
+        return .bytes(redactor.data(data, isForm: isForm))
     }
 
-    /// The text of UTF-16 with a byte order mark, or without when at least half of its units are of Latin letters and digits;
-    /// `nil` for other bytes.
-    private static func wideText(_ data: Data) -> String? {
-        guard data.count >= 4, data.count.isMultiple(of: 2) else { return nil }
-        let isMarked = data.starts(with: [0xFE, 0xFF]) || data.starts(with: [0xFF, 0xFE])
-        let highBytes = stride(from: isBigEndian(data) ? 0 : 1, to: data.count, by: 2)
-        guard isMarked || highBytes.count(where: { data[data.startIndex + $0] == 0 }) * 4 >= data.count else {
-            return nil
-        }
-        return Charset(isBigEndian(data) ? "utf-16be" : "utf-16le").decode(data)
-    }
-
-    private static func isBigEndian(_ data: Data) -> Bool {
-        data.starts(with: [0xFE, 0xFF]) || !data.starts(with: [0xFF, 0xFE]) && data.first == 0
-    }
-
-    private static func wide(_ text: String, like data: Data) -> Data {
-        let isMarked = data.starts(with: [0xFE, 0xFF]) || data.starts(with: [0xFF, 0xFE])
-        let units = (isMarked && text.unicodeScalars.first != "\u{FEFF}" ? [0xFEFF] : []) + Array(text.utf16)
-        let isBig = isBigEndian(data)
-        return Data(units.flatMap { isBig ? [UInt8($0 >> 8), UInt8($0 & 0xFF)] : [UInt8($0 & 0xFF), UInt8($0 >> 8)] })
-    }
-
-    private func form(_ text: String) -> String { varying.replaced(form: text) { name, _ in "{{\(name)}}" } }
+    private func form(_ text: String) -> String { varying.replaced(form: text) { "{{\($0)}}" } }
 
     // MARK: By value
 
@@ -208,8 +164,12 @@ final class CassetteRedaction: Sendable {
     private static func scrubbed(_ body: RecordedBody, _ redactor: Redactor) -> RecordedBody {
         guard redactor.hasValues, case .bytes(let data) = body else { return body }
         if (try? JSONValue(parsing: data)) != nil { return .bytes(redactor.scrubbed(json: data)) }
-        if let text = wideText(data) { return .bytes(wide(redactor.scrubbed(text), like: data)) }
-        return .bytes(redactor.scrubbed(data))
+        guard let text = WideText(data) else {
+            return .bytes(
+                Redactor.changed(lines: data, by: { redactor.scrubbed($0) }, other: { redactor.scrubbed($0) }))
+        }
+        let shown = redactor.scrubbed(text.text)
+        return .bytes(shown == text.text ? data : text.data(of: shown))
     }
 }
 
@@ -219,5 +179,74 @@ extension CassetteEntry.Request {
         let fields = headers.sorted { $0.name.lowercased() < $1.name.lowercased() }
         let json = (try? JSONValue(parsing: body.data))?.description
         return [url, json ?? String(decoding: body.data, as: UTF8.self)] + fields.map { "\($0.name): \($0.value)" }
+    }
+}
+
+/// Secrets by the stand-ins that a recording has for them.
+struct SecretsOfReplay: Sendable {
+    let secrets: [String: String]
+
+    func restored(_ text: String) -> String { StandIns.restored(text) { secrets[$0] } }
+
+    /// In JSON, a secret has the escapes of its string, and a number may stand for one.
+    func restored(_ data: Data) -> Data {
+        let number = { (text: String) in StandIns.standIn(ofNumber: text).flatMap { secrets[$0] } ?? text }
+        if (try? JSONValue(parsing: data)) != nil {
+            return Redactor.changed(json: data, by: restored, number: number)
+        }
+        if let text = WideText(data) {
+            let shown = restored(text.text)
+            return shown == text.text ? data : text.data(of: shown)
+        }
+        return Redactor.changed(lines: data, by: restored, number: number) { data in
+            String(validating: data, as: UTF8.self).map { Data(restored($0).utf8) } ?? data.restored(by: self)
+        }
+    }
+
+    func restored(_ message: SocketMessage) -> SocketMessage {
+        switch message {
+        case .text(let text): .text(String(decoding: restored(Data(text.utf8)), as: UTF8.self))
+        case .data(let data): .data(restored(data))
+        case .close(let code, let reason): .close(code: code, reason: restored(reason))
+        }
+    }
+}
+
+extension Data {
+    /// Bytes that are no text.
+    fileprivate func restored(by secrets: SecretsOfReplay) -> Data {
+        var (shown, rest) = (Data(), self[...])
+        while let stars = rest.firstRange(of: Data(Secrets.placeholder.utf8)) {
+            let mark = rest[stars.lowerBound...].prefix { $0 == UInt8(ascii: "*") }
+            let digits = rest[mark.endIndex...].prefix { (0x30...0x39).contains($0) }
+            let standIn = String(decoding: mark + digits, as: UTF8.self)
+            shown += rest[..<stars.lowerBound] + Data(secrets.restored(standIn).utf8)
+            rest = rest[digits.endIndex...]
+        }
+        return shown + rest
+    }
+}
+
+extension CassetteEntry {
+    /// The entry with secrets in place of their stand-ins in all that the program gets.
+    fileprivate func restored(_ secrets: SecretsOfReplay) -> CassetteEntry {
+        var entry = self
+        if var response = entry.response {
+            response.reason = secrets.restored(response.reason)
+            for index in response.headers.indices {
+                response.headers[index].value = secrets.restored(response.headers[index].value)
+            }
+            for index in response.trailers.indices {
+                response.trailers[index].value = secrets.restored(response.trailers[index].value)
+            }
+            if case .bytes(let data) = response.body { response.body = .bytes(secrets.restored(data)) }
+            entry.response = response
+        }
+        // What the client sends is compared without secrets.
+        for index in entry.messages.indices where !entry.messages[index].isSent {
+            entry.messages[index].content = secrets.restored(entry.messages[index].content)
+        }
+        entry.failure?.message = secrets.restored(failure?.message ?? "")
+        return entry
     }
 }

@@ -130,7 +130,7 @@ struct HAREntry {
         switch body.content {
         case .text(let text):
             members["text"] = .string(text)
-            if BodyCapture.mediaType(body.contentType) == "application/x-www-form-urlencoded" {
+            if MediaType.plainEssence(of: body.contentType) == "application/x-www-form-urlencoded" {
                 members["params"] = parameters(text[...])
             }
         case .bytes(let data):

@@ -36,6 +36,8 @@ struct CopyText {
 
     func text(as form: Form) -> String {
         switch form {
+        case .curl where hasNUL, .httpie where hasNUL:
+            comment("#") + "# This request has a NUL, which no argument of a command can hold.\n"
         case .curl: comment("#") + curl
         case .httpie: comment("#") + (httpie ?? "# HTTPie has no notation for one of these fields.\n\(curl)")
         case .swift: comment("//") + swift
@@ -43,7 +45,13 @@ struct CopyText {
         }
     }
 
-    private func comment(_ mark: String) -> String { note.map { "\(mark) \($0)\n" } ?? "" }
+    /// One line, whatever the note contains.
+    private func comment(_ mark: String) -> String { note.map { "\(mark) \(URLText.visible($0))\n" } ?? "" }
+
+    private var hasNUL: Bool {
+        ([request.method.rawValue, request.url] + request.headers.flatMap { [$0.name, $0.value] } + [type ?? ""])
+            .contains { $0.utf8.contains(0) }
+    }
 
     // MARK: Commands
 
@@ -226,7 +234,7 @@ struct CopyText {
 
     /// A literal of Swift, raw where that is easier to read.
     private func literal(_ text: String) -> String {
-        let isPlain = text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
+        let isPlain = !text.unicodeScalars.contains(where: \.controlsTerminal)
         /// Compares bytes: a quote and a combining mark after it are one character, but the quote ends the literal.
         func contains(_ part: String) -> Bool { text.utf8.firstRange(of: part.utf8) != nil }
         if isPlain, !contains("\""), !contains("\\") { return "\"\(text)\"" }
@@ -242,7 +250,7 @@ struct CopyText {
             case "\n": "\\n"
             case "\r": "\\r"
             case "\t": "\\t"
-            case _ where scalar.value < 0x20 || scalar.value == 0x7F: "\\u{\(String(scalar.value, radix: 16))}"
+            case _ where scalar.controlsTerminal: "\\u{\(String(scalar.value, radix: 16))}"
             default: String(Character(scalar))
             }
         }

@@ -34,12 +34,6 @@ public struct BodyCapture: Sendable {
         return none
     }()
 
-    /// The media type of a field `Content-Type`, in lower case, without parameters. Blanks are removed, so that secrets are
-    /// found in bodies with a malformed type too.
-    static func mediaType(_ field: String?) -> String {
-        MediaType.essence(of: field ?? "").filter { $0 != " " && $0 != "\t" }
-    }
-
     /// Whether a media type is that of a text.
     public static func isText(_ mediaType: String) -> Bool {
         mediaType.hasPrefix("text/") || mediaType.hasSuffix("+json") || mediaType.hasSuffix("+xml")

@@ -15,6 +15,8 @@ struct CallCollector: Sendable {
         let sources: [String: CallEvent.FieldSource]
         /// The secrets of the call and those that the request adds; `nil` when it adds none.
         let secrets: Secrets?
+        /// The request with what the engine adds to it.
+        let completed: HTTPRequest
         var answer: Result<HTTPResponse, NetworkError>?
         var end: Duration?
     }
@@ -61,7 +63,7 @@ struct CallCollector: Sendable {
             exchanges.append(
                 Exchange(
                     attempt: attempt, hop: event.hop, start: event.offset, request: request, sources: sources,
-                    secrets: secrets == call.secrets ? nil : secrets))
+                    secrets: secrets == call.secrets ? nil : secrets, completed: call.completed(request)))
         case .answered(let attempt, let response): conclude(attempt, event, .success(response))
         case .failed(let attempt, let error): conclude(attempt, event, .failure(error))
         case .waiting(let reason):
@@ -156,6 +158,8 @@ struct CallCollector: Sendable {
     }
 
     private func exchange(_ exchange: Exchange, _ redactor: inout Redactor) -> CallRecord.Exchange {
+        redactor.isAnswer = false
+        redactor.noteCredentials(of: exchange.completed)
         var recorded = CallRecord.Exchange(
             attempt: exchange.attempt, hop: exchange.hop, start: exchange.start,
             request: request(exchange.request, exchange.sources, isFinal: true, &redactor))
@@ -206,7 +210,8 @@ struct CallCollector: Sendable {
             return field
         }
         let body = request.body.flatMap { body in
-            BodyRecorder(capture).recorded(body, type: request.headers["Content-Type"], &redactor)
+            BodyRecorder(capture).recorded(
+                body, type: request.headers["Content-Type"], coding: request.headers["Content-Encoding"], &redactor)
         }
         return CallRecord.Request(
             method: request.method.rawValue, url: redactor.url(request.url), headers: headers, body: body)
@@ -228,12 +233,17 @@ struct CallCollector: Sendable {
         let headers = fields(response.headers)
         let trailers = fields(response.trailers)
         let type = response.headers["Content-Type"]
+        // A body that was decoded keeps the field.
+        let isDecoded = (exchanges.last?.request ?? call.request).decompresses
+        let coding = isDecoded ? nil : response.headers["Content-Encoding"]
         let bodies = BodyRecorder(capture)
         var body: CallRecord.Body?
         if isStreamed {
-            body = bodies.recorded(streamed, size: streamedSize, type: type, &redactor)
+            body = bodies.recorded(streamed, size: streamedSize, type: type, coding: coding, &redactor)
         } else if let data = response.body.data {
-            body = data.isEmpty ? nil : bodies.recorded(data, size: Int64(data.count), type: type, &redactor)
+            body =
+                data.isEmpty
+                ? nil : bodies.recorded(data, size: Int64(data.count), type: type, coding: coding, &redactor)
         } else {
             body = CallRecord.Body(contentType: type, content: .omitted("a stream that is not read yet"))
         }

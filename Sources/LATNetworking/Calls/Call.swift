@@ -93,7 +93,7 @@ final class Call: @unchecked Sendable, TransferOwner {
                     ObservedCall(
                         id: id, request: request, entityHeaders: details.entityHeaders, tag: request.tag,
                         secrets: watchers.secrets.union(request.context.rowSecrets), row: details.row?.observed,
-                        joinedTrace: request.traceParent ?? TraceParent.current, watchers.accessories)
+                        joinedTrace: request.traceParent ?? TraceParent.current, watchers)
                 }
             }
     }
@@ -309,9 +309,12 @@ extension NetworkError {
         } else if error is CancellationError {
             self = NetworkError(.cancelled, message: "the request was cancelled", request: request, underlying: error)
         } else {
+            var redactor = Redactor(.standard)
+            if let request { redactor.note(request) }
+            let text = redactor.text("\(error)")
             self = NetworkError(
-                .provider, message: "an interceptor or transport of the app threw: \(error)", request: request,
-                underlying: error)
+                .provider, message: "an interceptor or transport of the app threw: \(redactor.scrubbed(text))",
+                request: request, underlying: error)
         }
     }
 }

@@ -58,7 +58,10 @@ public final class CentralRequestManager: Sendable {
         engine = sender.curlTransport
         storage = CacheStorage(configuration)
         hub = CallEventHub(limit: CallEventHub.bufferSize)
-        reporters = CallReporters(secrets: configuration.secrets, configuration.accessories, hub: hub)
+        var completes: (@Sendable (HTTPRequest) -> HTTPRequest)?
+        if let engine { completes = { engine.completed($0) } }
+        reporters = CallReporters(
+            secrets: configuration.secrets, configuration.accessories, hub: hub, completes: completes)
         callbacks = configuration.callbackExecutor ?? .queue(DispatchQueue(label: "LATNetworking.callbacks"))
         let address = MutableBaseURL(configuration.baseURL)
         let tables = TableSource(configuration.domains, observer: configuration.domainsObserver)

@@ -15,10 +15,11 @@ public struct ObservedCall: Sendable, Identifiable {
         let startsTrace: Bool
         let startTime = Date()
         let row: Row?
+        let completes: (@Sendable (HTTPRequest) -> HTTPRequest)?
 
         init(
             id: UInt64, request: HTTPRequest, entityHeaders: HTTPHeaders, tag: String?, secrets: Secrets,
-            trace: TraceParent?, startsTrace: Bool, row: Row?
+            trace: TraceParent?, startsTrace: Bool, row: Row?, completes: (@Sendable (HTTPRequest) -> HTTPRequest)?
         ) {
             self.id = id
             self.request = request
@@ -28,6 +29,7 @@ public struct ObservedCall: Sendable, Identifiable {
             self.trace = trace
             self.startsTrace = startsTrace
             self.row = row
+            self.completes = completes
         }
     }
 
@@ -37,12 +39,12 @@ public struct ObservedCall: Sendable, Identifiable {
 
     init(
         id: UInt64, request: HTTPRequest, entityHeaders: HTTPHeaders, tag: String?, secrets: Secrets, row: Row?,
-        joinedTrace: TraceParent?, _ accessories: [any RequestAccessory]
+        joinedTrace: TraceParent?, _ observers: CallReporters
     ) {
-        let trace = joinedTrace ?? accessories.lazy.compactMap { $0.trace(of: request) }.first
+        let trace = joinedTrace ?? observers.accessories.lazy.compactMap { $0.trace(of: request) }.first
         facts = Facts(
             id: id, request: request, entityHeaders: entityHeaders, tag: tag, secrets: secrets, trace: trace,
-            startsTrace: joinedTrace == nil && trace != nil, row: row)
+            startsTrace: joinedTrace == nil && trace != nil, row: row, completes: observers.completes)
     }
 
     /// A number that is unique among the calls of the process.
@@ -64,6 +66,10 @@ public struct ObservedCall: Sendable, Identifiable {
     public var startTime: Date { facts.startTime }
     /// The rows of the table that the call belongs to; `nil` for a call of a plain URL.
     public var row: Row? { facts.row }
+
+    /// The request with the credentials that the engine adds to it: those of the netrc file and of the proxy, and the cookies
+    /// of the jar.
+    package func completed(_ request: HTTPRequest) -> HTTPRequest { facts.completes?(request) ?? request }
 
     /// The call for the events about an attempt, whose request may have more secrets.
     func sending(_ request: HTTPRequest) -> ObservedCall {

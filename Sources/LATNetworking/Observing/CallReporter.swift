@@ -15,11 +15,15 @@ final class CallReporters: Sendable {
     let accessories: [any RequestAccessory]
     let meters: [any CallMeter]
     let hub: CallEventHub
+    /// Adds to a request what the engine will add; `nil` without an engine.
+    let completes: (@Sendable (HTTPRequest) -> HTTPRequest)?
 
     init(
-        secrets: Secrets, _ accessories: [any RequestAccessory], hub: CallEventHub, after first: CallReporters? = nil
+        secrets: Secrets, _ accessories: [any RequestAccessory], hub: CallEventHub, after first: CallReporters? = nil,
+        completes: (@Sendable (HTTPRequest) -> HTTPRequest)? = nil
     ) {
         self.secrets = secrets
+        self.completes = completes ?? first?.completes
         self.accessories = (first?.accessories ?? []) + accessories.filter { !($0 is any CallMeter) }
         meters = (first?.meters ?? []) + accessories.compactMap { $0 as? any CallMeter }
         self.hub = hub

@@ -4,8 +4,8 @@ import HTTPCore
 /// A request as a curl command for a shell.
 package struct CurlCommand: Sendable {
     package enum Purpose: Sendable {
-        /// To be read in a log: in one line, without secrets and with long bodies cut.
-        case log(Secrets, bodyLimit: Int)
+        /// To be read in a log, in one line: of a request whose secrets were removed, and whose body is a text to show.
+        case log
         /// To be run: curl sends the same request.
         case run
     }
@@ -26,7 +26,7 @@ package struct CurlCommand: Sendable {
         for option in options { words += [option.name] + (option.value.map { [quoted($0)] } ?? []) }
         for (name, value) in request.headers {
             // curl removes a field without a value, but sends an empty one for a name that ends with a semicolon.
-            words += ["-H", quoted(value.isEmpty ? "\(name);" : "\(name): \(shown(value, of: name))")]
+            words += ["-H", quoted(value.isEmpty ? "\(name);" : "\(name): \(value)")]
         }
         if case .run = purpose {
             // The fields that curl sends by itself.
@@ -36,7 +36,7 @@ package struct CurlCommand: Sendable {
         }
         words += request.body.map { self.words(of: $0, of: request) } ?? self.words(ofEmptyBody: request)
         if request.decompresses != false, !request.headers.contains("Accept-Encoding") { words.append("--compressed") }
-        words.append(quoted(shown(url: request.url)))
+        words.append(quoted(request.url))
         return words.joined(separator: " ")
     }
 
@@ -51,7 +51,7 @@ package struct CurlCommand: Sendable {
         switch body.content {
         case .file(let path): words += ["--data-binary", quoted("@\(path)")]
         case .stream: words += ["--data-binary", "@-"]
-        default: words += ["--data-raw", quoted(text(of: body, ownType))]
+        default: words += ["--data-raw", quoted(text(of: body))]
         }
         return words
     }
@@ -68,7 +68,7 @@ package struct CurlCommand: Sendable {
             switch file.source {
             case .path(let path): return "\(file.name)=@\(path)\(file.fileName.map { ";filename=\($0)" } ?? "")"
             case .stream: return "\(file.name)=@-"
-            case .data(let data): return "\(file.name)=\(shownPart(data, of: file.name))"
+            case .data(let data): return "\(file.name)=\(String(decoding: data, as: UTF8.self))"
             }
         }
         let facts =
@@ -85,28 +85,11 @@ package struct CurlCommand: Sendable {
         "\"\(value.replacingScalars(["\\": "\\\\", "\"": "\\\""]))\""
     }
 
-    // MARK: What is shown
-
-    private func shown(_ value: String, of name: String) -> String {
-        if case .log(let secrets, _) = purpose { secrets.shown(value, of: name) } else { value }
-    }
-
-    private func shown(url: String) -> String {
-        if case .log(let secrets, _) = purpose { secrets.shown(url: url) } else { url }
-    }
-
-    private func shownPart(_ data: Data, of name: String) -> String {
-        guard case .log(let secrets, let limit) = purpose else { return "" }
-        if secrets.contains(parameter: name) { return Secrets.placeholder }
-        return BodyText(limit: limit, secrets: secrets).text(of: data, nil)
-    }
-
-    private func text(of body: HTTPBody, _ type: String?) -> String {
-        switch (purpose, body.content) {
-        case (.log(let secrets, let limit), _): BodyText(limit: limit, secrets: secrets).text(of: body, type)
-        case (.run, .data(let data)): String(decoding: data, as: UTF8.self)
-        case (.run, .encoded(let encoder)): String(decoding: (try? encoder.encode()) ?? Data(), as: UTF8.self)
-        case (.run, _): ""
+    private func text(of body: HTTPBody) -> String {
+        switch body.content {
+        case .data(let data): String(decoding: data, as: UTF8.self)
+        case .encoded(let encoder): String(decoding: (try? encoder.encode()) ?? Data(), as: UTF8.self)
+        default: ""
         }
     }
 
@@ -117,16 +100,6 @@ package struct CurlCommand: Sendable {
     }
 }
 
-extension Unicode.Scalar {
-    /// Whether a terminal may act on the character: C0, DEL, C1, and what reverses or ends lines.
-    fileprivate var isControl: Bool {
-        switch value {
-        case 0..<0x20, 0x7F..<0xA0, 0x2028...0x202E, 0x2066...0x2069: true
-        default: false
-        }
-    }
-}
-
 extension String {
     /// Whether a shell reads the text as it is.
     package var isShellWord: Bool { allSatisfy { $0.isASCII && $0.isLetter } }
@@ -134,11 +107,11 @@ extension String {
     /// The text as one word of a shell. Control characters, which a terminal would act on when the word is pasted, are
     /// escaped in `$'…'` of bash, zsh and ksh (POSIX.1-2024 §2.2.4).
     package var shellQuoted: String {
-        guard unicodeScalars.contains(where: \.isControl) else { return "'\(replacingScalars(["'": "'\\''"]))'" }
+        guard unicodeScalars.contains(where: \.controlsTerminal) else { return "'\(replacingScalars(["'": "'\\''"]))'" }
         let escaped = unicodeScalars.map { scalar in
             switch scalar {
             case "'", "\\": "\\\(scalar)"
-            case _ where scalar.isControl:
+            case _ where scalar.controlsTerminal:
                 String(scalar).utf8.map { byte in
                     let digits = String(byte, radix: 8)
                     return "\\" + String(repeating: "0", count: 3 - digits.count) + digits

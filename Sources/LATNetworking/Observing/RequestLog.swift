@@ -49,36 +49,39 @@ public struct RequestLog: RequestAccessory {
 
     /// Logs an event.
     public func handle(_ event: CallEvent) {
+        let call = event.call
         switch (format, event.kind) {
         case (.curl, .sending(_, let request)):
-            secrets.note(request, of: event.call, bodyLimit)
-            log(CurlCommand(.log(event.call.secrets, bodyLimit: bodyLimit)).text(of: request), of: event.call)
+            log(call) { CurlCommand(.log).text(of: shown(request, of: call, &$0)) }
         case (.full, .sending(let attempt, let request)):
-            secrets.note(request, of: event.call, bodyLimit)
-            log(text(of: request, event.call.secrets, "--> [\(event.call.id)] attempt \(attempt)"), of: event.call)
+            log(call) { text(of: shown(request, of: call, &$0), "--> [\(call.id)] attempt \(attempt)") }
         case (.full, .answered(let attempt, let response)):
-            secrets.note(response, of: event.call)
-            log(text(of: response, event.call.secrets, "<-- [\(event.call.id)] attempt \(attempt)"), of: event.call)
+            log(call) { text(of: response, "<-- [\(call.id)] attempt \(attempt)", &$0) }
+        case (.curl, .answered(_, let response)): secrets.change(call) { _ = fields(response.headers, &$0) }
         case (.full, .failed(let attempt, let error)):
-            let text = "<-- [\(event.call.id)] attempt \(attempt): \(URLText.visible(error.description))"
-            log(text, of: event.call)
-        case (.full, .retrying(let wait)):
-            write("    [\(event.call.id)] retrying in \(wait)")
-        case (.summary, .sending(_, let request)):
-            secrets.note(request, of: event.call, 0)
+            log(call) { "<-- [\(call.id)] attempt \(attempt): \(URLText.visible($0.text(error.description)))" }
+        case (.full, .retrying(let wait)): write("    [\(call.id)] retrying in \(wait)")
+        case (.summary, .sending(_, let request)): secrets.keep(request, of: call)
         case (.summary, .finished(let result)):
-            log(summary(event.call, result, after: event.offset), of: event.call)
-            secrets.forget(event.call)
-        case (_, .finished): secrets.forget(event.call)
+            log(call) { summary(call, result, after: event.offset, &$0) }
+            secrets.forget(call)
+        case (_, .finished): secrets.forget(call)
         default:
             break
         }
     }
 
-    private func log(_ entry: String, of call: ObservedCall) { write(secrets.shown(entry, of: call)) }
+    private func log(_ call: ObservedCall, _ entry: (inout Redactor) -> String) {
+        write(
+            secrets.change(call) { redactor in
+                let entry = entry(&redactor)
+                return redactor.scrubbed(entry)
+            })
+    }
 
     private func summary(
-        _ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>, after time: Duration
+        _ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>, after time: Duration,
+        _ redactor: inout Redactor
     ) -> String {
         let milliseconds = Int64((time.inSeconds * 1000).rounded())
         // The URL that responded or failed, which may be that of a mirror or of the last hop.
@@ -87,7 +90,7 @@ public struct RequestLog: RequestAccessory {
             case .success(let response): response.source == .network ? response.url : call.request.url
             case .failure(let error): error.url ?? call.request.url
             }
-        let what = "\(call.request.method) \(call.secrets.shown(url: url))"
+        let what = "\(call.request.method) \(redactor.url(url))"
         let end =
             switch result {
             case .success(let response):
@@ -101,124 +104,124 @@ public struct RequestLog: RequestAccessory {
 
     private func size(of body: ResponseBody) -> String { body.data.map { "\($0.count) bytes" } ?? "streamed" }
 
-    private func text(of request: HTTPRequest, _ secrets: Secrets, _ title: String) -> String {
-        let body = request.body.map {
-            BodyText(limit: bodyLimit, secrets: secrets).text(of: $0, request.headers["Content-Type"])
-        }
-        return text("\(title): \(request.method) \(secrets.shown(url: request.url))", request.headers, body, secrets)
+    /// The request as it may be shown, with its body as text.
+    private func shown(_ request: HTTPRequest, of call: ObservedCall, _ redactor: inout Redactor) -> HTTPRequest {
+        redactor.isAnswer = false
+        redactor.noteCredentials(of: call.completed(request))
+        var shown = HTTPRequest(request.method.rawValue, redactor.url(request.url))
+        shown.decompresses = request.decompresses
+        shown.headers = HTTPHeaders(fields(request.headers, &redactor))
+        guard let body = request.body else { return shown }
+        let type = request.headers["Content-Type"] ?? body.contentType
+        let coding = request.headers["Content-Encoding"]
+        shown.body =
+            switch body.content {
+            case .parameters(let encoding): .text("(parameters as \(encoding.rawValue))", contentType: "")
+            case .encoded(let encoder):
+                .text((try? encoder.encode()).map { text(of: $0, type, coding, &redactor) } ?? "(cannot be encoded)")
+            case .data(let data): .text(text(of: data, type, coding, &redactor))
+            case .multipart(let files): .multipart(files.map { self.shown($0, &redactor) })
+            case .file, .stream: body
+            }
+        shown.body?.contentType = body.contentType
+        return shown
     }
 
-    private func text(of response: HTTPResponse, _ secrets: Secrets, _ title: String) -> String {
-        let body = response.body.data.map {
-            BodyText(limit: bodyLimit, secrets: secrets).text(of: $0, response.headers["Content-Type"])
+    private func shown(_ file: UploadFile, _ redactor: inout Redactor) -> UploadFile {
+        let part = redactor.part(file, limit: bodyLimit + Self.margin)
+        var shown = file
+        (shown.name, shown.fileName, shown.contentType) = (part.name, part.fileName, part.contentType)
+        if case .data(let data) = file.source {
+            shown.source = .data(Data((part.text.map { cut($0, data.count) } ?? "(\(data.count) bytes)").utf8))
         }
-        let line = "\(title): \(response.version) \(response.status) \(response.reason)"
-        return text(line, response.headers, body ?? "(streamed)", secrets)
+        return shown
     }
 
-    private func text(_ line: String, _ headers: HTTPHeaders, _ body: String?, _ secrets: Secrets) -> String {
-        let fields = headers.map { "\($0.name): \(secrets.shown($0.value, of: $0.name))" }
-        let head = ([line] + fields).map { URLText.visible($0) }
+    /// - Parameter request: The request as it may be shown.
+    private func text(of request: HTTPRequest, _ title: String) -> String {
+        let body: String? =
+            switch request.body?.content {
+            case .data(let data)?: String(decoding: data, as: UTF8.self)
+            case .file(let path)?: "(the file \(URLText.visible(path)))"
+            case .stream?: "(a stream)"
+            case .multipart(let files)?:
+                files.map {
+                    "(part \(URLText.visible($0.name))\($0.fileName.map { ", file " + URLText.visible($0) } ?? ""))"
+                }
+                .joined(separator: "\n")
+            case .parameters?, .encoded?, nil: nil
+            }
+        return text("\(title): \(request.method) \(request.url)", Array(request.headers), body)
+    }
+
+    private func text(of response: HTTPResponse, _ title: String, _ redactor: inout Redactor) -> String {
+        redactor.isAnswer = true
+        let line = "\(title): \(response.version) \(response.status) \(redactor.text(response.reason))"
+        let shown = fields(response.headers, &redactor)
+        let body = response.body.data.map { text(of: $0, response.headers["Content-Type"], nil, &redactor) }
+        return text(line, shown, body ?? "(streamed)")
+    }
+
+    private func fields(_ headers: HTTPHeaders, _ redactor: inout Redactor) -> [(name: String, value: String)] {
+        headers.map { ($0.name, redactor.field($0.name, $0.value)) }
+    }
+
+    private func text(_ line: String, _ headers: [(name: String, value: String)], _ body: String?) -> String {
+        let head = ([line] + headers.map { "\($0.name): \($0.value)" }).map { URLText.visible($0) }
         return (head + (body.map { ["", $0] } ?? [])).joined(separator: "\n")
+    }
+
+    /// How much more than the limit is read, so that a secret at the limit has its name and its end.
+    private static let margin = 8_192
+
+    /// The beginning of a text, or the size of anything else.
+    private func text(of data: Data, _ type: String?, _ coding: String?, _ redactor: inout Redactor) -> String {
+        guard !data.isEmpty else { return "(empty)" }
+        let beginning = data.prefix(bodyLimit + Self.margin)
+        switch redactor.body(beginning, type: type, coding: coding, isTruncated: beginning.count < data.count) {
+        case .bytes: return "(\(data.count) bytes)"
+        case .compressed: return "(\(data.count) compressed bytes)"
+        case .text(let text): return cut(redactor.scrubbed(text), data.count)
+        case .parts(let parts):
+            let texts = parts.map { "(part \($0.name)\($0.fileName.map { ", file " + $0 } ?? "")) \($0.text ?? "")" }
+            return cut(redactor.scrubbed(texts.joined(separator: "\n")), data.count)
+        }
+    }
+
+    private func cut(_ text: String, _ count: Int) -> String {
+        guard text.utf8.count > bodyLimit || count > bodyLimit + Self.margin else { return text }
+        return "\(String(decoding: text.utf8.prefix(bodyLimit), as: UTF8.self))… (\(count) bytes in all)"
     }
 }
 
-/// What was secret in the requests of the calls that run, so that it is also removed where it has no name: in a path, an echo
-/// of the server, the text of an error.
+/// What was secret in the calls that run, so that it is also removed where it has no name: in a path, an echo of the server,
+/// the text of an error.
 private final class LoggedSecrets: Sendable {
-    private let calls = Mutex<[UInt64: Redactor]>([:])
+    private struct Known {
+        var redactor: Redactor
+        /// What was sent, if it is needed only at the end.
+        var requests: [HTTPRequest] = []
+    }
 
-    func note(_ request: HTTPRequest, of call: ObservedCall, _ bodyLimit: Int) {
-        change(call) { redactor in
-            redactor.noteCredentials(of: request)
-            _ = redactor.url(request.url)
-            for (name, value) in request.headers { _ = redactor.field(name, value) }
-            if let body = request.body, case .data(let data) = body.content, data.count <= bodyLimit {
-                note(data, request.headers["Content-Type"] ?? body.contentType, in: &redactor)
-            }
+    private let calls = Mutex<[UInt64: Known]>([:])
+
+    func keep(_ request: HTTPRequest, of call: ObservedCall) {
+        let request = call.completed(request)
+        calls.withLock { calls in
+            calls[call.id, default: Known(redactor: Redactor(call.secrets))].redactor.adopt(call.secrets)
+            calls[call.id]?.requests.append(request)
         }
     }
 
-    func note(_ response: HTTPResponse, of call: ObservedCall) {
-        change(call) { redactor in
-            for (name, value) in response.headers { _ = redactor.field(name, value) }
-        }
-    }
-
-    private func note(_ data: Data, _ type: String?, in redactor: inout Redactor) {
-        let isForm = type?.lowercased().hasPrefix("application/x-www-form-urlencoded") == true
-        if isForm, let text = String(validating: data, as: UTF8.self) {
-            _ = redactor.form(text)
-        } else {
-            _ = redactor.bytes(data)
-        }
-    }
-
-    func shown(_ entry: String, of call: ObservedCall) -> String {
-        var redactor = calls.withLock { $0[call.id] } ?? Redactor(call.secrets)
-        return redactor.scrubbed(redactor.text(entry))
+    func change<Result>(_ call: ObservedCall, _ body: (inout Redactor) -> Result) -> Result {
+        var known = calls.withLock { $0[call.id] } ?? Known(redactor: Redactor(call.secrets))
+        known.redactor.adopt(call.secrets)
+        for request in known.requests { known.redactor.note(request) }
+        known.requests = []
+        let result = body(&known.redactor)
+        calls.withLock { [known] in $0[call.id] = known }
+        return result
     }
 
     func forget(_ call: ObservedCall) { calls.withLock { $0[call.id] = nil } }
-
-    private func change(_ call: ObservedCall, _ change: (inout Redactor) -> Void) {
-        var redactor = calls.withLock { $0[call.id] } ?? Redactor(call.secrets)
-        change(&redactor)
-        calls.withLock { [redactor] in $0[call.id] = redactor }
-    }
-}
-
-/// A body as log text: the beginning of a text, or the size of anything else.
-struct BodyText: Sendable {
-    let limit: Int
-    let secrets: Secrets
-
-    /// - Parameter type: the field `Content-Type` of the request, which wins over the body's own type.
-    func text(of body: HTTPBody, _ type: String?) -> String {
-        let type = type ?? body.contentType
-        return switch body.content {
-        case .parameters(let encoding): "(parameters as \(encoding.rawValue))"
-        case .encoded(let encoder):
-            (try? encoder.encode()).map { text(of: $0, type) } ?? "(cannot be encoded)"
-        case .data(let data): text(of: data, type)
-        case .file(let path): "(the file \(URLText.visible(path)))"
-        case .stream: "(a stream)"
-        case .multipart(let files):
-            files.map {
-                "(part \(URLText.visible($0.name))\($0.fileName.map { ", file " + URLText.visible($0) } ?? ""))"
-            }
-            .joined(separator: "\n")
-        }
-    }
-
-    func text(of data: Data, _ type: String?) -> String {
-        guard !data.isEmpty else { return "(empty)" }
-        guard let whole = redacted(data, type) else { return "(\(data.count) bytes)" }
-        guard whole.utf8.count > limit else { return whole }
-        let cut = String(decoding: whole.utf8.prefix(limit), as: UTF8.self)
-        return "\(cut)… (\(data.count) bytes in all)"
-    }
-
-    /// `nil` for what is not text, and for what seems to be JSON but was not parsed as an object or array.
-    private func redacted(_ data: Data, _ type: String?) -> String? {
-        let type = type?.lowercased() ?? ""
-        if type.hasPrefix("application/x-www-form-urlencoded") {
-            return secrets.shown(form: String(decoding: data, as: UTF8.self))
-        }
-        // A document of more than 1 MiB is not parsed, so that the log does not cost more than the call.
-        if type.contains("json") || type.isEmpty, data.count <= 1 << 20, let value = try? JSONValue(parsing: data),
-            value.object != nil || value.array != nil
-        {
-            return secrets.shown(json: value).description
-        }
-        // A JSON document that was not parsed may have secrets anywhere.
-        guard !type.contains("json"), !(type.isEmpty && (data.first == 0x7B || data.first == 0x5B)) else { return nil }
-        guard let text = String(validating: data.prefix(limit + 4), as: UTF8.self), !text.utf8.contains(0) else {
-            // The limit may have split a character at the end.
-            return String(validating: data.prefix(max(0, limit - 4)), as: UTF8.self).flatMap {
-                $0.utf8.contains(0) || data.count <= limit ? nil : $0 + "…"
-            }
-        }
-        return text
-    }
 }

@@ -49,9 +49,13 @@ enum Verdict {
     /// The error for a response that is not a success.
     static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
+        // The server may repeat a secret of the request.
+        var redactor = Redactor(.standard)
+        redactor.note(request)
+        let words = redactor.text(reason + said(response))
         return NetworkError(
             .httpStatus,
-            message: "the server answered \(response.status)\(reason)\(said(response)); \(advice(response, request))",
+            message: "the server answered \(response.status)\(redactor.scrubbed(words)); \(advice(response, request))",
             request: request, response: response)
     }
 
@@ -63,8 +67,7 @@ enum Verdict {
             case let line = text.hasSuffix("\n") ? String(text.dropLast()) : text, !line.isEmpty,
             !line.contains(where: \.isNewline)
         else { return "" }
-        var redactor = Redactor(.standard)
-        return ": \"\(URLText.visible(redactor.text(line)))\""
+        return ": \"\(URLText.visible(line))\""
     }
 
     private static func advice(_ response: HTTPResponse, _ request: HTTPRequest) -> String {

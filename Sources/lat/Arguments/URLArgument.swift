@@ -19,7 +19,7 @@ enum URLArgument {
     /// - Throws: ``UsageError`` for a text that is not a URL, and for a scheme other than http and https.
     static func checked(_ text: String) throws(UsageError) -> String {
         let shown = SafeText.line(text)
-        guard !text.isEmpty, !text.unicodeScalars.contains(where: { $0 == " " || SafeText.isControl($0) }) else {
+        guard !text.isEmpty, !text.unicodeScalars.contains(where: { $0 == " " || $0.controlsTerminal }) else {
             throw UsageError(
                 "URL \"\(shown)\" is empty or has a space; write http://host/path, with %20 instead of a space")
         }

@@ -24,7 +24,7 @@ enum RequestTrace {
             case .http3, .http3Only: "HTTP/3"
             case .automatic, .http1: "HTTP/1.1"
             }
-        var lines = ["\(request.method) \(target) \(version)"]
+        var lines = [SafeText.line("\(request.method) \(target) \(version)")]
         for (name, value) in fields { lines.append(line(name, value, hiding: secrets, style)) }
         return lines.map { style.dim(">") + " " + $0 }
     }

@@ -71,10 +71,10 @@ enum SafeText {
         }
     }
 
-    /// Replaces each control character by an escape.
+    /// Replaces each character on which a terminal may act by an escape.
     static func escaped(_ text: String, as escape: (Unicode.Scalar) -> String) -> String {
-        guard text.unicodeScalars.contains(where: isControl) else { return text }
-        return text.unicodeScalars.map { isControl($0) ? escape($0) : String($0) }.joined()
+        guard text.unicodeScalars.contains(where: \.controlsTerminal) else { return text }
+        return text.unicodeScalars.map { $0.controlsTerminal ? escape($0) : String($0) }.joined()
     }
 
     static let widestLabel = 24
@@ -83,11 +83,6 @@ enum SafeText {
     static func label(_ text: String) -> String {
         let name = line(text)
         return name.count <= widestLabel ? name : name.prefix(12) + "…" + name.suffix(11)
-    }
-
-    /// Whether a character is in C0, DEL or C1.
-    static func isControl(_ scalar: Unicode.Scalar) -> Bool {
-        scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
     }
 }
 

@@ -83,6 +83,34 @@ struct CassetteSocketTests {
         #expect(reason == "no ***1 here")
     }
 
+    /// The secrets of the replayed request are in the place of those of the recorded one.
+    @Test func secretsOfTheRequestArePutBack() async throws {
+        func run(_ mode: Cassette.Mode, _ secret: String) async throws -> [String] {
+            let json = JSONValue.string("you are \(secret)").description
+            server.enqueue(
+                .webSocket(
+                    .text(#"{"user": \#(json)}"#), .data(Data([255]) + Data(secret.utf8)), .close(4001, "no \(secret)"))
+            )
+            let (manager, cassette) = try manager(mode)
+            let socket = try await manager.webSocket(server.url("/live"), headers: ["X-Api-Key": secret])
+            var seen: [String] = []
+            for try await message in socket.messages {
+                switch message {
+                case .text(let text): seen.append(text)
+                case .data(let data): seen.append(data.base64EncodedString())
+                }
+            }
+            try cassette.eject()
+            return seen + [socket.closing?.reason ?? ""]
+        }
+        let first = try await run(.once, "CANARY-one")
+        #expect(first[0].contains("you are CANARY-one") && !text().contains("CANARY"))
+        #expect(try await run(.none, "CANARY-one") == first)
+        let other = #"CANARY "two""#
+        let second = try await run(.none, other)
+        #expect(try JSONValue(parsing: second[0])["user"].string == "you are \(other)" && second[2] == "no \(other)")
+    }
+
     @Test func messageThatDiffersIsNamed() async throws {
         server.route("GET", "/live") { _ in .webSocket([.text("hello")]) { _ in [.text("yes"), .text("and")] } }
         _ = try await talk(.once, #"{"subscribe": "prices"}"#)

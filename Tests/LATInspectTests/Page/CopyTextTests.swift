@@ -1,7 +1,9 @@
 import Foundation
+import LATTesting
 import Testing
 
 @testable import LATInspect
+@testable import LATNetworking
 
 @Suite struct CopyTextTests {
     private let request = HTTPRequest(
@@ -113,25 +115,99 @@ import Testing
         #expect(swift.utf8.firstRange(of: "##\"\"#\u{301}\"##".utf8) != nil)
     }
 
-    /// A shell that interprets the command gives exactly the words of the request.
-    @Test(arguments: ["a\nb; echo no", "it's\t\\n\u{1B}[2J", "$(id)`id`\u{7}", "\u{85}é\u{202E}x", "\r\n'; id #"])
-    func controlCharactersStayInTheirWord(_ text: String) throws {
-        let request = HTTPRequest("PUT", "https://a.test/", headers: ["X": text], body: .data(Data("b\(text)".utf8)))
+    private static let hostile = [
+        "a\nb; touch ran", "it's\t\\n\u{1B}[2J", "$(touch ran)`touch ran`\u{7}", "\u{85}é\u{202E}x\u{2028}",
+        "\r\n'; touch ran #",
+        "$'\\''; touch ran; '", "!!\u{9B}31m", "\\\n touch ran", "\u{301}'\u{301};touch ran;'",
+    ]
+
+    /// Runs a text as it would be pasted, with functions in place of the programs. Fails when another command has run.
+    ///
+    /// - Returns: the arguments of the program.
+    private func paste(_ text: String) throws -> [String] {
+        let folder = try TemporaryDirectory()
+        let (shell, input, output) = (Process(), Pipe(), Pipe())
+        shell.executableURL = URL(filePath: "/bin/bash")
+        shell.currentDirectoryURL = URL(filePath: folder.path)
+        shell.standardInput = input
+        shell.standardOutput = output
+        try shell.run()
+        let functions = ["curl", "http"].map { "\($0)() { printf '%s\\0' \"$@\"; }\n" }.joined()
+        try input.fileHandleForWriting.write(contentsOf: Data("\(functions)\(text)\n".utf8))
+        try input.fileHandleForWriting.close()
+        let printed = output.fileHandleForReading.readDataToEndOfFile()
+        shell.waitUntilExit()
+        #expect(shell.terminationStatus == 0 && folder.read("ran") == nil, "\(text)")
+        return printed.split(separator: 0, omittingEmptySubsequences: false).dropLast().map {
+            String(decoding: $0, as: UTF8.self)
+        }
+    }
+
+    /// A shell that gets the text gives the program exactly the words of the request, and runs nothing else.
+    @Test(arguments: hostile) func pastedTextRunsNothingElse(_ text: String) throws {
+        let request = HTTPRequest(
+            "P\(text)", "https://a.test/\(text)", headers: ["X": text, "Y\(text)": "y"],
+            body: .data(Data("b\(text)".utf8)))
         for form in [CopyText.Form.curl, .httpie] {
-            let command = CopyText(request).text(as: form)
-            #expect(!command.unicodeScalars.contains { $0.value < 0x20 || (0x7F..<0xA0).contains($0.value) })
-            let shell = Process()
-            let output = Pipe()
-            shell.executableURL = URL(filePath: "/bin/bash")
-            let words = command.drop { $0 != " " }
-            shell.arguments = ["-c", "printf '%s\\0' \(words)"]
-            shell.standardOutput = output
-            try shell.run()
-            let printed = output.fileHandleForReading.readDataToEndOfFile()
-            shell.waitUntilExit()
-            let list = printed.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
-            #expect(list.contains(form == .curl ? "X: \(text)" : "X:\(text)"), "\(command)")
-            #expect(list.contains(form == .curl ? "b\(text)" : "--raw=b\(text)"), "\(command)")
+            let command = CopyText(request, note: "cut\(text)").text(as: form)
+            #expect(!command.dropLast().replacing("\n", with: "").unicodeScalars.contains { $0.controlsTerminal })
+            let words = try paste(command)
+            let isCurl = form == .curl
+            for word in [
+                "P\(text)", "https://a.test/\(text)", isCurl ? "X: \(text)" : "X:\(text)",
+                isCurl ? "Y\(text): y" : "Y\(text):y",
+                isCurl ? "b\(text)" : "--raw=b\(text)",
+            ] { #expect(words.contains { $0.utf8.elementsEqual(word.utf8) }, "\(word.debugDescription) in \(command)") }
+        }
+        for form in [CopyText.Form.swift, .entity] {
+            let code = CopyText(request, note: "cut\(text)").text(as: form)
+            #expect(code.utf8.starts(with: "// cut".utf8))
+            #expect(code.split(separator: "\n").filter { $0.hasPrefix("//") }.count == 1)
+            #expect(!code.replacing("\n", with: "").unicodeScalars.contains { $0.controlsTerminal })
+        }
+    }
+
+    @Test(arguments: hostile) func pastedPartsArriveUnchanged(_ text: String) throws {
+        let files = [
+            UploadFile(name: "a", value: text),
+            UploadFile(name: "f", fileName: text, path: "/tmp/\(text)", contentType: "text/plain"),
+        ]
+        let request = HTTPRequest("POST", "https://a.test/", body: .multipart(files))
+        let words = try paste(CurlCommand(.run).text(of: request))
+        // curl itself removes the quotes of the values of -F, and the backslashes in them.
+        let escaped = text.replacingScalars(["\\": "\\\\", "\"": "\\\""])
+        for word in ["a=\"\(escaped)\"", "f=@\"/tmp/\(escaped)\";filename=\"\(escaped)\";type=text/plain"] {
+            #expect(words.contains { $0.utf8.elementsEqual(word.utf8) }, "\(word.debugDescription) in \(words)")
+        }
+    }
+
+    /// HTTPie's own tests read its command lines with shlex.
+    @Test func pastedTextIsReadByShlex() async throws {
+        let request = HTTPRequest(
+            "POST", "https://a.test/?q='$(id)'", headers: ["X": "it's \\ \"x\"", "Y": "`id`"],
+            body: .data(Data(#"{"a":"it's","b c":[1,"$(id)"]}"#.utf8)))
+        let text = CopyText(request).text(as: .httpie)
+        let script = "import shlex, sys, json; print(json.dumps(shlex.split(sys.argv[1])))"
+        let (python, output) = (Process(), Pipe())
+        python.executableURL = URL(filePath: "/usr/bin/env")
+        python.arguments = ["python3", "-c", script, text]
+        python.standardOutput = output
+        try python.run()
+        let words = try JSONValue(parsing: output.fileHandleForReading.readDataToEndOfFile()).array?.compactMap(
+            \.string)
+        python.waitUntilExit()
+        #expect(
+            words == [
+                "http", "POST", request.url, "X:it's \\ \"x\"", "Y:`id`", "a=it's", #"b c:=[1,"$(id)"]"#,
+            ])
+    }
+
+    @Test func textWithANULIsRefused() {
+        let request = HTTPRequest("GET", "https://a.test/", headers: ["X": "a\u{0}b"])
+        for form in [CopyText.Form.curl, .httpie] {
+            #expect(
+                CopyText(request).text(as: form)
+                    == "# This request has a NUL, which no argument of a command can hold.\n")
         }
     }
 

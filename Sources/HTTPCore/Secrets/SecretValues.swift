@@ -1,5 +1,3 @@
-import HTTPCore
-
 /// Values that are found in a text in one pass, however many they are: a server can send thousands of them.
 struct SecretValues: Sendable {
     /// The shortest value, in bytes. A value such as `1` or `yes` would be found everywhere.

@@ -14,6 +14,9 @@ public struct Secrets: Hashable, Sendable {
     private var formParameters: Set<String> = []
     /// Members of JSON that are never secret: an envelope's code.
     private var shownMembers: Set<String> = []
+    /// What was removed, in lower case and plain. A union removes it from the list that it is added to.
+    private var removedHeaders: Set<String> = []
+    private var removedParameters: Set<String> = []
 
     /// The usual names.
     ///
@@ -45,19 +48,30 @@ public struct Secrets: Hashable, Sendable {
     }
 
     /// Adds the name of a header field, in any case.
-    public mutating func insert(header name: String) { headers.insert(name.lowercased()) }
+    public mutating func insert(header name: String) {
+        headers.insert(name.lowercased())
+        removedHeaders.remove(name.lowercased())
+    }
 
     /// Adds the name of a parameter, also of JSON. `access_token`, `accessToken`, `access-token` and `user[access_token]`
     /// are one name.
-    public mutating func insert(parameter name: String) { parameters.insert(Self.lastPart(of: name)) }
+    public mutating func insert(parameter name: String) {
+        parameters.insert(Self.lastPart(of: name))
+        removedParameters.remove(Self.lastPart(of: name))
+    }
 
     /// Removes the name of a header field, in any case, so that its values are shown and sent like those of other fields.
-    public mutating func remove(header name: String) { headers.remove(name.lowercased()) }
+    public mutating func remove(header name: String) {
+        headers.remove(name.lowercased())
+        removedHeaders.insert(name.lowercased())
+    }
 
     /// Removes the name of a parameter, in every form of it.
     public mutating func remove(parameter name: String) {
-        parameters.remove(Self.lastPart(of: name))
-        formParameters.remove(Self.lastPart(of: name))
+        let name = Self.lastPart(of: name)
+        parameters.remove(name)
+        formParameters.remove(name)
+        removedParameters.insert(name)
     }
 
     /// Keeps a member of JSON from being secret, whatever the list says. The path may be nested, as in `status.code`.
@@ -78,17 +92,17 @@ public struct Secrets: Hashable, Sendable {
         Self.parts(of: name).map(Self.plain).contains { parameters.contains($0) && !shownMembers.contains($0) }
     }
 
-    package var isEmpty: Bool {
-        headers.isEmpty && parameters.isEmpty && formParameters.isEmpty && shownMembers.isEmpty
-    }
+    package var isEmpty: Bool { self == Secrets() }
 
-    /// The names of both lists.
+    /// The names of both lists, without those that were removed from `other`.
     public func union(_ other: Secrets) -> Secrets {
         if other.isEmpty { return self }
         var both = self
-        both.headers.formUnion(other.headers)
-        both.parameters.formUnion(other.parameters)
-        both.formParameters.formUnion(other.formParameters)
+        both.headers = headers.subtracting(other.removedHeaders).union(other.headers)
+        both.parameters = parameters.subtracting(other.removedParameters).union(other.parameters)
+        both.formParameters = formParameters.subtracting(other.removedParameters).union(other.formParameters)
+        both.removedHeaders = removedHeaders.subtracting(other.headers).union(other.removedHeaders)
+        both.removedParameters = removedParameters.subtracting(other.parameters).union(other.removedParameters)
         both.shownMembers.formUnion(other.shownMembers)
         return both
     }
@@ -118,10 +132,10 @@ extension Secrets {
     /// The text that replaces a secret.
     public static let placeholder = "***"
 
-    /// The value of a field as it may be shown. In a URL, user information and the values of secret parameters are hidden.
+    /// The value of a field as it may be shown: the secrets in URLs, forms and JSON that it holds are hidden, too.
     public func shown(_ value: String, of name: String) -> String {
-        if contains(header: name) || name.equalsIgnoringASCIICase("Set-Cookie") { return Self.placeholder }
-        return Self.isURL(name) ? shown(url: value) : value
+        var redactor = Redactor(self)
+        return redactor.field(name, value)
     }
 
     /// The same for a description, where a URL has no query.
@@ -129,52 +143,38 @@ extension Secrets {
         Self.isURL(name) ? URLParts.redacted(value) : shown(value, of: name)
     }
 
-    private static func isURL(_ name: String) -> Bool {
+    static func isURL(_ name: String) -> Bool {
         ["Location", "Content-Location", "Referer"].contains { name.equalsIgnoringASCIICase($0) }
     }
 
     /// A URL without user information, fragment and the values of secret parameters.
     public func shown(url: String) -> String {
-        let parts = URLParts(url)
-        return parts.shownQuery.map { parts.stem + "?" + shown(form: String($0)) } ?? parts.stem
+        var redactor = Redactor(self)
+        return redactor.url(url)
     }
 
     /// A query or form without the values of secret parameters.
-    public func shown(form: String) -> String { replaced(form: form) { _, _ in Self.placeholder } }
+    public func shown(form: String) -> String {
+        var redactor = Redactor(self)
+        return redactor.form(form)
+    }
 
-    /// A query or form with other values for the secret parameters. The closure gets a parameter's name and value, and
-    /// returns the new value.
-    package func replaced(form: String, by text: (_ name: String, _ value: String) -> String) -> String {
+    /// A query or form with other values for the secret parameters. The closure gets a parameter's name and returns the new
+    /// value.
+    package func replaced(form: String, by text: (_ name: String) -> String) -> String {
         // Works on bytes: a `=` followed by a combining mark is one `Character`.
         form.utf8.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false).map { item in
-            guard let equals = item.firstIndex(of: UInt8(ascii: "=")) else { return String(Substring(item)) }
-            let name = String(Substring(item[..<equals]))
-            let value = Substring(item[item.index(after: equals)...])
-            guard contains(parameter: name) else { return "\(name)=\(replaced(inValue: value, by: text))" }
-            return "\(name)=\(text(name, String(value)))"
+            let name = String(Substring(item.prefix { $0 != UInt8(ascii: "=") }))
+            let isSecret = name.utf8.count < item.count && contains(parameter: name)
+            return isSecret ? "\(name)=\(text(name))" : String(Substring(item))
         }.joined(separator: "&")
     }
 
-    /// The value of a parameter that is not secret but may be a URL, escaped as often as it is nested.
-    private func replaced(inValue value: Substring, depth: Int = 3, by text: (String, String) -> String) -> String {
-        let plain = value.percentDecoded()
-        guard plain.utf8.contains(where: { "@?%#".utf8.contains($0) }) else { return String(value) }
-        var shown = plain
-        let parts = URLParts(plain)
-        if parts.isAbsolute || plain.utf8.first == UInt8(ascii: "/") {
-            // The closure may collect what is secret.
-            _ = parts.userInformation.map { text("", String($0)) }
-            shown = parts.stem + (parts.shownQuery.map { "?" + replaced(form: String($0), by: text) } ?? "")
-            shown += parts.fragment.map { "#" + replaced(form: String($0), by: text) } ?? ""
-        } else if depth > 0, plain != value {
-            shown = replaced(inValue: plain[...], depth: depth - 1, by: text)
-        }
-        guard shown != plain else { return String(value) }
-        return plain == value ? shown : shown.percentEncodedComponent.replacing("%2A%2A%2A", with: Self.placeholder)
-    }
-
     /// A JSON value without the values of secret members.
-    public func shown(json value: JSONValue) -> JSONValue { replaced(json: value) { _ in Self.placeholder } }
+    public func shown(json value: JSONValue) -> JSONValue {
+        var redactor = Redactor(self)
+        return redactor.shown(json: value)
+    }
 
     /// A JSON value with other values for the secret members. The closure gets a member's name and returns the new value.
     package func replaced(json value: JSONValue, by text: (String) -> String) -> JSONValue {

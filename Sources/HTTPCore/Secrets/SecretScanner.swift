@@ -1,5 +1,4 @@
-import FoundationEssentials
-import HTTPCore
+internal import FoundationEssentials
 
 /// Finds secret members of JSON and secret `name=value` pairs in a text, in one pass and without parsing it as a whole, so that
 /// it also handles truncated texts, lines of JSON, event streams and bytes that are not text. The rest is unchanged.
@@ -7,8 +6,9 @@ struct SecretScanner {
     private let secrets: Secrets
     /// Whether a secret number is replaced by a number, a list by a list, and truth values and `null` stay.
     private let keepsTypes: Bool
-    /// Remembers a secret, and returns what is shown in its place.
-    typealias Mark = (_ secret: String) -> String
+    /// Remembers a secret, and returns what is shown in its place; or returns what is shown of a string that has escapes, and
+    /// may hold JSON or a URL of its own.
+    typealias Mark = (_ text: String, _ isSecret: Bool) -> String
 
     init(_ secrets: Secrets, keepsTypes: Bool) {
         self.secrets = secrets
@@ -27,9 +27,7 @@ struct SecretScanner {
                 guard colon < bytes.count, bytes[colon] == UInt8(ascii: ":"), end - index >= 2,
                     secrets.contains(member: Self.name(bytes[(index + 1)..<(end - 1)]))
                 else {
-                    // The string itself is scanned too: it may hold a form, or JSON with escaped quotes.
-                    output.append(byte)
-                    index += 1
+                    index = inner(bytes, index, end, &output, mark)
                     continue
                 }
                 let start = Self.skipSpaces(bytes, colon + 1)
@@ -51,7 +49,21 @@ struct SecretScanner {
         return output
     }
 
-    /// JSON inside of a string: `\"token\":\"…\"`.
+    /// A string that is scanned itself, as it may hold a form, or JSON with escaped quotes.
+    ///
+    /// - Returns: the index after what is written of it.
+    private func inner(_ bytes: [UInt8], _ index: Int, _ end: Int, _ output: inout [UInt8], _ mark: Mark) -> Int {
+        let literal = bytes[index..<end]
+        guard literal.contains(UInt8(ascii: "\\")), let plain = (try? JSONValue(parsing: Data(literal)))?.string else {
+            output.append(bytes[index])
+            return index + 1
+        }
+        let shown = mark(plain, false)
+        output += shown == plain ? Array(literal) : Array(JSONValue.string(shown).description.utf8)
+        return end
+    }
+
+    /// JSON inside of a string whose end is missing: `\"token\":\"…`.
     private func escapedMember(
         _ bytes: [UInt8], _ index: Int, _ output: inout [UInt8], _ mark: Mark
     ) -> Int {
@@ -61,6 +73,9 @@ struct SecretScanner {
             while at + 1 < bytes.count, at - start < 8_192 {
                 if bytes[at] == quote[0], bytes[at + 1] == quote[1] { return at }
                 if bytes[at] == quote[1] { return nil }
+                // An escape of the inner JSON: two backslashes, and one character or its escape.
+                if bytes[at] == quote[0], bytes[at + 1] == quote[0] { at += 2 }
+                if at < bytes.count, bytes[at] == quote[0] { at += 1 }
                 at += 1
             }
             return nil
@@ -84,7 +99,7 @@ struct SecretScanner {
         }
         let end = next(start + 2) ?? Self.endOfWord(bytes, start + 2)
         output += bytes[index..<(start + 2)]
-        output += Array(mark(Self.name(bytes[(start + 2)..<end])).utf8)
+        output += Array(mark(Self.name(Array(Self.name(bytes[(start + 2)..<end]).utf8)[...]), true).utf8)
         return end
     }
 
@@ -99,7 +114,7 @@ struct SecretScanner {
             output += typed(bytes, start, stop, mark)
             return stop
         }
-        let shown = mark(Self.name(inside))
+        let shown = mark(Self.name(inside), true)
         // Each string inside of a secret object or list is a secret, too.
         if !isString, let first = inside.first, first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
             _ = typed(bytes, start, stop, mark)
@@ -130,13 +145,13 @@ struct SecretScanner {
                 } else {
                     let isClosed = bytes[end - 1] == byte
                     let secret = Self.name(bytes[(index + 1)..<(isClosed ? end - 1 : end)])
-                    output += Array("\"\(mark(secret))\"".utf8)
+                    output += Array("\"\(mark(secret, true))\"".utf8)
                 }
                 index = end
             } else if byte == UInt8(ascii: "-") || (0x30...0x39).contains(byte) {
                 var end = index + 1
                 while end < stop, (0x30...0x39).contains(bytes[end]) || "+-.eE".utf8.contains(bytes[end]) { end += 1 }
-                let standIn = mark(String(decoding: bytes[index..<end], as: UTF8.self))
+                let standIn = mark(String(decoding: bytes[index..<end], as: UTF8.self), true)
                 output += Array(StandIns.number(standIn).utf8)
                 index = end
             } else {

@@ -1,0 +1,78 @@
+/// A text for each secret, the same wherever it occurs.
+package struct StandIns: Sendable {
+    private var numbers: [String: Int] = [:]
+    private var secrets: [String] = []
+    /// What a number in JSON is replaced by, plus the number of the secret. It fits 32 bits.
+    private static let firstNumber = 2_000_000_000
+
+    package mutating func text(for secret: String) -> String {
+        // A stand-in that a replay has given to the program stays itself.
+        if Self.pieces(of: secret).count == 1, Self.pieces(of: secret)[0].isStandIn { return secret }
+        if let number = numbers[secret] { return "\(Secrets.placeholder)\(number)" }
+        secrets.append(secret)
+        numbers[secret] = secrets.count
+        return "\(Secrets.placeholder)\(secrets.count)"
+    }
+
+    /// The stand-in of the same secret as it is.
+    package static func base(of standIn: String) -> String { Secrets.placeholder + standIn.drop { $0 == "*" } }
+
+    /// The secret of a stand-in, as it is.
+    package func secret(of standIn: String) -> String? {
+        guard let number = Int(standIn.drop { $0 == "*" }), secrets.indices.contains(number - 1) else { return nil }
+        return secrets[number - 1]
+    }
+
+    /// A number in place of a secret one, from the stand-in of its text.
+    package static func number(_ standIn: String) -> String {
+        "\(firstNumber + (Int(standIn.drop { $0 == "*" }) ?? 0))"
+    }
+
+    /// The stand-in of a number in place of a secret one; `nil` for other numbers.
+    package static func standIn(ofNumber number: String) -> String? {
+        Int(number).flatMap { $0 > firstNumber ? "\(Secrets.placeholder)\($0 - firstNumber)" : nil }
+    }
+
+    /// A text in pieces: stand-ins, and what is between them.
+    package static func pieces(of text: String) -> [(text: String, isStandIn: Bool)] {
+        var pieces: [(text: String, isStandIn: Bool)] = []
+        var rest = text.replacing("%2A%2A%2A", with: Secrets.placeholder)[...]
+        while let first = rest.firstRange(of: Secrets.placeholder) {
+            let stars = rest[first.lowerBound...].prefix { $0 == "*" }
+            if stars.startIndex > rest.startIndex { pieces.append((String(rest[..<stars.startIndex]), false)) }
+            let digits = rest[stars.endIndex...].prefix { $0.isASCII && $0.isNumber }
+            pieces.append((String(stars + digits), true))
+            rest = rest[digits.endIndex...]
+        }
+        if !rest.isEmpty { pieces.append((String(rest), false)) }
+        return pieces
+    }
+
+    /// The text with the secrets that a closure has for stand-ins.
+    package static func restored(_ text: String, by secret: (_ standIn: String) -> String?) -> String {
+        pieces(of: text).map { piece in
+            guard piece.isStandIn else { return piece.text }
+            let number = piece.text.drop { $0 == "*" }
+            let extra = piece.text.utf8.count - number.utf8.count - Secrets.placeholder.utf8.count
+            guard let secret = secret(Secrets.placeholder + number) else { return piece.text }
+            guard extra > 0, extra <= SecretNotation.allCases.count else { return secret }
+            return SecretNotation.allCases[extra - 1].text(of: secret)
+        }.joined()
+    }
+}
+
+/// Other ways to write a secret, in which a server may repeat it. The stand-in of each has some stars more.
+enum SecretNotation: Int, CaseIterable {
+    case escaped = 1
+    case json, form
+
+    var stars: String { String(repeating: "*", count: rawValue) }
+
+    func text(of plain: String) -> String {
+        switch self {
+        case .escaped: plain.percentEncodedComponent
+        case .form: plain.percentEncodedComponent.replacing("%20", with: "+")
+        case .json: String(JSONValue.string(plain).description.dropFirst().dropLast())
+        }
+    }
+}
