@@ -72,7 +72,7 @@ import Testing
         }
         var configuration = CentralRequestManager.Configuration()
         configuration.networkInterceptors = [FailingInterceptor()]
-        configuration.proxy = .none
+        configuration.proxy = .direct
         try place.change(&configuration, server, canary)
         return (configuration, server)
     }
