@@ -75,6 +75,7 @@ package struct RowKey: Sendable {
         RowKey("timeout", \.options.timeout, .duration(), "The longest time of the whole transfer."),
         RowKey("connectTimeout", \.options.connectTimeout, .duration(), "The longest time to connect, TLS included."),
         RowKey("idleTimeout", \.options.idleTimeout, .duration(), "The longest silence on an open connection."),
+        RowKey("deadline", \.options.deadline, .duration(), "The longest time of the whole call, repetitions included."),
         RowKey(
             "maxConnectionsPerHost", \.options.maxConnectionsPerHost, .integer(1...10_000),
             "The largest number of connections to one host."),

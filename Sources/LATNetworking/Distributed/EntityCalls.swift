@@ -52,7 +52,8 @@ extension CentralRequestManager {
         }
         if entity.streams { request.streamsBody = true }
         if entity.isLive {
-            request.timeout = entity.options.timeout
+            // The limits of the rows are for calls that end by themselves.
+            (request.timeout, request.deadline) = (entity.options.timeout, entity.options.deadline)
             request.prepareForLive()
             if entity.upgrades {
                 request.prepareForUpgrade()

@@ -247,7 +247,7 @@ extension LeveledSetting {
             "duplicates", \.duplicates, [.allow, .coalesce, .reject], manager: { $0.duplicates = $1 },
             read: { $0.duplicates ?? $1.duplicates }),
         .option(
-            "deadline", \.deadline, durations, manager: { $0.deadline = $1 }, read: { $0.deadline ?? $1.deadline }),
+            "deadline", \.deadline, durations, row: { "deadline: \"\(DurationText.text($0))\"" }, manager: { $0.deadline = $1 }, read: { $0.deadline ?? $1.deadline }),
         .option("priority", \.priority, [.low, .normal, .high], read: { request, _ in request.priority }),
         .option("isBarrier", \.isBarrier, flags, read: { request, _ in request.isBarrier }),
         .option("ignoresLimits", \.ignoresLimits, flags, read: { request, _ in request.ignoresLimits }),
