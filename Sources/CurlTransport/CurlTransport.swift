@@ -34,7 +34,8 @@ package final class CurlTransport: Transport {
     /// Whether all bodies are sent in pieces, because each piece must wait for the engine's send rate.
     private let sendsInPieces: Bool
     private let origins: OriginStore?
-    private let lastSettings = Mutex<(options: RequestOptions, context: RequestContext, settings: TransferSettings)?>(nil)
+    private let lastSettings = Mutex<(options: RequestOptions, context: RequestContext, settings: TransferSettings)?>(
+        nil)
     let mailbox: Mailbox<Engine.Command>
     /// Runs Swift tasks on the engine's thread. ``EngineExecutor`` says when to use it, and what not to do there.
     public let executor: EngineExecutor

@@ -11,8 +11,8 @@ public import FoundationEssentials
 public struct ContentCoding: Sendable, Hashable, CustomStringConvertible {
     /// The name, in lower case.
     public let name: String
-    package let encoder: (@Sendable () throws -> any ContentEncoder)?
-    package let decoder: (@Sendable () throws -> any ContentDecoder)?
+    package let encoder: (@Sendable () throws -> any ContentCoding.Encoder)?
+    package let decoder: (@Sendable () throws -> any ContentCoding.Decoder)?
 
     /// Makes a coding of the app's own.
     ///
@@ -21,8 +21,8 @@ public struct ContentCoding: Sendable, Hashable, CustomStringConvertible {
     ///   - encoder: makes the encoder of one body. Default `nil`: bodies of requests cannot have this coding.
     ///   - decoder: makes the decoder of one body. Default `nil`: bodies of responses cannot have this coding.
     public init(
-        _ name: String, encoder: (@Sendable () throws -> any ContentEncoder)? = nil,
-        decoder: (@Sendable () throws -> any ContentDecoder)? = nil
+        _ name: String, encoder: (@Sendable () throws -> any ContentCoding.Encoder)? = nil,
+        decoder: (@Sendable () throws -> any ContentCoding.Decoder)? = nil
     ) {
         self.name = name.lowercased()
         self.encoder = encoder
@@ -54,28 +54,30 @@ public struct ContentCoding: Sendable, Hashable, CustomStringConvertible {
     public func hash(into hasher: inout Hasher) { hasher.combine(name) }
 }
 
-/// Codes one body, piece by piece. Used by one task.
-public protocol ContentEncoder: AnyObject {
-    /// Returns the next coded bytes; empty when the encoder keeps the piece for later.
-    ///
-    /// - Parameter flushes: whether everything up to the end of the piece must be decodable from what is returned, because the
-    ///   next piece may come late.
-    /// - Throws: any error; the call fails with ``NetworkError/Kind/requestBody``.
-    func encode(_ piece: Data, flushes: Bool) throws -> Data
+extension ContentCoding {
+    /// Codes one body, piece by piece. Used by one task.
+    public protocol Encoder: AnyObject {
+        /// Returns the next coded bytes; empty when the encoder keeps the piece for later.
+        ///
+        /// - Parameter flushes: whether everything up to the end of the piece must be decodable from what is returned, because the
+        ///   next piece may come late.
+        /// - Throws: any error; the call fails with ``NetworkError/Kind/requestBody``.
+        func encode(_ piece: Data, flushes: Bool) throws -> Data
 
-    /// Returns the last coded bytes.
-    ///
-    /// - Throws: as ``encode(_:flushes:)``.
-    func finish() throws -> Data
-}
+        /// Returns the last coded bytes.
+        ///
+        /// - Throws: as ``encode(_:flushes:)``.
+        func finish() throws -> Data
+    }
 
-/// Decodes one body, piece by piece. Used by the engine's thread, so it must not wait.
-public protocol ContentDecoder: AnyObject {
-    /// Returns what a piece decodes to; empty when more is needed for it.
-    ///
-    /// - Throws: any error for bytes that are not in the coding; the call fails with ``NetworkError/Kind/protocolViolation``.
-    func decode(_ piece: Data) throws -> Data
+    /// Decodes one body, piece by piece. Used by the engine's thread, so it must not wait.
+    public protocol Decoder: AnyObject {
+        /// Returns what a piece decodes to; empty when more is needed for it.
+        ///
+        /// - Throws: any error for bytes that are not in the coding; the call fails with ``NetworkError/Kind/protocolViolation``.
+        func decode(_ piece: Data) throws -> Data
 
-    /// Whether what was decoded so far is a whole body. One that ends earlier is an error.
-    var isComplete: Bool { get }
+        /// Whether what was decoded so far is a whole body. One that ends earlier is an error.
+        var isComplete: Bool { get }
+    }
 }

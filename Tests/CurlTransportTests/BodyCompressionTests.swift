@@ -32,7 +32,8 @@ import Testing
     }
 
     /// Short and long, each decoded again by the decoder of the coding.
-    @Test(arguments: ContentCoding.known.filter { $0 == .deflate || Codings.known.contains($0.name) }, [3_000, 500_000])
+    @Test(
+        arguments: ContentCoding.known.filter { $0 == .deflate || Codings.known.contains($0.name) }, [3_000, 500_000])
     func everyCodingIsSent(coding: ContentCoding, count: Int) async throws {
         let text = String(Self.text.prefix(count))
         let request = try await Self.sent(.text(text)) { $0.contentCoding = coding }

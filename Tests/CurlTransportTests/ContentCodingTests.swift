@@ -27,7 +27,7 @@ import Testing
     }
 
     /// Bytes turned around, with a mark at the end.
-    private final class Turned: ContentEncoder, ContentDecoder {
+    private final class Turned: ContentCoding.Encoder, ContentCoding.Decoder {
         private var isOver = false
         private struct Problem: Error, CustomStringConvertible { let description = "bytes after the mark" }
 

@@ -39,7 +39,7 @@ extension BrotliLibrary {
 }
 
 /// Writes `br` (RFC 7932).
-final class BrotliEncoder: ContentEncoder {
+final class BrotliEncoder: ContentCoding.Encoder {
     /// `BrotliEncoderOperation`.
     private enum Operation: CInt { case process, flush, finish }
 

@@ -49,20 +49,24 @@ enum ContentCodings {
     /// Makes the encoder of a coding.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a coding without an encoder, or whose library is missing.
-    static func encoder(for coding: ContentCoding) throws -> any ContentEncoder {
+    static func encoder(for coding: ContentCoding) throws -> any ContentCoding.Encoder {
         if let make = coding.encoder { return try make() }
         func refusal(_ advice: String) -> NetworkError {
             .invalidRequest("contentCoding is \(coding.name), which cannot be encoded here; \(advice)")
         }
-        let encoder: (any ContentEncoder)?
+        let encoder: (any ContentCoding.Encoder)?
         switch coding.name {
         case "gzip": encoder = ZlibEncoder(.gzip)
         case "deflate": encoder = ZlibEncoder(.deflate)
         case "br":
-            guard let library = BrotliLibrary.Encoding.shared else { throw refusal(missing(BrotliLibrary.package) + "or use .gzip") }
+            guard let library = BrotliLibrary.Encoding.shared else {
+                throw refusal(missing(BrotliLibrary.package) + "or use .gzip")
+            }
             encoder = BrotliEncoder(library)
         case "zstd":
-            guard let library = ZstdLibrary.Encoding.shared else { throw refusal(missing(ZstdLibrary.package) + "or use .gzip") }
+            guard let library = ZstdLibrary.Encoding.shared else {
+                throw refusal(missing(ZstdLibrary.package) + "or use .gzip")
+            }
             encoder = ZstdEncoder(library)
         default: throw refusal("make it with an encoder: ContentCoding(\"\(coding.name)\", encoder: …)")
         }
@@ -74,11 +78,11 @@ enum ContentCodings {
 /// A decoder of the app.
 private final class OwnDecoder: BufferDecoder {
     private let name: String
-    private let decoder: any ContentDecoder
+    private let decoder: any ContentCoding.Decoder
     /// What was decoded and did not fit into the last output.
     private var rest = Data()
 
-    init(_ name: String, _ make: @Sendable () throws -> any ContentDecoder) throws(CodingFault) {
+    init(_ name: String, _ make: @Sendable () throws -> any ContentCoding.Decoder) throws(CodingFault) {
         self.name = name
         do { decoder = try make() } catch { throw .invalid(name, "\(error)") }
     }

@@ -3,7 +3,7 @@ import FoundationEssentials
 internal import HTTPCore
 
 /// Writes `gzip` (RFC 1952), or `deflate`, which is zlib (RFC 1950).
-final class ZlibEncoder: ContentEncoder {
+final class ZlibEncoder: ContentCoding.Encoder {
     private let stream: UnsafeMutablePointer<z_stream>
     private static let bufferSize = 32 << 10
 

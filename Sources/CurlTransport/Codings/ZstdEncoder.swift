@@ -32,7 +32,7 @@ extension ZstdLibrary {
 }
 
 /// Writes `zstd` (RFC 8878), one frame.
-final class ZstdEncoder: ContentEncoder {
+final class ZstdEncoder: ContentCoding.Encoder {
     /// `ZSTD_EndDirective`.
     private enum Directive: CInt { case proceed, flush, end }
 

@@ -280,7 +280,8 @@ final class EasyHandle: CallbackContext {
     private func setUnusualOptions(_ transfer: Transfer) {
         let request = transfer.request
         setCredentials(of: transfer)
-        if request.context.upgrades || request.context.opensConnection || Self.needsNewConnection(transfer.plan.version) {
+        if request.context.upgrades || request.context.opensConnection || Self.needsNewConnection(transfer.plan.version)
+        {
             set(CURLOPT_FRESH_CONNECT, 1)
             set(CURLOPT_FORBID_REUSE, 1)
         }

@@ -73,7 +73,7 @@ package enum BodyCoding {
         }
     }
 
-    private static func encoder(for coding: ContentCoding) throws(NetworkError) -> any ContentEncoder {
+    private static func encoder(for coding: ContentCoding) throws(NetworkError) -> any ContentCoding.Encoder {
         do {
             return try ContentCodings.encoder(for: coding)
         } catch {
@@ -82,7 +82,7 @@ package enum BodyCoding {
     }
 
     private static func short(
-        _ data: Data, _ body: HTTPBody, _ encoder: any ContentEncoder
+        _ data: Data, _ body: HTTPBody, _ encoder: any ContentCoding.Encoder
     ) throws(NetworkError) -> HTTPBody? {
         do {
             let coded = try encoder.encode(data, flushes: false) + encoder.finish()

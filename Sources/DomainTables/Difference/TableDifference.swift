@@ -82,7 +82,9 @@ package struct TableDifference: Sendable {
 
     /// The keys that lead to a duration in a row.
     private static let durations = Set(
-        RowKey.all.flatMap { key in key.form.durations.map { [key.group?.rawValue, key.member].compactMap(\.self) + $0 } })
+        RowKey.all.flatMap { key in
+            key.form.durations.map { [key.group?.rawValue, key.member].compactMap(\.self) + $0 }
+        })
 
     private static func leaves(of node: JSON5Node, _ path: [String]) -> [Leaf] {
         guard case .object(let members) = node.value, !members.isEmpty else {

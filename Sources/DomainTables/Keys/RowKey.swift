@@ -75,7 +75,8 @@ package struct RowKey: Sendable {
         RowKey("timeout", \.options.timeout, .duration(), "The longest time of the whole transfer."),
         RowKey("connectTimeout", \.options.connectTimeout, .duration(), "The longest time to connect, TLS included."),
         RowKey("idleTimeout", \.options.idleTimeout, .duration(), "The longest silence on an open connection."),
-        RowKey("deadline", \.options.deadline, .duration(), "The longest time of the whole call, repetitions included."),
+        RowKey(
+            "deadline", \.options.deadline, .duration(), "The longest time of the whole call, repetitions included."),
         RowKey(
             "maxConnectionsPerHost", \.options.maxConnectionsPerHost, .integer(1...10_000),
             "The largest number of connections to one host."),
@@ -83,7 +84,8 @@ package struct RowKey: Sendable {
             "retries", \.options.retries, .integer(0...100),
             "How often a request is repeated, in the cases that `retry` names."),
         RowKey(
-            "retry.retries", \.options.retries, .integer(0...100), sameAs: "retries", "The same as `retries` of the row."),
+            "retry.retries", \.options.retries, .integer(0...100), sameAs: "retries",
+            "The same as `retries` of the row."),
         RowKey("retry.statuses", \.retry.statuses, .statuses, "The statuses after which a request is repeated."),
         RowKey("retry.firstWait", \.retry.firstWait, .duration(), "The upper bound of the first wait, which doubles."),
         RowKey("retry.longestWait", \.retry.longestWait, .duration(), "The largest upper bound of a wait."),
@@ -94,7 +96,8 @@ package struct RowKey: Sendable {
             "retry.repeatsOnlyIdempotent", \.retry.repeatsOnlyIdempotent, .flag,
             "Whether only idempotent requests are repeated."),
         RowKey("events.reconnect", \.events.reconnect, .flag, "Whether a lost stream of a GET is opened again."),
-        RowKey("events.firstWait", \.events.firstWait, .duration(), "The upper bound of the first wait, which doubles."),
+        RowKey(
+            "events.firstWait", \.events.firstWait, .duration(), "The upper bound of the first wait, which doubles."),
         RowKey("events.longestWait", \.events.longestWait, .duration(), "The largest upper bound of a wait."),
         RowKey(
             "events.attempts", \.events.attempts, .integer(1...1_000_000),

@@ -4,7 +4,9 @@ import JSONText
 /// Readers of limits, circuits, client certificates and pins.
 extension TableReader {
     mutating func statuses(_ node: JSON5Node) -> Set<Int>? {
-        guard let elements = array(node, "statuses", of: "statuses", hasTexts: false, hasNumbers: true) else { return nil }
+        guard let elements = array(node, "statuses", of: "statuses", hasTexts: false, hasNumbers: true) else {
+            return nil
+        }
         var statuses: Set<Int> = []
         for element in elements {
             guard case .number(let number) = element.value, let status = number.integer, (100...599).contains(status)

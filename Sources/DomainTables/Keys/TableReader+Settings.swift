@@ -18,7 +18,9 @@ extension TableReader {
             }
         }
         read(RowKey.pinsOfDomain, row["pins"], into: &record)
-        let secrets = row["secretHeaders"].flatMap { names($0, "secretHeaders", "the name of a header", areHeaders: true) }
+        let secrets = row["secretHeaders"].flatMap {
+            names($0, "secretHeaders", "the name of a header", areHeaders: true)
+        }
         if let secrets, let node = row["secretHeaders"] {
             record.settings.secretHeaders = secrets
             record.origins["secretHeaders"] = .file(source.position(of: node.range.lowerBound))

@@ -3,7 +3,10 @@
 package enum TableSchema {
     /// The objects of keys, with what they are for.
     private static let groups: [(place: TableKey.Place, meaning: String)] = [
-        (.retry, "When a request is repeated, and after what wait. Each member comes from the nearest row that has it."),
+        (
+            .retry,
+            "When a request is repeated, and after what wait. Each member comes from the nearest row that has it."
+        ),
         (.events, "How event streams are read, and whether a lost one is opened again."),
         (.tls, "How servers are verified and the client identifies itself. Paths are relative to this file."),
     ]
@@ -26,7 +29,8 @@ package enum TableSchema {
         (
             "secretHeaders",
             "Names of header fields that no log shows and no redirect sends to another origin, in addition to the manager's.",
-            ValueForm("an array of names", schema: #"{ "type": "array", "items": { "type": "string", "minLength": 1 } }"#)
+            ValueForm(
+                "an array of names", schema: #"{ "type": "array", "items": { "type": "string", "minLength": 1 } }"#)
         ),
     ]
 
@@ -184,10 +188,11 @@ package enum TableSchema {
     private static var certificate: String {
         func form(_ paths: [String]) -> String {
             let names = paths.map { "\"\($0)\"" }.joined(separator: ", ")
-            let members = paths.map { #""\#($0)": { "type": "string", "minLength": 1 }"# } + [
-                #""password": { "type": "string" }"#,
-                #""passwordVariable": { "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" }"#,
-            ]
+            let members =
+                paths.map { #""\#($0)": { "type": "string", "minLength": 1 }"# } + [
+                    #""password": { "type": "string" }"#,
+                    #""passwordVariable": { "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" }"#,
+                ]
             return """
                 { "type": "object", "additionalProperties": false, "required": [\(names)], \
                 "properties": { \(members.joined(separator: ", ")) } }

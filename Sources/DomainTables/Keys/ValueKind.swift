@@ -44,7 +44,8 @@ extension ValueKind<Duration> {
     static func duration(isZeroAllowed: Bool = false) -> Self {
         ValueKind(
             ValueForm(
-                #"a duration: `"250ms"`, `"60s"`, `"5m"`, `"1h30m"`, `"2d"`"#, schema: ##"{ "$ref": "#/$defs/duration" }"##,
+                #"a duration: `"250ms"`, `"60s"`, `"5m"`, `"1h30m"`, `"2d"`"#,
+                schema: ##"{ "$ref": "#/$defs/duration" }"##,
                 durations: [[]]),
             read: { $0.duration($1, $2, isZeroAllowed: isZeroAllowed)?.value }, text: DurationText.text)
     }
@@ -75,7 +76,8 @@ extension ValueKind<ContentCoding> {
         let words = names.map { "\"\($0)\"" }
         return ValueKind(
             ValueForm(
-                words.map { "`\($0)`" }.joined(separator: ", "), schema: #"{ "enum": [\#(words.joined(separator: ", "))] }"#
+                words.map { "`\($0)`" }.joined(separator: ", "),
+                schema: #"{ "enum": [\#(words.joined(separator: ", "))] }"#
             ).orNull("none"),
             read: { reader, node, key in
                 if case .null = node.value { return .identity }
@@ -94,7 +96,8 @@ extension ValueKind where Value: RawRepresentable<String> & CaseIterable & Senda
         let words = Value.allCases.map { "\"\($0.rawValue)\"" }
         return ValueKind(
             ValueForm(
-                words.map { "`\($0)`" }.joined(separator: ", "), schema: #"{ "enum": [\#(words.joined(separator: ", "))] }"#),
+                words.map { "`\($0)`" }.joined(separator: ", "),
+                schema: #"{ "enum": [\#(words.joined(separator: ", "))] }"#),
             read: { $0.choice($1, $2, Value.self)?.value }, text: { $0.rawValue })
     }
 }
@@ -123,7 +126,8 @@ extension ValueKind<[String]> {
     /// Names of parameters.
     static func names(_ expected: String) -> Self {
         ValueKind(
-            ValueForm("an array of names", schema: #"{ "type": "array", "items": { "type": "string", "minLength": 1 } }"#),
+            ValueForm(
+                "an array of names", schema: #"{ "type": "array", "items": { "type": "string", "minLength": 1 } }"#),
             read: { $0.names($1, $2, expected) }, text: { $0.joined(separator: ", ") })
     }
 
@@ -131,7 +135,8 @@ extension ValueKind<[String]> {
         ValueKind(
             ValueForm(
                 #"`["sha256//…"]`, each with the Base64 of the SHA-256 of a public key"#,
-                schema: #"{ "type": "array", "items": { "type": "string", "pattern": "^sha256//[A-Za-z0-9+/]{43}=$" } }"#),
+                schema:
+                    #"{ "type": "array", "items": { "type": "string", "pattern": "^sha256//[A-Za-z0-9+/]{43}=$" } }"#),
             read: { reader, node, _ in reader.pins(node) }, text: { $0.joined(separator: ", ") })
     }
 }
@@ -155,7 +160,8 @@ extension ValueKind<CachePolicy.TimeToLive> {
         ValueKind(
             ValueForm(
                 #"`"5m"`, `"sliding 5m"`, `"forever"`"#,
-                schema: ##"{ "anyOf": [{ "const": "forever" }, { "type": "string", "pattern": "^sliding [0-9]" }, { "$ref": "#/$defs/duration" }] }"##,
+                schema:
+                    ##"{ "anyOf": [{ "const": "forever" }, { "type": "string", "pattern": "^sliding [0-9]" }, { "$ref": "#/$defs/duration" }] }"##,
                 durations: [[]]),
             read: { reader, node, _ in reader.timeToLive(node) },
             text: { ttl in
@@ -173,7 +179,9 @@ extension ValueKind<Coding.Dates> {
         ValueKind(
             ValueForm(
                 #"`"iso8601"`, `"unixSeconds"`, `"unixMilliseconds"`, `"secondsSince2001"`, a pattern such as `"yyyy-MM-dd HH:mm:ss"`"#,
-                schema: #"{ "anyOf": [{ "enum": ["iso8601", "unixSeconds", "unixMilliseconds", "secondsSince2001"] }, { "type": "string", "pattern": "^(?=.*y)(?=.*M)(?=.*d)" }] }"#),
+                schema:
+                    #"{ "anyOf": [{ "enum": ["iso8601", "unixSeconds", "unixMilliseconds", "secondsSince2001"] }, { "type": "string", "pattern": "^(?=.*y)(?=.*M)(?=.*d)" }] }"#
+            ),
             read: { reader, node, _ in reader.dates(node) },
             text: { dates in
                 switch dates {
@@ -192,7 +200,9 @@ extension ValueKind<ProxyPolicy> {
         ValueKind(
             ValueForm(
                 #"a URL, `"direct"`, `"environment"`"#,
-                schema: #"{ "anyOf": [{ "enum": ["direct", "environment"] }, { "type": "string", "pattern": "^(https?|socks4a?|socks5h?)://[^\\s#]+$" }] }"#),
+                schema:
+                    #"{ "anyOf": [{ "enum": ["direct", "environment"] }, { "type": "string", "pattern": "^(https?|socks4a?|socks5h?)://[^\\s#]+$" }] }"#
+            ),
             read: { reader, node, _ in reader.proxy(node) },
             text: { proxy in
                 switch proxy {
@@ -227,7 +237,9 @@ extension ValueKind<RedirectPolicy> {
         ValueKind(
             ValueForm(
                 #"`"automatic"`, `"none"`, or the maximum number of hops"#,
-                schema: #"{ "oneOf": [{ "enum": ["automatic", "none"] }, { "type": "integer", "minimum": 0, "maximum": 100 }] }"#),
+                schema:
+                    #"{ "oneOf": [{ "enum": ["automatic", "none"] }, { "type": "integer", "minimum": 0, "maximum": 100 }] }"#
+            ),
             read: { reader, node, _ in reader.redirects(node) },
             text: { redirects in
                 switch redirects {

@@ -171,7 +171,9 @@ private struct ExplanationList {
         // The pins are beside the base URL.
         for key in RowKey.all where !key.isShort && key.name != "tls.pins" {
             if let origin = settings.origin(of: key) { add(key.name, key.text(settings), origin) }
-            if key.name == "limits", let domainLimits { add("limits of the domain", domainLimits, ValueKind.limits.text) }
+            if key.name == "limits", let domainLimits {
+                add("limits of the domain", domainLimits, ValueKind.limits.text)
+            }
         }
         if let secrets = settings.secretHeaders, let origin = settings.origin(of: "secretHeaders") {
             add("secretHeaders", secrets.joined(separator: ", "), origin)

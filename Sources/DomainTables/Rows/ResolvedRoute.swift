@@ -109,7 +109,8 @@ extension PathTemplate {
     /// - Parameter subject: the owner of the path, for messages; `nil` when it has no name.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter with a missing or empty value, and for values
     ///   that would make a segment `.` or `..`.
-    package func filled(with values: PathValues, of subject: @autoclosure () -> String?) throws(NetworkError) -> String {
+    package func filled(with values: PathValues, of subject: @autoclosure () -> String?) throws(NetworkError) -> String
+    {
         if pieces.count == 1, case .literal(let text) = pieces[0] { return text }
         var text = ""
         text.reserveCapacity(128)

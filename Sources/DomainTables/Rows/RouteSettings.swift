@@ -80,7 +80,9 @@ extension DomainTable {
             case ("secretHeaders", _):
                 return secretHeaders == nil ? nil : recorded(key, where: { $0.secretHeaders == secretHeaders }) ?? .code
             case ("headers", let name?):
-                guard let field = headers.fields.first(where: { $0.name.equalsIgnoringASCIICase(name) }) else { return nil }
+                guard let field = headers.fields.first(where: { $0.name.equalsIgnoringASCIICase(name) }) else {
+                    return nil
+                }
                 return origin(of: field)
             case ("parameters", let name?):
                 guard let value = parameters[name] else { return nil }

@@ -88,7 +88,8 @@ final class AuthenticationStage: Stage {
             let token = HTTPHeaders(
                 authorized.headers.filter { !own[values: $0.name].contains($0.value) }.map { ($0.name, $0.value) })
             for (name, _) in token
-            where scope?.secrets.contains(header: name) != true && !authorized.context.rowSecrets.contains(header: name) {
+            where scope?.secrets.contains(header: name) != true && !authorized.context.rowSecrets.contains(header: name)
+            {
                 authorized.context.rowSecrets.insert(header: name)
             }
             return (authorized, token)

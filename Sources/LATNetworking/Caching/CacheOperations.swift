@@ -183,7 +183,9 @@ struct CacheOperations: Sendable {
     }
 
     /// The maximum number of bytes of a body that a request reads.
-    func limit(for request: HTTPRequest) -> Int64 { request.maxBodySize ?? (request.streamsBody == true ? .max : maxBodySize) }
+    func limit(for request: HTTPRequest) -> Int64 {
+        request.maxBodySize ?? (request.streamsBody == true ? .max : maxBodySize)
+    }
 
     /// Checks the length of a stored body, because a store of the app may truncate it. If it is wrong, a stream throws,
     /// and a collected body gives `nil`.

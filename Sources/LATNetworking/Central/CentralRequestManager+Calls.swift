@@ -38,7 +38,8 @@ extension CentralRequestManager {
             let hasProvider = configuration.parameterProvider != nil
             if parts.parameters != nil || parts.body != nil || !parts.files.isEmpty || hasProvider {
                 var content = RequestContent(
-                    files: parts.files, body: parts.body ?? request.body, encoding: request.parameterEncoding ?? configuration.parameterEncoding)
+                    files: parts.files, body: parts.body ?? request.body,
+                    encoding: request.parameterEncoding ?? configuration.parameterEncoding)
                 if let parameters = parts.parameters {
                     content.members = try RequestBuilder.encoded(parameters, by: codingRules(of: request))
                 }

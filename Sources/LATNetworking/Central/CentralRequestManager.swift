@@ -208,7 +208,9 @@ public final class CentralRequestManager: Sendable {
     /// - Throws: ``NetworkError`` when there is no response; `CancellationError` when the current task was cancelled.
     public func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         let call = makeCall(located(request))
-        guard request.streamsBody == true else { return try await run(call, observed: false) { response, _ in response } }
+        guard request.streamsBody == true else {
+            return try await run(call, observed: false) { response, _ in response }
+        }
         return try await runStream(call, observed: false)
     }
 

@@ -94,7 +94,8 @@ struct CompositionStage: Stage {
     ) -> [String: CallEvent.FieldSource] {
         var sources: [String: CallEvent.FieldSource] = [:]
         let layers: [(HTTPHeaders, CallEvent.FieldSource)] = [
-            (defaults, .manager), (request.context.rowHeaders, .row), (provided, .provider), (request.headers, .authenticator),
+            (defaults, .manager), (request.context.rowHeaders, .row), (provided, .provider),
+            (request.headers, .authenticator),
             (call.request.headers, .call),
         ]
         let entityHeaders = call.details.entityHeaders

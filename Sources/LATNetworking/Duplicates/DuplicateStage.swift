@@ -77,7 +77,8 @@ final class SharingStage: Stage {
         case .allow: .allow
         case .reject: .reject
         // As the manager's setting it must not merge two unsafe requests, such as two orders.
-        case .coalesce: request.streamsBody == true || request.duplicates == nil && !request.method.isSafe ? .allow : .coalesce
+        case .coalesce:
+            request.streamsBody == true || request.duplicates == nil && !request.method.isSafe ? .allow : .coalesce
         }
     }
 

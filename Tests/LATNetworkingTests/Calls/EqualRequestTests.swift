@@ -46,7 +46,8 @@ import Testing
             ("retryPolicy", { $0.retryPolicy = RetryPolicy() }), ("deadline", { $0.deadline = .seconds(1) }),
             ("barrier", { $0.isBarrier = true }), ("authenticator", { $0.authenticator = .off }),
             ("trace", { $0.traceParent = TraceParent() }), ("replaces", { $0.replacesGlobalHeaders = true }),
-            ("rows", { $0.context.rowHeaders = ["R": "1"] }), ("secrets", { $0.context.rowSecrets = Secrets(headers: ["R"]) }),
+            ("rows", { $0.context.rowHeaders = ["R": "1"] }),
+            ("secrets", { $0.context.rowSecrets = Secrets(headers: ["R"]) }),
             ("key", { $0.idempotencyKey = "k" }),
         ]
         for (name, change) in changes {

@@ -247,7 +247,8 @@ extension LeveledSetting {
             "duplicates", \.duplicates, [.allow, .coalesce, .reject], manager: { $0.duplicates = $1 },
             read: { $0.duplicates ?? $1.duplicates }),
         .option(
-            "deadline", \.deadline, durations, row: { "deadline: \"\(DurationText.text($0))\"" }, manager: { $0.deadline = $1 }, read: { $0.deadline ?? $1.deadline }),
+            "deadline", \.deadline, durations, row: { "deadline: \"\(DurationText.text($0))\"" },
+            manager: { $0.deadline = $1 }, read: { $0.deadline ?? $1.deadline }),
         .option("priority", \.priority, [.low, .normal, .high], read: { request, _ in request.priority }),
         .option("isBarrier", \.isBarrier, flags, read: { request, _ in request.isBarrier }),
         .option("ignoresLimits", \.ignoresLimits, flags, read: { request, _ in request.ignoresLimits }),
@@ -289,7 +290,8 @@ extension LeveledSetting {
     private static let ofContent: [LeveledSetting] = [
         .option(
             "contentCoding", \.contentCoding, [.gzip, .identity, .br],
-            row: { "contentCoding: \($0 == .identity ? "null" : "\"\($0)\"")" }, read: { request, _ in request.contentCoding }),
+            row: { "contentCoding: \($0 == .identity ? "null" : "\"\($0)\"")" },
+            read: { request, _ in request.contentCoding }),
         .option(
             "trailers", \.trailers, trailers,
             read: { request, _ in request.trailers }),
