@@ -620,9 +620,9 @@ extension Mistake {
             """,
             [
                 #"1:49: warning: the key "compressBody" is now called "contentCoding"; rename it"#,
-                #"2:62: warning: the key "compressBody" is now called "contentCoding"; rename it"#,
-                #"2:84: error: duplicate key "contentCoding"; the first is in line 2"#,
-                #"3:77: error: unknown value "zip" of "contentCoding"; did you mean "gzip"?"#,
+                #"2:49: warning: the key "compressBody" is now called "contentCoding"; rename it"#,
+                #"2:71: error: duplicate key "contentCoding"; the first is in line 2"#,
+                #"3:64: error: unknown value "zip" of "contentCoding"; did you mean "gzip"?"#,
             ]),
         Mistake(
             "several mistakes at once",

@@ -24,6 +24,29 @@ import Testing
         }
     }
 
+    /// What `lat -v` prints of a request, and the file of `--har`.
+    @Test(arguments: Canary.all) func secretIsNotInTheTraceOfLat(_ canary: Canary) async throws {
+        let server = try MockServer()
+        server.fallback { _ in
+            MockReply(status: 204).header("X-Auth-Token", canary.text)
+                .header("Link", "</?token=\(canary.escaped)>; rel=next")
+        }
+        for words in [
+            ["-H", "Authorization: Bearer \(canary.text)"], ["-H", "X-Api-Key: \(canary.text)"],
+            ["--bearer", canary.text],
+            ["-u", "user:\(canary.text)"], ["-H", "X-Link: https://u:\(canary.escaped)@h/?sig=\(canary.escaped)"],
+            ["-H", "X-JSON: {\"token\":\(canary.json)}"], ["-f", "password=\(canary.text)"], ["token=\(canary.text)"],
+            ["access_token==\(canary.text)"], ["next==https://u:\(canary.escaped)@h/?token=\(canary.escaped)"],
+        ] {
+            let folder = try TemporaryDirectory()
+            let result = try await LatProcess.run(
+                ["POST", server.url("/x"), "-v", "--har", folder.path(of: "a.har")] + words)
+            #expect(result.exitCode == 0 && result.err.contains("> POST /x"), "\(result.err)")
+            #expect(
+                !Canary.isFound(in: result.err.utf8) && !Canary.isFound(in: folder.read("a.har") ?? Data()), "\(words)")
+        }
+    }
+
     /// The search finds the canary where it is: without a list of secrets, the outputs of most places contain it.
     @Test func withoutAListTheSecretIsFound() async throws {
         var count = 0
