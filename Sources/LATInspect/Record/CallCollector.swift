@@ -234,7 +234,7 @@ struct CallCollector: Sendable {
         let trailers = fields(response.trailers)
         let type = response.headers["Content-Type"]
         // A body that was decoded keeps the field.
-        let isDecoded = (exchanges.last?.request ?? call.request).decompresses
+        let isDecoded = (exchanges.last?.request ?? call.request).decompresses != false
         let coding = isDecoded ? nil : response.headers["Content-Encoding"]
         let bodies = BodyRecorder(capture)
         var body: CallRecord.Body?

@@ -73,7 +73,7 @@ import Testing
             var response = HTTPResponse(
                 status: answer.status, reason: answer.reason, headers: answer.headers, trailers: answer.trailers,
                 url: request.url)
-            guard request.streamsBody else {
+            guard request.streamsBody == true else {
                 response.body = ResponseBody(answer.pieces.reduce(into: Data()) { $0 += $1 })
                 if let failure = answer.failure {
                     throw NetworkError(failure.kind, message: failure.message, request: request, response: response)
