@@ -62,7 +62,7 @@ struct NameGenerator {
     }
 
     private mutating func fail(_ name: Located<String>, _ source: SourceText, _ message: String) {
-        problems.append(TableDiagnostic(.error, at: name.range, of: source, message).description)
+        problems.append(DomainTable.Diagnostic(.error, at: name.range, of: source, message).description)
         hasFailed = true
     }
 

@@ -66,10 +66,10 @@ struct JSON5Tests {
             return
         }
         let position = { (range: Range<Int>) in document.source.position(of: range.lowerBound) }
-        #expect(position(members[0].keyRange) == SourcePosition(file: "t", line: 2, column: 3))
-        #expect(position(members[0].value.range) == SourcePosition(file: "t", line: 2, column: 8))
-        #expect(position(elements[1].range) == SourcePosition(file: "t", line: 3, column: 4))
-        #expect(position(elements[2].range) == SourcePosition(file: "t", line: 3, column: 9))
+        #expect(position(members[0].keyRange) == DomainTable.Position(file: "t", line: 2, column: 3))
+        #expect(position(members[0].value.range) == DomainTable.Position(file: "t", line: 2, column: 8))
+        #expect(position(elements[1].range) == DomainTable.Position(file: "t", line: 3, column: 4))
+        #expect(position(elements[2].range) == DomainTable.Position(file: "t", line: 3, column: 9))
         #expect(document.source.text(elements[1].range) == "\"é\"")
     }
 

@@ -57,11 +57,11 @@ struct LargeTableTests {
         var offset = start
         for (column, character) in line.enumerated() {
             if column % 97 == 0 {
-                #expect(source.position(of: offset) == SourcePosition(file: "t", line: 2, column: column + 1))
+                #expect(source.position(of: offset) == DomainTable.Position(file: "t", line: 2, column: column + 1))
             }
             offset += character.utf8.count
         }
-        #expect(source.position(of: 0) == SourcePosition(file: "t", line: 1, column: 1))
+        #expect(source.position(of: 0) == DomainTable.Position(file: "t", line: 1, column: 1))
         #expect(source.position(of: text.utf8.count - 1).line == 3)
         #expect(source.position(of: text.utf8.count - 1).column == "last \(piece)".count + 1)
     }

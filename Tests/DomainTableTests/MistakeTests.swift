@@ -124,7 +124,7 @@ struct ExcerptTests {
         for end in ["\n", "\r\n", "\r"] {
             let text = ["{", "  domains: {},", "  x: 1", "}"].joined(separator: end)
             let diagnostic = DomainTableFile.read(Array(text.utf8), name: "t").diagnostics[0]
-            #expect(diagnostic.position == SourcePosition(file: "t", line: 3, column: 3))
+            #expect(diagnostic.position == DomainTable.Position(file: "t", line: 3, column: 3))
             #expect(diagnostic.excerpt == ["  x: 1", "  ^"])
         }
     }

@@ -2,13 +2,13 @@ import JSONText
 
 // The messages of a document that is not JSON5.
 extension SourceText {
-    func diagnostics(missingCommas: [Range<Int>]) -> [TableDiagnostic] {
+    func diagnostics(missingCommas: [Range<Int>]) -> [DomainTable.Diagnostic] {
         missingCommas.prefix(TableReader.mostDiagnostics).map { token in
             error("expected \",\" before \(shown(token))", at: token, expected: "\",\"", found: shown(token))
         }
     }
 
-    func diagnostic(_ failure: JSONFailure) -> TableDiagnostic {
+    func diagnostic(_ failure: JSONFailure) -> DomainTable.Diagnostic {
         let range = failure.range
         let found = shown(range)
         switch failure.problem {
@@ -50,15 +50,15 @@ extension SourceText {
             ?? "; strings need quotes"
     }
 
-    private func unexpected(_ expected: String, at range: Range<Int>, _ advice: String = "") -> TableDiagnostic {
+    private func unexpected(_ expected: String, at range: Range<Int>, _ advice: String = "") -> DomainTable.Diagnostic {
         let found = shown(range)
         return error("expected \(expected), found \(found)\(advice)", at: range, expected: expected, found: found)
     }
 
     private func error(
         _ message: String, at range: Range<Int>, expected: String? = nil, found: String? = nil
-    ) -> TableDiagnostic {
-        TableDiagnostic(.error, at: range, of: self, message, expected: expected, found: found)
+    ) -> DomainTable.Diagnostic {
+        DomainTable.Diagnostic(.error, at: range, of: self, message, expected: expected, found: found)
     }
 
     private func shown(_ token: Range<Int>) -> String {

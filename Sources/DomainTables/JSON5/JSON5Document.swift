@@ -10,7 +10,7 @@ package struct JSON5Document: Sendable {
     package let root: JSON5Node?
     /// The errors in the document. After a missing comma parsing continues, so that the rest is checked. Every other error
     /// ends parsing.
-    package let diagnostics: [TableDiagnostic]
+    package let diagnostics: [DomainTable.Diagnostic]
 
     /// The largest depth of arrays and objects: more than any table needs, and safe for any stack.
     private static let depthLimit = 64
@@ -23,7 +23,7 @@ package struct JSON5Document: Sendable {
             root = nil
             let code = String(bytes[invalid], radix: 16)
             diagnostics = [
-                TableDiagnostic(
+                DomainTable.Diagnostic(
                     .error, at: invalid..<invalid, of: source, "byte 0x\(code) is not UTF-8; save the file as UTF-8")
             ]
             return

@@ -19,9 +19,9 @@ package struct DomainTableFile: Sendable {
         /// What could be read. It must not be used when there are errors.
         package var file: DomainTableFile
         /// The diagnostics in file order.
-        package var diagnostics: [TableDiagnostic]
+        package var diagnostics: [DomainTable.Diagnostic]
 
-        package var errors: [TableDiagnostic] { diagnostics.filter { $0.severity == .error } }
+        package var errors: [DomainTable.Diagnostic] { diagnostics.filter { $0.severity == .error } }
     }
 
     /// Reads and checks a whole file.

@@ -5,7 +5,7 @@ struct TableReader {
     let folder: String?
     let files: AllowedFiles
     var file: DomainTableFile
-    private(set) var diagnostics: [TableDiagnostic] = []
+    private(set) var diagnostics: [DomainTable.Diagnostic] = []
     /// How many diagnostics were left out, and whether one of them was an error.
     private(set) var omitted = (count: 0, hasError: false)
     /// The names of the domains that have been read.
@@ -58,11 +58,11 @@ struct TableReader {
     }
 
     /// A diagnostic at the end of the file that counts the omitted ones.
-    var ending: [TableDiagnostic] {
+    var ending: [DomainTable.Diagnostic] {
         guard omitted.count > 0 else { return [] }
         let end = source.bytes.count
         return [
-            TableDiagnostic(
+            DomainTable.Diagnostic(
                 omitted.hasError ? .error : .warning, at: end..<end, of: source,
                 "\(omitted.count) more problems are not shown; correct the others first")
         ]
@@ -150,14 +150,14 @@ struct TableReader {
 
     mutating func report(
         _ range: Range<Int>, _ message: String, expected: String? = nil, found: String? = nil,
-        suggestion: String? = nil, severity: TableDiagnostic.Severity = .error
+        suggestion: String? = nil, severity: DomainTable.Diagnostic.Severity = .error
     ) {
         guard diagnostics.count < Self.mostDiagnostics else {
             omitted = (omitted.count + 1, omitted.hasError || severity == .error)
             return
         }
         diagnostics.append(
-            TableDiagnostic(
+            DomainTable.Diagnostic(
                 severity, at: range, of: source, message, expected: expected, found: found, suggestion: suggestion))
     }
 

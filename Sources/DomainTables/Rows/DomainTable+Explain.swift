@@ -117,7 +117,7 @@ extension DomainTable {
     private func explanations(of route: ResolvedRoute) -> [Explanation] {
         var list = ExplanationList(secrets: route.settings.secretHeaders ?? [])
         if let origin = contents.origin {
-            list.add("table", origin.description, .file(SourcePosition(file: name, line: 1, column: 1)))
+            list.add("table", origin.description, .file(DomainTable.Position(file: name, line: 1, column: 1)))
         }
         if route.server != nil {
             list.add("domain", route.row.$domain) { $0.rawValue }

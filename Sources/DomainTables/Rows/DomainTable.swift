@@ -12,7 +12,7 @@ public import HTTPCore
 /// ```
 ///
 /// A table is a value: changing a copy changes no other. Copies are cheap. A manager follows the changes of a table's
-/// file; see ``CentralRequestManager/Configuration/domains``.
+/// file; see `CentralRequestManager.Configuration.domains`.
 public struct DomainTable: Sendable {
     /// The environment variable that names the environment when the program does not.
     public static let environmentVariable = "LAT_ENVIRONMENT"
@@ -93,7 +93,7 @@ public struct DomainTable: Sendable {
     public var name: String { contents.name }
 
     /// Likely mistakes in the file that do not prevent its use.
-    public var warnings: [TableDiagnostic] { contents.warnings }
+    public var warnings: [DomainTable.Diagnostic] { contents.warnings }
 
     /// The names of all domains, in the order of the file.
     public var domainNames: [DomainName] { snapshot.domains.names }

@@ -102,7 +102,7 @@ extension DomainTable {
     /// The source of a value of the table.
     public enum SettingOrigin: Hashable, Sendable, CustomStringConvertible {
         /// A position in the file.
-        case file(SourcePosition)
+        case file(DomainTable.Position)
         /// The program, at run time.
         case code
         /// An environment variable of the process, `LAT_ENVIRONMENT`.
@@ -176,7 +176,7 @@ package struct TableContents: Sendable {
     package var path: String?
     /// The source of a table that is not from a file.
     package var origin: (any TableOriginFacts)?
-    var warnings: [TableDiagnostic] = []
+    var warnings: [DomainTable.Diagnostic] = []
     var fileDefaults = DomainTable.RouteSettings()
     var fileDomains = RowList<DomainName, DomainTable.DomainRow>()
     var fileServers = RowList<ServerName, DomainTable.ServerRow>()
@@ -229,7 +229,7 @@ public struct DomainTableError: Error, Sendable, CustomStringConvertible {
     /// The path of the file as it was given, or the name of a table from text or a source.
     public var file: String
     /// The problems, in the order of the file, including warnings. Empty when the file could not be read at all.
-    public var diagnostics: [TableDiagnostic]
+    public var diagnostics: [DomainTable.Diagnostic]
     private var reason: String
 
     /// Every problem with its line of the file and a caret, as compilers print them.
@@ -237,7 +237,7 @@ public struct DomainTableError: Error, Sendable, CustomStringConvertible {
         diagnostics.isEmpty ? reason : diagnostics.map(\.description).joined(separator: "\n")
     }
 
-    static func broken(_ file: String, _ diagnostics: [TableDiagnostic]) -> NetworkError {
+    static func broken(_ file: String, _ diagnostics: [DomainTable.Diagnostic]) -> NetworkError {
         let errors = diagnostics.filter { $0.severity == .error }
         var message = errors.first?.summary ?? "\(file) cannot be used"
         if errors.count > 1 {
@@ -258,11 +258,4 @@ public struct DomainTableError: Error, Sendable, CustomStringConvertible {
 extension DomainTableError: LocalizedError {
     /// The same as the description, which `localizedDescription` returns too.
     public var errorDescription: String? { "\(self)" }
-}
-
-extension DomainTable {
-    /// An error or a warning about a table, with its position.
-    public typealias Diagnostic = TableDiagnostic
-    /// A place in the file of a table.
-    public typealias Position = SourcePosition
 }

@@ -46,11 +46,11 @@ package struct SourceText: Sendable {
     }
 
     /// The position of a byte. An offset beyond the end means the end.
-    package func position(of offset: Int) -> SourcePosition {
+    package func position(of offset: Int) -> DomainTable.Position {
         let offset = min(max(0, offset), bytes.count)
         let line = lineIndex(of: offset)
         let column = column(of: offset, from: lineStarts[line])
-        return SourcePosition(file: name, line: line + 1, column: column + 1)
+        return DomainTable.Position(file: name, line: line + 1, column: column + 1)
     }
 
     private func column(of offset: Int, from start: Int) -> Int {
@@ -90,38 +90,40 @@ package struct SourceText: Sendable {
     }
 }
 
-/// A position in a text file: file, line and column.
-public struct SourcePosition: Hashable, Sendable, Comparable, CustomStringConvertible {
-    /// The name under which the file was read.
-    public var file: String
-    /// The line, from 1.
-    public var line: Int
-    /// The column, counted in characters from 1. A tab is one character, and so is an emoji.
-    public var column: Int
+extension DomainTable {
+    /// A position in a text file: file, line and column.
+    public struct Position: Hashable, Sendable, Comparable, CustomStringConvertible {
+        /// The name under which the file was read.
+        public var file: String
+        /// The line, from 1.
+        public var line: Int
+        /// The column, counted in characters from 1. A tab is one character, and so is an emoji.
+        public var column: Int
 
-    /// Makes a position.
-    public init(file: String, line: Int, column: Int) {
-        self.file = file
-        self.line = line
-        self.column = column
-    }
+        /// Makes a position.
+        public init(file: String, line: Int, column: Int) {
+            self.file = file
+            self.line = line
+            self.column = column
+        }
 
-    /// The position as `file:line`.
-    public var fileAndLine: String { "\(file):\(line)" }
+        /// The position as `file:line`.
+        public var fileAndLine: String { "\(file):\(line)" }
 
-    /// The position as `file:line:column`, which terminals and editors turn into a link.
-    public var description: String { "\(file):\(line):\(column)" }
+        /// The position as `file:line:column`, which terminals and editors turn into a link.
+        public var description: String { "\(file):\(line):\(column)" }
 
-    /// Orders positions by file, line and column.
-    public static func < (lhs: Self, rhs: Self) -> Bool {
-        (lhs.file, lhs.line, lhs.column) < (rhs.file, rhs.line, rhs.column)
+        /// Orders positions by file, line and column.
+        public static func < (lhs: Self, rhs: Self) -> Bool {
+            (lhs.file, lhs.line, lhs.column) < (rhs.file, rhs.line, rhs.column)
+        }
     }
 }
 
 /// A value in a file, with its position.
 package struct Located<Value: Sendable>: Sendable {
     package var value: Value
-    package var position: SourcePosition
+    package var position: DomainTable.Position
     /// The bytes of the value in the file.
     package var range: Range<Int>
 }

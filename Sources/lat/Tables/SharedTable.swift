@@ -66,7 +66,7 @@ struct TableText: Sendable {
     /// Checks the table by the rules for a shared one: the files that it names are relative paths without `..`.
     ///
     /// - Throws: ``TableProblem`` with all mistakes.
-    func check() throws(TableProblem) -> [TableDiagnostic] {
+    func check() throws(TableProblem) -> [DomainTable.Diagnostic] {
         let reading = DomainTableFile.read(version.bytes, name: name, files: .below)
         guard reading.errors.isEmpty else { throw TableProblem(name, reading.diagnostics) }
         return reading.diagnostics

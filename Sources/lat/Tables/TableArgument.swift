@@ -40,7 +40,7 @@ extension TableArgument {
 /// Why a table cannot be used.
 struct TableProblem: Error {
     /// The errors and warnings in the file; empty when the file was not read or has none.
-    let diagnostics: [TableDiagnostic]
+    let diagnostics: [DomainTable.Diagnostic]
     /// The reason in one sentence.
     let message: String
 
@@ -54,7 +54,7 @@ struct TableProblem: Error {
         self = diagnostics.isEmpty ? TableProblem(error.message) : TableProblem(path, diagnostics)
     }
 
-    init(_ path: String, _ diagnostics: [TableDiagnostic]) {
+    init(_ path: String, _ diagnostics: [DomainTable.Diagnostic]) {
         self.diagnostics = diagnostics
         message = "the table \(path) has \(Self.count(diagnostics)); correct it and run the command again"
     }
@@ -66,8 +66,8 @@ struct TableProblem: Error {
     }
 
     /// A count such as `2 errors and 1 warning`.
-    static func count(_ diagnostics: [TableDiagnostic]) -> String {
-        [TableDiagnostic.Severity.error, .warning].compactMap { severity in
+    static func count(_ diagnostics: [DomainTable.Diagnostic]) -> String {
+        [DomainTable.Diagnostic.Severity.error, .warning].compactMap { severity in
             let count = diagnostics.count { $0.severity == severity }
             return count == 0 ? nil : TableReport.count(count, severity.rawValue)
         }.listed
@@ -76,11 +76,11 @@ struct TableProblem: Error {
 
 extension Console {
     /// Shows diagnostics as the library renders them, in colour where the terminal has it.
-    func note(_ diagnostics: [TableDiagnostic]) {
+    func note(_ diagnostics: [DomainTable.Diagnostic]) {
         for diagnostic in diagnostics { Self.lines(of: diagnostic, errStyle).forEach(note) }
     }
 
-    private static func lines(of diagnostic: TableDiagnostic, _ style: Style) -> [String] {
+    private static func lines(of diagnostic: DomainTable.Diagnostic, _ style: Style) -> [String] {
         let severity = "\(diagnostic.severity.rawValue):"
         let place = style.bold(SafeText.line("\(diagnostic.position)"))
         let kind = diagnostic.severity == .error ? style.red(severity) : style.magenta(severity)

@@ -34,7 +34,7 @@ struct TableReport {
         ]
     }
 
-    private static func value(_ diagnostic: TableDiagnostic) -> JSONValue {
+    private static func value(_ diagnostic: DomainTable.Diagnostic) -> JSONValue {
         [
             "severity": .string(diagnostic.severity.rawValue),
             "file": .string(diagnostic.position.file),

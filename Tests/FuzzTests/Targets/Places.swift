@@ -15,7 +15,7 @@ func expectPlace(line: Int, column: Int, in bytes: [UInt8], endsAtCR: Bool = fal
 }
 
 /// Expects a diagnostic to have a position in the text, and an excerpt of one line with a caret under it.
-func expectPlace(_ diagnostic: TableDiagnostic, in bytes: [UInt8]) throws {
+func expectPlace(_ diagnostic: DomainTable.Diagnostic, in bytes: [UInt8]) throws {
     let position = diagnostic.position
     try expectPlace(line: position.line, column: position.column, in: bytes, endsAtCR: true)
     try expect(diagnostic.excerpt.count == 2, "the excerpt has \(diagnostic.excerpt.count) lines")

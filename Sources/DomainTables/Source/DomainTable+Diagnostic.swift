@@ -1,59 +1,62 @@
-/// An error or warning about a table file: the position, the problem, and what to write instead.
-///
-/// It is printed like a compiler's diagnostic, so that terminals and editors link it to the line:
-///
-/// ```
-/// Config/domains.json5:12:7: error: unknown key "basURL"; did you mean "baseURL"?
-///       basURL: "https://app.example.org",
-///       ^~~~~~
-/// ```
-public struct TableDiagnostic: Hashable, Sendable, CustomStringConvertible {
-    /// The severity of a diagnostic.
-    public enum Severity: String, Hashable, Sendable {
-        /// The table cannot be used.
-        case error
-        /// The table works, but probably not as intended.
-        case warning
+extension DomainTable {
+    /// An error or warning about a table file: the position, the problem, and what to write instead.
+    ///
+    /// It is printed like a compiler's diagnostic, so that terminals and editors link it to the line:
+    ///
+    /// ```
+    /// Config/domains.json5:12:7: error: unknown key "basURL"; did you mean "baseURL"?
+    ///       basURL: "https://app.example.org",
+    ///       ^~~~~~
+    /// ```
+    public struct Diagnostic: Hashable, Sendable, CustomStringConvertible {
+        /// The severity of a diagnostic.
+        public enum Severity: String, Hashable, Sendable {
+            /// The table cannot be used.
+            case error
+            /// The table works, but probably not as intended.
+            case warning
+        }
+
+        /// The severity.
+        public var severity: Severity
+        /// The start of the text that the diagnostic is about.
+        public var position: DomainTable.Position
+        /// The problem and the next step, in one sentence.
+        public var message: String
+        /// What was expected, such as `a duration such as "60s"`; `nil` when that does not apply.
+        public var expected: String?
+        /// What was found, such as `the number 60`; `nil` when that does not apply.
+        public var found: String?
+        /// The name that was probably meant by an unknown one; `nil` when none is similar.
+        public var suggestion: String?
+        /// The line of the file, and a line with a caret under the position.
+        public var excerpt: [String]
+
+        package init(
+            _ severity: Severity, at range: Range<Int>, of source: SourceText, _ message: String,
+            expected: String? = nil,
+            found: String? = nil, suggestion: String? = nil
+        ) {
+            self.severity = severity
+            position = source.position(of: range.lowerBound)
+            self.message = message
+            self.expected = expected
+            self.found = found
+            self.suggestion = suggestion
+            excerpt = SourceExcerpt.lines(of: source, at: range)
+        }
+
+        /// The diagnostic in one line: `file:line:column: error: message`.
+        public var summary: String { "\(position): \(severity.rawValue): \(message)" }
+
+        /// The ``summary`` and the ``excerpt``, one line each.
+        public var description: String { ([summary] + excerpt).joined(separator: "\n") }
     }
-
-    /// The severity.
-    public var severity: Severity
-    /// The start of the text that the diagnostic is about.
-    public var position: SourcePosition
-    /// The problem and the next step, in one sentence.
-    public var message: String
-    /// What was expected, such as `a duration such as "60s"`; `nil` when that does not apply.
-    public var expected: String?
-    /// What was found, such as `the number 60`; `nil` when that does not apply.
-    public var found: String?
-    /// The name that was probably meant by an unknown one; `nil` when none is similar.
-    public var suggestion: String?
-    /// The line of the file, and a line with a caret under the position.
-    public var excerpt: [String]
-
-    package init(
-        _ severity: Severity, at range: Range<Int>, of source: SourceText, _ message: String, expected: String? = nil,
-        found: String? = nil, suggestion: String? = nil
-    ) {
-        self.severity = severity
-        position = source.position(of: range.lowerBound)
-        self.message = message
-        self.expected = expected
-        self.found = found
-        self.suggestion = suggestion
-        excerpt = SourceExcerpt.lines(of: source, at: range)
-    }
-
-    /// The diagnostic in one line: `file:line:column: error: message`.
-    public var summary: String { "\(position): \(severity.rawValue): \(message)" }
-
-    /// The ``summary`` and the ``excerpt``, one line each.
-    public var description: String { ([summary] + excerpt).joined(separator: "\n") }
 }
 
-extension Sequence<TableDiagnostic> {
+extension Sequence<DomainTable.Diagnostic> {
     /// The diagnostics sorted by position.
-    package var inFileOrder: [TableDiagnostic] {
+    package var inFileOrder: [DomainTable.Diagnostic] {
         enumerated().sorted { ($0.element.position, $0.offset) < ($1.element.position, $1.offset) }.map(\.element)
     }
 }
