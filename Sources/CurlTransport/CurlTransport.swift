@@ -224,6 +224,7 @@ package final class CurlTransport: Transport {
         _ request: HTTPRequest, _ target: Target, _ handler: BodyHandler?
     ) throws(NetworkError) -> (HTTPRequest, Target) {
         var (request, target) = (request, target)
+        request.takeHeadersOfOptions()
         if let url = origins?.hsts?.secureURL(of: target) {
             request.url = url
             target = try targets.target(for: url)
