@@ -35,6 +35,8 @@ public struct HTTPResponse: Sendable {
     /// the ``body``.
     package var output: ConnectionOutput?
     package var connectionFacts: ConnectionFacts?
+    /// How often the request was sent for it, for the errors that are made of it.
+    package var attempts = 1
     /// The failure that this stored response replaces.
     package var standsInFor: NetworkError?
     /// How ``decode(_:decoder:)`` reads values; `nil` for the standard coding.

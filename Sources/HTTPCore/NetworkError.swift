@@ -51,7 +51,8 @@ public struct NetworkError: Error, Sendable {
         storage = Storage(
             Facts(
                 kind: kind, message: message, request: request, url: answering ?? request?.url, response: response,
-                curlCode: curlCode, attempts: attempts, timings: timings, connection: nil, underlying: underlying))
+                curlCode: curlCode, attempts: max(attempts, response?.attempts ?? 1), timings: timings, connection: nil,
+                underlying: underlying))
     }
 
     private init(_ other: NetworkError, _ change: (inout Facts) -> Void) {
@@ -73,7 +74,7 @@ public struct NetworkError: Error, Sendable {
     public var response: HTTPResponse? { facts.response }
     /// The code of libcurl (`CURLcode`), when libcurl reported the failure.
     public var curlCode: Int? { facts.curlCode }
-    /// How often the request was sent.
+    /// How often the request was sent, redirects aside: with retries, mirrors and renewed tokens.
     public var attempts: Int { facts.attempts }
     /// The timings of the transfer up to the failure.
     public var timings: Timings? { facts.timings ?? facts.response?.timings }
@@ -117,9 +118,10 @@ public struct NetworkError: Error, Sendable {
 }
 
 extension NetworkError: CustomStringConvertible {
-    /// The kind, the message, the request's method and the URL requested last, without query and user information.
+    /// The kind, the message, the number of attempts when there were several, the request's method and the URL requested
+    /// last, without query and user information.
     public var description: String {
-        var text = "\(kind): \(message)"
+        var text = "\(kind): \(message)\(attempts > 1 ? " (after \(attempts) attempts)" : "")"
         let place = url ?? request?.url ?? ""
         if !place.isEmpty {
             let method = (request?.method ?? response?.requestMethod).map { "\($0) " } ?? ""

@@ -54,6 +54,22 @@ import Testing
         _ = try await manager.send(request)
     }
 
+    /// The caller of a stream gets the last response only.
+    @Test func bodiesOfRepeatedRefusalsAreKept() async throws {
+        let recorder = HARRecorder()
+        let server = try MockServer()
+        server.enqueue(.text("first", status: 503), .text("second", status: 503))
+        server.fallback { _ in .text("whole") }
+        let manager = try manager(recorder) {
+            $0.retries = 2
+            $0.retryPolicy.firstWait = .zero
+        }
+        for try await _ in try await manager.stream("GET", server.url()).body {}
+        let contents = try entries(recorder).map { $0["response"]["content"]["text"].string }
+        #expect(contents == ["first", "second", "whole"])
+        #expect(try entries(recorder).map { $0["response"]["content"]["size"].int } == [5, 6, 5])
+    }
+
     @Test func everyNumberThatChromeAsksForIsThere() async throws {
         let recorder = HARRecorder()
         try await scene(recorder, in: try TemporaryDirectory())

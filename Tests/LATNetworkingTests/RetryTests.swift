@@ -31,6 +31,30 @@ import Testing
         #expect(server.requestCount == 3)
     }
 
+    /// In every form, and in the errors that are made of a response that needed several attempts.
+    @Test func refusalsCountTheAttempts() async throws {
+        let server = try MockServer()
+        server.fallback { _ in .status(503) }
+        let configuration = CentralRequestManager.Configuration.make(server.url())
+        let manager = try CentralRequestManager.make(configuration) {
+            $0.retries = 2
+            $0.retryPolicy.firstWait = .zero
+        }
+        let url = server.url()
+        #expect(await failure { try await manager.stream("GET", url) }?.attempts == 3)
+        #expect(await failure { try await Get<JSONValue>().startRequest(on: manager) }?.attempts == 3)
+        let (errors, stop) = AsyncStream.makeStream(of: NetworkError.self)
+        manager.startRequest("GET", url, success: { _, _ in stop.finish() }, failure: { stop.yield($1) })
+        #expect(await errors.first { _ in true }?.attempts == 3)
+        let directory = try TemporaryDirectory()
+        let download = await failure { try await manager.download(url, to: directory.path(of: "a")).value }
+        #expect(download?.attempts == 3)
+        // A response that is delivered is no error, but one that is made of it knows.
+        let response = try await manager.send(HTTPRequest("GET", url))
+        #expect(response.status == 503)
+        #expect(await failure { try response.json() }?.attempts == 3)
+    }
+
     @Test(arguments: ["POST", "PATCH", "LOCK"])
     func nonIdempotentRequestIsSentOnce(_ method: String) async throws {
         let server = try server(failing: 1)
@@ -63,6 +87,7 @@ import Testing
         }
         let error = await failure { try await manager.startRequest("GET", server.url()) }
         #expect(error?.response?.status == status)
+        #expect(error?.attempts == 3 && "\(try #require(error))".contains(" (after 3 attempts) [GET "))
         #expect(server.requestCount == 3)
         #expect(await failure { try await manager.startRequest("POST", server.url()) }?.kind == .httpStatus)
         #expect(server.requestCount == 4)

@@ -44,7 +44,8 @@ struct AlternativeList: Sendable {
         }
     }
 
-    static let limit = 1000
+    /// The maximum number of origins, and of services of an origin. Of more, the first ones are kept.
+    static let (limit, serviceLimit) = (1000, 16)
     /// The longest lifetime, and the highest age of a response, in seconds.
     static let longestAge: UInt64 = 100 * 365 * 86_400
     /// How long a failed service is skipped, in seconds.
@@ -69,7 +70,9 @@ struct AlternativeList: Sendable {
         guard target.zone == nil else { return false }
         let origin = target.origin.lowercased()
         if value.trimmingPrefix(" ").lowercased() == "clear" { return services.removeValue(forKey: origin) != nil }
-        let parsed = FieldList.elements(of: value).compactMap { Self.service($0, of: target, age: age, now: now) }
+        let parsed = FieldList.elements(of: value).prefix(Self.serviceLimit).compactMap {
+            Self.service($0, of: target, age: age, now: now)
+        }
         guard !parsed.isEmpty else { return false }
         let known = services[origin] ?? []
         let isKnown =
@@ -87,9 +90,11 @@ struct AlternativeList: Sendable {
 
     private mutating func makeRoom(_ now: Int64) {
         services = services.filter { $0.value.contains { $0.expires > now } }
+        guard services.count >= Self.limit else { return }
         func end(_ list: [AlternativeService]) -> Int64 { list.map(\.expires).max() ?? 0 }
-        if services.count >= Self.limit, let first = services.min(by: { end($0.value) < end($1.value) }) {
-            services[first.key] = nil
+        // A tenth at once, so that a full list is not searched for each new origin.
+        for (origin, _) in services.sorted(by: { end($0.value) < end($1.value) }).prefix(Self.limit / 10) {
+            services[origin] = nil
         }
     }
 
@@ -155,7 +160,11 @@ struct AlternativeList: Sendable {
             let persists = Int(words[8]), Self.isHost(String(words[1])), Self.isHost(String(words[4]))
         else { return false }
         guard expires > now else { return true }
-        services["https://\(words[1].lowercased()):\(sourcePort)", default: []].append(
+        let origin = "https://\(words[1].lowercased()):\(sourcePort)"
+        let count = services[origin]?.count ?? 0
+        guard count < Self.serviceLimit else { return true }
+        if count == 0, services.count >= Self.limit { makeRoom(now) }
+        services[origin, default: []].append(
             AlternativeService(
                 protocolName: words[3] == "h1" ? "http/1.1" : String(words[3]), host: String(words[4]), port: Int(port),
                 expires: expires, persists: persists != 0))

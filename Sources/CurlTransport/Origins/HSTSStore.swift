@@ -36,7 +36,7 @@ struct HSTSList: Hashable, Sendable {
 
     private(set) var entries: [String: Entry] = [:]
 
-    /// The maximum number of hosts. The one that expires first is dropped first.
+    /// The maximum number of hosts. Those that expire first are dropped first.
     static let limit = 10_000
 
     /// Returns the name under which a host is stored; `nil` for an IP address, which HSTS excludes (RFC 6797 §8.1.1).
@@ -77,11 +77,16 @@ struct HSTSList: Hashable, Sendable {
     mutating func add(_ name: String, _ entry: Entry, now: Int64) {
         if entries[name] == nil, entries.count >= Self.limit {
             entries = entries.filter { $0.value.expires > now }
-            if entries.count >= Self.limit, let first = entries.min(by: { $0.value.expires < $1.value.expires }) {
-                entries[first.key] = nil
-            }
+            if entries.count >= Self.limit { makeRoom() }
         }
         entries[name] = entry
+    }
+
+    /// Removes a tenth of the hosts at once, so that a full list is not searched for each new host.
+    private mutating func makeRoom() {
+        for (name, _) in entries.sorted(by: { $0.value.expires < $1.value.expires }).prefix(Self.limit / 10) {
+            entries[name] = nil
+        }
     }
 
     /// Adds a line of libcurl's file: `.example.org "20271231 23:59:59"`, with a leading dot to include subdomains.

@@ -150,7 +150,10 @@ package struct URLParts: Sendable {
         let colon = authority.firstIndex(of: UInt8(ascii: ":"))
         // Without a scheme, `@ada/posts` is a path.
         if let at = authority.lastIndex(of: UInt8(ascii: "@")), offsets.authority != nil || (colon ?? at) < at {
-            return bytes.distance(from: bytes.startIndex, to: at) + 1
+            let end = bytes.distance(from: bytes.startIndex, to: at) + 1
+            // What follows in a text without an authority may be a URL with user information of its own.
+            let isUnclear = offsets.authority == nil && self[end..<max(end, offsets.query)].utf8.contains(UInt8(ascii: "@"))
+            return isUnclear ? nil : end
         }
         guard let colon, authority.first != UInt8(ascii: "["),
             case let rest = bytes[authority.endIndex...], rest.contains(UInt8(ascii: "@"))

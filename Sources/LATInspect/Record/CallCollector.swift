@@ -19,6 +19,14 @@ struct CallCollector: Sendable {
         let completed: HTTPRequest
         var answer: Result<HTTPResponse, NetworkError>?
         var end: Duration?
+        /// What was read of the streamed body of a refusal, after which the request was sent again.
+        var read: Streamed?
+    }
+
+    /// The beginning of a streamed body, and how many bytes were read of it.
+    private struct Streamed: Sendable {
+        var beginning = Data()
+        var size: Int64 = 0
     }
 
     /// The number of exchanges, waits and decisions that are always kept.
@@ -33,10 +41,9 @@ struct CallCollector: Sendable {
     private var cache: [CallRecord.CacheDecision] = []
     private var notStored: CacheRefusal?
     private var ending: (Result<HTTPResponse, NetworkError>, Duration)?
-    /// The beginning of a streamed body, and how many bytes were read of it.
-    private var streamed = Data()
-    private var streamedSize: Int64 = 0
-    var keptByteCount: Int { streamed.count }
+    private var streamed = Streamed()
+    /// The number of bytes that are kept of streamed bodies.
+    private(set) var keptByteCount = 0
     private var lastEvent = Duration.zero
 
     init(_ call: ObservedCall, _ capture: BodyCapture) {
@@ -59,6 +66,7 @@ struct CallCollector: Sendable {
         case .started, .replaying: break
         case .composed(let sources): self.sources = sources
         case .sending(let attempt, let request):
+            keepBodyOfRefusal()
             let secrets = event.call.secrets
             exchanges.append(
                 Exchange(
@@ -96,11 +104,21 @@ struct CallCollector: Sendable {
         exchanges[last].answer = .success(response)
     }
 
+    /// The bytes that were read belong to the last response, unless that is a stream whose parts belong together.
+    private mutating func keepBodyOfRefusal() {
+        guard streamed.size > 0, let last = exchanges.indices.last, case .success(let head)? = exchanges[last].answer,
+            head.body.isStream, !head.isSuccess
+        else { return }
+        exchanges[last].read = streamed
+        streamed = Streamed()
+    }
+
     /// A stream of events may reconnect for days, so only the newest exchanges, waits and decisions are kept.
     private mutating func forgetOldest() {
         let limit = Self.limit
         if exchanges.count >= 2 * limit {
             secrets = exchanges.prefix(limit).compactMap(\.secrets).reduce(secrets) { $0.union($1) }
+            keptByteCount -= exchanges.prefix(limit).reduce(0) { $0 + ($1.read?.beginning.count ?? 0) }
             exchanges.removeFirst(limit)
         }
         if waits.count >= 2 * limit { waits.removeFirst(limit) }
@@ -108,9 +126,10 @@ struct CallCollector: Sendable {
     }
 
     mutating func note(read chunk: Data) {
-        streamedSize += Int64(chunk.count)
-        let room = capture.maxSize - streamed.count
-        if room > 0 { streamed.append(chunk.prefix(room)) }
+        streamed.size += Int64(chunk.count)
+        let kept = chunk.prefix(max(0, capture.maxSize - streamed.beginning.count))
+        streamed.beginning.append(kept)
+        keptByteCount += kept.count
     }
 
     private mutating func conclude(_ attempt: Int, _ event: CallEvent, _ answer: Result<HTTPResponse, NetworkError>) {
@@ -149,7 +168,7 @@ struct CallCollector: Sendable {
             record.duration = time
             switch result {
             case .success(let response):
-                record.outcome = .response(self.response(response, isStreamed: streamedSize > 0, &redactor))
+                record.outcome = .response(self.response(response, streamed.size > 0 ? streamed : nil, &redactor))
             case .failure(let error): record.outcome = .failure(failure(error, &redactor))
             }
         }
@@ -166,7 +185,7 @@ struct CallCollector: Sendable {
         recorded.spanID = exchange.request.headers["traceparent"].flatMap(TraceParent.init)?.spanID
         guard let answer = exchange.answer, let end = exchange.end else { return recorded }
         var streaming = Duration.zero
-        var isRead = false
+        var read = exchange.read
         var timings: Timings?
         switch answer {
         case .success(let response):
@@ -174,10 +193,10 @@ struct CallCollector: Sendable {
             if response.body.isStream, exchange.attempt == exchanges.last?.attempt, exchange.hop == exchanges.last?.hop
             {
                 streaming = (ending?.1 ?? lastEvent) - end
-                isRead = ending != nil || streamedSize > 0
+                if ending != nil || streamed.size > 0 { read = streamed }
             }
             timings = response.timings
-            recorded.response = self.response(response, isStreamed: isRead, &redactor)
+            recorded.response = self.response(response, read, &redactor)
             recorded.request.body?.wireSize = response.connection?.sentBodySize
         case .failure(let error):
             timings = error.timings
@@ -192,7 +211,7 @@ struct CallCollector: Sendable {
     private func failure(_ error: NetworkError, _ redactor: inout Redactor) -> CallRecord.Failure {
         CallRecord.Failure(
             kind: redactor.text(error.kind.description), message: redactor.text(error.message),
-            response: error.response.map { response($0, isStreamed: false, &redactor) },
+            response: error.response.map { response($0, nil, &redactor) },
             connection: error.connection.map(CallRecord.Connection.init))
     }
 
@@ -223,8 +242,9 @@ struct CallCollector: Sendable {
         return (call.entityHeaders[values: name].contains(value) ? CallEvent.FieldSource.entity : .call).rawValue
     }
 
+    /// - Parameter read: what was read of a streamed body; `nil` if nothing was yet, and for a collected body.
     private func response(
-        _ response: HTTPResponse, isStreamed: Bool, _ redactor: inout Redactor
+        _ response: HTTPResponse, _ read: Streamed?, _ redactor: inout Redactor
     ) -> CallRecord.Response {
         redactor.isAnswer = true
         func fields(_ headers: HTTPHeaders) -> [CallRecord.Field] {
@@ -238,8 +258,8 @@ struct CallCollector: Sendable {
         let coding = isDecoded ? nil : response.headers["Content-Encoding"]
         let bodies = BodyRecorder(capture)
         var body: CallRecord.Body?
-        if isStreamed {
-            body = bodies.recorded(streamed, size: streamedSize, type: type, coding: coding, &redactor)
+        if let read {
+            body = bodies.recorded(read.beginning, size: read.size, type: type, coding: coding, &redactor)
         } else if let data = response.body.data {
             body =
                 data.isEmpty

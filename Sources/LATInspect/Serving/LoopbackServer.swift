@@ -8,6 +8,8 @@ internal import Synchronization
 /// A minimal HTTP/1.1 server on 127.0.0.1: one request for each connection, each on its own thread, with limits for all that a
 /// client sends.
 ///
+/// Connections without a whole request never keep a new one out (``ConnectionRoom``).
+///
 /// A request must name this server in `Host` and come from no page of another origin (`Origin`), so that a page in a browser
 /// cannot reach it under another host name (DNS rebinding).
 final class LoopbackServer: Sendable {
@@ -52,7 +54,7 @@ final class LoopbackServer: Sendable {
 
     private struct State {
         var isStopped = false
-        var connections: Set<Int32> = []
+        var room = ConnectionRoom(limit: maxConnections)
     }
 
     static let maxConnections = 64
@@ -116,7 +118,7 @@ final class LoopbackServer: Sendable {
         core.state.withLock { state in
             state.isStopped = true
             // The thread of each connection closes it.
-            for connection in state.connections { shutdown(connection, Int32(SHUT_RDWR)) }
+            for connection in state.room.all { shutdown(connection, Int32(SHUT_RDWR)) }
         }
         wakeUp.signal()
     }
@@ -144,21 +146,73 @@ final class LoopbackServer: Sendable {
                 continue
             }
             let isTaken = core.state.withLock { state in
-                guard !state.isStopped, state.connections.count < maxConnections else { return false }
-                state.connections.insert(socket)
+                guard !state.isStopped, let place = state.room.take(socket) else { return false }
+                // Its thread closes it. Until it is removed, the number belongs to no other connection.
+                if let idle = place.closed { shutdown(idle, Int32(SHUT_RDWR)) }
                 return true
             }
             @Sendable func end() {
-                core.state.withLock { _ = $0.connections.remove(socket) }
+                core.state.withLock { $0.room.remove(socket) }
                 close(socket)
             }
             let isServed =
                 isTaken
                 && BackgroundThread.start("lat-serve") {
-                    ServedRequest(socket: socket, port: port).run(handler)
+                    ServedRequest(socket: socket, port: port).run(handler) {
+                        core.state.withLock { $0.room.hasRequest(socket) }
+                    }
                     end()
                 }
+            if !isTaken { ServedRequest.refuseForRoom(socket) }
             if !isServed { end() }
         }
+    }
+}
+
+/// Which connections a server has, and which of them makes room for a new one: the one that was accepted first among those
+/// that have not sent a whole request. A pure value.
+struct ConnectionRoom {
+    /// A place for a new connection.
+    struct Place: Equatable {
+        /// The connection that has to be closed for it; `nil` for none.
+        var closed: Int32?
+    }
+
+    let limit: Int
+    /// The connections that wait for a request, the oldest first.
+    private var waiting: [Int32] = []
+    /// Those whose request is being answered.
+    private var answered: Set<Int32> = []
+    /// Those that have to end. Their threads do so at once.
+    private var ending: Set<Int32> = []
+
+    init(limit: Int) { self.limit = limit }
+
+    var all: [Int32] { waiting + answered + ending }
+
+    /// Takes a new connection; `nil` when all others are being answered, or when too many are ending at once.
+    mutating func take(_ connection: Int32) -> Place? {
+        var place = Place()
+        if waiting.count + answered.count >= limit {
+            guard ending.count < limit, !waiting.isEmpty else { return nil }
+            let oldest = waiting.removeFirst()
+            ending.insert(oldest)
+            place.closed = oldest
+        }
+        waiting.append(connection)
+        return place
+    }
+
+    /// Notes that a connection has sent its request.
+    mutating func hasRequest(_ connection: Int32) {
+        guard let index = waiting.firstIndex(of: connection) else { return }
+        answered.insert(waiting.remove(at: index))
+    }
+
+    /// Removes a connection that is about to be closed.
+    mutating func remove(_ connection: Int32) {
+        waiting.removeAll { $0 == connection }
+        answered.remove(connection)
+        ending.remove(connection)
     }
 }

@@ -21,11 +21,13 @@ struct ServedRequest {
         case status(Int, String)
     }
 
-    func run(_ handler: @escaping LoopbackServer.Handler) {
+    /// - Parameter didRead: called when the client has sent a whole request that is answered.
+    func run(_ handler: @escaping LoopbackServer.Handler, didRead: () -> Void) {
         let request: LoopbackServer.Request
         do {
             request = try read()
             try check(request)
+            didRead()
         } catch Refusal.status(let status, let text) {
             _ = write(LoopbackServer.Response(status: status, text), isHead: false)
             return
@@ -34,6 +36,15 @@ struct ServedRequest {
         }
         guard let response = Self.wait({ await handler(request) }) else { return }
         _ = write(response, isHead: request.method == "HEAD")
+    }
+
+    /// Tells a client that there is no room for its connection, without waiting for its request.
+    static func refuseForRoom(_ socket: Int32) {
+        let text = "All connections are in use; close a page, then reload.\n"
+        let answer = "HTTP/1.1 503 Busy\r\nContent-Length: \(text.utf8.count)\r\nConnection: close\r\n\r\n\(text)"
+        _ = Array(answer.utf8).withUnsafeBytes {
+            Glibc.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+        }
     }
 
     // MARK: Reading

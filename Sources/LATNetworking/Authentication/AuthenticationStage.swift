@@ -61,6 +61,7 @@ final class AuthenticationStage: Stage {
             // The token is renewed even if the request must not be sent twice.
             let canReplay = call.isReplayable && sent.allows(.token(token, credentials), after: .success(response))
             guard try await isReplayed(request, response, epoch, isReplay, canReplay, call) else { return response }
+            await call.reportBody(ofRepeated: response)
             call.watch?.record(.replaying)
             isReplay = true
         }

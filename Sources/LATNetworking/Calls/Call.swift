@@ -179,11 +179,15 @@ final class Call: @unchecked Sendable, TransferOwner {
             request: request, response: response)
     }
 
-    /// The error for the caller: typed, with the call's own request, and naming the deadline if it ended the call.
+    /// The error for the caller: typed, with the call's own request and the number of its attempts, and naming the deadline
+    /// if it ended the call.
     func failure(_ error: any Error) -> NetworkError {
         let failure = NetworkError(ending: error, request)
-        return failure.kind == .cancelled && isCancelled
+        let ending =
+            failure.kind == .cancelled && isCancelled
             ? cancellation(after: failure.response) : failure.of(request)
+        let attempts = sent.attempts
+        return attempts > ending.attempts ? ending.counting(attempts: attempts) : ending
     }
 
     // MARK: Start

@@ -228,3 +228,13 @@ final class CallBody: ResponseBody.Source {
         reportEnd(NetworkError(.cancelled, message: "the body was released before its end", request: call.request))
     }
 }
+
+extension Call {
+    /// Reads the beginning of a streamed body that its caller never gets, because the request is sent again, so that the
+    /// observers of the call have it.
+    func reportBody(ofRepeated response: HTTPResponse) async {
+        guard watch?.call != nil, response.body.isStream else { return }
+        let body = ResponseBody(CallBody(response.body, self, reportsBytes: true) { _ in })
+        _ = try? await Verdict.beginning(of: body)
+    }
+}

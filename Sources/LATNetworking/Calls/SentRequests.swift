@@ -14,12 +14,15 @@ struct SentRequests: Sendable {
     private(set) var mayHaveHadEffects = false
     /// The number of requests sent, hops included.
     private(set) var count = 0
+    /// The number of requests sent, without hops.
+    private(set) var attempts = 0
 
     /// Records a request that is about to be sent.
     mutating func begins(_ request: HTTPRequest, hop: Int) {
         last = request
         self.hop = hop
         count += 1
+        if hop == 0 { attempts += 1 }
     }
 
     /// Records the end of a request.
@@ -40,6 +43,7 @@ struct SentRequests: Sendable {
         hop = other.hop
         mayHaveHadEffects = mayHaveHadEffects || other.mayHaveHadEffects
         count += other.count
+        attempts += other.attempts
     }
 
     /// The reason to send a call's request again.

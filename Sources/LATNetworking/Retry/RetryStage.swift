@@ -47,10 +47,13 @@ final class RetryStage: Stage {
                 // A call that was cancelled in the meantime ends as cancelled, not with this response.
                 if call.isCancelled { throw call.cancellation }
                 switch answer {
-                case .success(let response): return response
+                case .success(var response):
+                    if state.attempts > 1 { response.attempts = state.attempts }
+                    return response
                 case .failure(let error): throw error.counting(attempts: max(state.attempts, error.attempts))
                 }
             }
+            if case .success(let response) = answer { await call.reportBody(ofRepeated: response) }
             call.watch?.record(.retrying(after: wait))
             try await clock.wait(wait, for: call)
         }

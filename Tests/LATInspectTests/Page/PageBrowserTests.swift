@@ -124,6 +124,41 @@ import Testing
         #expect(await command.result.exitCode == 130)
     }
 
+    @Test func largeFileShowsItsLastCalls() async throws {
+        let entry = """
+            {"startedDateTime":"2026-01-01T00:00:00.000Z","time":5,"request":{"method":"GET","url":"http://a.test/",\
+            "headers":[],"queryString":[]},"response":{"status":200,"headers":[],"content":{"size":0}},"timings":{}}
+            """
+        let entries = [String](repeating: entry, count: 200_000).joined(separator: ",")
+        try folder.write(Data(#"{"log":{"entries":[\#(entries)]}}"#.utf8), to: "large.har")
+        let command = try LatProcess(["inspect", folder.path(of: "large.har")])
+        let address = try #require(await command.lines(1).first)
+        let shown = try await PageBrowser.run("strange", address, folder: folder)
+        #expect(shown["hint"].string == "The file has 200,000 calls; only the last 20,000 are shown.")
+        #expect(shown["sums"].string?.hasPrefix("20,000 calls") == true)
+        command.send(signal: 2)
+        #expect(await command.result.exitCode == 130)
+    }
+
+    /// Each member of the file in turn has each of the types that it should not have.
+    @Test func wrongTypesInAFileAreTold() async throws {
+        let values = ["5", #""x""#, "true", "[]", "{}", "[1]", #"{"toString":1}"#, "null", "[null]"]
+        let templates = [
+            "@", #"{"startedDateTime":@,"time":@,"_attempt":@,"connection":@,"_call":@}"#, #"{"request":@,"response":@}"#,
+            #"{"timings":@,"_call":{"id":@,"spans":@,"url":@,"status":@,"cache":@,"state":@,"duration":@}}"#,
+            #"{"_call":{"id":"a","spans":[@],"startedDateTime":@},"request":{"headers":@,"queryString":@,"postData":@}}"#,
+            #"{"request":{"method":@,"url":@,"headers":[@]},"response":{"status":@,"statusText":@,"content":@}}"#,
+            #"{"response":{"status":200,"headers":[{"name":@,"value":@}],"content":{"size":@,"mimeType":@,"text":@}}}"#,
+        ]
+        let entries = templates.flatMap { template in values.map { template.replacing("@", with: $0) } }
+        try folder.write(Data(#"{"log":{"entries":[\#(entries.joined(separator: ","))]}}"#.utf8), to: "strange.har")
+        let command = try LatProcess(["inspect", folder.path(of: "strange.har")])
+        let shown = try await PageBrowser.run("strange", try #require(await command.lines(1).first), folder: folder)
+        #expect(shown["hint"].string?.hasPrefix("Entries that are not as HAR 1.2 says: ") == true)
+        command.send(signal: 2)
+        #expect(await command.result.exitCode == 130)
+    }
+
     @Test func listOfAPageLeftOpenIsBounded() async throws {
         let inspected = try InspectedManager()
         inspected.server.fallback { _ in .text("x") }

@@ -1,5 +1,7 @@
 import FoundationEssentials
+import Glibc
 import LATTesting
+import Platform
 import TestSupport
 import Testing
 
@@ -78,6 +80,58 @@ import Testing
             #expect(error.message.hasPrefix("port \(server.port) of 127.0.0.1 is in use by another program; give"))
         }
         #expect(throws: NetworkError.self) { try Inspector().start(port: 70_000) }
+    }
+
+    @Test(arguments: ["", "GET /hello HTTP/1.1\r\n", "POST /copy HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"])
+    func unfinishedRequestsKeepNobodyOut(_ beginning: String) async throws {
+        let inspected = try InspectedManager()
+        var sockets: [Int32] = []
+        defer { for socket in sockets { close(socket) } }
+        // Connections are accepted in this order, so those at the end are the newest when the page is asked.
+        for _ in 0..<3 * LoopbackServer.maxConnections { sockets.append(try connection(to: inspected, beginning)) }
+        for _ in 0..<5 { #expect(try await inspected.ask("GET", "/hello").status == 200) }
+        // The first ones have been closed, and the last one is still open.
+        var byte: UInt8 = 0
+        #expect(recv(sockets[0], &byte, 1, 0) <= 0)
+        #expect(recv(try #require(sockets.last), &byte, 1, Int32(MSG_DONTWAIT)) == -1 && errno == EAGAIN)
+    }
+
+    @Test(arguments: ["", "127.0.0.1", "evil.test"]) func secondHostIsRefused(_ second: String) async throws {
+        let inspected = try InspectedManager()
+        let port = try #require(URL(string: inspected.address)?.port)
+        let socket = try connection(
+            to: inspected, "GET / HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nhost: \(second)\r\n\r\n")
+        defer { close(socket) }
+        var answer = [UInt8](repeating: 0, count: 4_096)
+        let count = recv(socket, &answer, answer.count, 0)
+        #expect(String(decoding: answer.prefix(max(0, count)), as: UTF8.self).hasPrefix("HTTP/1.1 400 "))
+    }
+
+    /// A connection that has sent these bytes.
+    private func connection(to inspected: InspectedManager, _ text: String) throws -> Int32 {
+        let port = try #require(URL(string: inspected.address)?.port)
+        let address = try #require(SocketAddress(host: [127, 0, 0, 1], port: UInt16(port)))
+        let socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        try #require(socket >= 0 && address.call(connect, socket))
+        _ = Array(text.utf8).withUnsafeBytes { Glibc.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+        return socket
+    }
+
+    @Test func oldestWaitingConnectionMakesRoom() {
+        var room = ConnectionRoom(limit: 3)
+        #expect([1, 2, 3].map { room.take($0) } == [.init(), .init(), .init()])
+        room.hasRequest(1)
+        #expect(room.take(4) == .init(closed: 2))
+        #expect(room.take(5) == .init(closed: 3))
+        room.hasRequest(4)
+        // One that has to end is no longer answered.
+        room.hasRequest(2)
+        room.hasRequest(5)
+        #expect(room.take(6) == nil && Set(room.all) == [1, 2, 3, 4, 5])
+        room.remove(1)
+        #expect(room.take(6) == .init())
+        for connection in [2, 3, 4, 5, 6] as [Int32] { room.remove(connection) }
+        #expect(room.all.isEmpty)
     }
 
     @Test func stoppedPageLetsGoOfItsPort() async throws {

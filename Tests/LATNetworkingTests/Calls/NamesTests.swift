@@ -190,4 +190,29 @@ import Testing
         #expect(error?.kind == .connect && error?.url == one.url("/x") && error?.attempts == 2)
         #expect(lines.elements.first?.contains(one.url("/x")) == true)
     }
+
+    /// A call that is not made has no URL.
+    @Test func unknownNameHasNoEmptyPlace() async throws {
+        let manager = try CentralRequestManager.make(.make("http://127.0.0.1:1/"))
+        let route = Route(server: "nope")
+        var errors = [
+            await failure { try await manager.startRequest(server: "nope") },
+            await failure { try await manager.startRequest(route, as: [Int].self) },
+            await failure { try await manager.stream(route) },
+            await failure { try await Nowhere().startRequest(on: manager) },
+        ]
+        let (closures, stop) = AsyncStream.makeStream(of: NetworkError.self)
+        manager.startRequest(route, as: [Int].self, success: { _, _ in stop.finish() }, failure: { stop.yield($1) })
+        Nowhere().startRequest(on: manager) { _, _, error in error.map { _ = stop.yield($0) } ?? stop.finish() }
+        var iterator = closures.makeAsyncIterator()
+        for _ in 0..<2 { errors.append(await iterator.next()) }
+        for error in errors {
+            #expect(error?.kind == .unknownName && error?.message.contains("\"nope\"") == true)
+            #expect(error.map { "\($0)".contains("[") } == false)
+        }
+    }
+}
+
+private struct Nowhere: RequestEntity {
+    static var route: Route { Route(server: "nope") }
 }

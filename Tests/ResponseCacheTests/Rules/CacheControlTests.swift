@@ -7,6 +7,21 @@ import Testing
         CacheControl(HTTPHeaders(lines.map { ("Cache-Control", $0) }))
     }
 
+    /// Work that grows with the square of the size would take minutes.
+    @Test func largeFieldsAreRead() {
+        let many = 100_000
+        let control = CacheControl([
+            "Cache-Control": String(repeating: "a,", count: many) + "max-age=" + String(repeating: "9", count: 1 << 20)
+        ])
+        #expect(control.maxAge == 0x1p53)
+        let names = (0..<many).map { "n\($0)" }
+        let quoted = CacheControl(["Cache-Control": "no-cache=\"\(names.joined(separator: ","))\""])
+        #expect(quoted.noCacheFields.count == many)
+        let vary = VaryRule.fields(of: ["Vary": names.joined(separator: ",")])
+        #expect(vary.count == many && VaryRule.variant(vary, of: HTTPRequest("GET", "http://a.test/")) != nil)
+        #expect(VaryRule.fields(of: ["Vary": names.joined(separator: ",") + ",*"]) == ["*"])
+    }
+
     @Test func namesIgnoreCaseAndUnknownAreSkipped() {
         let control = control("Max-Age=60, foo, bar=\"a, no-store\"", "NO-CACHE ,, immutable")
         #expect(control.maxAge == 60)

@@ -12,13 +12,16 @@ export const copies = [
   ['h', 'httpie', 'HTTPie', 'HTTPie'],
 ];
 
+const fieldLimit = 1000;
+
 const facts = values => pairs('facts', Object.entries(values).filter(([, value]) => value != null && value !== '' && value !== false));
 
 function fields(title, list, sources) {
   const from = new Map(sources?.map(({ name, source }) => [name.toLowerCase(), source]));
   return [h('h2', '', title, h('span', 'soft', list.length)), !list.length ? soft('None.')
-    : h('table', 'kv', list.map(({ name, value }) => h('tr', '', h('th', { scope: 'row' }, name), h('td', '', value),
-      from.size > 0 && h('td', 'from', from.get(String(name).toLowerCase())))))];
+    : h('table', 'kv', list.slice(0, fieldLimit).map(({ name, value }) => h('tr', '', h('th', { scope: 'row' }, name), h('td', '', value),
+      from.size > 0 && h('td', 'from', from.get(String(name).toLowerCase()))))),
+    list.length > fieldLimit && soft(`Only the first ${fieldLimit} are shown.`)];
 }
 
 // What the cache decided, in words.

@@ -1,4 +1,5 @@
 // HAR files as calls, and calls as a HAR file.
+import { count } from './dom.js';
 
 // The times of an entry as spans. The page does not know the kind `blocked`, so it is shown like `queue`.
 function spansOf(timings, start, about) {
@@ -14,38 +15,103 @@ function spansOf(timings, start, about) {
   return spans;
 }
 
-const text = value => typeof value === 'string' ? value : undefined;
+// How many entries one call has at most, because the page makes elements for each. Further ones become calls of their own.
+const entryLimit = 500;
 
-function callOf({ own, entries }, id, number) {
+// Readers of members of any type. Each gives `undefined` for a type that it does not take, and counts it.
+let wrong = 0;
+const reader = take => value => {
+  const taken = value == null ? undefined : take(value);
+  if (value != null && taken === undefined) wrong += 1;
+  return taken;
+};
+const isObject = value => typeof value === 'object' && !Array.isArray(value);
+const text = reader(value => typeof value === 'string' ? value : undefined);
+const word = reader(value => ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : undefined);
+const number = reader(value => {
+  const given = typeof value === 'string' && value.trim() ? Number(value) : value;
+  return Number.isFinite(given) ? given : undefined;
+});
+const object = reader(value => isObject(value) ? value : undefined);
+const array = reader(value => Array.isArray(value) ? value : undefined);
+const objects = value => (array(value) ?? []).map(object).filter(Boolean);
+
+// The members of an object that have a reader.
+const read = (value, readers) => Object.fromEntries(
+  Object.entries(readers).map(([name, take]) => [name, take(value?.[name])]).filter(([, taken]) => taken != null));
+const all = (take, ...names) => Object.fromEntries(names.map(name => [name, take]));
+const fields = value => objects(value).map(field => ({ name: word(field.name) ?? '', value: word(field.value) ?? '' }));
+const content = value => object(value) && read(value, { ...all(text, 'mimeType', 'text', 'encoding', '_encoding'), size: number });
+
+const message = { ...all(word, 'httpVersion', 'statusText', 'method', 'url', '_error'), ...all(number, 'status', 'bodySize') };
+const known = {
+  ...all(word, 'connection', 'serverIPAddress', '_error', '_fromCache'),
+  ...all(number, 'time', '_attempt', '_hop'), startedDateTime: text,
+  timings: value => object(value) && read(value, all(number, 'blocked', 'dns', 'connect', 'send', 'wait', 'receive', 'ssl')),
+  request: value => object(value) && read(value, { ...message, headers: fields, queryString: fields, postData: content }),
+  response: value => object(value) && read(value, { ...message, headers: fields, content }),
+};
+// What the page itself writes into `_call`.
+const ownMembers = {
+  ...all(text, 'startedDateTime', 'method', 'url', 'domain', 'row', 'template', 'tag', 'state', 'errorKind', 'error', 'source', 'mediaType'),
+  ...all(number, 'number', 'status', 'duration', 'requestSize', 'responseSize'),
+  cache: value => object(value) && read(value, all(text, 'outcome', 'reason', 'tier')),
+  headerSources: value => value && objects(value).map(one => read(one, all(text, 'name', 'source'))),
+  spans: value => value && objects(value).slice(0, entryLimit)
+    .map(one => ({ start: 0, kind: 'wait', ...read(one, { ...all(text, 'kind', 'url', 'note'), ...all(number, 'attempt', 'hop', 'start', 'duration', 'status') }) })),
+};
+
+function callOf(own, entries, raw, id, place) {
   const first = entries[0], last = entries.at(-1), { startedDateTime, request } = first, start = Date.parse(startedDateTime);
   const { status, content, _error } = last.response ?? {}, state = status ? 'done' : 'failed';
   const offset = entry => Date.parse(entry.startedDateTime) - start;
-  const end = Math.max(...entries.map(entry => offset(entry) + (Number(entry.time) || 0)));
+  const end = Math.max(...entries.map(entry => offset(entry) + (entry.time ?? 0)));
   return {
-    number, startedDateTime, method: String(request?.method ?? '?'), url: String(request?.url ?? ''), state,
-    status: status ? Number(status) : null, error: text(last._error) ?? text(_error), errorKind: status ? undefined : state,
-    source: text(last._fromCache) ?? 'network', duration: Number.isFinite(end) ? end : Number(first.time) || 0,
-    requestSize: Number(request?.bodySize ?? -1), responseSize: Number(content?.size ?? -1), mediaType: String(content?.mimeType ?? ''),
+    number: place, startedDateTime, method: request?.method ?? '?', url: request?.url ?? '', state,
+    status: status || null, error: last._error ?? _error, errorKind: status ? undefined : state,
+    source: last._fromCache ?? 'network', duration: Number.isFinite(end) ? end : first.time ?? 0,
+    requestSize: request?.bodySize ?? -1, responseSize: content?.size ?? -1, mediaType: content?.mimeType ?? '',
     spans: entries.flatMap((entry, index) => spansOf(entry.timings, Math.max(0, offset(entry)) || 0, { attempt: entry._attempt ?? 1,
-      hop: entry._hop ?? (entry._attempt ? 0 : index), status: entry.response?.status, url: entry.request?.url })),
-    ...own, id, entries,
+      hop: entry._hop ?? (entry._attempt ? 0 : index), status: entry.response?.status, url: entry.request?.url })).slice(0, entryLimit),
+    ...own, id, entries, raw,
   };
 }
 
+// The last `limit` calls of a file; how many it has; and a sentence about what of it is not shown.
 // Throws an Error with a sentence for the reader. Entries of our own that belong to one call become one call.
-export function callsOf(file) {
+export function callsOf(file, limit = Infinity) {
   let har;
   try { har = JSON.parse(file); } catch (error) { throw new Error(`This is not JSON: ${error.message}`); }
   if (!Array.isArray(har?.log?.entries)) throw new Error('This JSON is not a HAR file: it has no list log.entries.');
-  const groups = new Map();
+  const groups = [], open = new Map();
+  let strange = 0;
   har.log.entries.forEach((entry, index) => {
-    if (!entry || typeof entry !== 'object') return;
-    const own = entry._call && typeof entry._call === 'object' ? entry._call : { id: entry._call };
-    const id = own.id ?? `entry-${index + 1}`;
-    if (groups.has(id)) groups.get(id).entries.push(entry);
-    else groups.set(id, { own, entries: [entry] });
+    if (!entry || !isObject(entry)) {
+      strange += 1;
+      return;
+    }
+    const about = entry._call, own = about && isObject(about) ? about : { id: about }, other = `entry-${index + 1}`;
+    const key = ['string', 'number'].includes(typeof own.id) ? own.id : other, group = open.get(key);
+    if (group && group.entries.length < entryLimit) group.entries.push(entry);
+    else {
+      const made = { id: group ? other : key, own, entries: [entry], place: groups.length + 1 };
+      groups.push(made);
+      open.set(key, made);
+    }
   });
-  return [...groups].map(([id, group], index) => callOf(group, id, index + 1));
+  const calls = groups.slice(-limit).map(({ id, own, entries, place }) => callOf(read(own, ownMembers), entries.map(entry => {
+    const before = wrong, taken = read(entry, known);
+    if (wrong > before) strange += 1;
+    return taken;
+  }), entries, id, place));
+  return { calls, count: groups.length, note: noteOf(groups.length, calls.length, strange) };
+}
+
+function noteOf(all, shown, strange) {
+  const words = all ? [] : ['The file has no calls.'];
+  if (all > shown) words.push(`The file has ${count(all)} calls; only the last ${count(shown)} are shown.`);
+  if (strange) words.push(`Entries that are not as HAR 1.2 says: ${count(strange)}. They are shown as far as they can be read.`);
+  return words.join(' ');
 }
 
 export const fieldsOf = entry => ({
@@ -68,7 +134,7 @@ export async function exportHAR(calls, fetchLive) {
   const har = live.length ? await fetchLive(live.map(call => call.id))
     : { log: { version: '1.2', creator: { name: 'LATInspect', version: '1' }, entries: [] } };
   const { entries } = har.log;
-  for (const call of calls) entries.push(...call.entries ?? []);
+  for (const call of calls) entries.push(...call.raw ?? []);
   entries.sort((a, b) => Date.parse(a.startedDateTime) - Date.parse(b.startedDateTime));
   return new Blob([JSON.stringify(har)], { type: 'application/json' });
 }

@@ -6,10 +6,12 @@ import { compareView } from './compare.js';
 import { copies, makeDetail, tabs } from './detail.js';
 import { legend } from './timing.js';
 import { makeList } from './list.js';
-import { Store } from './store.js';
+import { Store, limit } from './store.js';
 import { summary, totalsTable } from './totals.js';
 
 const store = new Store();
+// Browsers make no text of more than 512 MiB.
+const largestFile = 400 * 2 ** 20;
 let filter = parse(''), chip = 0, domain = '', marked = null, shown = [], opened = false, state = 'connecting', hello = {};
 
 const list = makeList($('list'), { select, open, sorted: update, clicked: call => { if (opened) open(call); } });
@@ -216,11 +218,15 @@ async function body(call, side, at, entry) {
 }
 const reason = response => response?.text() ?? 'The program does not answer.';
 
-function read(text, name) {
+// Shows the calls of a HAR file: a File, or a response.
+async function read(body, name) {
   try {
-    const calls = callsOf(text);
+    const bytes = body.size ?? Number(body.headers.get('Content-Length'));
+    if (bytes > largestFile) throw new Error(`The file is larger than ${size(largestFile)}; save fewer calls in a file.`);
+    const { calls, count: all, note } = callsOf(await body.text(), limit);
     store.take(calls, 'file:' + name);
-    toast(`${name}: ${count(calls.length)} calls`);
+    toast(`${name}: ${count(all)} calls`);
+    hint(note);
     if (calls.length) list.follow = false;
     update();
   } catch (error) {
@@ -228,7 +234,8 @@ function read(text, name) {
     hint(error.message);
   }
 }
-async function readAll(files) { for (const file of files) read(await file.text(), file.name); }
+
+async function readAll(files) { for (const file of files) await read(file, file.name); }
 function hint(text) { $('hint').textContent = text; }
 
 async function connect() {
@@ -250,7 +257,7 @@ async function connect() {
   if (hello.file) {
     state = 'file';
     update();
-    return read(await (await fetch('file')).text(), hello.file);
+    return read(await fetch('file'), hello.file);
   }
   let from = 'live:' + hello.run;
   const stream = new EventSource('stream'), turn = (now, text) => { state = now; hint(text); soon(); };

@@ -152,11 +152,16 @@ enum ResponseRule {
             return ask == .probe ? .startOver(.refusedRange) : .refused
         }
         // If all bytes have been received, the range after them is unsatisfiable (RFC 9110 §15.5.17).
-        if case .unsatisfied(let total)? = ContentRange(headers["Content-Range"]), total == start,
-            known.contiguous == total, known.total ?? total == total, validator.compare(with: headers) != .different
-        {
-            return .complete(total: total)
-        }
-        return .startOver(.refusedRange)
+        guard case .unsatisfied(let total)? = ContentRange(headers["Content-Range"]), total == start,
+            known.contiguous == total, known.total ?? total == total
+        else { return .startOver(.refusedRange) }
+        // Where the size was unknown, only a validator shows that it is that of the same version.
+        let isSame =
+            switch validator.compare(with: headers) {
+            case .same: true
+            case .different: false
+            case .unknown: known.total != nil
+            }
+        return isSame ? .complete(total: total) : .startOver(.refusedRange)
     }
 }
