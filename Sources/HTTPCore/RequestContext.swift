@@ -1,9 +1,11 @@
 /// What the pipeline notes about a request for the stages after it, and what the engine must know about its connection.
 /// Copies share their storage until one of them changes.
 @dynamicMemberLookup
+@usableFromInline
 package struct RequestContext: Sendable, Hashable {
-    private var storage: Storage?
+    @usableFromInline var storage: Storage?
 
+    @usableFromInline
     package struct Values: Sendable, Hashable {
         /// Whether the connection stays open, as that of an event stream does. It does not count towards the limits of
         /// connections.
@@ -25,19 +27,24 @@ package struct RequestContext: Sendable, Hashable {
     }
 
     // Sendable: written only while there is a single reference.
-    private final class Storage: @unchecked Sendable {
-        @exclusivity(unchecked) var values: Values
+    @usableFromInline
+    final class Storage: @unchecked Sendable {
+        @exclusivity(unchecked) @usableFromInline var values: Values
 
-        init(_ values: Values) { self.values = values }
+        @usableFromInline init(_ values: Values) { self.values = values }
 
-        static let standard = Values()
+        @usableFromInline static let standard = Values()
     }
 
     package init() {}
 
     package subscript<Value>(dynamicMember value: WritableKeyPath<Values, Value>) -> Value {
-        get { storage.map { $0.values[keyPath: value] } ?? Storage.standard[keyPath: value] }
-        set {
+        // Inlined, so that a look-up is a load and not one by a key path at run time.
+        @inlinable get {
+            guard let storage else { return Storage.standard[keyPath: value] }
+            return storage.values[keyPath: value]
+        }
+        @inlinable set {
             if storage == nil || !isKnownUniquelyReferenced(&storage) {
                 storage = Storage(storage?.values ?? Storage.standard)
             }
@@ -50,10 +57,12 @@ package struct RequestContext: Sendable, Hashable {
     /// Whether both share one storage, and so are equal.
     package func isSame(as other: RequestContext) -> Bool { storage === other.storage }
 
+    @usableFromInline
     package static func == (lhs: RequestContext, rhs: RequestContext) -> Bool {
         lhs.isSame(as: rhs)
             || (lhs.storage?.values ?? Storage.standard) == (rhs.storage?.values ?? Storage.standard)
     }
 
+    @usableFromInline
     package func hash(into hasher: inout Hasher) { hasher.combine(storage?.values ?? Storage.standard) }
 }

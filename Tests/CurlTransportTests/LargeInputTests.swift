@@ -50,7 +50,8 @@ import Testing
         // A quoted word, a comment and a macro in one piece; combining characters form one long character.
         let pieces = ["machine m login \"" + repeated("\\\"", Self.long), "#" + repeated("#", Self.long)]
         for piece in pieces { _ = try? Netrc(piece) }
-        _ = try? Netrc("machine m login a" + repeated("\u{301}", Self.long) + "\nmacdef x\n" + repeated("y\n", Self.many))
+        let name = "machine m login a" + repeated("\u{301}", Self.long)
+        _ = try? Netrc(name + "\nmacdef x\n" + repeated("y\n", Self.many))
     }
 
     @Test func hstsFileIsReadUpToItsLimit() throws {
@@ -63,7 +64,8 @@ import Testing
         var list = HSTSList()
         for line in lines { _ = list.add(line: line.dropLast(), now: 0) }
         #expect((HSTSList.limit / 2...HSTSList.limit).contains(list.entries.count))
-        #expect(list.add(line: repeated("x.", Self.depth) + " \"\(later)\"", now: 0))
+        let isAdded = list.add(line: repeated("x.", Self.depth) + " \"\(later)\"", now: 0)
+        #expect(isAdded)
         #expect(list.covers(repeated("x.", Self.depth) + "y", now: 0) == false)
     }
 
@@ -77,7 +79,8 @@ import Testing
         #expect(list.services.values.allSatisfy { $0.count <= AlternativeList.serviceLimit })
         let target = try Target("https://new.test/")
         let field = (0..<Self.many).map { "h2=\"b\($0).test:443\"" }.joined(separator: ",")
-        #expect(list.note(field, of: target, now: 0))
+        let isNoted = list.note(field, of: target, now: 0)
+        #expect(isNoted)
         #expect(list.services["https://new.test:443"]?.count == AlternativeList.serviceLimit)
         #expect(list.note("h2=\"" + repeated("\\", Self.long), of: target, now: 0) == false)
     }

@@ -152,7 +152,8 @@ package struct URLParts: Sendable {
         if let at = authority.lastIndex(of: UInt8(ascii: "@")), offsets.authority != nil || (colon ?? at) < at {
             let end = bytes.distance(from: bytes.startIndex, to: at) + 1
             // What follows in a text without an authority may be a URL with user information of its own.
-            let isUnclear = offsets.authority == nil && self[end..<max(end, offsets.query)].utf8.contains(UInt8(ascii: "@"))
+            let rest = self[end..<max(end, offsets.query)].utf8
+            let isUnclear = offsets.authority == nil && rest.contains(UInt8(ascii: "@"))
             return isUnclear ? nil : end
         }
         guard let colon, authority.first != UInt8(ascii: "["),
