@@ -144,7 +144,8 @@ import Testing
     @Test func wrongTypesInAFileAreTold() async throws {
         let values = ["5", #""x""#, "true", "[]", "{}", "[1]", #"{"toString":1}"#, "null", "[null]"]
         let templates = [
-            "@", #"{"startedDateTime":@,"time":@,"_attempt":@,"connection":@,"_call":@}"#, #"{"request":@,"response":@}"#,
+            "@", #"{"startedDateTime":@,"time":@,"_attempt":@,"connection":@,"_call":@}"#,
+            #"{"request":@,"response":@}"#,
             #"{"timings":@,"_call":{"id":@,"spans":@,"url":@,"status":@,"cache":@,"state":@,"duration":@}}"#,
             #"{"_call":{"id":"a","spans":[@],"startedDateTime":@}}"#,
             #"{"request":{"headers":@,"queryString":@,"postData":@}}"#,
