@@ -207,7 +207,8 @@ import Testing
             _ = list.note(
                 try #require(StrictTransportSecurity("max-age=\(index + 1000)")), of: "h\(index).example", now: 0)
         }
-        #expect(list.entries.count == HSTSList.limit)
+        // A full list drops a tenth at once.
+        #expect((HSTSList.limit * 9 / 10...HSTSList.limit).contains(list.entries.count))
         #expect(!list.covers("h0.example", now: 0))
         #expect(list.covers("h\(HSTSList.limit + 99).example", now: 0))
     }
