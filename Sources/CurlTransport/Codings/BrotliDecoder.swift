@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 
 /// The functions of libbrotlidec.
 ///
@@ -27,18 +27,18 @@ struct BrotliLibrary: Sendable {
     let errorText: ErrorText
 
     private init?() {
-        guard let library = dlopen("libbrotlidec.so.1", RTLD_NOW | RTLD_LOCAL),
-            let create = dlsym(library, "BrotliDecoderCreateInstance"),
-            let destroy = dlsym(library, "BrotliDecoderDestroyInstance"),
-            let decode = dlsym(library, "BrotliDecoderDecompressStream"),
-            let errorCode = dlsym(library, "BrotliDecoderGetErrorCode"),
-            let errorText = dlsym(library, "BrotliDecoderErrorString")
+        guard let library = DynamicLibrary("libbrotlidec.so.1"),
+            let create = library.function("BrotliDecoderCreateInstance", as: Create.self),
+            let destroy = library.function("BrotliDecoderDestroyInstance", as: Destroy.self),
+            let decode = library.function("BrotliDecoderDecompressStream", as: Decode.self),
+            let errorCode = library.function("BrotliDecoderGetErrorCode", as: ErrorCode.self),
+            let errorText = library.function("BrotliDecoderErrorString", as: ErrorText.self)
         else { return nil }
-        self.create = unsafeBitCast(create, to: Create.self)
-        self.destroy = unsafeBitCast(destroy, to: Destroy.self)
-        self.decode = unsafeBitCast(decode, to: Decode.self)
-        self.errorCode = unsafeBitCast(errorCode, to: ErrorCode.self)
-        self.errorText = unsafeBitCast(errorText, to: ErrorText.self)
+        self.create = create
+        self.destroy = destroy
+        self.decode = decode
+        self.errorCode = errorCode
+        self.errorText = errorText
     }
 }
 

@@ -1,6 +1,6 @@
 import FoundationEssentials
-import Glibc
 internal import HTTPCore
+import Platform
 
 extension BrotliLibrary {
     /// The functions of libbrotlienc, which is in the same package.
@@ -22,18 +22,18 @@ extension BrotliLibrary {
         let takeOutput: TakeOutput
 
         private init?() {
-            guard let library = dlopen("libbrotlienc.so.1", RTLD_NOW | RTLD_LOCAL),
-                let create = dlsym(library, "BrotliEncoderCreateInstance"),
-                let destroy = dlsym(library, "BrotliEncoderDestroyInstance"),
-                let setParameter = dlsym(library, "BrotliEncoderSetParameter"),
-                let encode = dlsym(library, "BrotliEncoderCompressStream"),
-                let takeOutput = dlsym(library, "BrotliEncoderTakeOutput")
+            guard let library = DynamicLibrary("libbrotlienc.so.1"),
+                let create = library.function("BrotliEncoderCreateInstance", as: Create.self),
+                let destroy = library.function("BrotliEncoderDestroyInstance", as: Destroy.self),
+                let setParameter = library.function("BrotliEncoderSetParameter", as: SetParameter.self),
+                let encode = library.function("BrotliEncoderCompressStream", as: Encode.self),
+                let takeOutput = library.function("BrotliEncoderTakeOutput", as: TakeOutput.self)
             else { return nil }
-            self.create = unsafeBitCast(create, to: Create.self)
-            self.destroy = unsafeBitCast(destroy, to: Destroy.self)
-            self.setParameter = unsafeBitCast(setParameter, to: SetParameter.self)
-            self.encode = unsafeBitCast(encode, to: Encode.self)
-            self.takeOutput = unsafeBitCast(takeOutput, to: TakeOutput.self)
+            self.create = create
+            self.destroy = destroy
+            self.setParameter = setParameter
+            self.encode = encode
+            self.takeOutput = takeOutput
         }
     }
 }

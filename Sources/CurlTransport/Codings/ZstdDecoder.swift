@@ -1,5 +1,5 @@
 import CZlib
-import Glibc
+import Platform
 
 /// The functions of libzstd, which is loaded like ``BrotliLibrary``.
 struct ZstdLibrary: Sendable {
@@ -24,16 +24,18 @@ struct ZstdLibrary: Sendable {
     let errorName: ErrorName
 
     private init?() {
-        guard let library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL),
-            let create = dlsym(library, "ZSTD_createDStream"), let free = dlsym(library, "ZSTD_freeDStream"),
-            let decode = dlsym(library, "ZSTD_decompressStream"), let isError = dlsym(library, "ZSTD_isError"),
-            let errorName = dlsym(library, "ZSTD_getErrorName")
+        guard let library = DynamicLibrary("libzstd.so.1"),
+            let create = library.function("ZSTD_createDStream", as: Create.self),
+            let free = library.function("ZSTD_freeDStream", as: Free.self),
+            let decode = library.function("ZSTD_decompressStream", as: Decode.self),
+            let isError = library.function("ZSTD_isError", as: IsError.self),
+            let errorName = library.function("ZSTD_getErrorName", as: ErrorName.self)
         else { return nil }
-        self.create = unsafeBitCast(create, to: Create.self)
-        self.free = unsafeBitCast(free, to: Free.self)
-        self.decode = unsafeBitCast(decode, to: Decode.self)
-        self.isError = unsafeBitCast(isError, to: IsError.self)
-        self.errorName = unsafeBitCast(errorName, to: ErrorName.self)
+        self.create = create
+        self.free = free
+        self.decode = decode
+        self.isError = isError
+        self.errorName = errorName
     }
 }
 

@@ -1,7 +1,7 @@
 import CZlib
 import FoundationEssentials
-import Glibc
 internal import HTTPCore
+import Platform
 
 extension ZstdLibrary {
     /// The functions that compress.
@@ -19,14 +19,16 @@ extension ZstdLibrary {
         let isError: IsError
 
         private init?() {
-            guard let library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL),
-                let create = dlsym(library, "ZSTD_createCStream"), let free = dlsym(library, "ZSTD_freeCStream"),
-                let encode = dlsym(library, "ZSTD_compressStream2"), let isError = dlsym(library, "ZSTD_isError")
+            guard let library = DynamicLibrary("libzstd.so.1"),
+                let create = library.function("ZSTD_createCStream", as: Create.self),
+                let free = library.function("ZSTD_freeCStream", as: Free.self),
+                let encode = library.function("ZSTD_compressStream2", as: Encode.self),
+                let isError = library.function("ZSTD_isError", as: IsError.self)
             else { return nil }
-            self.create = unsafeBitCast(create, to: Create.self)
-            self.free = unsafeBitCast(free, to: Free.self)
-            self.encode = unsafeBitCast(encode, to: Encode.self)
-            self.isError = unsafeBitCast(isError, to: IsError.self)
+            self.create = create
+            self.free = free
+            self.encode = encode
+            self.isError = isError
         }
     }
 }

@@ -1,5 +1,5 @@
-import Glibc
 internal import HTTPCore
+import Platform
 
 /// The public suffixes, such as `com` and `co.uk`, for which no cookie may be set: the list of publicsuffix.org, read
 /// with libpsl.
@@ -18,14 +18,15 @@ struct PublicSuffixList: Sendable {
     static let shared = PublicSuffixList()
 
     private init?() {
-        guard let library = dlopen("libpsl.so.5", RTLD_NOW | RTLD_LOCAL),
-            let latest = dlsym(library, "psl_latest"), let builtin = dlsym(library, "psl_builtin"),
-            let isSuffix = dlsym(library, "psl_is_public_suffix"),
+        guard let library = DynamicLibrary("libpsl.so.5"),
+            let latest = library.function("psl_latest", as: Latest.self),
+            let builtin = library.function("psl_builtin", as: Builtin.self),
+            let isSuffix = library.function("psl_is_public_suffix", as: IsSuffix.self),
             // The system's file if it is newer than the list built into the library.
-            let list = unsafeBitCast(latest, to: Latest.self)(nil) ?? unsafeBitCast(builtin, to: Builtin.self)()
+            let list = latest(nil) ?? builtin()
         else { return nil }
         self.list = list
-        self.isSuffix = unsafeBitCast(isSuffix, to: IsSuffix.self)
+        self.isSuffix = isSuffix
     }
 
     /// Whether a name in lower case is a public suffix. A name of one label that is not in the list counts as a suffix.
