@@ -99,7 +99,8 @@ private final class OwnDecoder: BufferDecoder {
         }
         let count = min(rest.count, output.count)
         output.copyBytes(from: rest.prefix(count))
-        rest = Data(rest.dropFirst(count))
+        // A slice, because copying what is left for each output would cost the square of its length.
+        rest = count < rest.count ? rest.dropFirst(count) : Data()
         return count
     }
 }
