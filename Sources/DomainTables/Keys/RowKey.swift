@@ -160,8 +160,10 @@ package struct RowKey: Sendable {
     /// Former names of keys, which are still read.
     static let formerNames = ["compressBody": "contentCoding"]
 
+    private static let byGroup = Dictionary(grouping: all, by: \.group)
+
     /// The members of an object, or the keys of the row itself for `nil`.
-    static func members(of group: TableKey.Place?) -> [RowKey] { all.filter { $0.group == group } }
+    static func members(of group: TableKey.Place?) -> [RowKey] { byGroup[group] ?? [] }
 
     static subscript(name: String) -> RowKey? { named[name] }
 
