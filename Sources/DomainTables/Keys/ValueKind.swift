@@ -251,43 +251,36 @@ extension ValueKind<RedirectPolicy> {
     }
 }
 
+extension ValueKind {
+    /// The name of something of the manager, or `null` for none.
+    ///
+    /// - Parameters:
+    ///   - what: what has the name, for messages.
+    ///   - text: the name; `nil` for no choice.
+    fileprivate static func named(
+        _ what: String, none: Value, _ make: @escaping @Sendable (String) -> Value,
+        text: @escaping @Sendable (Value) -> String?
+    ) -> Self where Value: Sendable {
+        ValueKind(
+            ValueForm("a name", schema: #"{ "type": "string", "minLength": 1 }"#).orNull("none"),
+            read: { reader, node, key in reader.named(node, key, what).map { $0.map(make) ?? none } },
+            text: { $0 == none ? "null" : text($0) ?? "automatic" })
+    }
+}
+
 extension ValueKind<AuthenticatorPolicy> {
     static var authenticator: Self {
-        ValueKind(
-            .ofName,
-            read: { reader, node, key in
-                reader.named(node, key, "an authenticator").map { $0.map(AuthenticatorPolicy.named) ?? .off }
-            },
-            text: { authenticator in
-                switch authenticator {
-                case .automatic: "automatic"
-                case .off: "null"
-                case .named(let name): name
-                }
-            })
+        named(
+            "an authenticator", none: .off, { .named($0) },
+            text: { if case .named(let name) = $0 { name } else { nil } })
     }
 }
 
 extension ValueKind<SealingPolicy> {
     static var sealer: Self {
-        ValueKind(
-            .ofName,
-            read: { reader, node, key in
-                reader.named(node, key, "a sealer").map { $0.map(SealingPolicy.sealed) ?? .unsealed }
-            },
-            text: { sealing in
-                switch sealing {
-                case .automatic: "automatic"
-                case .unsealed: "null"
-                case .sealed(let name): name
-                }
-            })
-    }
-}
-
-extension ValueForm {
-    fileprivate static var ofName: ValueForm {
-        ValueForm("a name", schema: #"{ "type": "string", "minLength": 1 }"#).orNull("none")
+        named(
+            "a sealer", none: .unsealed, { .sealed(by: $0) },
+            text: { if case .sealed(let name) = $0 { name } else { nil } })
     }
 }
 
