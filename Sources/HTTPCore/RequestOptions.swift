@@ -27,6 +27,8 @@ public struct RequestOptions: Sendable, Hashable {
     /// Makes options in which nothing is set.
     public init() { storage = .standard }
 
+    private init(_ values: Values) { storage = Storage(values) }
+
     /// Makes options; the other settings are set as properties.
     public init(
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), cachePolicy: CachePolicy? = nil,
@@ -45,7 +47,7 @@ public struct RequestOptions: Sendable, Hashable {
         values.priority = priority
         values.sealing = sealing
         values.replacesGlobalHeaders = replacesGlobalHeaders
-        storage = Storage(values)
+        self.init(values)
     }
 
     /// One setting.
@@ -69,18 +71,14 @@ public struct RequestOptions: Sendable, Hashable {
         if broader.isStandard { return self }
         var values = broader.storage.values
         for key in OptionKey.all { key.set(&values, storage.values) }
-        var merged = self
-        merged.storage = Storage(values)
-        return merged
+        return RequestOptions(values)
     }
 
     /// Only the settings with one of these roles.
     package func only(_ roles: OptionKey.Roles) -> RequestOptions {
         var values = Values()
         for key in OptionKey.all where !key.roles.isDisjoint(with: roles) { key.set(&values, storage.values) }
-        var options = self
-        options.storage = Storage(values)
-        return options
+        return RequestOptions(values)
     }
 
     /// Whether all settings are equal; texts are compared byte by byte.
