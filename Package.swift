@@ -1,8 +1,17 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-// Libraries for apps, for their storage and for their tests, the command, and the plugin. A target of `Sources` may
-// import only targets above it.
+// The storeys, lowest first. A target imports only targets of the storeys below it, and of its own those before it.
+let storeys = [
+    ("Sources/Base", ["CLinux", "CSQLite", "CLibcrypto", "CLibcurl", "CZlib", "CHiredis"]),
+    ("Sources/Base", ["Platform", "SQLite", "Cryptography", "JSONText"]),
+    ("Sources/Client", ["HTTPCore", "DomainTables", "CurlTransport", "ResponseCache", "LATNetworking"]),
+    ("Sources/AddOns", ["LATRealtime", "LATInspect", "LATFleet", "CassetteTesting", "LATStorage", "LATTesting"]),
+    ("Tools", ["DomainTableGenerator", "lat"]),
+    ("Examples", ["Demo", "FleetDemo"]),
+]
+
+// Libraries for apps, for their storage and for their tests, the command, and the plugin.
 let package = Package(
     name: "LATNetworking",
     products: [
@@ -81,10 +90,11 @@ let package = Package(
             name: "lat",
             dependencies: [
                 "LATNetworking", "LATRealtime", "LATInspect", "LATFleet", "LATStorage", "LATTesting", "ResponseCache",
-                "DomainTables", "Cryptography",
+                "DomainTables", "Cryptography", "Demo",
             ]),
 
-        // The processes of scripts/demo-fleet.
+        // The steps of `lat demo`, and the processes of scripts/demo-fleet.
+        .target(name: "Demo", dependencies: ["LATNetworking", "LATTesting"]),
         .executableTarget(
             name: "FleetDemo", dependencies: ["LATFleet", "LATNetworking", "LATTesting", "Cryptography"]),
 
@@ -171,6 +181,10 @@ let package = Package(
             exclude: ["Corpus"]),
     ]
 )
+
+for (folder, names) in storeys {
+    for target in package.targets where names.contains(target.name) { target.path = "\(folder)/\(target.name)" }
+}
 
 // Keeps only these test targets: `scripts/test --sanitize … --short` runs a few and builds only what they need.
 if let chosen = Context.environment["LAT_TEST_TARGETS"]?.split(separator: " ").map(String.init) {

@@ -17,7 +17,7 @@ struct SnippetPlugin: BuildToolPlugin {
             let name = page.dropLast(".md".count).map { $0.isLetter || $0.isNumber ? $0 : "_" }
             return context.pluginWorkDirectoryURL.appending(path: String(name) + ".swift")
         }
-        let modules = Self.modules.map { "Sources/\($0)" }
+        let modules = try Self.modules.map { try Self.folder(of: $0, root) }
         let comments = Self.modules.map { context.pluginWorkDirectoryURL.appending(path: "\($0)Comments.swift") }
         let files = try modules.flatMap { try Self.files(in: $0, root, ".swift") }
         let generator = try ["SnippetGenerator", "Snippets"].flatMap {
@@ -46,6 +46,13 @@ struct SnippetPlugin: BuildToolPlugin {
         }
         let catalogs = try files(in: "Sources", root, ".docc")
         return try (["", "Documentation"] + catalogs).flatMap(markdown).sorted()
+    }
+
+    /// The path of a module's folder, which is in one of the storeys.
+    private static func folder(of module: String, _ root: URL) throws -> String {
+        let storeys = try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Sources").path)
+        let folders = storeys.map { "Sources/\($0)/\(module)" }
+        return folders.first { FileManager.default.fileExists(atPath: root.appending(path: $0).path) } ?? module
     }
 
     /// The paths of the files and folders below a folder that end in this way, relative to the package.

@@ -16,9 +16,8 @@ import Testing
     }
 
     @Test func everyPageIsCompiled() throws {
-        let catalogs = try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: "Sources").path)
-            .map { "Sources/\($0)/\($0).docc" }
-            .filter { FileManager.default.fileExists(atPath: Self.root.appending(path: $0).path) }
+        let catalogs = try FileManager.default.subpathsOfDirectory(atPath: Self.root.appending(path: "Sources").path)
+            .filter { $0.hasSuffix(".docc") }.map { "Sources/\($0)" }
         let folders = ["", "Documentation"] + catalogs
         let paths = try folders.flatMap { folder in
             try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: folder).path)

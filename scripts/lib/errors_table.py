@@ -13,11 +13,11 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGE = "Documentation/Errors.md"
-KINDS = "Sources/HTTPCore/NetworkErrorKind.swift"
-RULES = "Sources/HTTPCore/AddressRule.swift"
-RETRY = "Sources/LATNetworking/Retry/RetryStage.swift"
-CODES = "Sources/lat/Request/RequestReport.swift"
-CODE_NAMES = "Sources/lat/Terminal/Console.swift"
+KINDS = "Sources/Client/HTTPCore/Errors/NetworkErrorKind.swift"
+RULES = "Sources/Client/HTTPCore/URL/AddressRule.swift"
+RETRY = "Sources/Client/LATNetworking/Retry/RetryStage.swift"
+CODES = "Tools/lat/Request/RequestReport.swift"
+CODE_NAMES = "Tools/lat/Terminal/Console.swift"
 
 
 def read(path):

@@ -61,7 +61,7 @@ public struct Source {
     /// The text of a file with the samples of all documentation comments of a module.
     ///
     /// - Parameters:
-    ///   - module: The path of the module's folder, such as `Sources/HTTPCore`.
+    ///   - module: The path of the module's folder, such as `Sources/Client/HTTPCore`.
     ///   - root: The folder of the package.
     public static func text(ofComments module: String, root: URL) throws -> String {
         let paths = try FileManager.default.subpathsOfDirectory(atPath: root.appending(path: module).path)

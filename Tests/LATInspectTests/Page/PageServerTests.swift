@@ -57,7 +57,7 @@ import Testing
         let inspected = try InspectedManager()
         let central = try CentralRequestManager(configuration: CentralRequestManager.Configuration())
         let tests = URL(filePath: #filePath).deletingLastPathComponent()
-        let folder = tests.appending(path: "../../../Sources/LATInspect/Page/Files")
+        let folder = tests.appending(path: "../../../Sources/AddOns/LATInspect/Page/Files")
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { !$0.hasPrefix(".") }
         #expect(Set(names) == Set(pageFiles.keys))
         for name in names {

@@ -40,7 +40,7 @@ extension DemoSteps {
             return DemoOutcome(
                 isExpected: response.status == 201 && Int64(received) > size && events.withLock { $0 > 0 },
                 text:
-                    "\(response.status) \(response.reason), \(Quantity.bytes(Int64(received))) as multipart/form-data",
+                    "\(response.status) \(response.reason), \(output.bytes(Int64(received))) as multipart/form-data",
                 timings: response.timings)
         }
     }
@@ -71,7 +71,7 @@ extension DemoSteps {
             let isIntact = MockPattern.firstMismatch(in: data, at: 0) == nil
             return DemoOutcome(
                 isExpected: isIntact && film.byteCount == DemoServer.downloadSize && film.resumedByteCount > 0,
-                text: "\(Quantity.bytes(film.byteCount)), \(Quantity.bytes(film.resumedByteCount)) of them from the "
+                text: "\(output.bytes(film.byteCount)), \(output.bytes(film.resumedByteCount)) of them from the "
                     + "first run, " + (isIntact ? "every byte is right" : "but not all bytes are right"),
                 timings: film.response.timings, total: time)
         }

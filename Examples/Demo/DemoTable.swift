@@ -5,7 +5,7 @@ import Synchronization
 
 /// The table of the demo, in a temporary folder so that it can be edited. It is a copy of `Config/domains.json5` in
 /// the current folder if that file has the demo's row, otherwise a short table.
-final class DemoTable: Sendable {
+package final class DemoTable: Sendable {
     /// The row that the demo calls and edits.
     static let server: ServerName = "demo.get"
     static let domain: DomainName = "demo"
@@ -25,9 +25,10 @@ final class DemoTable: Sendable {
     private let refusal = Mutex<NetworkError?>(nil)
     private let report: AsyncStream<DomainTable.FileEvent>.Continuation
 
-    init() throws {
+    /// - Parameter path: The path of the table that is copied when it is usable.
+    package init(path: String) throws {
         directory = try TemporaryDirectory()
-        let own = (try? Data(contentsOf: URL(filePath: TableArgument.standardPath))).map {
+        let own = (try? Data(contentsOf: URL(filePath: path))).map {
             String(decoding: $0, as: UTF8.self)
         }
         text = own.flatMap { Self.isUsable($0) ? $0 : nil } ?? Self.short
@@ -36,7 +37,7 @@ final class DemoTable: Sendable {
     }
 
     /// Sets the table in a configuration, with the demo's server as the base URL of the domain.
-    func set(up configuration: inout CentralRequestManager.Configuration, baseURL: String) throws {
+    package func set(up configuration: inout CentralRequestManager.Configuration, baseURL: String) throws {
         var table = try DomainTable(contentsOf: directory.path(of: Self.fileName), environment: nil)
         try table.setBaseURL(baseURL, forDomain: Self.domain)
         configuration.domains = table

@@ -1,7 +1,8 @@
+import Demo
 import LATNetworking
 
 /// The output of the demo: for each step a title, the call in Swift, the outcome and its timings.
-struct DemoOutput: Sendable {
+struct DemoOutput: DemoDisplay {
     let console: Console
     private var style: Style { console.outStyle }
     private var width: Int { min(Terminal.standardWidth, console.textWidth) }
@@ -31,27 +32,27 @@ struct DemoOutput: Sendable {
         for row in text.wrapped(to: width) { try console.print(paint(row)) }
     }
 
-    func bar(_ label: String) -> ProgressLine {
-        ProgressLine("   \(label)", on: console, delay: .zero)
-    }
+    func bar(_ label: String) -> any DemoBar { ProgressLine("   \(label)", on: console, delay: .zero) }
+    func bytes(_ count: Int64) -> String { Quantity.bytes(count) }
+    func duration(_ duration: Duration) -> String { Quantity.duration(duration) }
+    func grouped(_ number: Int) -> String { Quantity.grouped(number) }
 
     func show(_ outcome: DemoOutcome) throws {
         let sign = outcome.isExpected ? style.green(style.sign("✓", "ok")) : style.red(style.sign("✗", "failed:"))
-        for (index, line) in outcome.text.wrapped(to: width - 6).enumerated() {
+        for (index, line) in SafeText.line(outcome.text).wrapped(to: width - 6).enumerated() {
             try console.print("   " + (index == 0 ? sign + " " : "  ") + line)
         }
         if let timings = outcome.timings { try show(stages(timings, outcome.total)) }
         if let figures = outcome.figures { try show(figures) }
     }
 
-    /// - Parameter program: how `lat` was started, for the commands to try next.
-    func close(succeeded: Int, of count: Int, after time: Duration, program: String) throws {
+    func close(succeeded: Int, of count: Int, after time: Duration) throws {
         let text = "\(succeeded) of \(count) steps succeeded, in \(Quantity.duration(time))"
         try console.print("\n" + (succeeded == count ? style.bold(text) : style.red(text)))
         guard succeeded == count else { return }
         try console.print("\n" + style.bold("Try next"))
         for (command, purpose) in Self.suggestions {
-            try console.print("  \(program) \(command)")
+            try console.print("  \(DemoCommand.program) \(command)")
             try console.print("    " + style.dim(purpose))
         }
     }
@@ -93,12 +94,4 @@ struct DemoOutput: Sendable {
     }
 }
 
-/// The outcome of a step.
-struct DemoOutcome: Sendable {
-    var isExpected: Bool
-    var text: String
-    var timings: Timings?
-    /// The total time to show in place of that in the timings, such as that of two downloads.
-    var total: Duration?
-    var figures: [(name: String, value: String)]?
-}
+extension ProgressLine: DemoBar {}

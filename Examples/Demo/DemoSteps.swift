@@ -4,14 +4,21 @@ import LATTesting
 import Synchronization
 
 /// The steps of the demo. Each shows the code of the call that it makes.
-struct DemoSteps: Sendable {
+package struct DemoSteps: Sendable {
     let central: CentralRequestManager
     let server: MockServer
     let table: DemoTable
-    let output: DemoOutput
+    let output: any DemoDisplay
+
+    package init(central: CentralRequestManager, server: MockServer, table: DemoTable, output: any DemoDisplay) {
+        self.central = central
+        self.server = server
+        self.table = table
+        self.output = output
+    }
 
     /// Runs all steps, and returns whether all of them succeeded.
-    func run() async throws -> Bool {
+    package func run() async throws -> Bool {
         let steps: [Step] = [
             getWithParameters, postJSON, startAnObject, uploadFiles, resumeADownload, hitTheCache, timeOut,
             cancelInClosureForm, callInParallel, editTheTable,
@@ -25,8 +32,7 @@ struct DemoSteps: Sendable {
             try output.show(outcome)
             if outcome.isExpected { succeeded += 1 }
         }
-        try output.close(
-            succeeded: succeeded, of: steps.count, after: ContinuousClock.now - start, program: DemoCommand.program)
+        try output.close(succeeded: succeeded, of: steps.count, after: ContinuousClock.now - start)
         return succeeded == steps.count
     }
 
@@ -43,7 +49,7 @@ struct DemoSteps: Sendable {
         } catch let error as CancellationError {
             throw error
         } catch {
-            return DemoOutcome(isExpected: false, text: SafeText.line("\(error)"))
+            return DemoOutcome(isExpected: false, text: "\(error)")
         }
     }
 
@@ -141,7 +147,7 @@ struct DemoSteps: Sendable {
             return DemoOutcome(
                 isExpected: server.requestCount == asked + 1 && sources == ["network", "memoryCache"],
                 text: "cities.source is .\(sources.joined(separator: ", then ."))",
-                figures: [("first", Quantity.duration(times[0])), ("second", Quantity.duration(times[1]))])
+                figures: [("first", output.duration(times[0])), ("second", output.duration(times[1]))])
         }
     }
 
@@ -156,10 +162,9 @@ struct DemoSteps: Sendable {
                 let response = try await central.startRequest("GET", "/stall", timeout: .milliseconds(300))
                 return DemoOutcome(isExpected: false, text: "\(response.status), although no response was expected")
             } catch let error as NetworkError {
-                let (kind, phase) = error.kind.names
                 return DemoOutcome(
                     isExpected: error.kind == .timeout(.total),
-                    text: "throws NetworkError .\(kind)(.\(phase ?? "")): \(SafeText.line(error.message))",
+                    text: "throws NetworkError .\(error.kind): \(error.message)",
                     timings: error.timings)
             }
         }
@@ -196,7 +201,7 @@ struct DemoSteps: Sendable {
             return DemoOutcome(
                 isExpected: kind == .cancelled && calls == ["failure"],
                 text: "failure was called once, with .\(kind.map { "\($0)" } ?? "nothing"), "
-                    + "\(Quantity.duration(time)) after task.cancel()")
+                    + "\(output.duration(time)) after task.cancel()")
         }
     }
 
@@ -224,7 +229,7 @@ struct DemoSteps: Sendable {
                 isExpected: answers.count == 100 && answers.allSatisfy { $0 },
                 text: "\(answers.count) responses, all correct, over \(used) connections",
                 figures: [
-                    ("total", Quantity.duration(time)), ("rate", "\(Quantity.grouped(rate)) requests/s"),
+                    ("total", output.duration(time)), ("rate", "\(output.grouped(rate)) requests/s"),
                 ])
         }
     }
@@ -258,7 +263,7 @@ struct DemoSteps: Sendable {
             let paths = [before, after].map { $0.response.url.dropFirst(server.baseURL.count).prefix { $0 != "?" } }
             return DemoOutcome(
                 isExpected: isAnswered && paths == ["/get", "/v2/get"],
-                text: "\(paths[0]) before, \(paths[1]) after, \(Quantity.duration(delay)) from the edit to the new row",
+                text: "\(paths[0]) before, \(paths[1]) after, \(output.duration(delay)) from the edit to the new row",
                 timings: after.response.timings)
         }
     }
