@@ -7,6 +7,44 @@ import Testing
 
 @testable import LATNetworking
 
+/// Calls of every form, cancelled in every way, while the server fails in every way and the table changes: 2,000 of them in the
+/// suite, and any length of time with `scripts/soak`.
+///
+/// Run this under the thread sanitizer, too: `swift test --sanitize=thread --filter StormTests`.
+@Suite(.timeLimit(.minutes(30)), .serialized) struct StormTests {
+    private static let soakSeconds = ProcessInfo.processInfo.environment["LAT_SOAK_SECONDS"].flatMap { Int($0) }
+
+    @Test func everyCallEndsOnceAndNothingLeaks() async throws {
+        try await Storm(until: .calls(2_000)).run()
+    }
+
+    /// Measures the whole process, so it runs alone.
+    @Test(.enabled(if: soakSeconds != nil, "run by scripts/soak")) func longStormNeedsNoMoreMemory() async throws {
+        // The first calls make the runtime open the descriptors that it keeps.
+        try await Storm(until: .seconds(1)).run()
+        let descriptors = try Self.openDescriptors()
+        let storm = try Storm(until: .seconds(Self.soakSeconds ?? 15))
+        try await storm.run()
+        let (early, late) = Self.growth(storm.residentBytes)
+        print("soak: \(storm.report); resident memory \(early >> 20) MB early, \(late >> 20) MB late")
+        #expect(late - early < max(16 << 20, early / 5), "memory grew from \(early) to \(late) bytes")
+        // The kernel may close descriptors only some time after their thread ends.
+        try await eventually("the end of the descriptors") { try Self.openDescriptors() <= descriptors }
+    }
+
+    /// Returns the medians of the second and the last quarter of the samples.
+    private static func growth(_ samples: [Int]) -> (early: Int, late: Int) {
+        guard samples.count >= 8 else { return (samples.first ?? 0, samples.last ?? 0) }
+        let quarter = samples.count / 4
+        func median(_ part: ArraySlice<Int>) -> Int { part.sorted()[part.count / 2] }
+        return (median(samples[quarter..<(2 * quarter)]), median(samples.suffix(quarter)))
+    }
+
+    private static func openDescriptors() throws -> Int {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count
+    }
+}
+
 private struct FetchItem: RequestEntity, Encodable {
     static let route = Route(server: "item")
     var id: Int
@@ -17,67 +55,256 @@ private struct SaveItem: RequestEntity, Encodable {
     var id: Int
 }
 
-/// Calls of every form, cancelled in every way, while the table changes.
-///
-/// Run this under the thread sanitizer, too: `swift test --sanitize=thread --filter StormTests`.
-@Suite(.timeLimit(.minutes(5))) struct StormTests {
-    private static let callCount = 2_000
+private final class Storm: Sendable {
+    enum End {
+        case calls(Int)
+        case seconds(Int)
+    }
 
+    /// How often each call ended, how, and what the accessory saw.
+    private struct Tally {
+        var started = 0
+        var ends: [Int: Int] = [:]
+        var endings: [String: Int] = [:]
+        var willStart = 0
+        var didFinish = 0
+        var residentBytes: [Int] = []
+    }
+
+    private static let inFlight = 200
+
+    /// The endings that one of the server's faults, a cancellation or a limit explains.
+    private static let expected: Set<String> = [
+        "success", "CancellationError", "cancelled", "connectionLost", "httpStatus", "timeout(idle)", "timeout(total)",
+        "timeout(deadline)", "protocolViolation", "redirect", "decoding", "duplicate",
+    ]
+
+    private let end: End
+    private let deadline: ContinuousClock.Instant?
     private let server: MockServer
     private let directory: TemporaryDirectory
+    private let tally = Mutex(Tally())
 
-    init() throws {
+    init(until end: End) throws {
+        self.end = end
+        deadline = if case .seconds(let seconds) = end { .now + .seconds(seconds) } else { nil }
         server = try MockServer()
         server.recordsRequests = false
-        let count = Atomic(0)
-        server.fallback { _ in
-            switch count.add(1, ordering: .relaxed).newValue % 16 {
-            case 0: .noReply
-            case 1: .status(503).header("Retry-After", "0")
-            case 2: .status(401)
-            case 3: .redirect(to: "/elsewhere")
-            case 4: MockReply.json("{}").delayed(by: .milliseconds(5))
-            case 5: .json("[" + String(repeating: "1,", count: 30_000) + "1]")
-            case 6, 7: MockReply.json("{}").stalling(.start)
-            case 8: MockReply.pattern(byteCount: 50_000).stalling(.afterBodyBytes(20_000))
-            default: .json("{}")
-            }
-        }
+        server.fallback { _ in Self.reply() }
         directory = try TemporaryDirectory()
     }
 
-    private func text(_ version: Int) -> String {
-        DomainTable.text(
-            server.url("/\(version)"), domain: #"mirrors: ["\#(server.url("/mirror"))"]"#,
-            servers: #"item: { domain: "d", path: "items/{id}", method: "GET", headers: { "X-Row": "\#(version)" } }"#)
+    var residentBytes: [Int] { tally.withLock(\.residentBytes) }
+
+    var report: String {
+        let (started, endings) = tally.withLock { ($0.started, $0.endings) }
+        let kinds = endings.sorted { $0.value > $1.value }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
+        return "\(started) calls, each ended once: \(kinds)"
+    }
+
+    func run() async throws {
+        try replaceFile(0)
+        let manager = try makeManager()
+        let storm = Task {
+            var turn = 0
+            while !Task.isCancelled {
+                turn += 1
+                cancelSome(manager, turn)
+                if turn.isMultiple(of: 4) { try? changeTable(manager, turn / 4) }
+                if deadline != nil {
+                    tally.withLock { $0.residentBytes.append(ProcessFacts.residentBytes) }
+                    try? await Task.sleep(for: .milliseconds(200))
+                } else {
+                    for _ in 0..<20 { await Task.yield() }
+                }
+            }
+        }
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<Self.inFlight {
+                group.addTask { while let index = self.next() { await self.call(index, manager) } }
+            }
+        }
+        storm.cancel()
+        await storm.value
+        #expect(manager.runningRequests() == 0)
+        // `didFinish` of a closure call comes after its closure.
+        try await eventually { tally.withLock { $0.willStart == $0.didFinish } }
+        try await server.waitUntilIdle()
+        server.closeIdleConnections()
+        try await server.waitUntilDisconnected()
+        await manager.shutdown()
+        let gauges = try #require(await manager.gauges)
+        #expect(gauges.easyHandles == 0 && gauges.sockets == 0)
+        let (started, ends, endings) = tally.withLock { ($0.started, $0.ends, $0.endings) }
+        #expect(ends.count == started && Set(ends.values) == [1], "\(endings)")
+        #expect(Set(endings.keys).subtracting(Self.expected) == [], "\(endings)")
+        #expect(endings["success"] ?? 0 > 0 && endings["cancelled"] ?? 0 > 0, "\(endings)")
+    }
+
+    private func makeManager() throws -> CentralRequestManager {
+        try CentralRequestManager.make(
+            DomainTable(contentsOf: directory.path(of: "domains.json5"), environment: nil)
+        ) {
+            $0.baseURL = server.url()
+            $0.maxConnectionsPerHost = 100
+            $0.timeout = .seconds(5)
+            $0.idleTimeout = .milliseconds(500)
+            $0.retries = 2
+            $0.retryPolicy.firstWait = .milliseconds(2)
+            $0.authenticator = Session()
+            $0.cacheStorage = .memory
+            $0.limits.maxConcurrentRequests = 100
+            $0.headerProvider = { _ in
+                await Task.yield()
+                return ["X-Nonce": "n"]
+            }
+            $0.accessories = [Accessory(storm: self)]
+            $0.domainsObserver = { _ in }
+        }
+    }
+
+    private static func reply() -> MockReply {
+        switch Int.random(in: 0..<26) {
+        case 0: .noReply
+        case 1: .status(503).header("Retry-After", "0")
+        case 2: .status(500)
+        case 3: .status(401)
+        case 4: MockReply.pattern(byteCount: 50_000).closing(afterBytes: 20_000)
+        case 5: MockReply.pattern(byteCount: 50_000).resetting(afterBytes: 20_000)
+        case 6: MockReply.pattern(byteCount: 50_000).stalling(.afterBodyBytes(10_000))
+        case 7: MockReply.json("{}").delayed(by: .milliseconds(20))
+        case 8: MockReply.pattern(byteCount: 300_000).inChunks(of: 7_000)
+        case 9: .raw("this is not HTTP\r\n\r\n")
+        case 10: .redirect(to: "/elsewhere")
+        case 11: MockReply.text("bye").closingConnection()
+        case 12: MockReply.json("{}").stalling(.start)
+        case 13: .json("[" + String(repeating: "1,", count: 30_000) + "1]")
+        default: .json(#"{"id":1,"name":"Ada"}"#)
+        }
+    }
+
+    // MARK: Calls
+
+    /// The number of the next call; `nil` when the storm is over.
+    private func next() -> Int? {
+        tally.withLock { tally in
+            if case .calls(let count) = end, tally.started == count { return nil }
+            if let deadline, ContinuousClock.now >= deadline { return nil }
+            tally.started += 1
+            return tally.started
+        }
+    }
+
+    private func ended(_ index: Int, _ error: (any Error)? = nil) {
+        let ending =
+            switch error {
+            case nil: "success"
+            case is CancellationError: "CancellationError"
+            case let error as NetworkError:
+                if case .decoding = error.kind { "decoding" } else { error.kind.description }
+            case let error?: "\(error)"
+            }
+        tally.withLock { tally in
+            tally.ends[index, default: 0] += 1
+            tally.endings[ending, default: 0] += 1
+        }
+    }
+
+    private func call(_ index: Int, _ manager: CentralRequestManager) async {
+        let tag = "t\(index % 9)"
+        switch index % 12 {
+        case 0, 1:
+            await closureCall(index) { end in
+                manager.startRequest(
+                    "GET", "/central/\(index % 5)", tag: tag, success: { _, _ in end(nil) },
+                    failure: { _, error in end(error) })
+            }
+        case 2:
+            await closureCall(index) { end in
+                FetchItem(id: index % 7).startRequest(on: manager) { _, _, error in end(error) }
+            }
+        default:
+            do {
+                try await asyncCall(index, tag, manager)
+                ended(index)
+            } catch {
+                ended(index, error)
+            }
+        }
+    }
+
+    private func closureCall(
+        _ index: Int, _ start: (_ end: @escaping @Sendable (NetworkError?) -> Void) -> RequestTask
+    ) async {
+        let isOver = Event()
+        let task = start { error in
+            self.ended(index, error)
+            isOver.happen()
+        }
+        if index.isMultiple(of: 4) { task.cancel() }
+        await isOver.wait()
+    }
+
+    private func asyncCall(_ index: Int, _ tag: String, _ manager: CentralRequestManager) async throws {
+        switch index % 12 {
+        case 3: _ = try await manager.startRequest("GET", "/central/\(index % 5)", tag: tag)
+        case 4: _ = try await FetchItem(id: index % 7).tag(tag).startRequest(on: manager)
+        case 5: _ = try await SaveItem(id: index % 3).startRequest(on: manager)
+        case 6:
+            let response = try await manager.stream("GET", "/stream", tag: tag)
+            var left = Int.random(in: 1...20)
+            for try await _ in response.body {
+                left -= 1
+                if left == 0 { break }
+            }
+        case 7: _ = try await FetchItem(id: index % 3).duplicates(.coalesce).startRequest(on: manager)
+        case 8: _ = try await manager.startRequest("GET", "/cached/\(index % 4)", cache: .http, tag: tag)
+        case 9: _ = try await manager.startRequest("PUT", "/put", body: .text(String(repeating: "x", count: 30_000)))
+        case 10:
+            var request = HTTPRequest("GET", "/limited")
+            request.deadline = .milliseconds(Int64.random(in: 1...300))
+            _ = try await manager.send(request)
+        default:
+            let work = Task { try await manager.startRequest("GET", "/left", tag: tag) }
+            for _ in 0..<(index % 50) { await Task.yield() }
+            work.cancel()
+            _ = try await work.value
+        }
+    }
+
+    // MARK: What happens meanwhile
+
+    private func cancelSome(_ manager: CentralRequestManager, _ turn: Int) {
+        switch turn % 8 {
+        case 0: manager.cancelRequests(.tag("t\(turn % 9)"))
+        case 1: manager.cancelRequests(.url("/central/\(turn % 5)"))
+        case 2: manager.cancelRequests(.entity(FetchItem.self))
+        case 3: manager.cancelRequests(.entity(FetchItem(id: turn % 7)))
+        case 4: manager.cancelRequests(.keys((0..<40).map { "request-\(turn * 17 + $0)" }))
+        case 5: manager.cancelRequests(.entity(SaveItem(id: turn % 3)))
+        case 6: manager.cancelRequests(.key("request-\(turn * 31)"))
+        default: if turn.isMultiple(of: 5) { manager.cancelRequests(.all) }
+        }
+        _ = manager.runningRequests(.tag("t1"))
     }
 
     private func replaceFile(_ version: Int) throws {
-        let new = try directory.write(Data(text(version).utf8), to: "new.json5")
+        let text = DomainTable.text(
+            server.url("/\(version)"), domain: #"mirrors: ["\#(server.url("/mirror"))"]"#,
+            servers: #"item: { domain: "d", path: "items/{id}", method: "GET", headers: { "X-Row": "\#(version)" } }"#)
+        let new = try directory.write(Data(text.utf8), to: "new.json5")
         #expect(rename(new, directory.path(of: "domains.json5")) == 0)
     }
 
-    /// Counts how often each call ended.
-    private final class Ends: Sendable {
-        private let counts: Mutex<[Int]>
-        private let isOver = Event()
-        private let endings = Mutex<[String: Int]>([:])
-
-        init(_ count: Int) { counts = Mutex(Array(repeating: 0, count: count)) }
-
-        func end(_ index: Int, _ ending: CallEnding) {
-            endings.withLock { $0["\(ending)", default: 0] += 1 }
-            let isLast = counts.withLock { counts in
-                counts[index] += 1
-                return !counts.contains(0)
-            }
-            if isLast { isOver.happen() }
+    private func changeTable(_ manager: CentralRequestManager, _ turn: Int) throws {
+        switch turn % 4 {
+        case 0: try replaceFile(turn)
+        case 1:
+            let url = server.url("/set/\(turn)")
+            try manager.updateDomains { table throws(NetworkError) in try table.setBaseURL(url, forDomain: "d") }
+        case 2: try manager.updateDomains { table throws(NetworkError) in try table.setBaseURL(nil, forDomain: "d") }
+        default: manager.baseURL = server.url()
         }
-
-        var numbers: Set<Int> { counts.withLock { Set($0) } }
-        var missing: Int { counts.withLock { $0.count { $0 == 0 } } }
-        var summary: [String: Int] { endings.withLock { $0 } }
-        func wait() async { await isOver.wait() }
     }
 
     private final class Session: Authenticator {
@@ -95,138 +322,13 @@ private struct SaveItem: RequestEntity, Encodable {
         var refreshPause: Duration { .zero }
     }
 
-    private struct Balance: RequestAccessory {
-        let started: Counter
-        let finished: Counter
+    private struct Accessory: RequestAccessory {
+        let storm: Storm
 
-        func willStart(_ call: ObservedCall) { started.next() }
-        func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) { finished.next() }
-    }
+        func willStart(_ call: ObservedCall) { storm.tally.withLock { $0.willStart += 1 } }
 
-    @Test func everyCallEndsOnceAndNothingLeaks() async throws {
-        try replaceFile(0)
-        let (started, finished) = (Counter(), Counter())
-        let manager = try CentralRequestManager.make(
-            DomainTable(contentsOf: directory.path(of: "domains.json5"), environment: nil)
-        ) {
-            $0.baseURL = server.url()
-            $0.authenticator = Session()
-            $0.retries = 2
-            $0.retryPolicy.firstWait = .milliseconds(2)
-            $0.cacheStorage = .memory
-            $0.limits.maxConcurrentRequests = 60
-            $0.headerProvider = { _ in
-                await Task.yield()
-                return ["X-Nonce": "n"]
-            }
-            $0.accessories = [Balance(started: started, finished: finished)]
-            $0.domainsObserver = { _ in }
-        }
-        let ends = Ends(Self.callCount)
-        let storm = Task {
-            var turn = 0
-            while !Task.isCancelled {
-                turn += 1
-                cancelSome(manager, turn)
-                try? changeTable(manager, turn)
-                for _ in 0..<20 { await Task.yield() }
-            }
-        }
-        await withTaskGroup(of: Void.self) { group in
-            for index in 0..<Self.callCount {
-                // Calls start in batches, so that some are at every stage.
-                if index.isMultiple(of: 100) { await Task.yield() }
-                start(index, manager, ends, &group)
-            }
-        }
-        await ends.wait()
-        storm.cancel()
-        await storm.value
-        #expect(ends.missing == 0)
-        #expect(ends.numbers == [1], "\(ends.summary)")
-        #expect(ends.summary["\(CallEnding.value)"] ?? 0 > 0, "\(ends.summary)")
-        #expect(ends.summary["\(CallEnding.error(.cancelled))"] ?? 0 > 0, "\(ends.summary)")
-        #expect(manager.runningRequests() == 0)
-        // `didFinish` of a closure call comes after its closure.
-        try await eventually { started.value == finished.value }
-        try await server.waitUntilIdle()
-        server.closeIdleConnections()
-        try await server.waitUntilDisconnected()
-        #expect(ends.numbers == [1])
-        await manager.shutdown()
-        let gauges = try #require(await manager.gauges)
-        #expect(gauges.easyHandles == 0 && gauges.sockets == 0)
-    }
-
-    // MARK: Actions
-
-    private func start(
-        _ index: Int, _ manager: CentralRequestManager, _ ends: Ends, _ group: inout TaskGroup<Void>
-    ) {
-        let tag = "t\(index % 9)"
-        func run(_ call: @escaping @Sendable () async throws -> Void) {
-            group.addTask {
-                do {
-                    try await call()
-                    ends.end(index, .value)
-                } catch {
-                    ends.end(index, CallEnding(error))
-                }
-            }
-        }
-        switch index % 10 {
-        case 0, 1:
-            manager.startRequest(
-                "GET", "/central/\(index % 5)", tag: tag, success: { _, _ in ends.end(index, .value) },
-                failure: { _, error in ends.end(index, CallEnding(error)) })
-        case 2:
-            let task = FetchItem(id: index % 7).startRequest(on: manager) { _, _, error in
-                ends.end(index, error.map(CallEnding.init) ?? .value)
-            }
-            if index.isMultiple(of: 4) { task.cancel() }
-        case 3: run { _ = try await manager.startRequest("GET", "/central/\(index % 5)", tag: tag) }
-        case 4: run { _ = try await FetchItem(id: index % 7).tag(tag).startRequest(on: manager) }
-        case 5: run { _ = try await SaveItem(id: index % 3).startRequest(on: manager) }
-        case 6:
-            run {
-                let response = try await manager.stream("GET", "/stream", tag: tag)
-                for try await _ in response.body {}
-            }
-        case 7: run { _ = try await FetchItem(id: index % 3).duplicates(.coalesce).startRequest(on: manager) }
-        case 8:
-            run { _ = try await manager.startRequest("GET", "/cached/\(index % 4)", cache: .http, tag: tag) }
-        default:
-            run {
-                let work = Task { try await manager.startRequest("GET", "/left", tag: tag) }
-                for _ in 0..<(index % 50) { await Task.yield() }
-                work.cancel()
-                _ = try await work.value
-            }
-        }
-    }
-
-    private func cancelSome(_ manager: CentralRequestManager, _ turn: Int) {
-        switch turn % 8 {
-        case 0: manager.cancelRequests(.tag("t\(turn % 9)"))
-        case 1: manager.cancelRequests(.url("/central/\(turn % 5)"))
-        case 2: manager.cancelRequests(.entity(FetchItem.self))
-        case 3: manager.cancelRequests(.entity(FetchItem(id: turn % 7)))
-        case 4: manager.cancelRequests(.keys((0..<40).map { "request-\(turn * 17 + $0)" }))
-        case 5: manager.cancelRequests(.entity(SaveItem(id: turn % 3)))
-        case 6: manager.cancelRequests(.key("request-\(turn * 31)"))
-        default: if turn.isMultiple(of: 5) { manager.cancelRequests(.all) }
-        }
-        _ = manager.runningRequests(.tag("t1"))
-    }
-
-    private func changeTable(_ manager: CentralRequestManager, _ turn: Int) throws {
-        switch turn % 4 {
-        case 0: try replaceFile(turn)
-        case 1:
-            let url = server.url("/set/\(turn)")
-            try manager.updateDomains { table throws(NetworkError) in try table.setBaseURL(url, forDomain: "d") }
-        case 2: try manager.updateDomains { table throws(NetworkError) in try table.setBaseURL(nil, forDomain: "d") }
-        default: manager.baseURL = server.url()
+        func didFinish(_ call: ObservedCall, _ result: Result<HTTPResponse, NetworkError>) {
+            storm.tally.withLock { $0.didFinish += 1 }
         }
     }
 }
