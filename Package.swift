@@ -5,7 +5,8 @@ import PackageDescription
 let storeys = [
     ("Sources/Base", ["CLinux", "CSQLite", "CLibcrypto", "CLibcurl", "CZlib", "CHiredis"]),
     ("Sources/Base", ["Platform", "SQLite", "Cryptography", "JSONText"]),
-    ("Sources/Client", ["HTTPCore", "DomainTables", "CurlTransport", "ResponseCache", "LATNetworking"]),
+    ("Sources/Client", ["HTTPCore", "DomainTables", "CurlTransport", "ResponseCache", "LATSealing", "LATClient"]),
+    ("Sources/Client", ["LATTransfers", "LATNetworking"]),
     ("Sources/AddOns", ["LATRealtime", "LATInspect", "LATFleet", "CassetteTesting", "LATStorage", "LATTesting"]),
     ("Tools", ["DomainTableGenerator", "lat"]),
     ("Examples", ["Demo", "FleetDemo"]),
@@ -59,11 +60,17 @@ let package = Package(
             dependencies: ["HTTPCore", "CLibcurl", "CLinux", "CZlib", "Cryptography", "Platform"]),
         .target(
             name: "ResponseCache", dependencies: ["HTTPCore", "CLinux", "SQLite", "Cryptography", "Platform"]),
+        .target(name: "LATSealing", dependencies: ["HTTPCore", "CurlTransport", "Cryptography", "Platform"]),
         .target(
-            name: "LATNetworking",
+            name: "LATClient",
             dependencies: [
-                "HTTPCore", "CurlTransport", "DomainTables", "Cryptography", "Platform", "ResponseCache",
+                "HTTPCore", "CurlTransport", "DomainTables", "Cryptography", "LATSealing", "Platform", "ResponseCache",
             ]),
+        .target(
+            name: "LATTransfers",
+            dependencies: ["HTTPCore", "CurlTransport", "Cryptography", "LATClient", "Platform"]),
+        // Only exports the two above.
+        .target(name: "LATNetworking", dependencies: ["LATClient", "LATTransfers"]),
         .target(
             name: "LATRealtime", dependencies: ["LATNetworking", "HTTPCore", "CZlib", "Cryptography", "Platform"]),
         .target(
@@ -120,7 +127,8 @@ let package = Package(
         .testTarget(
             name: "LATInspectTests",
             dependencies: [
-                "LATInspect", "CassetteTesting", "LATNetworking", "LATRealtime", "LATTesting", "HTTPCore", "Platform",
+                "LATInspect", "CassetteTesting", "LATClient", "LATNetworking", "LATRealtime", "LATTesting", "HTTPCore",
+                "Platform",
                 "lat", "TestSupport",
             ],
             exclude: ["Cassettes/Cassettes"]),
@@ -143,13 +151,14 @@ let package = Package(
         .testTarget(
             name: "LATNetworkingTests",
             dependencies: [
-                "LATNetworking", "CurlTransport", "DomainTables", "ResponseCache", "Cryptography", "LATTesting",
+                "LATClient", "LATSealing", "LATTransfers", "LATNetworking", "CurlTransport", "DomainTables",
+                "ResponseCache", "Cryptography", "LATTesting",
                 "Platform", "TestSupport",
             ]),
         .testTarget(
             name: "DomainTableTests",
             dependencies: [
-                "LATNetworking", "DomainTables", "DomainTableGenerator", "LATTesting", "Cryptography",
+                "LATClient", "LATNetworking", "DomainTables", "DomainTableGenerator", "LATTesting", "Cryptography",
                 "TestSupport",
             ]),
         .testTarget(
@@ -162,7 +171,8 @@ let package = Package(
         .testTarget(
             name: "DocumentationTests",
             dependencies: [
-                "LATNetworking", "LATInspect", "LATRealtime", "LATStorage", "LATTesting", "LATFleet", "ResponseCache",
+                "LATClient", "LATSealing", "LATTransfers", "LATNetworking", "LATInspect", "LATRealtime", "LATStorage",
+                "LATTesting", "LATFleet", "ResponseCache",
                 "Snippets", "lat",
             ],
             exclude: ["SnippetGenerator", "Snippets"],
@@ -175,7 +185,8 @@ let package = Package(
         .testTarget(
             name: "FuzzTests",
             dependencies: [
-                "HTTPCore", "DomainTables", "CurlTransport", "ResponseCache", "Cryptography", "LATNetworking",
+                "HTTPCore", "DomainTables", "CurlTransport", "ResponseCache", "Cryptography", "LATClient", "LATSealing",
+                "LATTransfers", "LATNetworking",
                 "LATRealtime", "LATTesting",
             ],
             exclude: ["Corpus"]),

@@ -7,7 +7,8 @@ import PackagePlugin
 struct SnippetPlugin: BuildToolPlugin {
     /// The modules whose documentation comments are checked.
     private static let modules = [
-        "CurlTransport", "HTTPCore", "LATNetworking", "LATStorage", "LATTesting", "ResponseCache",
+        "CurlTransport", "HTTPCore", "LATClient", "LATSealing", "LATStorage", "LATTesting", "LATTransfers",
+        "ResponseCache",
     ]
 
     func createBuildCommands(context: PluginContext, target: Target) async throws -> [Command] {

@@ -2,7 +2,7 @@ import Foundation
 import Snippets
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 @testable import lat
 
 /// The table of Documentation/Errors.md says what the code does. `scripts/lint` compares its texts with the source.

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 @Suite("MirrorState")
 struct MirrorStateTests {

@@ -3,7 +3,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 @Suite(.timeLimit(.minutes(1))) struct AddressTests {
     @Test(arguments: [

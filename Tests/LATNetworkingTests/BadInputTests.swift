@@ -3,7 +3,9 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATSealing
+@testable import LATTransfers
 
 /// Bad input gets one sentence: what was found, what was expected, the next step.
 @Suite struct BadInputTests {

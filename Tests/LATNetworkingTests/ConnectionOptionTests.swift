@@ -3,7 +3,8 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATSealing
 
 /// Connection and body settings of managers, rows and calls, as they reach the engine.
 @Suite(.timeLimit(.minutes(1))) struct ConnectionOptionTests {

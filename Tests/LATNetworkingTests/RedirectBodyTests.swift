@@ -4,7 +4,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// Bodies of redirects: a short one is read to keep the connection, a long one is not waited for.
 @Suite(.timeLimit(.minutes(1))) struct RedirectBodyTests {

@@ -2,7 +2,7 @@ import FoundationEssentials
 import LATTesting
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 @Suite(.timeLimit(.minutes(1))) struct RedirectCredentialTests {
     private let secrets: HTTPHeaders = [

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 @Suite(.timeLimit(.minutes(1))) struct RedirectHandlerTests {
     private final class Lines: Sendable {

@@ -3,7 +3,8 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 @Suite(.timeLimit(.minutes(1))) struct RedirectTests {
     /// A request that opts out of the cookie jar or the netrc file does so at each of its hops.

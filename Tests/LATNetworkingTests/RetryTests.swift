@@ -4,7 +4,7 @@ import Platform
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 @Suite(.timeLimit(.minutes(1))) struct RetryTests {
     private func server(failing count: Int) throws -> MockServer {

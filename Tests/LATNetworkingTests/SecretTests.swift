@@ -3,7 +3,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// Plants secrets in every place that takes one, and searches all descriptions and errors for them.
 @Suite(.timeLimit(.minutes(1))) struct SecretTests {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// The examples of RFC 3986 §5.4, with the base `http://a/b/c/d;p?q`. As usual for http, an empty path becomes `/`.
 @Suite struct URLReferenceTests {

@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PAGE = "Documentation/Errors.md"
 KINDS = "Sources/Client/HTTPCore/Errors/NetworkErrorKind.swift"
 RULES = "Sources/Client/HTTPCore/URL/AddressRule.swift"
-RETRY = "Sources/Client/LATNetworking/Retry/RetryStage.swift"
+RETRY = "Sources/Client/LATClient/Retry/RetryStage.swift"
 CODES = "Tools/lat/Request/RequestReport.swift"
 CODE_NAMES = "Tools/lat/Terminal/Console.swift"
 

@@ -2,7 +2,7 @@ import FoundationEssentials
 
 @testable import Cryptography
 @testable import HTTPCore
-@testable import LATNetworking
+@testable import LATClient
 @testable import LATRealtime
 
 /// Reading a server's frames at once, byte by byte and in pieces gives the same messages, none of them above the limit. A

@@ -2,7 +2,8 @@ import FoundationEssentials
 
 @testable import Cryptography
 @testable import HTTPCore
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 @testable import ResponseCache
 
 /// A journal is rejected, or its ranges are in order and inside the file, and it can be written and read again. The

@@ -1,5 +1,5 @@
 @testable import DomainTables
-@testable import LATNetworking
+@testable import LATClient
 
 /// Every diagnostic has a position in the file. A table is made exactly when the file has no errors, and has every row of
 /// the file.

@@ -3,7 +3,7 @@ import LATInspect
 import LATTesting
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// A secret that can be found in any output, however it is written there.
 struct Canary: Sendable, CustomTestStringConvertible {

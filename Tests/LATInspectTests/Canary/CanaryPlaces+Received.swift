@@ -2,7 +2,8 @@ import FoundationEssentials
 import LATRealtime
 import LATTesting
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 // What the server sends.
 extension CanaryPlace {

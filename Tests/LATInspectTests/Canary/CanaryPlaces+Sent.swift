@@ -1,7 +1,8 @@
 import FoundationEssentials
 import LATTesting
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 // What the client sends.
 extension CanaryPlace {

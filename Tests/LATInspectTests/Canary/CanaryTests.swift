@@ -4,7 +4,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// A secret in any place of a call is in no output, unless Documentation/Trust.md names the exception.
 @Suite(.timeLimit(.minutes(5))) struct CanaryTests {

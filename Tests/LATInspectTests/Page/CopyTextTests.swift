@@ -3,7 +3,8 @@ import LATTesting
 import Testing
 
 @testable import LATInspect
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 @Suite struct CopyTextTests {
     private let request = HTTPRequest(

@@ -6,7 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// Storing responses never delays requests, whatever the store does.
 @Suite(.timeLimit(.minutes(2))) struct CacheBehindTests {

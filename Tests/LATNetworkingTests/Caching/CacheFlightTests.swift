@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// Concurrent equal requests.
 @Suite(.timeLimit(.minutes(2))) struct CacheFlightTests {

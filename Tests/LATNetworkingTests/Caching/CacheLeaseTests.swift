@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// Managers that share a store with leases: only one of them fetches.
 @Suite(.timeLimit(.minutes(2))) struct CacheLeaseTests {

@@ -2,7 +2,8 @@ import FoundationEssentials
 import LATTesting
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 /// Cancels a call in every way, at every place where it can wait: before the wait, during it and at its end.
 @Suite(.timeLimit(.minutes(5))) struct CancelMatrixTests {

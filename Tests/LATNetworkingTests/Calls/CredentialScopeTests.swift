@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// The origins that get the secrets of a manager's header providers and authenticator.
 @Suite(.timeLimit(.minutes(1))) struct CredentialScopeTests {

@@ -3,7 +3,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// A deadline ends a call wherever it waits, even in app code that ignores cancellation.
 @Suite(.timeLimit(.minutes(2))) struct DeadlineTests {

@@ -1,7 +1,8 @@
 import FoundationEssentials
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 /// Requests are equal when all their properties are.
 @Suite struct EqualRequestTests {

@@ -3,7 +3,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// Header precedence when interceptors run before the header provider is asked.
 @Suite(.timeLimit(.minutes(1))) struct HeaderLayerTests {

@@ -3,7 +3,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// Logs, events, progress and errors refer to the address that actually responded or failed.
 @Suite(.timeLimit(.minutes(1))) struct NamesTests {

@@ -3,7 +3,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 private struct Fetch: RequestEntity {
     static let route = Route(server: "s")

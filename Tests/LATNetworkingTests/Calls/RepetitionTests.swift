@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 private struct Order: RequestEntity, Encodable {
     static let route = Route("POST", domain: "d", path: "order")

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 private struct Search: RequestEntity, Encodable {
     typealias Model = [String: Int]

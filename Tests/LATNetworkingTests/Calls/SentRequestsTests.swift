@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// The repetitions that are allowed after the requests sent so far, as a pure value.
 @Suite struct SentRequestsTests {

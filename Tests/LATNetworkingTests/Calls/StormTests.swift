@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// Calls of every form, cancelled in every way, while the server fails in every way and the table changes: 2,000 of them in the
 /// suite, and any length of time with `scripts/soak`.

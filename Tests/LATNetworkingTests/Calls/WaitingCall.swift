@@ -2,7 +2,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// A place where a call can wait.
 enum WaitingPlace: String, CaseIterable, Sendable, CustomTestStringConvertible {

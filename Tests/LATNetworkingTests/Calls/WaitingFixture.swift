@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// A manager and servers that make a call wait at one place, and the means to release it.
 final class WaitingFixture: Sendable {

@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 
 @testable import DomainTables
-@testable import LATNetworking
+@testable import LATClient
 
 /// One rule for every setting: call over entity over server row over domain row over defaults over manager.
 @Suite struct PrecedenceTests {

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// `retry`, `limits` and `circuit` of rows.
 @Suite(.timeLimit(.minutes(1))) struct RowLimitTests {

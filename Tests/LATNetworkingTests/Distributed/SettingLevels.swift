@@ -2,7 +2,7 @@ import DomainTables
 import FoundationEssentials
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 typealias ManagerConfiguration = CentralRequestManager.Configuration
 

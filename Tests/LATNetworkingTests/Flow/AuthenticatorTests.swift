@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 import Platform
-@testable import LATNetworking
+@testable import LATClient
 
 /// Token renewal, with a test for each of the bugs known from Alamofire, Ktor and ky.
 @Suite(.timeLimit(.minutes(2))) struct AuthenticatorTests {

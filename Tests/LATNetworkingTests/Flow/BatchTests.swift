@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 @Suite(.timeLimit(.minutes(2))) struct BatchTests {
     private struct Failed: Error, Equatable { var step: Int }

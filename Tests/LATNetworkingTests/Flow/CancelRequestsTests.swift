@@ -3,7 +3,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 @Suite(.timeLimit(.minutes(2))) struct CancelRequestsTests {
     private struct FetchUser: RequestEntity, Encodable {

@@ -6,7 +6,8 @@ import Platform
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 @Suite(.timeLimit(.minutes(2))) struct DuplicateTests {
     /// Waits until this many more calls wait for the response to an equal request.

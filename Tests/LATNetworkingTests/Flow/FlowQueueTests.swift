@@ -3,7 +3,7 @@ import Platform
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// Queues, token renewals and activity indicators as pure values, driven at random.
 @Suite struct FlowQueueTests {

@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// Deadlines, retries, barriers, limits and circuit breakers in whole calls.
 @Suite(.timeLimit(.minutes(2))) struct FlowStageTests {

@@ -3,7 +3,7 @@ import Platform
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// The decisions as pure values, without sockets or waiting.
 @Suite struct FlowStateTests {

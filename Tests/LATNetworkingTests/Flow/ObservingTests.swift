@@ -5,7 +5,8 @@ import TestSupport
 import Testing
 
 @testable import HTTPCore
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 @Suite(.timeLimit(.minutes(2))) struct ObservingTests {
     /// An accessory that records the names of its callbacks for each call.

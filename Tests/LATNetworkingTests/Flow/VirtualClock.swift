@@ -1,7 +1,7 @@
 import Platform
 import Synchronization
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// A clock that stands still until a test advances it.
 final class VirtualClock: Sendable {

@@ -2,7 +2,7 @@ import FoundationEssentials
 import LATTesting
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// Interfaces read from a copy of the kernel's `/sys` and `/proc` files that the test writes.
 @Suite struct NetworkInterfaceTests {

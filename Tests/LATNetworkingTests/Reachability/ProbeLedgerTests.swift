@@ -1,6 +1,6 @@
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 /// The ledger as a pure value, with times given by the test.
 @Suite struct ProbeLedgerTests {

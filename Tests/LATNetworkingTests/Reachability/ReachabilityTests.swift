@@ -3,7 +3,7 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
 
 @Suite struct ReachabilityTests {
     @Test func domainAndURLAreProbed() async throws {

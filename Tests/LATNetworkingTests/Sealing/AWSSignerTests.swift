@@ -2,7 +2,9 @@ import FoundationEssentials
 import LATTesting
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATSealing
+@testable import LATTransfers
 
 /// Requests from Amazon's published test suite for Signature Version 4, and the `iam` example of its guide.
 @Suite(.timeLimit(.minutes(1))) struct AWSSignerTests {

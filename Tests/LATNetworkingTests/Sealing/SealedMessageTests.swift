@@ -2,7 +2,8 @@ import Cryptography
 import FoundationEssentials
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATSealing
 
 @Suite struct SealedMessageTests {
     private static let key = Data(repeating: 7, count: 32)

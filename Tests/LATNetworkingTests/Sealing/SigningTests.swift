@@ -4,7 +4,9 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATSealing
+@testable import LATTransfers
 
 @Suite(.timeLimit(.minutes(1))) struct SigningTests {
     private static let key = Data("0123456789abcdef0123456789abcdef".utf8)

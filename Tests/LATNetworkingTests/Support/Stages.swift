@@ -1,4 +1,4 @@
-@testable import LATNetworking
+@testable import LATClient
 
 extension Stage {
     /// Runs the stage in a new call, with a function in place of everything after it.

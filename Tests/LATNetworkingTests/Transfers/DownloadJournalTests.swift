@@ -3,7 +3,8 @@ import HTTPCore
 import ResponseCache
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 @Suite struct ByteRangesTests {
     @Test func touchingRangesAreJoined() {

@@ -4,7 +4,8 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 /// Many downloads: limit, order, pauses, and their continuation in a later process.
 @Suite(.timeLimit(.minutes(2))) struct DownloadManagerTests {

@@ -2,7 +2,8 @@ import HTTPCore
 import ResponseCache
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 /// The decisions of a download as pure values.
 @Suite struct DownloadPlanTests {

@@ -2,7 +2,8 @@ import HTTPCore
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 @Suite struct DownloadQueueTests {
     private func item(_ number: UInt64, _ priority: RequestPriority = .normal) -> DownloadManager.Item {

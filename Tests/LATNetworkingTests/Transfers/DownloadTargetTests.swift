@@ -5,7 +5,8 @@ import LATTesting
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 /// The target of a download: folders, names, existing files, digests and locks.
 @Suite(.timeLimit(.minutes(2))) struct DownloadTargetTests {
@@ -30,7 +31,9 @@ import Testing
 
     private static func digest(_ data: Data) throws -> String {
         let directory = try TemporaryDirectory()
-        return try FileDigest.hexadecimal(try directory.write(data, to: "x"), .sha256)
+        return try FileDigest.hexadecimal(try directory.write(data, to: "x"), .sha256) {
+            DownloadFiles.system("read", $0)
+        }
     }
 
     // MARK: Files of other users

@@ -2,7 +2,8 @@ import HTTPCore
 import ResponseCache
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 /// What the workers of a download do when others are refused, and where a response is read on, as pure values.
 @Suite struct DownloadWorkerTests {

@@ -2,7 +2,8 @@ import HTTPCore
 import TestSupport
 import Testing
 
-@testable import LATNetworking
+@testable import LATClient
+@testable import LATTransfers
 
 @Suite struct UploadLedgerTests {
     private static func ledger(_ totals: [Int64?]) -> UploadLedger {

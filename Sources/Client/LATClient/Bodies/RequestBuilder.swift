@@ -1,0 +1,111 @@
+import FoundationEssentials
+import HTTPCore
+
+/// Composes requests from address, parameters, files and body.
+package enum RequestBuilder {
+    /// Puts parameters, files and body into a request. Without files, parameters go into the query if the call has a
+    /// body that cannot hold them, or no body and a method that encodes them there.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` for content that cannot be combined.
+    static func put(_ content: RequestContent, into request: inout HTTPRequest) throws(NetworkError) {
+        request.body = content.body
+        let members = content.members ?? EncodedMembers()
+        guard content.files.isEmpty else { return try setParts(content.files, members, on: &request) }
+        switch content.body?.content {
+        case .multipart:
+            try setParts([], members, on: &request)
+        case .parameters(let encoding):
+            request.body = try body(members, encoding)
+        case nil where !request.method.encodesParametersInQuery:
+            if content.members != nil { request.body = try body(members, content.encoding) }
+        case nil, .encoded, .data, .file, .stream:
+            request.url = ParameterEncoder.appending(query: members.queryText, to: request.url)
+        }
+    }
+
+    /// Returns parameters as the members of a JSON object.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` that names the parameter that cannot be encoded.
+    static func encoded(_ parameters: Parameters, by rules: CodingRules?) throws(NetworkError) -> EncodedMembers {
+        try encoding { try EncodedMembers(parameters: parameters, by: JSONValueEncoder(rules: rules)) }
+    }
+
+    /// The same as ``encoded(_:by:)`` for parameters whose coding is not known yet.
+    static func deferred(_ parameters: Parameters) throws(NetworkError) -> EncodedMembers {
+        try encoding { try EncodedMembers(deferring: parameters) }
+    }
+
+    /// Applies the coding to members that were made without it, except to their names.
+    static func coded(_ members: EncodedMembers, by rules: CodingRules?) throws(NetworkError) -> EncodedMembers {
+        try encoding { try members.coded(by: rules) }
+    }
+
+    /// Returns the properties of an entity as the members of a JSON object; their coding is not known yet.
+    ///
+    /// - Throws: ``NetworkError/Kind/invalidRequest`` when they cannot be encoded, or do not encode to an object.
+    static func properties(of entity: any Encodable, _ advice: String) throws(NetworkError) -> EncodedMembers {
+        if let members = try encoding({ try EncodedMembers(deferring: entity) }) { return members }
+        let text = try encoding { try JSONValueEncoder().encode(entity).description }
+        throw .invalidRequest("\(type(of: entity)) encodes to \(text.prefix(40)), not to an object; \(advice)")
+    }
+
+    /// Returns what an encoder makes. Its error becomes ``NetworkError/Kind/invalidRequest``.
+    private static func encoding<Value>(_ encode: () throws -> Value) throws(NetworkError) -> Value {
+        do {
+            return try encode()
+        } catch {
+            let reason =
+                if case EncodingError.invalidValue(_, let context) = error { context.debugDescription } else {
+                    "\(error)"
+                }
+            throw NetworkError(
+                .invalidRequest, message: "the parameters cannot be encoded: \(reason)", underlying: error)
+        }
+    }
+
+    // MARK: Addresses
+
+    /// Returns the URL itself when it is absolute or there is no base URL, otherwise ``join(_:_:)`` of both.
+    package static func absoluteURL(_ url: String, base: String?) -> String {
+        guard let base, !base.isEmpty, !URLParts(url).isAbsolute else { return url }
+        return URLParts.join(base, url)
+    }
+
+    // MARK: Bodies
+
+    private static func body(
+        _ members: EncodedMembers, _ encoding: ParameterEncoding
+    ) throws(NetworkError) -> HTTPBody {
+        switch encoding {
+        case .form: return .data(Data(members.queryText.utf8), contentType: encoding.contentType)
+        case .json:
+            return .data(try self.encoding { try members.jsonData() }, contentType: encoding.contentType)
+        }
+    }
+
+    private static func setParts(
+        _ files: [UploadFile], _ members: EncodedMembers, on request: inout HTTPRequest
+    ) throws(NetworkError) {
+        var parts = files
+        switch request.body?.content {
+        case nil, .parameters: break
+        case .multipart(let ownParts): parts = ownParts + files
+        case .encoded, .data, .file, .stream:
+            throw .invalidRequest(
+                "a call has either files or a body; leave one of them out, or put the body into one more UploadFile")
+        }
+        guard request.method != .get, request.method != .head else {
+            throw .invalidRequest("a \(request.method) request carries no files; use POST, PUT or PATCH")
+        }
+        let fields = members.fields.map { UploadFile(name: $0.name, value: $0.value ?? "") }
+        request.body = .multipart(fields + parts)
+    }
+}
+
+/// The content of the query or the body, not yet encoded.
+struct RequestContent: Sendable {
+    var members: EncodedMembers?
+    var files: [UploadFile] = []
+    var body: HTTPBody?
+    var encoding: ParameterEncoding
+}

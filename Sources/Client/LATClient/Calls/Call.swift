@@ -1,0 +1,327 @@
+import CurlTransport
+import HTTPCore
+import Synchronization
+
+/// A running request, however it was started: with closures, with `async`, as a stream, from an entity or as an upload.
+///
+/// ``CallRegistry`` lists it, a ``RequestTask`` controls it, and it owns its transfers. It holds the request, what the
+/// call waits for and what has been sent so far. Stages of the pipeline read it through ``Chain``.
+package final class Call: @unchecked Sendable, TransferOwner {
+    // Sendable: the registry's lock guards `next` and `previous`; all else is constant, atomic or guarded by `state`.
+
+    /// A number that is unique in the process.
+    let id: UInt64
+    /// The request before any stage changes it. Errors of the call hold it, so that the app can send it again.
+    package let request: HTTPRequest
+    /// Details of the call that are not part of the request.
+    let details: CallDetails
+    /// Receives the progress; `nil` while nobody observes it.
+    package var progressHandler: ProgressHandler? {
+        guard givenHandler != nil || has(Flag.measured) else { return nil }
+        return { [self] progress in
+            givenHandler?(progress)
+            if has(Flag.measured) { state.withLock(\.progress)?.note(progress) }
+        }
+    }
+    private let givenHandler: ProgressHandler?
+    package var bodyHandler: BodyHandler? { details.bodyHandler }
+    package var isObserved: Bool { watch != nil }
+    /// The time by which the call must end, on the pipeline's clock; `nil` for no deadline.
+    let deadline: Duration?
+    /// Reports the call's events to its observers; `nil` when there are none.
+    let watch: CallReporter?
+
+    /// Neighbours in the registry's list.
+    var next: Call?
+    unowned(unsafe) var previous: Call?
+
+    private let word: Atomic<UInt32>
+    private let state = Mutex(State())
+
+    private struct State {
+        /// What the call waits for: usually one listener. Further ones are in `otherWaits`.
+        var wait: (any TransferListener)?
+        var otherWaits: [any TransferListener] = []
+        /// The task that runs the call, if it has one of its own.
+        var work: Task<Void, Never>?
+        var sent = SentRequests()
+        /// What to do when the next transfer starts.
+        var startActions: [@Sendable () -> Void] = []
+        /// The progress, once somebody has asked for it.
+        var progress: CallProgress?
+        /// The result, for those who wait for it beside the call's closures.
+        var outcome: Outcome<HTTPResponse>?
+    }
+
+    /// The flags of `word`; the bits above them hold the priority.
+    private enum Flag {
+        static let cancelled: UInt32 = 1
+        static let suspended: UInt32 = 2
+        /// The deadline has ended the call.
+        static let late: UInt32 = 4
+        /// The terminal event is being delivered.
+        static let finished: UInt32 = 8
+        /// The progress is observed as a sequence.
+        static let measured: UInt32 = 16
+        /// The start of a transfer has been awaited.
+        static let awaited: UInt32 = 32
+        /// A cached reply was delivered.
+        static let replied: UInt32 = 64
+        static let priorityShift: UInt32 = 7
+    }
+
+    private static let count = Atomic<UInt64>(0)
+
+    /// - Parameters:
+    ///   - watchers: the observers to report to; `nil` for none.
+    ///   - watch: reports to the observers of the call that this one is made for, in place of `watchers`.
+    init(
+        _ request: HTTPRequest, details: CallDetails = CallDetails(), deadline: Duration? = nil,
+        watchers: CallReporters? = nil, watch: CallReporter? = nil, progress: ProgressHandler? = nil
+    ) {
+        let id = Self.count.add(1, ordering: .relaxed).newValue
+        self.id = id
+        self.request = request
+        self.details = details
+        self.deadline = deadline
+        givenHandler = progress
+        word = Atomic(UInt32((request.priority ?? .normal).rawValue) << Flag.priorityShift)
+        self.watch =
+            watch
+            ?? watchers.map { watchers in
+                CallReporter(watchers, row: details.row?.observed) {
+                    ObservedCall(
+                        id: id, request: request, entityHeaders: details.entityHeaders, tag: request.tag,
+                        secrets: watchers.secrets.union(request.context.rowSecrets), row: details.row?.observed,
+                        joinedTrace: request.traceParent ?? TraceParent.current, watchers)
+                }
+            }
+    }
+
+    /// A call of which nothing is known but its request, as one that could not be made.
+    package convenience init(_ request: HTTPRequest) { self.init(request, details: CallDetails()) }
+
+    /// The call's name in selections: ``RequestSelection/key(_:)``.
+    package var key: String { "request-\(id)" }
+
+    // MARK: Transfer state
+
+    package var transferState: TransferState {
+        let word = word.load(ordering: .acquiring)
+        return TransferState(
+            isCancelled: word & Flag.cancelled != 0, isSuspended: word & Flag.suspended != 0,
+            priority: RequestPriority(rawValue: Int(word >> Flag.priorityShift)) ?? .high)
+    }
+
+    package var isCancelled: Bool { has(Flag.cancelled) }
+    var isFinished: Bool { has(Flag.finished) }
+    package var priority: RequestPriority { transferState.priority }
+
+    /// Ends the call, and what it waits for, with ``NetworkError/Kind/cancelled``. Has no effect the second time.
+    package func cancel() { end(Flag.cancelled) }
+
+    /// Ends the call because its deadline has passed.
+    func endAtDeadline() { end(Flag.cancelled | Flag.late) }
+
+    private func end(_ flags: UInt32) {
+        guard change({ $0 & (Flag.cancelled | Flag.finished) != 0 ? $0 : $0 | flags }) else { return }
+        notifyWaits()
+        state.withLock(\.work)?.cancel()
+    }
+
+    /// Suspends or resumes the transfer.
+    package func setSuspended(_ isSuspended: Bool) {
+        if change({ isSuspended ? $0 | Flag.suspended : $0 & ~Flag.suspended }) { notifyWaits() }
+    }
+
+    /// Raises the priority. Never lowers it.
+    func raisePriority(to priority: RequestPriority) {
+        let wanted = UInt32(priority.rawValue)
+        let isRaised = change { word in
+            word >> Flag.priorityShift >= wanted
+                ? word : word & ((1 << Flag.priorityShift) - 1) | wanted << Flag.priorityShift
+        }
+        if isRaised { notifyWaits() }
+    }
+
+    /// Marks the call as finished just before its terminal event is delivered. A later cancellation has no effect.
+    ///
+    /// - Returns: whether the call was cancelled before.
+    func finish() -> Bool {
+        let before = word.bitwiseOr(Flag.finished, ordering: .acquiringAndReleasing).oldValue
+        state.withLock { $0.work = nil }
+        details.deliversCached?.release()
+        return before & Flag.cancelled != 0
+    }
+
+    private func has(_ flag: UInt32) -> Bool { word.load(ordering: .acquiring) & flag != 0 }
+
+    /// Changes `word`. Returns whether its value changed.
+    private func change(_ change: (UInt32) -> UInt32) -> Bool {
+        var old = word.load(ordering: .acquiring)
+        while true {
+            let new = change(old)
+            if new == old { return false }
+            let (exchanged, original) = word.compareExchange(
+                expected: old, desired: new, ordering: .acquiringAndReleasing)
+            if exchanged { return true }
+            old = original
+        }
+    }
+
+    /// The error of a call that was cancelled or missed its deadline.
+    var cancellation: NetworkError { cancellation(after: nil) }
+
+    private func cancellation(after response: HTTPResponse?) -> NetworkError {
+        guard has(Flag.late) else {
+            return NetworkError(.cancelled, message: "the request was cancelled", request: request, response: response)
+        }
+        return NetworkError(
+            .timeout(.deadline),
+            message: "not finished by the deadline, including retries and waits; raise the deadline",
+            request: request, response: response)
+    }
+
+    /// The error for the caller: typed, with the call's own request and the number of its attempts, and naming the deadline
+    /// if it ended the call.
+    package func failure(_ error: any Error) -> NetworkError {
+        let failure = NetworkError(ending: error, request)
+        let ending =
+            failure.kind == .cancelled && isCancelled
+            ? cancellation(after: failure.response) : failure.of(request)
+        let attempts = sent.attempts
+        return attempts > ending.attempts ? ending.counting(attempts: attempts) : ending
+    }
+
+    // MARK: Start
+
+    /// Runs a closure when the next transfer of the call starts.
+    func atNextStart(_ action: @escaping @Sendable () -> Void) {
+        state.withLock { $0.startActions.append(action) }
+        word.bitwiseOr(Flag.awaited, ordering: .acquiringAndReleasing)
+    }
+
+    package func transferDidStart() {
+        guard has(Flag.awaited) else { return }
+        let actions = state.withLock { state in
+            defer { state.startActions = [] }
+            return state.startActions
+        }
+        for action in actions { action() }
+    }
+
+    // MARK: Waiting
+
+    /// Notifies a listener of every change of ``transferState``, and at once when the call is already cancelled.
+    package func attach(_ listener: any TransferListener) {
+        state.withLock { state in
+            if state.wait == nil { state.wait = listener } else { state.otherWaits.append(listener) }
+        }
+        if isCancelled { listener.stateDidChange() }
+    }
+
+    package func detach(_ listener: any TransferListener) {
+        state.withLock { state in
+            if state.wait === listener {
+                state.wait = state.otherWaits.popLast()
+            } else if !state.otherWaits.isEmpty {
+                state.otherWaits.removeAll { $0 === listener }
+            }
+        }
+    }
+
+    private func notifyWaits() {
+        let (wait, others) = state.withLock { ($0.wait, $0.otherWaits) }
+        wait?.stateDidChange()
+        for other in others { other.stateDidChange() }
+    }
+
+    /// Runs the call in a task of its own, which is cancelled with the call.
+    func run(_ work: @escaping @Sendable () async -> Void) {
+        let task = Task { await work() }
+        state.withLock { $0.work = task }
+        if isCancelled { task.cancel() }
+        if isFinished { state.withLock { $0.work = nil } }
+    }
+
+    // MARK: Outcome and progress
+
+    /// The outcome of a call in closure form. Its `result` is `nil` while the call runs.
+    var outcome: Outcome<HTTPResponse> {
+        state.withLock { state in
+            let outcome = state.outcome ?? Outcome()
+            state.outcome = outcome
+            return outcome
+        }
+    }
+
+    /// Sets the result of a call in closure form.
+    func settle(_ result: Result<HTTPResponse, NetworkError>) {
+        let result: Result<HTTPResponse, any Error> = result.mapError { $0 }
+        outcome.settle(result) { state.withLock(\.progress)?.finish(result, request.body) }
+    }
+
+    /// The progress from now on. The engine reports it once somebody has asked for it.
+    var progress: ProgressUpdates {
+        let progress = state.withLock { state in
+            let progress = state.progress ?? CallProgress(request.body == nil ? .download : .upload)
+            state.progress = progress
+            return progress
+        }
+        if change({ $0 | Flag.measured }) { notifyWaits() }
+        if let result = outcome.result { progress.finish(result, request.body) }
+        return progress.updates
+    }
+
+    /// Whether a cached reply was delivered before the terminal event.
+    var hasDeliveredCachedReply: Bool { has(Flag.replied) }
+
+    /// Records that a cached reply is about to be delivered. Returns `false` if one was, or if the call has ended.
+    func noteCachedReply() -> Bool {
+        change { $0 & (Flag.cancelled | Flag.finished) != 0 ? $0 : $0 | Flag.replied }
+    }
+
+    // MARK: Sent requests
+
+    /// The record of the requests that were sent for the call.
+    var sent: SentRequests { state.withLock(\.sent) }
+
+    func note(_ change: (inout SentRequests) -> Void) { state.withLock { change(&$0.sent) } }
+
+    /// Whether everything that is sent can be sent again.
+    var isReplayable: Bool {
+        request.body?.isReplayable ?? true && details.content?.body?.isReplayable ?? true
+            && details.content?.files.allSatisfy(\.isReplayable) ?? true
+    }
+
+    /// One of the addresses in ``CallDetails/addresses``, with the call's own parameters.
+    func url(atAddress index: Int) throws(NetworkError) -> String {
+        guard index > 0 else { return request.url }
+        guard let content = details.content else { return details.addresses[index] }
+        var elsewhere = request
+        elsewhere.url = details.addresses[index]
+        try RequestBuilder.put(content, into: &elsewhere)
+        return elsewhere.url
+    }
+}
+
+extension NetworkError {
+    /// Whether the error says nothing about server or network, because the call was cancelled or missed its deadline.
+    var isEndOfCall: Bool { kind == .cancelled || kind == .timeout(.deadline) }
+
+    /// Turns any error that ends a call into a `NetworkError`.
+    package init(ending error: any Error, _ request: HTTPRequest?) {
+        if let error = error as? NetworkError {
+            self = request.map(error.attaching) ?? error
+        } else if error is CancellationError {
+            self = NetworkError(.cancelled, message: "the request was cancelled", request: request, underlying: error)
+        } else {
+            var redactor = Redactor(.standard)
+            if let request { redactor.note(request) }
+            let text = redactor.text("\(error)")
+            self = NetworkError(
+                .provider, message: "an interceptor or transport of the app threw: \(redactor.scrubbed(text))",
+                request: request, underlying: error)
+        }
+    }
+}

@@ -1,0 +1,273 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import Platform
+
+// Runs calls, in whatever form they were started.
+extension CentralRequestManager {
+    /// Runs a call to its end: registers it, notifies its observers, and sends it again if the resolver wants it.
+    ///
+    /// - Parameters:
+    ///   - gate: reports the call's progress; closed before this returns.
+    ///   - observed: whether the outcome observers are notified and the resolver is asked.
+    ///   - conclude: makes the delivered value from the response, or throws.
+    /// - Throws: ``NetworkError``; `CancellationError` when the current task was cancelled.
+    func run<Value>(
+        _ call: Call, _ gate: ProgressGate? = nil, observed: Bool = true,
+        _ conclude: (HTTPResponse, Call) throws -> Value
+    ) async throws -> Value {
+        let timer = enter(call)
+        defer { leave(call, timer) }
+        do {
+            let (value, response) = try await outcome(of: call, observed, conclude)
+            if let gate { try await gate.close(for: call) }
+            finish(call, .success(consume response))
+            return value
+        } catch {
+            gate?.shut()
+            finish(call, .failure(call.failure(error)))
+            throw error
+        }
+    }
+
+    /// Runs a call that ends with its body: it stays in the registry until the body was read or released.
+    ///
+    /// - Parameters:
+    ///   - observed: as in ``run(_:_:observed:_:)``, and whether the status has to be a success. Observers get the outcome
+    ///     when the head has arrived. The error for another status has the beginning of the body.
+    func runStream(_ call: Call, observed: Bool) async throws -> HTTPResponse {
+        let timer = enter(call)
+        let end = { @Sendable [self] (result: Result<HTTPResponse, NetworkError>) in
+            leave(call, timer)
+            finish(call, result)
+        }
+        do {
+            var (response, _) = try await outcome(of: call, observed) { response, call in
+                observed ? try Verdict.check(response, to: call.request) : response
+            }
+            guard response.body.isStream else {
+                end(.success(response))
+                return response
+            }
+            let head = response.withoutStream
+            response.body = ResponseBody(
+                CallBody(response.body, call, reportsBytes: true) { failure in
+                    end(failure.map { .failure($0) } ?? .success(head))
+                })
+            return response
+        } catch {
+            end(.failure(call.failure(error)))
+            throw error
+        }
+    }
+
+    /// Starts a call in closure form. Its one terminal event is delivered later, on the callback executor.
+    ///
+    /// - Parameters:
+    ///   - gate: reports the call's progress; shut before the terminal event.
+    ///   - executor: where the terminal event is delivered; `nil` for the manager's callback executor.
+    ///   - make: makes the call; an error is delivered as the terminal event.
+    ///   - conclude: as in ``run(_:_:observed:_:)``.
+    package func start<Value: Sendable>(
+        _ gate: ProgressGate? = nil, on executor: CallbackExecutor? = nil, _ make: () throws(NetworkError) -> Call,
+        conclude: @escaping @Sendable (HTTPResponse, Call) throws -> Value,
+        deliver: @escaping @Sendable (RequestTask, Result<Value, NetworkError>) -> Void
+    ) -> RequestTask {
+        let executor = executor ?? callbacks
+        let call: Call
+        let refusal: NetworkError?
+        do throws(NetworkError) {
+            call = try make()
+            refusal = nil
+        } catch {
+            // No accessories, because nothing is sent. The outcome observers are notified below.
+            call = Call(error.request ?? HTTPRequest("GET", ""))
+            refusal = error
+        }
+        // Registered before it starts, so that a cancellation right after this finds it.
+        let timer = enter(call)
+        call.run { [self] in
+            let result: Result<(Value, HTTPResponse), NetworkError>
+            if let refusal {
+                await notifyOutcomeObservers(.failure(refusal), call.request)
+                result = .failure(refusal)
+            } else {
+                do {
+                    try Task.checkCancellation()
+                    result = .success(try await outcome(of: call, true, conclude))
+                } catch {
+                    result = .failure(call.failure(error))
+                }
+            }
+            timer.map(pipeline.limits.cancel)
+            executor.run { [self] in
+                // A call that waits for the executor can still be cancelled.
+                let ending = call.finish() ? .failure(call.cancellation) : result
+                gate?.shut()
+                calls.leave(call)
+                call.settle(ending.map(\.1))
+                call.watch?.willFinish(ending.map(\.1))
+                deliver(RequestTask(call), ending.map(\.0))
+                call.watch?.didFinish(ending.map(\.1))
+            }
+        }
+        return RequestTask(call)
+    }
+
+    /// Sends one of several requests that belong to one call, such as a segment of a download, and returns its response
+    /// as a stream. Cancelling the call cancels it.
+    ///
+    /// - Parameters:
+    ///   - check: throws when the response is not what the call asked for. With a check, the outcome observers are notified,
+    ///     and the resolver is asked about failures. Default `nil`: neither happens.
+    package func sendPart(
+        _ request: HTTPRequest, of whole: Call, check: ((HTTPResponse) throws -> Void)? = nil
+    ) async throws -> HTTPResponse {
+        // A refreshed link is another address, to which the details of the route, such as its mirrors, do not apply.
+        let isSame = request.context.isLive || request.url == whole.request.url
+        var request = located(request)
+        if !isSame {
+            pipeline.redirect.rule.strip(&request, from: whole.request.url, defaults: configuration.headers)
+        }
+        let part = makeCall(request, isSame ? whole.details : CallDetails(), partOf: whole.watch)
+        let wait = CallWait(whole) { state in
+            if state.isCancelled { part.cancel() }
+            part.setSuspended(state.isSuspended)
+            part.raisePriority(to: state.priority)
+        }
+        do {
+            var (response, _) = try await outcome(of: part, check != nil) { response, part in
+                guard let check else { return response }
+                let response = try Verdict.check(response, to: part.request)
+                try check(response)
+                return response
+            }
+            guard response.body.isStream else {
+                wait.end()
+                return response
+            }
+            response.body = ResponseBody(CallBody(response.body, part) { _ in wait.end() })
+            return response
+        } catch {
+            wait.end()
+            throw error
+        }
+    }
+
+    /// Whether the reply is one sealed message, which is opened when all of it has arrived.
+    package func seals(_ request: HTTPRequest) -> Bool { pipeline.seals(request) }
+
+    package func enter(_ call: Call) -> TimeLimits.Ticket? {
+        calls.enter(call)
+        call.watch?.start()
+        return call.deadline.map { deadline in pipeline.limits.schedule(at: deadline) { call.endAtDeadline() } }
+    }
+
+    package func leave(_ call: Call, _ timer: TimeLimits.Ticket?) {
+        calls.leave(call)
+        timer.map(pipeline.limits.cancel)
+    }
+
+    /// Ends a call that is not in closure form, and notifies its observers.
+    package func finish(_ call: Call, _ result: consuming Result<HTTPResponse, NetworkError>) {
+        _ = call.finish()
+        guard let watch = call.watch else { return }
+        watch.willFinish(result)
+        watch.didFinish(result)
+    }
+
+    /// Sends a call's request until its outcome is final, notifies the observers, and returns the value or throws.
+    private func outcome<Value>(
+        of call: Call, _ isObserved: Bool, _ conclude: (HTTPResponse, Call) throws -> Value
+    ) async throws -> (Value, HTTPResponse) {
+        var replays = 0
+        while true {
+            do {
+                var response = try await pipeline.send(call)
+                if let coding = call.details.coding { response.coding = coding }
+                response.requestMethod = call.request.method
+                if isObserved, response.body.isStream, !Verdict.isSuccess(response, to: call.request) {
+                    response.body = ResponseBody(try await Verdict.beginning(of: response.body))
+                    guard !call.isCancelled else { throw call.cancellation }
+                }
+                let value = try conclude(response, call)
+                if isObserved, !configuration.outcomeObservers.isEmpty {
+                    await notifyOutcomeObservers(.success(response.withoutStream), call.request)
+                }
+                return (value, response)
+            } catch {
+                var failure = call.failure(error)
+                var isTaskCancellation = error is CancellationError && !call.isCancelled
+                if isObserved {
+                    do throws(NetworkError) {
+                        if try await isReplayed(failure, call, replays) {
+                            replays += 1
+                            continue
+                        }
+                    } catch {
+                        failure = call.failure(error)
+                        isTaskCancellation = failure.underlying is CancellationError && !call.isCancelled
+                    }
+                    await notifyOutcomeObservers(.failure(failure), call.request)
+                }
+                // The cancellation of the current task is thrown as such.
+                if isTaskCancellation { throw CancellationError() }
+                throw failure
+            }
+        }
+    }
+
+    package func notifyOutcomeObservers(_ result: Result<HTTPResponse, NetworkError>, _ request: HTTPRequest) async {
+        guard !configuration.outcomeObservers.isEmpty else { return }
+        let outcome = CallOutcome(result)
+        for observer in configuration.outcomeObservers { await observer(outcome, request) }
+    }
+
+    /// Whether the resolver has a call sent again after a failure.
+    package func isReplayed(_ error: NetworkError, _ call: Call, _ replays: Int) async throws(NetworkError) -> Bool {
+        guard let resolver = configuration.resolver, replays < configuration.maxReplays, error.kind != .cancelled,
+            call.isReplayable
+        else { return false }
+        // The resolver is not asked about a call that was cancelled in the meantime.
+        guard !call.isCancelled else { throw call.cancellation }
+        do {
+            return try await pipeline.limits.run(for: call) { try await resolver.resolve(error, of: call.request) }
+                == .replay
+        } catch let error as NetworkError {
+            throw error
+        } catch {
+            if error is CancellationError { throw call.failure(error) }
+            throw NetworkError(
+                .provider, message: "the resolver threw: \(error)", request: call.request, underlying: error)
+        }
+    }
+
+    // MARK: Delivery
+
+    /// Delivers a cached response on the callback executor, before the terminal event.
+    func deliver(cached call: Call, _ event: @escaping @Sendable () -> Void) {
+        callbacks.run { if call.noteCachedReply() { event() } }
+    }
+}
+
+extension Result where Failure == NetworkError {
+    /// Calls the closure that receives this result of a call in closure form.
+    func deliver(
+        to success: (RequestTask, Success) -> Void, _ failure: (RequestTask, NetworkError) -> Void, of task: RequestTask
+    ) {
+        switch self {
+        case .success(let value): success(task, value)
+        case .failure(let error): failure(task, error)
+        }
+    }
+}
+
+extension HTTPResponse {
+    /// The response without a body that can be read only once.
+    fileprivate var withoutStream: HTTPResponse {
+        guard body.isStream else { return self }
+        var head = self
+        head.body = .empty
+        return head
+    }
+}

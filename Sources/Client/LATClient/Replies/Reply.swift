@@ -1,0 +1,94 @@
+import FoundationEssentials
+import HTTPCore
+
+/// The result of an entity's request: the model, its response and its envelope.
+public struct Reply<Model: Sendable>: Sendable {
+    /// The decoded model.
+    public let model: Model
+    /// The response that the model was decoded from.
+    public let response: HTTPResponse
+    /// Code, message and data, when the domain's responses have an envelope.
+    public let envelope: Envelope?
+}
+
+/// Decides whether a response is a success: by the statuses that the request accepts, or else by status 2xx or 304, which
+/// confirms that the caller's copy is current.
+package enum Verdict {
+    /// How many bytes of a streamed body are kept with the error: 1 MiB.
+    static let errorBodyLimit = 1 << 20
+
+    static func isSuccess(_ response: HTTPResponse, to request: HTTPRequest) -> Bool {
+        if !request.hasNoSettings, let accepted = request.acceptedStatuses { return accepted.contains(response.status) }
+        return isStandardSuccess(response)
+    }
+
+    static func isStandardSuccess(_ response: HTTPResponse) -> Bool { response.isSuccess || response.status == 304 }
+
+    /// - Throws: ``NetworkError/Kind/httpStatus`` for a response that is not a success.
+    static func check(_ response: HTTPResponse, to request: HTTPRequest) throws(NetworkError) -> HTTPResponse {
+        guard isSuccess(response, to: request) else { throw failure(response, to: request) }
+        return response
+    }
+
+    /// The first bytes of a body, up to what an error keeps.
+    package static func beginning(of body: ResponseBody) async throws -> Data {
+        var beginning = Data()
+        do {
+            for try await chunk in body {
+                beginning.append(chunk.prefix(errorBodyLimit - beginning.count))
+                if beginning.count >= errorBodyLimit { break }
+            }
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            // An incomplete body is enough: the error reports the status.
+        }
+        return beginning
+    }
+
+    /// The error for a response that is not a success.
+    package static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
+        let reason = response.reason.isEmpty ? "" : " \(response.reason)"
+        // The server may repeat a secret of the request.
+        var redactor = Redactor(.standard)
+        redactor.note(request)
+        let words = redactor.text(reason + said(response))
+        return NetworkError(
+            .httpStatus,
+            message: "the server answered \(response.status)\(redactor.scrubbed(words)); \(advice(response, request))",
+            request: request, response: response)
+    }
+
+    /// A short sentence of the server in plain text, as of ``MockServer``; empty for other bodies.
+    private static func said(_ response: HTTPResponse) -> String {
+        let type = MediaType.essence(of: response.headers["Content-Type"] ?? "")
+        guard type == "text/plain", let data = response.body.data, data.count <= 512,
+            let text = String(validating: data, as: UTF8.self)?.trimmingFieldWhitespace,
+            case let line = text.hasSuffix("\n") ? String(text.dropLast()) : text, !line.isEmpty,
+            !line.contains(where: \.isNewline)
+        else { return "" }
+        return ": \"\(URLText.visible(line))\""
+    }
+
+    private static func advice(_ response: HTTPResponse, _ request: HTTPRequest) -> String {
+        switch response.status {
+        case 200...299 where request.context.upgrades:
+            "a WebSocket begins with 101, so this is no address of a WebSocket; check the path"
+        case 301, 302, 303, 307, 308:
+            response.headers["Location"]?.isEmpty ?? true
+                ? "it has no Location to follow"
+                : "it is followed unless redirects = .none, or the request is signed or sealed"
+        case 401: "give credentials, or renew the token"
+        case 403: "the credentials do not permit this"
+        case 404: "check the address"
+        case 405: "use an allowed method: \(response.headers["Allow"] ?? "the server lists none")"
+        case 408, 425, 429, 503:
+            // A `Retry-After` that cannot be used counts as absent.
+            "try again"
+                + (response.retryAfter(at: 0) == nil
+                    ? " later" : " after \(response.headers["Retry-After"] ?? "") (seconds or a date)")
+        case 500...599: "the server failed; the body of its response may say why"
+        default: "the body of the response may say why"
+        }
+    }
+}

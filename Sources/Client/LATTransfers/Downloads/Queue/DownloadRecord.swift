@@ -1,0 +1,260 @@
+import Dispatch
+import FoundationEssentials
+import Glibc
+public import HTTPCore
+import LATClient
+import Platform
+import Synchronization
+
+extension DownloadManager {
+    /// A download of a ``DownloadManager`` at one moment.
+    public struct Item: Sendable, Identifiable {
+        /// The identifier of a download in its manager, which stays the same when the process restarts.
+        public struct ID: Hashable, Sendable, CustomStringConvertible {
+            /// Later downloads have higher numbers.
+            let number: UInt64
+
+            /// The number.
+            public var description: String { "\(number)" }
+        }
+
+        /// The state of a download in the queue.
+        public enum State: Hashable, Sendable {
+            /// It waits until the limit allows it to start.
+            case waiting
+            /// It is running.
+            case running
+            /// It is paused until ``DownloadManager/resume(_:)``.
+            case paused
+            /// It failed, with this message. ``DownloadManager/resume(_:)`` tries again.
+            case failed(String)
+            /// The file is complete. Finished downloads are forgotten when the process restarts.
+            case finished
+        }
+
+        /// The identifier.
+        public let id: ID
+        /// The absolute URL.
+        public let url: String
+        /// The target: a file or a folder.
+        public let path: String
+        /// The number of connections.
+        public let segments: Int
+        /// The priority. Downloads of a higher one start first, and those of equal priority in the order of adding.
+        public internal(set) var priority: RequestPriority
+        /// The state.
+        public internal(set) var state: State
+        /// The progress.
+        public internal(set) var progress: TransferProgress
+    }
+
+    /// An event of a ``DownloadManager``.
+    public enum Event: Sendable {
+        /// A download was added.
+        case added(Item)
+        /// The state or priority of a download has changed. ``DownloadManager/progress(of:)`` reports its progress.
+        case changed(Item)
+        /// The file of a download is complete.
+        case finished(Item, DownloadedFile)
+        /// A download failed. Its item stays and can be resumed.
+        case failed(Item, NetworkError)
+        /// A download was removed.
+        case removed(Item)
+        /// The manager could not write to its folder, so a restart finds a record missing or outdated. Downloads continue.
+        case trouble(NetworkError)
+    }
+}
+
+/// The part of a download that the manager saves in its folder, so that a later process can continue it.
+struct DownloadRecord: Hashable, Sendable {
+    static let version = 1
+    private static let title = "LATNetworking-download"
+
+    var number: UInt64
+    var url: String
+    var path: String
+    var segments: Int
+    var priority: RequestPriority
+    var isPaused: Bool
+    /// The lines of the headers as name and value; a removal is a name alone.
+    var headers: [[String]]
+    var existingFile: ExistingFilePolicy
+    var digest: DownloadDigest?
+    var identity: String?
+    var reservesSpace: Bool
+
+    var fileName: String { Self.fileName(number) }
+
+    static func fileName(_ number: UInt64) -> String { "\(number).download" }
+
+    func encoded() throws -> Data {
+        var object: [String: JSONValue] = [
+            "number": .int(Int64(clamping: number)), "url": .string(url), "path": .string(path),
+            "segments": .int(Int64(segments)), "priority": .int(Int64(priority.rawValue)), "isPaused": .bool(isPaused),
+            "headers": .array(headers.map { .array($0.map { .string($0) }) }),
+            "existingFile": .string(existingFile.rawValue), "reservesSpace": .bool(reservesSpace),
+        ]
+        if let digest { object["digest"] = [.string(digest.algorithm.rawValue), .string(digest.hexadecimal)] }
+        if let identity { object["identity"] = .string(identity) }
+        return try ChecksummedText.encode(.object(object), title: Self.title, version: Self.version)
+    }
+}
+
+extension DownloadRecord {
+    /// `nil` if the file is damaged or has another format version.
+    init?(decoding data: Data) {
+        guard let document = ChecksummedText.decode(data, title: Self.title, version: Self.version),
+            let number = document["number"]?.int64, number >= 0, let url = document["url"]?.string,
+            let path = document["path"]?.string, let segments = document["segments"]?.int,
+            let priority = (document["priority"]?.int).flatMap(RequestPriority.init(rawValue:)),
+            let isPaused = document["isPaused"]?.bool, let headers = document["headers"]?.array,
+            let existingFile = (document["existingFile"]?.string).flatMap(ExistingFilePolicy.init(rawValue:)),
+            let reservesSpace = document["reservesSpace"]?.bool
+        else { return nil }
+        let lines = headers.compactMap { line in line.array?.compactMap(\.string) }
+        self.init(
+            number: UInt64(number), url: url, path: path, segments: segments, priority: priority, isPaused: isPaused,
+            headers: lines.filter { $0.count == 1 || $0.count == 2 }, existingFile: existingFile,
+            identity: document["identity"]?.string, reservesSpace: reservesSpace)
+        if let name = document["digest"]?[0]?.string, let digits = document["digest"]?[1]?.string,
+            let algorithm = DownloadDigest.Algorithm(rawValue: name)
+        {
+            digest = DownloadDigest(algorithm, digits)
+        }
+    }
+
+    init(_ item: DownloadManager.Item, headers: HTTPHeaders, options: DownloadOptions) {
+        self.init(
+            number: item.id.number, url: item.url, path: item.path, segments: item.segments, priority: item.priority,
+            isPaused: item.state == .paused,
+            headers: headers.fields.map { field in field.value.map { [field.name, $0] } ?? [field.name] },
+            existingFile: options.existingFile, digest: options.digest, identity: options.identity,
+            reservesSpace: options.reservesSpace)
+    }
+
+    var requestHeaders: HTTPHeaders {
+        var all = HTTPHeaders()
+        for line in headers {
+            if line.count == 2 { all.append(line[0], line[1]) } else { all[line[0]] = nil }
+        }
+        return all
+    }
+
+    /// The saved options, and the manager's hook for new links. A restart always continues from the bytes that are there.
+    func options(_ refresh: LinkRefresh?) -> DownloadOptions {
+        var options = DownloadOptions()
+        options.existingFile = existingFile
+        options.digest = digest
+        options.identity = identity
+        options.reservesSpace = reservesSpace
+        options.refreshURL = refresh
+        return options
+    }
+
+    var item: DownloadManager.Item {
+        DownloadManager.Item(
+            id: .init(number: number), url: url, path: path, segments: segments, priority: priority,
+            state: isPaused ? .paused : .waiting, progress: TransferProgress(direction: .download))
+    }
+}
+
+/// The folder of a manager's records, with one file for each download. Only one manager at a time can use it.
+final class DownloadFolder: Sendable {
+    private let path: String
+    private let lock: Int32
+    /// Whether this process still has the lock of the folder. The mutex is locked while a record is written or removed.
+    private let isLocked = Mutex(true)
+    /// Whether records will be synchronized soon.
+    private let isToSynchronize = Atomic<Bool>(false)
+
+    private static let queue = DispatchQueue(label: "LATNetworking.downloads.records", qos: .utility)
+
+    /// Creates the folder if needed, and locks it.
+    ///
+    /// - Throws: ``NetworkError/Kind/storage``, also when another manager has locked it.
+    init(_ path: String) throws(NetworkError) {
+        do {
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        } catch {
+            throw NetworkError(
+                .storage,
+                message: "the folder \(URLText.visible(path)) cannot be created: \(NetworkError.reason(of: error))",
+                underlying: error)
+        }
+        let name = path + "/.lock"
+        let lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard lock >= 0 else { throw DownloadFiles.system("opened", name) }
+        guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
+            close(lock)
+            throw NetworkError(
+                .storage,
+                message: "another download manager uses \(URLText.visible(path)); give each a folder of its own")
+        }
+        self.path = path
+        self.lock = lock
+    }
+
+    deinit {
+        unlock()
+        close(lock)
+    }
+
+    /// Releases the lock now, so that another manager can use the folder. Closing the file would not release it while a child
+    /// process that has not yet started its program has a copy.
+    func unlock() {
+        isLocked.withLock { isLocked in
+            isLocked = false
+            flock(lock, LOCK_UN)
+        }
+    }
+
+    /// Reads all records, oldest first, and the names of unreadable files.
+    func load() -> (records: [DownloadRecord], unreadable: [String]) {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
+        var records: [DownloadRecord] = []
+        var unreadable: [String] = []
+        for name in names where name.hasSuffix(".download") {
+            if let data = DownloadFiles.read(path + "/" + name), let record = DownloadRecord(decoding: data),
+                record.fileName == name
+            {
+                records.append(record)
+            } else {
+                unreadable.append(name)
+            }
+        }
+        return (records.sorted { $0.number < $1.number }, unreadable.sorted())
+    }
+
+    /// - Throws: ``NetworkError/Kind/storage``; ``NetworkError/Kind/shutDown`` after ``unlock()``.
+    func save(_ record: DownloadRecord) throws(NetworkError) {
+        do {
+            let data = try record.encoded()
+            try isLocked.withLock { isLocked in
+                guard isLocked else { throw DownloadManager.closed }
+                try DownloadFiles.write(data, to: path + "/" + record.fileName, synchronizes: false)
+            }
+            synchronizeSoon()
+        } catch let error as NetworkError {
+            throw error
+        } catch {
+            throw NetworkError(.storage, message: "a download's record cannot be encoded: \(error)", underlying: error)
+        }
+    }
+
+    /// Synchronizes the records that are written until then together. Waiting for the disk with each of them would make
+    /// adding thousands of downloads take minutes.
+    private func synchronizeSoon() {
+        guard !isToSynchronize.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        Self.queue.asyncAfter(deadline: .now() + .milliseconds(200)) { [weak self, path] in
+            self?.isToSynchronize.store(false, ordering: .releasing)
+            AtomicFile.synchronizeFileSystem(of: path)
+        }
+    }
+
+    /// Removes a record; does nothing after ``unlock()``.
+    func remove(_ number: UInt64) {
+        isLocked.withLock { isLocked in
+            if isLocked { AtomicFile.remove(path + "/" + DownloadRecord.fileName(number)) }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+import FoundationEssentials
+import HTTPCore
+import LATClient
+import Platform
+
+/// One session: the connections of a download, from the first request to the last byte or an error.
+extension DownloadJob {
+    func session() async throws {
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask { [self] in await pulse() }
+            defer { group.cancelAll() }
+            guard let first = try await openFirst() else { return }
+            let count = state.withLock(\.plan.workerCount)
+            group.addTask { [self] in try await work(0, first) }
+            for worker in 1..<max(1, count) {
+                group.addTask { [self] in try await work(worker, nil) }
+            }
+            // The pulse also ends when the session is cancelled, but it is not a worker.
+            var working = max(1, count)
+            // Workers that still wait for a response are not needed once others have received everything.
+            while working > 0, !state.withLock(\.plan.isComplete), let isWorker = try await group.next() {
+                if isWorker { working -= 1 }
+            }
+        }
+    }
+
+    /// Reports the progress even while nothing is received, so that the rate falls. Returns `false`: not a worker.
+    private func pulse() async -> Bool {
+        while true {
+            try? await Task.sleep(for: .milliseconds(500))
+            if Task.isCancelled { return false }
+            report(0)
+        }
+    }
+
+    /// Fetches one piece after the other until nothing is left for this worker. Returns `true`.
+    private func work(_ worker: Int, _ first: HTTPResponse?) async throws -> Bool {
+        var opened = first
+        var failures = 0
+        while true {
+            var isOpening = false
+            do {
+                if opened == nil {
+                    guard state.withLock({ $0.plan.take(worker) }) else { return true }
+                    isOpening = true
+                    opened = try await open(worker, isFirst: false)
+                    isOpening = false
+                }
+                guard let answer = opened else { return true }
+                opened = nil
+                try await receive(worker, answer, &failures)
+                failures = 0
+            } catch let error as NetworkError {
+                opened = nil
+                let canRetry = failures < order.request.retries ?? order.retries && order.request.method.isIdempotent
+                switch state.withLock({ $0.plan.fail(worker, error.failure(isOpening), canRetry: canRetry) }) {
+                case .leave: return true
+                case .retry:
+                    failures += 1
+                    try await Task.sleep(for: Self.wait(beforeRetry: failures))
+                case .wait(let time): try await Task.sleep(for: time)
+                case .fail: throw refused(failures == 0 ? error : error.counting(attempts: failures + 1), isOpening)
+                }
+            }
+        }
+    }
+
+    /// The first response of the session; `nil` if everything has been received.
+    private func openFirst() async throws -> HTTPResponse? {
+        while true {
+            guard state.withLock({ $0.plan.take(0) }) else { return nil }
+            do {
+                return try await open(0, isFirst: true)
+            } catch let error as NetworkError {
+                guard case .wait(let time) = state.withLock({ $0.plan.fail(0, error.failure(true), canRetry: false) })
+                else { throw refused(error, true) }
+                try await Task.sleep(for: time)
+            }
+        }
+    }
+
+    /// The error of a download that had several connections, and whose last one was refused, says so.
+    private func refused(_ error: NetworkError, _ isOpening: Bool) -> NetworkError {
+        let plan = state.withLock(\.plan)
+        guard plan.hasHadSeveral, [.unanswered, .refused].contains(error.failure(isOpening)) else { return error }
+        return error.adding(
+            "the server refuses every connection of the download after \(plan.done.count) of "
+                + "\(plan.total.map { "\($0)" } ?? "unknown") bytes; use fewer segments, or try again later")
+    }
+
+    /// Full jitter: a random time up to a limit that doubles with each retry.
+    private static func wait(beforeRetry retry: Int) -> Duration {
+        .milliseconds(Int64.random(in: 0...min(10_000, 100 << min(retry - 1, 10))))
+    }
+
+    // MARK: Requests
+
+    /// Sends requests until a response carries content.
+    ///
+    /// - Returns: `nil` if everything has been received.
+    private func open(_ worker: Int, isFirst: Bool) async throws -> HTTPResponse? {
+        var hasRenewed = false
+        while true {
+            let link = links.link
+            let ask = state.withLock { $0.plan.ask(worker) }
+            let request = order.request(for: ask, url: link.url)
+            let response = try await order.send(request)
+            try Task.checkCancellation()
+            let verdict = state.withLock {
+                $0.plan.judge(status: response.status, headers: response.headers, to: ask)
+            }
+            switch verdict {
+            case .content(let answer):
+                if !answer.isPart, !isFirst, state.withLock({ $0.plan.hasOthers(than: worker) }) {
+                    throw answer.invalidatesReceived ? StartsOver(reason: .changed) : UsesOneConnection() as any Error
+                }
+                try await accept(worker, answer, response)
+                return response
+            case .complete(let total):
+                state.withLock { $0.plan.complete(total: total) }
+                return nil
+            case .startOver(let reason):
+                guard isFirst || !state.withLock({ $0.plan.hasOthers(than: worker) }) else {
+                    throw StartsOver(reason: reason)
+                }
+                try await startOver(reason)
+                guard state.withLock({ $0.plan.take(worker) }) else { return nil }
+            case .refused:
+                let refusal = await failure(response, to: request)
+                // A refusal of the new link, too, may be due to a limit of connections.
+                guard URLRenewal.mayHelp(response.status), !hasRenewed, try await links.renew(link.generation, refusal)
+                else { throw refusal }
+                hasRenewed = true
+            case .unusable(let reason):
+                throw NetworkError(
+                    .protocolViolation, message: "\(reason); the file was not saved", request: request,
+                    response: response)
+            }
+        }
+    }
+
+    /// The error for a status without content to save, with the beginning of the response's body.
+    private func failure(_ response: HTTPResponse, to request: HTTPRequest) async -> NetworkError {
+        var response = response
+        // The status is the error to report, even if the task is cancelled.
+        response.body = ResponseBody((try? await Verdict.beginning(of: response.body)) ?? Data())
+        guard response.isSuccess || response.status == 304 else { return Verdict.failure(response, to: request) }
+        return NetworkError(
+            .httpStatus,
+            message: "the server responded with \(response.status), which has no content to save; check the address",
+            request: request, response: response)
+    }
+
+    func startOver(_ reason: ResponseRule.Reason) async throws {
+        let isTooMuch = state.withLock { state in
+            state.plan.startOver(reason)
+            state.resumed = 0
+            return state.plan.hasRestartedTooOften
+        }
+        if isTooMuch {
+            throw NetworkError(
+                .integrity,
+                message:
+                    "the content changed \(DownloadPlan.maxRestarts + 1) times during the download; try again when "
+                    + "it is stable", request: order.request)
+        }
+        try await discardReceived()
+    }
+
+    /// Discards the received bytes. The journal is removed before any of them is overwritten.
+    private func discardReceived() async throws {
+        await checkpoints?.settle()
+        AtomicFile.remove(target.journal)
+        try file.truncate(to: 0)
+        digest.withLock { $0?.startOver() }
+    }
+
+    // MARK: Content
+
+    private func accept(_ worker: Int, _ answer: ContentResponse, _ response: HTTPResponse) async throws {
+        try chooseName(response)
+        if answer.invalidatesReceived { try await discardReceived() }
+        let (total, done, isResumable, isTooMuch) = state.withLock { state in
+            state.plan.begin(worker, answer)
+            if answer.invalidatesReceived { state.resumed = 0 }
+            var head = response
+            head.body = .empty
+            state.response = head
+            return (
+                state.plan.total, state.plan.done.count, state.plan.isResumable, state.plan.hasRestartedTooOften
+            )
+        }
+        if isTooMuch { throw StartsOver(reason: .changed) }
+        try checkSpace(total, done)
+        control.setInterruptible(isResumable)
+        report(0)
+    }
+
+    private func checkSpace(_ total: Int64?, _ done: Int64) throws {
+        guard let total else { return }
+        let needed = total - max(done, file.allocatedSize)
+        if needed > 0, let free = target.freeSpace, free < needed {
+            throw DownloadFiles.tooLittleSpace(target.folder, needed: needed, free: free)
+        }
+        if order.options.reservesSpace { try file.reserve(total) }
+    }
+
+    /// Takes the server's name for a file in a folder. An existing file of that name is handled before any write.
+    private func chooseName(_ response: HTTPResponse) throws {
+        guard target.name == nil else { return }
+        let name = FileName.disposition(response.headers["Content-Disposition"])
+        let path = state.withLock { state in
+            state.fileName = name ?? state.fileName
+            return target.path(serverName: state.fileName)
+        }
+        if try ExistingFile.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
+    }
+
+    private func receive(_ worker: Int, _ response: HTTPResponse, _ failures: inout Int) async throws {
+        var chunks = response.body.makeAsyncIterator()
+        var fresh: Int64 = 0
+        while true {
+            await control.holdWhilePaused()
+            try Task.checkCancellation()
+            guard let chunk = try await chunks.next() else { break }
+            guard let claim = state.withLock({ $0.plan.claim(worker, chunk.count) }) else {
+                throw overlong(response)
+            }
+            if claim.count > 0 {
+                let total = try write(chunk, claim)
+                links.noteReceivedBytes()
+                fresh += Int64(claim.count)
+                // After this many bytes, earlier failures no longer count.
+                if fresh >= 1 << 20 { failures = 0 }
+                try await checkpoints?.note(Int64(claim.count), total: total)
+            }
+            report(chunk.count)
+            if claim.isLast { break }
+        }
+        try Task.checkCancellation()
+        let missing = state.withLock { $0.plan.end(worker) }
+        if missing > 0 {
+            throw NetworkError(
+                .connectionLost, message: "the body ended \(missing) bytes before the announced length; try again",
+                request: order.request, response: response)
+        }
+    }
+
+    /// - Returns: The size of the whole content, if known.
+    private func write(_ chunk: Data, _ claim: DownloadPlan.Claim) throws -> Int64? {
+        try chunk.withUnsafeBytes { bytes in
+            let bytes = UnsafeRawBufferPointer(rebasing: bytes[..<claim.count])
+            try file.write(bytes, at: claim.offset)
+            let (frontier, total) = state.withLock { state in
+                state.plan.write(claim.offset..<(claim.offset + Int64(claim.count)))
+                return (state.plan.done.firstMissing, state.plan.total)
+            }
+            try digest.withLock { follower throws(NetworkError) in
+                try follower?.note(bytes, at: claim.offset, frontier: frontier, in: file)
+            }
+            return total
+        }
+    }
+
+    private func overlong(_ response: HTTPResponse) -> any Error {
+        if response.status == 206 { return StartsOver(reason: .wrongRange) }
+        return NetworkError(
+            .protocolViolation, message: "the body is longer than its Content-Length; the file was not saved",
+            request: order.request, response: response)
+    }
+}
+
+extension NetworkError {
+    /// What the error means for a download.
+    ///
+    /// - Parameter isOpening: Whether there was no response yet.
+    fileprivate func failure(_ isOpening: Bool) -> DownloadPlan.Failure {
+        switch kind {
+        case .httpStatus:
+            [403, 408, 425, 429, 500, 502, 503, 504, 509].contains(response?.status ?? 0) ? .refused : .rejected
+        case .connectionLost, .timeout(.idle), .dns, .connect, .timeout(.connect): isOpening ? .unanswered : .broken
+        case .timeout: .rejected
+        default: .final
+        }
+    }
+}

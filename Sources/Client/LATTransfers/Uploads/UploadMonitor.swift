@@ -1,0 +1,89 @@
+import CurlTransport
+import FoundationEssentials
+import HTTPCore
+import LATClient
+import Platform
+import Synchronization
+
+/// Records the progress of an upload while the engine's thread reads its body, and notifies the readers of the progress.
+final class UploadMonitor: Sendable {
+    private struct State {
+        var ledger: UploadLedger
+        var lastReport: Duration?
+    }
+
+    private let state: Mutex<State>
+    private let latest: LatestValue<TransferProgress>
+    private let start = ContinuousClock.now
+
+    init(_ items: [UploadItem]) {
+        let ledger = UploadLedger(items)
+        latest = LatestValue(ledger.progress)
+        state = Mutex(State(ledger: ledger))
+    }
+
+    /// Monitors the files of a multipart body, without its plain fields.
+    convenience init(_ parts: [UploadFile]) { self.init(parts.filter { $0.fileName != nil }.map { UploadItem($0) }) }
+
+    /// Receives the call's reports of the bytes that it reads.
+    var handler: BodyHandler { { [self] event, file in note(event, of: file ?? 0) } }
+
+    var progress: TransferProgress { state.withLock(\.ledger.progress) }
+
+    var updates: ProgressUpdates {
+        ProgressUpdates(latest) { [self] in
+            state.withLock { latest.stage($0.ledger.progress) }
+            latest.deliver()
+        }
+    }
+
+    func finish(isSuccess: Bool) {
+        let last = state.withLock { state in
+            state.ledger.finish(isSuccess: isSuccess)
+            return state.ledger.progress
+        }
+        latest.finish(last)
+    }
+
+    private func note(_ event: BodyEvent, of index: Int) {
+        let time = ContinuousClock.now - start
+        state.withLock { state in
+            state.ledger.note(event, of: index, at: time)
+            // Readers fetch the progress between two reports themselves: see ``ProgressUpdates``.
+            guard latest.hasReaders, state.lastReport.map({ time - $0 >= ProgressUpdates.interval }) ?? true else {
+                return
+            }
+            state.lastReport = time
+            latest.stage(state.ledger.progress)
+        }
+        latest.deliver()
+    }
+}
+
+extension UploadItem {
+    init(_ file: UploadFile) {
+        let total: Int64? =
+            switch file.source {
+            case .data(let data): Int64(data.count)
+            case .path(let path): Self.size(of: path)
+            case .stream(let stream): stream.length
+            }
+        self.init(name: file.name, fileName: file.fileName, total: total)
+    }
+
+    /// Describes a body that is one file.
+    init(_ body: HTTPBody) {
+        self.init(name: "", fileName: nil, total: nil)
+        switch body.content {
+        case .data(let data): total = Int64(data.count)
+        case .stream(let stream): total = stream.length
+        case .file(let path):
+            fileName = path.split(separator: "/").last.map(String.init)
+            total = Self.size(of: path)
+        case .parameters, .encoded, .multipart: break
+        }
+    }
+
+    /// The size of a file; `nil` when it is unknown, and for what fails with the reason when it is sent.
+    private static func size(of path: String) -> Int64? { (try? UploadedFile.size(of: path)) ?? nil }
+}
