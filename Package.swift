@@ -12,11 +12,15 @@ let storeys = [
     ("Examples", ["Demo", "FleetDemo"]),
 ]
 
+// What `import LATNetworking` brings. SwiftPM compiles a target again when the module of a direct dependency changes, and that
+// of LATNetworking does not change with those that it exports. So whoever depends on it depends on these, too.
+let exported = ["LATClient", "LATTransfers", "LATSealing", "DomainTables", "CurlTransport", "HTTPCore"]
+
 // Libraries for apps, for their storage and for their tests, the command, and the plugin.
 let package = Package(
     name: "LATNetworking",
     products: [
-        .library(name: "LATNetworking", targets: ["LATNetworking"]),
+        .library(name: "LATNetworking", targets: ["LATNetworking"] + exported),
         .library(name: "LATRealtime", targets: ["LATRealtime"]),
         // Shows what calls do: records, metrics, traces, HAR.
         .library(name: "LATInspect", targets: ["LATInspect"]),
@@ -193,6 +197,11 @@ let package = Package(
     ]
 )
 
+for target in package.targets {
+    let named = target.dependencies.compactMap { if case .byNameItem(let name, _) = $0 { name } else { nil } }
+    guard named.contains("LATNetworking") else { continue }
+    target.dependencies += exported.filter { !named.contains($0) }.map { .byName(name: $0) }
+}
 for (folder, names) in storeys {
     for target in package.targets where names.contains(target.name) { target.path = "\(folder)/\(target.name)" }
 }

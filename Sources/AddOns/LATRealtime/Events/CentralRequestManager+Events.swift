@@ -1,4 +1,3 @@
-public import FoundationEssentials
 public import LATNetworking
 
 extension CentralRequestManager {
@@ -27,31 +26,21 @@ extension CentralRequestManager {
     ///   - options: reconnection, limits, and where the stream begins and ends.
     /// - Returns: the stream, which connects when it is read.
     public func events(
-        _ method: String, _ url: String, parameters: Parameters? = nil, body: HTTPBody? = nil,
+        _ method: String, _ url: some URLConvertible, parameters: Parameters? = nil, body: HTTPBody? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil,
         options: EventOptions = EventOptions()
     ) -> EventStream<ServerSentEvent> {
         EventStream(self, options) { manager throws(NetworkError) in
             try manager.liveCall(
-                HTTPRequest(method, url, headers: headers), parameters: parameters, body: body, timeout: timeout,
+                HTTPRequest(method, url.urlText, headers: headers), parameters: parameters, body: body,
+                timeout: timeout,
                 tag: tag, standard: EventSession.headers)
         }
     }
 
-    /// The same as the method that takes the URL as text.
-    public func events(
-        _ method: String, _ url: URL, parameters: Parameters? = nil, body: HTTPBody? = nil,
-        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil,
-        options: EventOptions = EventOptions()
-    ) -> EventStream<ServerSentEvent> {
-        events(
-            method, url.absoluteString, parameters: parameters, body: body, timeout: timeout, headers: headers,
-            tag: tag, options: options)
-    }
-
     /// Opens an event stream with GET, as the form with a method.
     public func events(
-        _ url: String, parameters: Parameters? = nil, headers: HTTPHeaders = HTTPHeaders(),
+        _ url: some URLConvertible, parameters: Parameters? = nil, headers: HTTPHeaders = HTTPHeaders(),
         options: EventOptions = EventOptions()
     ) -> EventStream<ServerSentEvent> {
         events("GET", url, parameters: parameters, headers: headers, options: options)

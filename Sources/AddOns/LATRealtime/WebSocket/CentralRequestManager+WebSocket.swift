@@ -1,4 +1,3 @@
-public import FoundationEssentials
 public import LATNetworking
 
 extension CentralRequestManager {
@@ -22,24 +21,14 @@ extension CentralRequestManager {
     /// - Throws: `NetworkError`, of kind `httpStatus` for an answer other than 101, and of kind `protocolViolation` for a
     ///   101 that is not a valid handshake; `CancellationError` when the current task was cancelled.
     public func webSocket(
-        _ url: String, protocols: [String] = [], parameters: Parameters? = nil,
+        _ url: some URLConvertible, protocols: [String] = [], parameters: Parameters? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, options: WebSocketOptions = WebSocketOptions()
     ) async throws -> WebSocket {
         try await open(protocols, options) { () throws(NetworkError) in
             try liveCall(
-                HTTPRequest("GET", url, headers: headers), parameters: parameters, tag: tag, standard: [:],
+                HTTPRequest("GET", url.urlText, headers: headers), parameters: parameters, tag: tag, standard: [:],
                 upgrades: true)
         }
-    }
-
-    /// The same as the method that takes the URL as text.
-    public func webSocket(
-        _ url: URL, protocols: [String] = [], parameters: Parameters? = nil,
-        headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, options: WebSocketOptions = WebSocketOptions()
-    ) async throws -> WebSocket {
-        try await webSocket(
-            url.absoluteString, protocols: protocols, parameters: parameters, headers: headers, tag: tag,
-            options: options)
     }
 
     /// Opens a WebSocket with a request, whose settings apply to the handshake. Its `timeout` limits one handshake, its

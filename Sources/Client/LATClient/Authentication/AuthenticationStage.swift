@@ -5,8 +5,8 @@ import Synchronization
 /// The app's authenticator as closures, so that this folder does not depend on the manager, which
 /// ``Authenticator/refresh(using:)`` receives.
 struct TokenSource: Sendable {
-    /// Returns a request with the current token.
-    let apply: @Sendable (HTTPRequest) async throws -> HTTPRequest
+    /// Returns a request with the current token, and what was added to it.
+    let apply: @Sendable (HTTPRequest) async throws -> (HTTPRequest, Credential)
     let isRejected: @Sendable (HTTPResponse, _ to: HTTPRequest) async -> Bool
     let refresh: @Sendable () async throws -> Void
     let refreshTimeout: Duration
@@ -46,7 +46,7 @@ final class AuthenticationStage: Stage {
         var isReplay = false
         while true {
             let epoch = try await epoch(for: call)
-            let (authorized, token) = try await authorized(request, call)
+            let (authorized, credential) = try await authorized(request, call)
             let response = try await chain.proceed(authorized)
             let isRejected = try await limits.run(for: call) { [tokens] in
                 await tokens.isRejected(response, authorized)
@@ -55,11 +55,10 @@ final class AuthenticationStage: Stage {
                 if !response.source.isFromCache { state.withLock { $0.tokens.accepted(epoch: epoch) } }
                 return response
             }
-            let credentials = authorized.authentication == request.authentication ? nil : authorized.authentication
             let sent = call.sent
-            guard sent.carriedToken(token, credentials) else { return response }
+            guard sent.carried(credential) else { return response }
             // The token is renewed even if the request must not be sent twice.
-            let canReplay = call.isReplayable && sent.allows(.token(token, credentials), after: .success(response))
+            let canReplay = call.isReplayable && sent.allows(.token(credential), after: .success(response))
             guard try await isReplayed(request, response, epoch, isReplay, canReplay, call) else { return response }
             await call.reportBody(ofRepeated: response)
             call.watch?.record(.replaying)
@@ -81,19 +80,17 @@ final class AuthenticationStage: Stage {
         }
     }
 
-    /// Returns the request with its token, and the token's fields, which count as secret whatever their names.
-    private func authorized(_ request: HTTPRequest, _ call: Call) async throws -> (HTTPRequest, token: HTTPHeaders) {
+    /// Returns the request with its token, whose fields count as secret whatever their names.
+    private func authorized(_ request: HTTPRequest, _ call: Call) async throws -> (HTTPRequest, Credential) {
         do {
-            var authorized = try await limits.run(for: call) { [tokens] in try await tokens.apply(request) }
-            let own = request.headers
-            let token = HTTPHeaders(
-                authorized.headers.filter { !own[values: $0.name].contains($0.value) }.map { ($0.name, $0.value) })
-            for (name, _) in token
+            var (authorized, credential) = try await limits.run(for: call) { [tokens] in try await tokens.apply(request)
+            }
+            for (name, _) in credential.fields
             where scope?.secrets.contains(header: name) != true && !authorized.context.rowSecrets.contains(header: name)
             {
                 authorized.context.rowSecrets.insert(header: name)
             }
-            return (authorized, token)
+            return (authorized, credential)
         } catch {
             if call.isCancelled || error is CancellationError && Task.isCancelled { throw error }
             throw NetworkError(

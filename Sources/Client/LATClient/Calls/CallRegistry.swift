@@ -107,7 +107,9 @@ public struct RequestSelection: Sendable {
 
     /// The calls to this address: a path below the base URL, or an absolute URL. Without a query it also matches the same
     /// address with any query. The comparison is case-sensitive.
-    public static func url(_ url: String) -> RequestSelection { RequestSelection(.url(url)) }
+    public static func url(_ url: some URLConvertible) -> RequestSelection {
+        RequestSelection(.url(url.urlText))
+    }
 }
 
 /// Identifies the entity that a call belongs to, for selections.

@@ -11,6 +11,8 @@ struct Chain: Sendable {
     let call: Call
     /// The number of redirects followed so far.
     private(set) var hop = 0
+    /// Which of the call's addresses the request goes to.
+    private(set) var addressIndex = 0
 
     private let table: StageTable
     private var stages: StageSet
@@ -33,6 +35,13 @@ struct Chain: Sendable {
     func following(hop: Int) -> Chain {
         var chain = self
         chain.hop = hop
+        return chain
+    }
+
+    /// The chain for another of the call's addresses.
+    func at(address index: Int) -> Chain {
+        var chain = self
+        chain.addressIndex = index
         return chain
     }
 

@@ -52,8 +52,8 @@ struct SentRequests: Sendable {
         case mirror
         /// The network is reachable again.
         case connectivity
-        /// A renewed token. The old one was sent in these fields or as these credentials.
-        case token(HTTPHeaders, Authentication? = nil)
+        /// A renewed token. The old one was sent as this credential.
+        case token(Credential)
         /// The retry policy, with or without its rule that only idempotent requests are repeated.
         case retry(onlyIdempotent: Bool)
     }
@@ -68,21 +68,21 @@ struct SentRequests: Sendable {
             Self.isUnreachable(error) && error.kind != .circuitOpen && !mayHaveHadEffects
         case (.mirror, .success), (.connectivity, .success), (.token, .failure):
             false
-        case (.token(let fields, let credentials), .success):
-            !mayHaveHadEffects && carriedToken(fields, credentials)
+        case (.token(let credential), .success):
+            !mayHaveHadEffects && carried(credential)
         case (.retry(let onlyIdempotent), _):
             !onlyIdempotent || !mayHaveHadEffects
         }
     }
 
-    /// Whether the last request carried this token: a server cannot have rejected one that it never got. Also `true` if
-    /// nothing was sent, because a cache or a simulation responded.
-    func carriedToken(_ fields: HTTPHeaders, _ credentials: Authentication?) -> Bool {
+    /// Whether the last request carried this credential: a server cannot have rejected one that it never got. Also `true`
+    /// if nothing was sent, because a cache or a simulation responded.
+    func carried(_ credential: Credential) -> Bool {
         guard let request = last else { return true }
         // A token elsewhere, such as in the URL, is only certain to be in the first hop.
-        if fields.isEmpty, credentials == nil { return hop == 0 }
-        return (credentials == nil || request.authentication == credentials)
-            && fields.allSatisfy { request.headers[values: $0.name].contains($0.value) }
+        if credential.fields.isEmpty, credential.authentication == nil { return hop == 0 }
+        return (credential.authentication == nil || request.authentication == credential.authentication)
+            && credential.fields.allSatisfy { request.headers[values: $0.name].contains($0.value) }
     }
 
     /// Whether no connection could be made.
@@ -106,5 +106,21 @@ struct SentRequests: Sendable {
             true
         default: false
         }
+    }
+}
+
+/// What an authenticator adds to a request: header fields, or credentials that the engine sends.
+struct Credential: Sendable {
+    var fields = HTTPHeaders()
+    var authentication: Authentication?
+}
+
+extension Credential {
+    /// What a request has that it had not before the authenticator saw it.
+    init(of authorized: HTTPRequest, before request: HTTPRequest) {
+        let own = request.headers
+        fields = HTTPHeaders(
+            authorized.headers.filter { !own[values: $0.name].contains($0.value) }.map { ($0.name, $0.value) })
+        if authorized.authentication != request.authentication { authentication = authorized.authentication }
     }
 }

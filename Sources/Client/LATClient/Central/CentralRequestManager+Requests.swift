@@ -1,4 +1,3 @@
-public import FoundationEssentials
 public import HTTPCore
 
 // The forms of a call that take a whole request, with its settings.
@@ -36,7 +35,7 @@ extension CentralRequestManager {
 
     /// Sends a request and returns its response, which has to be a success, as soon as the head has arrived.
     ///
-    /// - Throws: as ``stream(_:_:parameters:files:body:cache:timeout:headers:tag:)-(_,String,_,_,_,_,_,_,_)``.
+    /// - Throws: as ``stream(_:_:parameters:files:body:cache:timeout:headers:tag:)``.
     public func stream(_ request: HTTPRequest) async throws -> HTTPResponse {
         try await stream(request, CallArguments(streams: true))
     }
@@ -70,61 +69,4 @@ extension CentralRequestManager {
         let call = try await made { () throws(NetworkError) in try self.call(request, parts) }
         return try await runStream(call, observed: true)
     }
-}
-
-// The forms of a call that take an address as `URL`.
-extension CentralRequestManager {
-    /// The same as the method that takes the URL as text.
-    public func startRequest(
-        _ method: String, _ url: URL, parameters: Parameters? = nil, files: [UploadFile] = [],
-        body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
-        headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, progress: ProgressHandler? = nil
-    ) async throws -> HTTPResponse {
-        try await startRequest(
-            method, url.absoluteString, parameters: parameters, files: files, body: body, cache: cache,
-            timeout: timeout, headers: headers, tag: tag, progress: progress)
-    }
-
-    /// The same as the method that takes the URL as text.
-    @discardableResult
-    public func startRequest(
-        _ method: String, _ url: URL, parameters: Parameters? = nil, files: [UploadFile] = [],
-        body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
-        headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, progress: ProgressHandler? = nil,
-        success: @escaping @Sendable (_ task: RequestTask, _ response: HTTPResponse) -> Void,
-        failure: @escaping @Sendable (_ task: RequestTask, _ error: NetworkError) -> Void
-    ) -> RequestTask {
-        startRequest(
-            method, url.absoluteString, parameters: parameters, files: files, body: body, cache: cache,
-            timeout: timeout, headers: headers, tag: tag, progress: progress, success: success, failure: failure)
-    }
-
-    /// The same as the method that takes the URL as text.
-    public func stream(
-        _ method: String, _ url: URL, parameters: Parameters? = nil, files: [UploadFile] = [],
-        body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
-        headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil
-    ) async throws -> HTTPResponse {
-        try await stream(
-            method, url.absoluteString, parameters: parameters, files: files, body: body, cache: cache,
-            timeout: timeout, headers: headers, tag: tag)
-    }
-}
-
-extension Route {
-    /// Creates a route without the table, to an absolute URL.
-    public init(_ method: String, url: URL) { self.init(method, url: url.absoluteString) }
-}
-
-extension RequestSelection {
-    /// The calls to this address, as ``url(_:)-(String)``.
-    public static func url(_ url: URL) -> RequestSelection { .url(url.absoluteString) }
-}
-
-extension Reachability {
-    /// Probes the server of a URL, as ``probe(_:)-(String)``.
-    public func probe(_ url: URL) async -> Status { await probe(url.absoluteString) }
-
-    /// Follows the server of a URL, as ``updates(of:)-(String)``.
-    public func updates(of url: URL) -> AsyncStream<Status> { updates(of: url.absoluteString) }
 }

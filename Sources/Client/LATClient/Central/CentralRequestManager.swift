@@ -171,13 +171,13 @@ public final class CentralRequestManager: Sendable {
     /// - Throws: ``NetworkError``, of kind ``NetworkError/Kind/httpStatus`` for any other status; `CancellationError`
     ///   when the current task was cancelled.
     public func startRequest(
-        _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
+        _ method: String, _ url: some URLConvertible, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, progress: ProgressHandler? = nil
     ) async throws -> HTTPResponse {
         let parts = CallArguments(
             parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
-        return try await response(to: HTTPRequest(method, url, headers: headers), parts, progress)
+        return try await response(to: HTTPRequest(method, url.urlText, headers: headers), parts, progress)
     }
 
     /// Sends a call and reports its end to exactly one of `success` and `failure`, once, never synchronously.
@@ -190,7 +190,7 @@ public final class CentralRequestManager: Sendable {
     /// continues when the returned task, or the manager, is released.
     @discardableResult
     public func startRequest(
-        _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
+        _ method: String, _ url: some URLConvertible, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil, progress: ProgressHandler? = nil,
         success: @escaping @Sendable (_ task: RequestTask, _ response: HTTPResponse) -> Void,
@@ -198,7 +198,7 @@ public final class CentralRequestManager: Sendable {
     ) -> RequestTask {
         let parts = CallArguments(
             parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag)
-        return start(HTTPRequest(method, url, headers: headers), parts, progress, success, failure)
+        return start(HTTPRequest(method, url.urlText, headers: headers), parts, progress, success, failure)
     }
 
     /// Sends a request and returns the response, whatever its status.
@@ -227,13 +227,13 @@ public final class CentralRequestManager: Sendable {
     ///
     /// - Throws: the same errors as ``startRequest(_:progress:)``; an error keeps up to 1 MiB of the response's body.
     public func stream(
-        _ method: String, _ url: String, parameters: Parameters? = nil, files: [UploadFile] = [],
+        _ method: String, _ url: some URLConvertible, parameters: Parameters? = nil, files: [UploadFile] = [],
         body: HTTPBody? = nil, cache: CachePolicy? = nil, timeout: Duration? = nil,
         headers: HTTPHeaders = HTTPHeaders(), tag: String? = nil
     ) async throws -> HTTPResponse {
         let parts = CallArguments(
             parameters: parameters, files: files, body: body, cache: cache, timeout: timeout, tag: tag, streams: true)
-        return try await stream(HTTPRequest(method, url, headers: headers), parts)
+        return try await stream(HTTPRequest(method, url.urlText, headers: headers), parts)
     }
 }
 

@@ -60,8 +60,8 @@ extension CentralRequestManager.Cache {
     ///   - url: an absolute URL, or a path below the base URL.
     ///   - policy: the policy of the call; `nil`, the default, for the manager's.
     /// - Throws: ``NetworkError`` when the store fails, or the request cannot be composed.
-    public func explain(_ url: String, cache policy: CachePolicy? = nil) async throws -> CacheExplanation {
-        var request = HTTPRequest("GET", url)
+    public func explain(_ url: some URLConvertible, cache policy: CachePolicy? = nil) async throws -> CacheExplanation {
+        var request = HTTPRequest("GET", url.urlText)
         request.cachePolicy = policy
         return try await explain(request)
     }

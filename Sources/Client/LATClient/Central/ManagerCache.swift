@@ -59,17 +59,17 @@ extension CentralRequestManager {
 
         /// Protects the entries of a URL from eviction until they are unpinned or removed, and returns their number.
         @discardableResult
-        public func pin(_ url: String) async throws -> Int { try await setPinned(true, url) }
+        public func pin(_ url: some URLConvertible) async throws -> Int { try await setPinned(true, url.urlText) }
 
         /// Lets the entries of a URL be evicted again, and returns their number.
         @discardableResult
-        public func unpin(_ url: String) async throws -> Int { try await setPinned(false, url) }
+        public func unpin(_ url: some URLConvertible) async throws -> Int { try await setPinned(false, url.urlText) }
 
         /// Marks the entries of a URL as used now, and returns their number. Sliding lifetimes start anew, and other entries
         /// are evicted first.
         @discardableResult
-        public func touch(_ url: String) async throws -> Int {
-            try await change(url) { store, entry in try await store.touch(entry.key, at: storage.now()) }
+        public func touch(_ url: some URLConvertible) async throws -> Int {
+            try await change(url.urlText) { store, entry in try await store.touch(entry.key, at: storage.now()) }
         }
 
         /// Removes the selected responses, including pinned ones, and returns their number and size. Values stay.

@@ -274,9 +274,9 @@ extension TokenSource {
     init(_ authenticator: any Authenticator, _ manager: @escaping @Sendable () -> CentralRequestManager? = { nil }) {
         self.init(
             apply: { request in
-                var request = request
-                try await authenticator.apply(to: &request)
-                return request
+                var authorized = request
+                try await authenticator.apply(to: &authorized)
+                return (authorized, Credential(of: authorized, before: request))
             },
             isRejected: { await authenticator.isRejected($0, to: $1) },
             refresh: {

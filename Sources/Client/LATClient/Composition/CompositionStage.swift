@@ -24,7 +24,7 @@ struct CompositionStage: Stage {
         if let parameterProvider, let content = call.details.content {
             let provided = try await ask("parameter", for: composed, call, parameterProvider)
             let common = try RequestBuilder.encoded(provided, by: call.details.coding)
-            if !common.isEmpty { try add(common, to: content, of: call, in: &composed) }
+            if !common.isEmpty { try add(common, to: content, chain, in: &composed) }
         }
         guard request.replacesGlobalHeaders != true else { return try await chain.proceed(composed) }
         var provided = HTTPHeaders()
@@ -137,14 +137,16 @@ struct CompositionStage: Stage {
 
     /// Adds the provider's parameters to the request's own, which win.
     private func add(
-        _ common: EncodedMembers, to content: RequestContent, of call: Call, in request: inout HTTPRequest
+        _ common: EncodedMembers, to content: RequestContent, _ chain: Chain, in request: inout HTTPRequest
     ) throws(NetworkError) {
+        let call = chain.call
         var all = content
         all.members = content.members ?? EncodedMembers()
         all.members?.addMissing(common)
-        for index in call.details.addresses.indices where request.url == (try call.url(atAddress: index)) {
-            guard request.body == call.request.body else { break }
-            request.url = call.details.addresses[index]
+        // The mirrors set the URL only of a request that has the call's own.
+        let isOwn = chain.addressIndex > 0 || request.url == call.request.url
+        if isOwn, call.details.addresses.indices.contains(chain.addressIndex), request.body == call.request.body {
+            request.url = call.details.addresses[chain.addressIndex]
             return try RequestBuilder.put(all, into: &request)
         }
         // The URL or the body is no longer the call's own, for example because an interceptor replaced it. The missing

@@ -22,7 +22,7 @@ final class MirrorStage: Stage {
             var attempt = request
             attempt.url = try call.url(atAddress: index)
             do {
-                let response = try await chain.proceed(attempt)
+                let response = try await chain.at(address: index).proceed(attempt)
                 let failure = response.standsInFor
                 guard let failure, failure.kind != .httpStatus else {
                     // A stored response says nothing about the address, unless it replaces an error that the address sent.
@@ -46,7 +46,7 @@ final class MirrorStage: Stage {
         if let standIn { return standIn }
         if call.isCancelled { throw call.cancellation }
         guard let first = failures.first else { return try await chain.proceed(request) }
-        throw first.counting(attempts: failures.count)
+        throw first
     }
 
     private func change<Result>(_ key: String, _ change: (inout MirrorState) -> Result) -> Result {

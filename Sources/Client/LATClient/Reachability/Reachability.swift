@@ -73,9 +73,9 @@ public final class Reachability: Sendable {
     /// Whether a server can be connected to. Returns the last result while it is valid, and otherwise probes the server.
     ///
     /// - Parameter target: The name of a domain of the table, whose mirrors are probed too, or an absolute URL.
-    public func probe(_ target: String) async -> Status { await report(of: target).status }
+    public func probe(_ target: some URLConvertible) async -> Status { await report(of: target.urlText).status }
 
-    /// Returns the result of ``probe(_:)-(String)`` with its details.
+    /// Returns the result of ``probe(_:)`` with its details.
     ///
     /// - Parameters:
     ///   - target: The name of a domain of the table, or an absolute URL.
@@ -91,7 +91,8 @@ public final class Reachability: Sendable {
     }
 
     /// The last known status of a server, without a probe; ``Reachability/Status/unknown`` if there was none.
-    public func currentStatus(of target: String) -> Status {
+    public func currentStatus(of target: some URLConvertible) -> Status {
+        let target = target.urlText
         guard let key = try? ProbeTarget(target, in: table(), configuration) else {
             return .unreachable(reason: .unknownName)
         }
@@ -108,7 +109,7 @@ public final class Reachability: Sendable {
     }
 
     /// Whether a server was reachable in its last probe; `false` if there was none.
-    public func isReachable(_ target: String) -> Bool { currentStatus(of: target).isReachable }
+    public func isReachable(_ target: some URLConvertible) -> Bool { currentStatus(of: target).isReachable }
 
     // MARK: The machine
 
@@ -132,7 +133,8 @@ public final class Reachability: Sendable {
     /// newest status. The stream ends with the manager.
     ///
     /// - Parameter target: The name of a domain of the table, or an absolute URL.
-    public func updates(of target: String) -> AsyncStream<Status> {
+    public func updates(of target: some URLConvertible) -> AsyncStream<Status> {
+        let target = target.urlText
         let current = currentStatus(of: target)
         let key = try? ProbeTarget(target, in: table(), configuration)
         return state.withLock { state in
@@ -146,7 +148,7 @@ public final class Reachability: Sendable {
         }
     }
 
-    /// Calls a closure with the status of a server: the current one, then those of ``updates(of:)-(String)``. The closure runs
+    /// Calls a closure with the status of a server: the current one, then those of ``updates(of:)``. The closure runs
     /// where the manager's callbacks do, until the observation is cancelled or the manager is released.
     @discardableResult
     public func observe(

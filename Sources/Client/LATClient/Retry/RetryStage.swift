@@ -46,11 +46,12 @@ final class RetryStage: Stage {
             guard case .retry(let wait) = action else {
                 // A call that was cancelled in the meantime ends as cancelled, not with this response.
                 if call.isCancelled { throw call.cancellation }
+                let attempts = call.sent.attempts
                 switch answer {
                 case .success(var response):
-                    if state.attempts > 1 { response.attempts = state.attempts }
+                    response.attempts = max(1, attempts)
                     return response
-                case .failure(let error): throw error.counting(attempts: max(state.attempts, error.attempts))
+                case .failure(let error): throw error.counting(attempts: max(attempts, error.attempts))
                 }
             }
             if case .success(let response) = answer { await call.reportBody(ofRepeated: response) }

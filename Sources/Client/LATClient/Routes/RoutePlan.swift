@@ -35,7 +35,7 @@ public struct Route: Hashable, Sendable {
     }
 
     /// Creates a route without the table: to an absolute URL, or a path that is joined to the manager's base URL.
-    public init(_ method: String, url: String) { self.init(HTTPMethod(method), .url(url)) }
+    public init(_ method: String, url: some URLConvertible) { self.init(HTTPMethod(method), .url(url.urlText)) }
 
     private init(_ method: HTTPMethod?, _ target: Target) {
         self.method = method

@@ -1,4 +1,3 @@
-public import FoundationEssentials
 public import HTTPCore
 import LATClient
 
@@ -28,10 +27,10 @@ extension CentralRequestManager {
     /// - Returns: The download. Its ``Download/value`` throws every error.
     @discardableResult
     public func download(
-        _ url: String, to path: String, segments: Int = 1, headers: HTTPHeaders = HTTPHeaders(),
+        _ url: some URLConvertible, to path: String, segments: Int = 1, headers: HTTPHeaders = HTTPHeaders(),
         options: DownloadOptions = DownloadOptions()
     ) -> Download {
-        download(HTTPRequest("GET", url, headers: headers), to: path, segments: segments, options: options)
+        download(HTTPRequest("GET", url.urlText, headers: headers), to: path, segments: segments, options: options)
     }
 
     /// Downloads the response to a request, which may set method, body, credentials, retries and timeouts.
@@ -80,15 +79,6 @@ extension CentralRequestManager {
             leave(call, timer)
             finish(call, result.map(\.response))
         }
-    }
-
-    /// The same as the method that takes the URL as text.
-    @discardableResult
-    public func download(
-        _ url: URL, to path: String, segments: Int = 1, headers: HTTPHeaders = HTTPHeaders(),
-        options: DownloadOptions = DownloadOptions()
-    ) -> Download {
-        download(url.absoluteString, to: path, segments: segments, headers: headers, options: options)
     }
 
     /// Downloads the response of a route to a file, as ``download(_:to:segments:options:)``.

@@ -1,4 +1,4 @@
-public import FoundationEssentials
+import FoundationEssentials
 public import HTTPCore
 import LATClient
 
@@ -93,14 +93,14 @@ extension CentralRequestManager {
     ///   - headers: Override the manager's headers; `nil` values remove them. Default none.
     @discardableResult
     public func upload(
-        _ url: String, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
+        _ url: some URLConvertible, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
     ) -> UploadTask<HTTPResponse> {
         // Without fields and files, the body is still a form.
         let parts = CallArguments(
             parameters: parameters, files: files, body: files.isEmpty ? .multipart([]) : nil,
             timeout: timeout ?? UploadLimits.timeout)
-        return upload(HTTPRequest(method, url, headers: headers), parts, UploadMonitor(files))
+        return upload(HTTPRequest(method, url.urlText, headers: headers), parts, UploadMonitor(files))
     }
 
     /// Uploads one body: a file, data or a stream.
@@ -114,11 +114,11 @@ extension CentralRequestManager {
     ///   - method: `PUT`, `POST`, `PATCH` or another method with a body. Default `PUT`.
     ///   - body: The content. The progress lists the parts of a `.multipart` body; any other body counts as one file.
     ///   - parameters: Parameters of the query, or, for a `.multipart` body, form fields before its files. Default none.
-    ///   - timeout: See ``upload(_:method:files:parameters:timeout:headers:)-(String,_,_,_,_,_)``.
+    ///   - timeout: See ``upload(_:method:files:parameters:timeout:headers:)``.
     ///   - headers: Override the manager's headers; `nil` values remove them. Default none.
     @discardableResult
     public func upload(
-        _ url: String, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,
+        _ url: some URLConvertible, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
     ) -> UploadTask<HTTPResponse> {
         if case .multipart(let files) = body.content {
@@ -126,7 +126,7 @@ extension CentralRequestManager {
                 url, method: method, files: files, parameters: parameters, timeout: timeout, headers: headers)
         }
         let parts = CallArguments(parameters: parameters, body: body, timeout: timeout ?? UploadLimits.timeout)
-        return upload(HTTPRequest(method, url, headers: headers), parts, UploadMonitor([UploadItem(body)]))
+        return upload(HTTPRequest(method, url.urlText, headers: headers), parts, UploadMonitor([UploadItem(body)]))
     }
 
     /// Uploads the body of a request, which may set method, credentials, retries and timeouts.
@@ -139,27 +139,6 @@ extension CentralRequestManager {
         guard let body = request.body else { return upload(request, parts, UploadMonitor([UploadItem]())) }
         if case .multipart(let files) = body.content { return upload(request, parts, UploadMonitor(files)) }
         return upload(request, parts, UploadMonitor([UploadItem(body)]))
-    }
-
-    /// The same as the method that takes the URL as text.
-    @discardableResult
-    public func upload(
-        _ url: URL, method: String = "POST", files: [UploadFile], parameters: Parameters? = nil,
-        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
-    ) -> UploadTask<HTTPResponse> {
-        upload(
-            url.absoluteString, method: method, files: files, parameters: parameters, timeout: timeout,
-            headers: headers)
-    }
-
-    /// The same as the method that takes the URL as text.
-    @discardableResult
-    public func upload(
-        _ url: URL, method: String = "PUT", body: HTTPBody, parameters: Parameters? = nil,
-        timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders()
-    ) -> UploadTask<HTTPResponse> {
-        upload(
-            url.absoluteString, method: method, body: body, parameters: parameters, timeout: timeout, headers: headers)
     }
 
     /// Uploads files to a route and reports the progress of each, as ``EntityRequest/upload(on:)``.

@@ -147,14 +147,14 @@ public final class DownloadManager: Sendable {
 
     /// Adds a download after those of the same priority, and saves its record.
     ///
-    /// The parameters are those of ``CentralRequestManager/download(_:to:segments:headers:options:)-(String,_,_,_,_)``, with a
+    /// The parameters are those of ``CentralRequestManager/download(_:to:segments:headers:options:)``, with a
     /// priority. Default ``RequestPriority/normal``.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` if the record cannot be saved, and ``NetworkError/Kind/shutDown`` after
     ///   ``close()``. The download is not added then.
     @discardableResult
     public func add(
-        _ url: String, to path: String, segments: Int = 1, priority: RequestPriority = .normal,
+        _ url: some URLConvertible, to path: String, segments: Int = 1, priority: RequestPriority = .normal,
         headers: HTTPHeaders = HTTPHeaders(), options: DownloadOptions = DownloadOptions()
     ) throws -> Item.ID {
         var options = options
@@ -164,7 +164,7 @@ public final class DownloadManager: Sendable {
             return state.lastNumber
         }
         let item = Item(
-            id: .init(number: number), url: RequestBuilder.absoluteURL(url, base: central.baseURL), path: path,
+            id: .init(number: number), url: RequestBuilder.absoluteURL(url.urlText, base: central.baseURL), path: path,
             segments: segments, priority: priority, state: options.startsPaused ? .paused : .waiting,
             progress: TransferProgress(direction: .download))
         options.startsPaused = false
