@@ -7,7 +7,10 @@ let storeys = [
     ("Sources/Base", ["Platform", "SQLite", "Cryptography", "JSONText"]),
     ("Sources/Client", ["HTTPCore", "DomainTables", "CurlTransport", "ResponseCache", "LATSealing", "LATClient"]),
     ("Sources/Client", ["LATTransfers", "LATNetworking"]),
-    ("Sources/AddOns", ["LATRealtime", "LATInspect", "LATFleet", "CassetteTesting", "LATStorage", "LATTesting"]),
+    (
+        "Sources/AddOns",
+        ["LATKit", "LATRealtime", "LATInspect", "LATFleet", "CassetteTesting", "LATStorage", "LATTesting"]
+    ),
     ("Tools", ["DomainTableGenerator", "lat"]),
     ("Examples", ["Demo", "FleetDemo"]),
 ]
@@ -24,6 +27,8 @@ let package = Package(
         .library(name: "LATRealtime", targets: ["LATRealtime"]),
         // Shows what calls do: records, metrics, traces, HAR.
         .library(name: "LATInspect", targets: ["LATInspect"]),
+        // What apps of older SDKs have beside their calls: request classes with a delegate, chains, an indicator.
+        .library(name: "LATKit", targets: ["LATKit"]),
         .library(name: "LATStorage", targets: ["LATStorage"]),
         // The trait of Swift Testing for cassettes.
         .library(name: "CassetteTesting", targets: ["CassetteTesting"]),
@@ -75,6 +80,7 @@ let package = Package(
             dependencies: ["HTTPCore", "CurlTransport", "Cryptography", "LATClient", "Platform"]),
         // Only exports the two above.
         .target(name: "LATNetworking", dependencies: ["LATClient", "LATTransfers"]),
+        .target(name: "LATKit", dependencies: ["LATNetworking", "Platform"]),
         .target(
             name: "LATRealtime", dependencies: ["LATNetworking", "HTTPCore", "CZlib", "Cryptography", "Platform"]),
         .target(
@@ -155,7 +161,7 @@ let package = Package(
         .testTarget(
             name: "LATNetworkingTests",
             dependencies: [
-                "LATClient", "LATSealing", "LATTransfers", "LATNetworking", "CurlTransport", "DomainTables",
+                "LATClient", "LATSealing", "LATTransfers", "LATKit", "LATNetworking", "CurlTransport", "DomainTables",
                 "ResponseCache", "Cryptography", "LATTesting",
                 "Platform", "TestSupport",
             ]),
@@ -164,18 +170,21 @@ let package = Package(
             dependencies: [
                 "LATClient", "LATNetworking", "DomainTables", "DomainTableGenerator", "LATTesting", "Cryptography",
                 "TestSupport",
-            ]),
+            ],
+            exclude: ["Mistakes"]),
         .testTarget(
             name: "LATCommandTests",
             dependencies: ["LATTesting", "LATFleet", "CurlTransport", "Platform", "lat", "TestSupport"]),
         // What Documentation/Coming-from.md shows, compiled and run.
         .testTarget(
-            name: "ComingFromTests", dependencies: ["LATNetworking", "LATStorage", "LATTesting", "TestSupport"]),
+            name: "ComingFromTests",
+            dependencies: ["LATNetworking", "LATKit", "LATStorage", "LATTesting", "TestSupport"]),
         // The samples of all pages of documentation, compiled; those of Recipes.md are run, too.
         .testTarget(
             name: "DocumentationTests",
             dependencies: [
-                "LATClient", "LATSealing", "LATTransfers", "LATNetworking", "LATInspect", "LATRealtime", "LATStorage",
+                "LATClient", "LATSealing", "LATTransfers", "LATNetworking", "LATInspect", "LATKit", "LATRealtime",
+                "LATStorage",
                 "LATTesting", "LATFleet", "ResponseCache",
                 "Snippets", "lat",
             ],

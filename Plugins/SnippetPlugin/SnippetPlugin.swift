@@ -7,7 +7,7 @@ import PackagePlugin
 struct SnippetPlugin: BuildToolPlugin {
     /// The modules whose documentation comments are checked.
     private static let modules = [
-        "CurlTransport", "HTTPCore", "LATClient", "LATSealing", "LATStorage", "LATTesting", "LATTransfers",
+        "CurlTransport", "HTTPCore", "LATClient", "LATKit", "LATSealing", "LATStorage", "LATTesting", "LATTransfers",
         "ResponseCache",
     ]
 

@@ -1,3 +1,4 @@
+import LATKit
 import FoundationEssentials
 import LATNetworking
 import LATTesting

@@ -84,7 +84,7 @@ import Testing
 
     private let naming = """
         { domains: { a: { baseURL: "https://h", tls: { caFile: "ca.pem" } }, b: { baseURL: "https://i",
-          tls: { caFile: "/etc/ca.pem" } }, c: { baseURL: "https://j", simulate: { directory: "../x" } } } }
+          tls: { caFile: "/etc/ca.pem" } }, c: { baseURL: "https://j", simulation: { directory: "../x" } } } }
         """
 
     @Test func tableFromElsewhereNamesNoFile() {

@@ -291,7 +291,7 @@ struct DomainTableTests {
             try message { _ = try DomainTable(contentsOf: directory.path, environment: nil) }
                 == "the table \(directory.path) is a folder, not a file; check the path")
         let path = try directory.write(
-            Data("{ domains: { a: { baseURL: 'http://h', simulate: { directory: 'F' } } } }".utf8), to: "d.json5")
+            Data("{ domains: { a: { baseURL: 'http://h', simulation: { directory: 'F' } } } }".utf8), to: "d.json5")
         let table = try DomainTable(contentsOf: path, environment: nil)
         #expect(try table.domain("a").settings.simulation == .directory(directory.path(of: "F"), delay: nil))
     }

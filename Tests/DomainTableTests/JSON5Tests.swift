@@ -162,12 +162,12 @@ enum Samples {
               timeout: "30s", idleTimeout: "1h30m", retries: 2, proxy: "socks5h://127.0.0.1:1080", redirects: 3,
               parameters: { channel: "linux", depth: 0x10 }, volatileParameters: ["nonce"],
             },
-            other: { baseURL: "http://127.0.0.1:9090/", simulate: { directory: "Fixtures", delay: "200ms" } },
+            other: { baseURL: "http://127.0.0.1:9090/", simulation: { directory: "Fixtures", delay: "200ms" } },
           },
           servers: {
             "user.detail": { domain: "daxiang", path: "/v1/users/{id}", method: "get", cache: "cacheElseNetwork", ttl: "sliding 5m" },
             "user.me": { domain: "daxiang", path: "v1/users/me?full=1", timeout: "250ms", headers: { "X-App": "me" }, envelope: null },
-            elsewhere: { domain: "other", path: "https://cdn.example.org/{file}", allowsAbsolute: true, parameterEncoding: "form", simulate: null },
+            elsewhere: { domain: "other", path: "https://cdn.example.org/{file}", allowsAbsolute: true, parameterEncoding: "form", simulation: null },
           },
         }
 

@@ -1,26 +1,70 @@
 import DomainTables
+import FoundationEssentials
 import LATNetworking
+import TestSupport
 import Testing
-
-/// A table with a mistake, and the expected diagnostics.
-struct Mistake: Sendable, CustomTestStringConvertible {
-    let testDescription: String
-    let table: String
-    let messages: [String]
-
-    init(_ name: String, _ table: String, _ messages: [String]) {
-        testDescription = name
-        self.table = table
-        self.messages = messages
-    }
-}
 
 @Suite("Mistakes in a table")
 struct MistakeTests {
-    @Test(arguments: Mistake.ofTheFileAndItsAddresses + Mistake.ofSettingsAndServers + Mistake.ofPolicies)
-    func mistakesAreReportedWithPositionAndAdvice(_ mistake: Mistake) {
-        let reading = DomainTableFile.read(Array(mistake.table.utf8), name: "Config/domains.json5")
-        #expect(reading.diagnostics.map(\.summary) == mistake.messages.map { "Config/domains.json5:" + $0 })
+    /// Tables with a mistake, `NAME.json5`, and beside each its diagnostics as `line:column: severity: message`,
+    /// `NAME.expected`.
+    private static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Mistakes")
+
+    static let names = ((try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? [])
+        .filter { $0.hasSuffix(".json5") }.map { String($0.dropLast(".json5".count)) }.sorted()
+
+    private static func text(_ file: String) throws -> String {
+        String(decoding: try Data(contentsOf: folder.appending(path: file)), as: UTF8.self)
+    }
+
+    @Test func corpusIsThere() { #expect(Self.names.count > 150) }
+
+    @Test(arguments: names)
+    func mistakesAreReportedWithPositionAndAdvice(_ name: String) throws {
+        let table = try Self.text("\(name).json5")
+        let expected = try Self.text("\(name).expected").split(separator: "\n").map { "Config/domains.json5:\($0)" }
+        let reading = DomainTableFile.read(Array(table.utf8), name: "Config/domains.json5")
+        #expect(reading.diagnostics.map(\.summary) == expected)
+    }
+
+    /// 1,500 tables that are damaged at random, from those of the corpus and the table of this repository.
+    @Test func damagedTablesAreReadOrRefusedWithTheirPlace() throws {
+        let root = URL(filePath: #filePath).appending(path: "../../..").standardizedFileURL
+        let own = Array(try Data(contentsOf: root.appending(path: "Config/domains.json5")))
+        let seeds = try [own] + Self.names.map { Array(try Self.text("\($0).json5").utf8) }
+        let seed = UInt64.random(in: 0...UInt64.max)
+        print("damaged tables: seed \(seed)")
+        var random = SeededGenerator(seed: seed)
+        for _ in 0..<1_500 {
+            var table = Bool.random(using: &random) ? own : seeds.randomElement(using: &random) ?? own
+            for _ in 0..<Int.random(in: 1...4, using: &random) { Self.damage(&table, &random) }
+            let lines = table.count { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") } + 1
+            for diagnostic in DomainTableFile.read(table, name: "t").diagnostics {
+                let place = diagnostic.position
+                let isInside = (1...lines).contains(place.line) && place.column >= 1
+                let isOneLine = !diagnostic.message.isEmpty && !diagnostic.summary.contains(where: \.isNewline)
+                #expect(isInside && isOneLine, "\(diagnostic.summary)\n\(String(decoding: table, as: UTF8.self))")
+            }
+            // What is read without an error can be used.
+            guard let table = try? DomainTable(json5: String(decoding: table, as: UTF8.self), environment: nil) else {
+                continue
+            }
+            for name in table.serverNames { _ = try? table.resolve(server: name) }
+        }
+    }
+
+    private static func damage(_ table: inout [UInt8], _ random: inout SeededGenerator) {
+        guard !table.isEmpty else { return table = [UInt8(ascii: "{")] }
+        let index = Int.random(in: 0..<table.count, using: &random)
+        let end = min(table.count, index + Int.random(in: 1...30, using: &random))
+        switch Int.random(in: 0..<6, using: &random) {
+        case 0: table.remove(at: index)
+        case 1: table.insert(Array("{}[]:,\"'/*\\\n\0é".utf8).randomElement(using: &random) ?? 0, at: index)
+        case 2: table[index] = .random(in: 0...255, using: &random)
+        case 3: table.removeSubrange(index..<end)
+        case 4: table.insert(contentsOf: table[index..<end], at: Int.random(in: 0...table.count, using: &random))
+        default: table.removeSubrange(index...)
+        }
     }
 
     @Test func errorIsTheFirstMistakeAndCarriesAll() throws {

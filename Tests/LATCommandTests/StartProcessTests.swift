@@ -25,7 +25,7 @@ import Testing
                   envelope: { code: "status", message: "message", data: "datas", success: [10000],
                               messages: { "10001": "Token expired" } },
                 },
-                canned: { baseURL: "https://app.example.org", simulate: { directory: "Fixtures" } },
+                canned: { baseURL: "https://app.example.org", simulation: { directory: "Fixtures" } },
               },
               servers: {
                 "user.detail": { domain: "demo", path: "users/{id}", method: "GET" },
@@ -33,7 +33,7 @@ import Testing
                 "order": { domain: "shop", path: "order", method: "POST" },
                 "bare": { domain: "demo", path: "x" },
                 "token": { domain: "demo", path: "token", method: "GET", authenticator: "shop" },
-                "sealed": { domain: "demo", path: "sealed", method: "POST", sealer: "k" },
+                "sealed": { domain: "demo", path: "sealed", method: "POST", sealing: "k" },
                 "canned.greeting": { domain: "canned", path: "greeting", method: "GET" },
                 "canned.nothing": { domain: "canned", path: "nothing", method: "GET" },
               },

@@ -78,42 +78,6 @@ struct BreakerTests {
     }
 }
 
-struct BackoffTests {
-    @Test func pausesAreRandomBelowABoundThatDoubles() {
-        var backoff = Backoff(longest: .seconds(1))
-        let bounds = [1, 1, 1, 1, 1, 1, 1].map { backoff.next(random: $0, isLasting: false) }
-        #expect(
-            bounds == [
-                50, 100, 200, 400, 800, 1000, 1000,
-            ])
-        backoff.reset()
-        let pauses = [0.5, 0, 0.25].map { backoff.next(random: $0, isLasting: false) }
-        #expect(pauses == [25, 0, 50])
-    }
-
-    @Test func lastingFailuresGetTheLongestPause() {
-        var backoff = Backoff(longest: .seconds(4))
-        let pause = backoff.next(random: 1, isLasting: true)
-        #expect(pause == 4000)
-    }
-
-    @Test func shortLimitsBoundTheFirstPauseToo() {
-        var backoff = Backoff(longest: .milliseconds(10))
-        let pause = backoff.next(random: 1, isLasting: false)
-        #expect(pause == 10)
-    }
-
-    @Test func processesSpreadOverTheWholePause() {
-        var seen = Set<Int64>()
-        for step in 0..<100 {
-            var backoff = Backoff(longest: .seconds(10))
-            for _ in 0..<5 { _ = backoff.next(random: 1, isLasting: false) }
-            seen.insert(backoff.next(random: Double(step) / 100, isLasting: false) / 160)
-        }
-        #expect(seen.count >= 10, "a hundred processes fill all tenths of 1.6 s")
-    }
-}
-
 struct HeartbeatTests {
     private let start = MonotonicTime(nanoseconds: 0)
 

@@ -1,3 +1,4 @@
+import LATKit
 import Dispatch
 import FoundationEssentials
 import LATNetworking

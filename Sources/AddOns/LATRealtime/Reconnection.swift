@@ -1,3 +1,5 @@
+import Platform
+
 /// When a live connection that was lost is opened again, and after what wait.
 ///
 /// ```swift
@@ -90,11 +92,10 @@ struct ReconnectionPlan: Equatable {
     }
 
     private func bound(of policy: Reconnection) -> Duration {
-        var bound = min(serverWait.map { max($0, policy.shortestWait) } ?? policy.firstWait, policy.longestWait)
-        // Each doubling of a bound of a nanosecond or more brings it nearer to the longest wait: 64 reach any.
-        for _ in 0..<min(failures, 64) where bound < policy.longestWait {
-            bound = bound > .zero ? bound * 2 : policy.shortestWait
-        }
-        return min(bound, policy.longestWait)
+        let first = serverWait.map { max($0, policy.shortestWait) } ?? policy.firstWait
+        // A stream may reconnect at once the first time, and never again without a pause.
+        if first == .zero, failures == 0 { return .zero }
+        return Backoff(first: max(first, failures > 0 ? policy.shortestWait : .zero), longest: policy.longestWait)
+            .pause(afterFailures: first == .zero ? failures : failures + 1)
     }
 }

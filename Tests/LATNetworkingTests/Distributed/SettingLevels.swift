@@ -273,13 +273,13 @@ extension LeveledSetting {
             call: { $0.authenticator(.named("\($1)")) }, read: { $0.sent.headers["Authorization"] ?? "none" }),
         LeveledSetting(
             testDescription: "sealing", values: (0..<6).map { "\(SealingPolicy.sealed(by: "\($0)"))" },
-            options: ["sealing"], rows: ["sealer"], row: { "sealer: \"\($0)\"" },
+            options: ["sealing"], rows: ["sealing"], row: { "sealing: \"\($0)\"" },
             entity: { $0.sealing = .sealed(by: "\($1)") }, call: { $0.sealing(.sealed(by: "\($1)")) },
             read: { "\($0.intercepted.sealing)" }),
         LeveledSetting(
-            testDescription: "simulation", values: (0..<6).map { "http://127.0.0.1:\($0 + 1)/x" }, rows: ["simulate"],
+            testDescription: "simulation", values: (0..<6).map { "http://127.0.0.1:\($0 + 1)/x" }, rows: ["simulation"],
             manager: { $0.simulation = .server("http://127.0.0.1:\($1 + 1)") },
-            row: { "simulate: { baseURL: \"http://127.0.0.1:\($0 + 1)\" }" },
+            row: { "simulation: { baseURL: \"http://127.0.0.1:\($0 + 1)\" }" },
             call: { $0.simulated(.server("http://127.0.0.1:\($1 + 1)")) }, read: { $0.sent.url }),
         LeveledSetting(
             testDescription: "envelope", values: (0..<6).map { "\($0)" }, rows: ["envelope"],

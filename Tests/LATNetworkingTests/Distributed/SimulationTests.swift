@@ -178,7 +178,7 @@ private struct SaveUser: RequestEntity, Encodable {
     /// The simulated server's base URL replaces the domain's, with its path and query.
     @Test func simulatedServerReplacesTheBaseURL() async throws {
         let stage = try MockServer.answering(#"{"name": "stage"}"#)
-        let manager = try manager(domain: #"simulate: { baseURL: "\#(stage.url("/mock"))" }"#, base: "/api?k=v")
+        let manager = try manager(domain: #"simulation: { baseURL: "\#(stage.url("/mock"))" }"#, base: "/api?k=v")
         _ = try await FetchUser(id: "42").startRequest(on: manager)
         #expect(stage.requests.map(\.target) == ["/mock/v1/users/42"])
     }
@@ -202,13 +202,13 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(try await FetchUser(id: "1").startRequest(on: byManager).name == "manager")
         #expect(try await FetchUser(id: "1").simulated(.off).startRequest(on: byManager).name == "network")
         let byDomain = try manager(
-            .reply(json: ["name": "manager"]), domain: #"simulate: { directory: "\#(directory.path)", delay: "1ms" }"#)
+            .reply(json: ["name": "manager"]), domain: #"simulation: { directory: "\#(directory.path)", delay: "1ms" }"#)
         #expect(try await FetchUser(id: "1").startRequest(on: byDomain).name == "domain")
         #expect(
             try await FetchUser(id: "1").simulated(.reply(json: ["name": "call"])).startRequest(on: byDomain).name
                 == "call")
         #expect(try await FetchUser(id: "1").simulated(.off).startRequest(on: byDomain).name == "network")
-        let off = try manager(.reply(json: ["name": "manager"]), domain: "simulate: null")
+        let off = try manager(.reply(json: ["name": "manager"]), domain: "simulation: null")
         let reply = try await FetchUser(id: "1").reply(on: off)
         #expect(reply.model.name == "network")
         #expect(reply.response.source == .network)
@@ -229,7 +229,7 @@ private struct SaveUser: RequestEntity, Encodable {
 
     @Test func fixtureFolderIsRelativeToTheTableFile() async throws {
         try fixture("Fixtures/v1/users/1.json", #"{"name": "beside"}"#)
-        let text = DomainTable.text(server.url(), domain: #"simulate: { directory: "Fixtures" }"#)
+        let text = DomainTable.text(server.url(), domain: #"simulation: { directory: "Fixtures" }"#)
         let path = try directory.write(Data(text.utf8), to: "domains.json5")
         let manager = try CentralRequestManager.make(DomainTable(contentsOf: path, environment: nil))
         #expect(try await FetchUser(id: "1").startRequest(on: manager).name == "beside")

@@ -1,3 +1,4 @@
+import LATKit
 import FoundationEssentials
 import LATTesting
 import Synchronization

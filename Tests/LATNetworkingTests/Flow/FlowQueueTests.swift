@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import LATClient
+@testable import LATKit
 
 /// Queues, token renewals and activity indicators as pure values, driven at random.
 @Suite struct FlowQueueTests {

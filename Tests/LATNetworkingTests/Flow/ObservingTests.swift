@@ -6,6 +6,7 @@ import Testing
 
 @testable import HTTPCore
 @testable import LATClient
+@testable import LATKit
 @testable import LATTransfers
 
 @Suite(.timeLimit(.minutes(2))) struct ObservingTests {

@@ -297,11 +297,11 @@ import Testing
         server.route("GET", "/ping") { _ in .json("{}") }
         let table = try DomainTable(
             json5: """
-                { domains: { s: { baseURL: "\(server.url(""))", sealer: "shop" } },
+                { domains: { s: { baseURL: "\(server.url(""))", sealing: "shop" } },
                   servers: { "s.save": { domain: "s", path: "save" },
-                             "s.ping": { domain: "s", path: "ping", sealer: null } } }
+                             "s.ping": { domain: "s", path: "ping", sealing: null } } }
                 """, environment: nil)
-        #expect(table.explain("s.ping").description.contains("sealer"))
+        #expect(table.explain("s.ping").description.contains("sealing"))
         let manager = try CentralRequestManager.make {
             $0.domains = table
             $0.sealers = ["shop": shop]

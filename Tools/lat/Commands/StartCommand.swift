@@ -168,8 +168,8 @@ private struct StartRun {
         let settings = route.settings
         if case .sealed(let name) = settings.sealing {
             throw UsageError(
-                "\"\(command.server)\" is sealed by the sealer \"\(name)\" (\(Self.place(settings, "sealer"))), whose keys "
-                    + "only the program has; make this call in the program, or set sealer: null in a copy of the table "
+                "\"\(command.server)\" is sealed by the sealer \"\(name)\" (\(Self.place(settings, "sealing"))), whose keys "
+                    + "only the program has; make this call in the program, or set sealing: null in a copy of the table "
                     + "and name it with --table")
         }
         guard case .named(let name) = settings.authenticator else { return }

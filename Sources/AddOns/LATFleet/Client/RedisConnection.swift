@@ -51,7 +51,7 @@ final class RedisConnection: ByteConnectionUser {
         self.endpoint = endpoint
         self.database = database
         greeting = RedisGreeting(database: database)
-        backoff = Backoff(longest: configuration.maxReconnectPause)
+        backoff = Backoff(first: .milliseconds(50), longest: configuration.maxReconnectPause)
         heartbeat = Heartbeat(configuration.heartbeat, .now)
     }
 
@@ -117,7 +117,9 @@ final class RedisConnection: ByteConnectionUser {
         let wasStable = isReady && readySince + Self.stableTime <= now
         drop()
         if wasStable { backoff.reset() }
-        let pause = wasStable ? 0 : backoff.next(random: .random(in: 0...1), isLasting: error.isLasting)
+        if error.isLasting { backoff.skipToLongest() }
+        // Random, so that the processes of a fleet do not reconnect all at once.
+        let pause = wasStable ? 0 : backoff.next(chance: .random(in: 0...1)).roundedUpMilliseconds
         state = .waiting(until: now + pause)
         user?.connectionIsDown(error, pause: pause, now)
     }

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import LATNetworking
+internal import Platform
 internal import Synchronization
 
 /// The circuits of a fleet: a circuit that one process opens is open in all of them, and one process probes the host.
@@ -64,6 +65,8 @@ final class FleetCircuits: Sendable {
     static let probePause = Duration.seconds(1)
     /// How long the other processes wait for the end of a probe.
     static let probeLease = Duration.seconds(30)
+    /// The shortest pause before a change of a circuit is sent again.
+    private static let shortestPause = Duration.milliseconds(50)
 
     init(_ fleet: Fleet, name: String, identity: String) {
         self.fleet = fleet
@@ -129,7 +132,7 @@ final class FleetCircuits: Sendable {
         Task { [weak fleet, outbox, key, channel, identity, probeKey = probeKey(circuit)] in
             var next: Change? = first
             while let change = next {
-                var backoff = Backoff(longest: .seconds(2))
+                var backoff = Backoff(first: Self.shortestPause, longest: .seconds(2))
                 var attempt = 1
                 while let redis = fleet?.redis {
                     let arguments: [RedisArgument] = [
@@ -138,8 +141,7 @@ final class FleetCircuits: Sendable {
                     let answer = try? await redis.run(change.script, keys: [key, probeKey], arguments, .write)
                     guard answer == nil, ContinuousClock.now < change.end else { break }
                     attempt += 1
-                    let pause = backoff.next(random: .random(in: 0...1), isLasting: false)
-                    try? await Task.sleep(for: .milliseconds(Backoff.shortest + pause))
+                    try? await Task.sleep(for: Self.shortestPause + backoff.next(chance: .random(in: 0...1)))
                 }
                 next = outbox.next(of: circuit)
             }

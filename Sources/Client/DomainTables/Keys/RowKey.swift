@@ -135,7 +135,7 @@ package struct RowKey: Sendable {
         RowKey("tls.minimumVersion", \.tls.minimumVersion, .tlsVersion, "The oldest version that is offered."),
         RowKey("tls.pins", \.tls.pins, .pins, "The public keys that the server's certificate may have."),
         RowKey("redirects", \.options.redirects, .redirects, "Whether redirects are followed, and how many."),
-        RowKey("simulate", \.simulation, .simulation, "Where responses come from instead of the server."),
+        RowKey("simulation", \.simulation, .simulation, "Where responses come from instead of the server."),
         RowKey("envelope", \.envelope, .envelope, "Where a response says whether the call has succeeded."),
         RowKey(
             "volatileParameters", \.volatileParameters, .names("the name of a parameter"),
@@ -147,7 +147,7 @@ package struct RowKey: Sendable {
             "authenticator", \.options.authenticator, .authenticator,
             "A key of `configuration.authenticators`: who puts a token on requests."),
         RowKey(
-            "sealer", \.options.sealing, .sealer,
+            "sealing", \.options.sealing, .sealer,
             "A key of `configuration.sealers`: who seals requests and opens responses."),
         RowKey("contentCoding", \.options.contentCoding, .contentCoding, "The coding in which bodies are sent."),
     ]
@@ -158,7 +158,7 @@ package struct RowKey: Sendable {
     private static let named = Dictionary(all.map { ($0.name, $0) }) { first, _ in first }
 
     /// Former names of keys, which are still read.
-    static let formerNames = ["compressBody": "contentCoding"]
+    static let formerNames = ["compressBody": "contentCoding", "simulate": "simulation", "sealer": "sealing"]
 
     private static let byGroup = Dictionary(grouping: all, by: \.group)
 

@@ -163,7 +163,7 @@ extension TableReader {
 
     mutating func simulation(_ node: JSON5Node) -> DomainTable.SimulationRule? {
         if case .null = node.value { return .off }
-        guard let row = fields(of: node, in: .simulate, called: "\"simulate\"") else { return nil }
+        guard let row = fields(of: node, in: .simulation, called: "\"simulation\"") else { return nil }
         let delay = duration(row["delay"], "delay", isZeroAllowed: true)?.value
         switch (row["directory"], row["baseURL"]) {
         case (let directory?, nil):
@@ -173,7 +173,7 @@ extension TableReader {
             return address(url, "baseURL").map { .baseURL($0.0.value, delay: delay) }
         default:
             report(
-                node.range, "\"simulate\" must have either \"directory\" or \"baseURL\"",
+                node.range, "\"simulation\" must have either \"directory\" or \"baseURL\"",
                 expected: "either \"directory\" or \"baseURL\"", found: row["directory"] == nil ? "none" : "both")
             return nil
         }

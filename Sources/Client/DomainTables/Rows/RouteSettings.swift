@@ -193,9 +193,9 @@ extension DomainTable {
         case rule(Envelope.Rule)
     }
 
-    /// A source of responses other than the server: `simulate` of the table.
+    /// A source of responses other than the server: `simulation` of the table.
     public enum SimulationRule: Hashable, Sendable {
-        /// The server, whatever the broader rows say: `simulate: null`.
+        /// The server, whatever the broader rows say: `simulation: null`.
         case off
         /// Files of a directory, after a delay.
         case directory(String, delay: Duration?)

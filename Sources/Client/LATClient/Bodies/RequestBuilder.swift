@@ -43,7 +43,7 @@ package enum RequestBuilder {
     /// Returns the properties of an entity as the members of a JSON object; their coding is not known yet.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` when they cannot be encoded, or do not encode to an object.
-    static func properties(of entity: any Encodable, _ advice: String) throws(NetworkError) -> EncodedMembers {
+    package static func properties(of entity: any Encodable, _ advice: String) throws(NetworkError) -> EncodedMembers {
         if let members = try encoding({ try EncodedMembers(deferring: entity) }) { return members }
         let text = try encoding { try JSONValueEncoder().encode(entity).description }
         throw .invalidRequest("\(type(of: entity)) encodes to \(text.prefix(40)), not to an object; \(advice)")

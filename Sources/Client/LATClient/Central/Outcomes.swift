@@ -2,7 +2,7 @@ public import HTTPCore
 
 /// How a call ended: with success, with a failure that the server reported, or without a usable response.
 ///
-/// `Value` is ``HTTPResponse`` for outcome observers, and ``Reply`` for a ``RequestModel``.
+/// `Value` is ``HTTPResponse`` for outcome observers, and ``Reply`` for a `RequestModel` of LATKit.
 public enum CallOutcome<Value: Sendable>: Sendable {
     /// The call succeeded.
     case success(Value)
@@ -11,7 +11,7 @@ public enum CallOutcome<Value: Sendable>: Sendable {
     /// Any other failure: the network, the status, the decoding, a cancellation.
     case networkError(NetworkError)
 
-    init(_ result: Result<Value, NetworkError>) {
+    package init(_ result: Result<Value, NetworkError>) {
         switch result {
         case .success(let value): self = .success(value)
         case .failure(let error):

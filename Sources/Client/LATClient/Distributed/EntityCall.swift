@@ -68,7 +68,7 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
 /// An entity's description of its request, read once.
 package struct EntityContent: Sendable {
     let route: Route
-    var parameters = EncodedMembers()
+    package var parameters = EncodedMembers()
     /// The encoded properties, kept beside explicit parameters because they may fill the path.
     var properties = EncodedMembers()
     package let files: [UploadFile]
@@ -95,7 +95,7 @@ package struct EntityContent: Sendable {
     /// The content of a request without an entity.
     ///
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for a parameter that cannot be encoded.
-    init(route: Route, parameters: Parameters?, files: [UploadFile]) throws(NetworkError) {
+    package init(route: Route, parameters: Parameters?, files: [UploadFile]) throws(NetworkError) {
         self.route = route
         self.files = files
         if let parameters { self.parameters = try RequestBuilder.deferred(parameters) }
@@ -142,4 +142,13 @@ package struct EntityPlan: Sendable {
     var isLive = false
     /// Whether it asks for another protocol.
     var upgrades = false
+
+    package init(
+        content: EntityContent, options: RequestOptions, entityHeaders: HTTPHeaders, simulation: Simulation? = nil
+    ) {
+        self.content = content
+        self.options = options
+        self.entityHeaders = entityHeaders
+        self.simulation = simulation
+    }
 }

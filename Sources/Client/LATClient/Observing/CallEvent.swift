@@ -176,7 +176,7 @@ public struct CallEvent: Sendable {
 /// however the call ends.
 ///
 /// ```swift
-/// configuration.accessories = [ActivityIndicator(ActivityIndicator.TerminalSpinner()), RequestLog(.summary)]
+/// configuration.accessories = [RequestLog(.summary)]
 /// ```
 ///
 /// A call that fails before it has a request, for example because the table lacks its domain, is not reported. The

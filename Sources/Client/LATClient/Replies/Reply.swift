@@ -9,6 +9,12 @@ public struct Reply<Model: Sendable>: Sendable {
     public let response: HTTPResponse
     /// Code, message and data, when the domain's responses have an envelope.
     public let envelope: Envelope?
+
+    package init(model: Model, response: HTTPResponse, envelope: Envelope?) {
+        self.model = model
+        self.response = response
+        self.envelope = envelope
+    }
 }
 
 /// Decides whether a response is a success: by the statuses that the request accepts, or else by status 2xx or 304, which

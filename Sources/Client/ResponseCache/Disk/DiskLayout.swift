@@ -106,15 +106,14 @@ package struct DiskLayout: Sendable {
         guard descriptor >= 0 else { return try body() }
         defer { close(descriptor) }
         let end = ContinuousClock.now + limit
-        var pause: useconds_t = 500
+        var backoff = Backoff(first: .microseconds(500), longest: .milliseconds(20))
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             // Any other error means that the file system has no such locks.
             guard errno == EWOULDBLOCK || errno == EINTR else { break }
             guard ContinuousClock.now < end else {
                 throw SystemError("waiting for another process that opens the cache in \(directory)", code: EBUSY)
             }
-            usleep(pause)
-            pause = min(pause * 2, 20_000)
+            usleep(useconds_t(backoff.next() / .microseconds(1)))
         }
         return try body()
     }

@@ -36,7 +36,7 @@ extension DownloadJob {
     /// Fetches one piece after the other until nothing is left for this worker. Returns `true`.
     private func work(_ worker: Int, _ first: HTTPResponse?) async throws -> Bool {
         var opened = first
-        var failures = 0
+        var backoff = Backoff(first: .milliseconds(100), longest: .seconds(10))
         while true {
             var isOpening = false
             do {
@@ -48,18 +48,17 @@ extension DownloadJob {
                 }
                 guard let answer = opened else { return true }
                 opened = nil
-                try await receive(worker, answer, &failures)
-                failures = 0
+                try await receive(worker, answer, &backoff)
+                backoff.reset()
             } catch let error as NetworkError {
                 opened = nil
-                let canRetry = failures < order.request.retries ?? order.retries && order.request.method.isIdempotent
+                let canRetry = backoff.failures < order.request.retries ?? order.retries && order.request.method.isIdempotent
                 switch state.withLock({ $0.plan.fail(worker, error.failure(isOpening), canRetry: canRetry) }) {
                 case .leave: return true
                 case .retry:
-                    failures += 1
-                    try await Task.sleep(for: Self.wait(beforeRetry: failures))
+                    try await Task.sleep(for: backoff.next(chance: .random(in: 0...1)))
                 case .wait(let time): try await Task.sleep(for: time)
-                case .fail: throw refused(failures == 0 ? error : error.counting(attempts: failures + 1), isOpening)
+                case .fail: throw refused(error.counting(attempts: max(error.attempts, backoff.failures + 1)), isOpening)
                 }
             }
         }
@@ -86,11 +85,6 @@ extension DownloadJob {
         return error.adding(
             "the server refuses every connection of the download after \(plan.done.count) of "
                 + "\(plan.total.map { "\($0)" } ?? "unknown") bytes; use fewer segments, or try again later")
-    }
-
-    /// Full jitter: a random time up to a limit that doubles with each retry.
-    private static func wait(beforeRetry retry: Int) -> Duration {
-        .milliseconds(Int64.random(in: 0...min(10_000, 100 << min(retry - 1, 10))))
     }
 
     // MARK: Requests
@@ -216,7 +210,7 @@ extension DownloadJob {
         if try ExistingFile.isKept(at: path, order.options) { throw SkipsExisting(path: path) }
     }
 
-    private func receive(_ worker: Int, _ response: HTTPResponse, _ failures: inout Int) async throws {
+    private func receive(_ worker: Int, _ response: HTTPResponse, _ backoff: inout Backoff) async throws {
         var chunks = response.body.makeAsyncIterator()
         var fresh: Int64 = 0
         while true {
@@ -231,7 +225,7 @@ extension DownloadJob {
                 links.noteReceivedBytes()
                 fresh += Int64(claim.count)
                 // After this many bytes, earlier failures no longer count.
-                if fresh >= 1 << 20 { failures = 0 }
+                if fresh >= 1 << 20 { backoff.reset() }
                 try await checkpoints?.note(Int64(claim.count), total: total)
             }
             report(chunk.count)
