@@ -1,3 +1,6 @@
+import FoundationEssentials
+import HTTPCore
+import LATNetworking
 import Platform
 
 /// When a live connection that was lost is opened again, and after what wait.
@@ -97,5 +100,42 @@ struct ReconnectionPlan: Equatable {
         if first == .zero, failures == 0 { return .zero }
         return Backoff(first: max(first, failures > 0 ? policy.shortestWait : .zero), longest: policy.longestWait)
             .pause(afterFailures: first == .zero ? failures : failures + 1)
+    }
+}
+
+/// What a live connection is doing.
+public enum LiveState: Sendable, Hashable {
+    /// Nobody reads the stream, so there is no connection. A socket is never idle.
+    case idle
+    /// The request is under way.
+    case connecting
+    /// The server has answered; events, or messages in both directions, can pass.
+    case open
+    /// The connection was lost; another attempt starts at this time.
+    case waiting(until: ContinuousClock.Instant)
+    /// It has ended and is not opened again.
+    case closed
+}
+
+/// Values in events and messages.
+enum LiveValue {
+    /// Decodes JSON with the rules of the call.
+    ///
+    /// - Parameter what: what the data is, for the error, such as "a message".
+    /// - Throws: `NetworkError` of kind `decoding(path:)`, whose path is the place that did not match.
+    static func decode<Model: Decodable>(
+        _ model: Model.Type, of data: Data, _ coding: CodingRules?, _ what: @autoclosure () -> String
+    ) throws -> Model {
+        var response = HTTPResponse(status: 200, body: ResponseBody(data), url: "")
+        response.coding = coding
+        do {
+            return try response.decode(model)
+        } catch let error as NetworkError {
+            let reason = error.underlying.map { DecodingPath($0).reason } ?? error.message
+            var place = ""
+            if case .decoding(let path) = error.kind, !path.isEmpty { place = " at \(path)" }
+            throw NetworkError(
+                error.kind, message: "\(what()) is not \(model)\(place): \(reason)", underlying: error.underlying)
+        }
     }
 }

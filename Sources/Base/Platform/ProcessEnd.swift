@@ -43,3 +43,64 @@ package enum ProcessEnd {
         for object in references.withLock({ $0.compactMap(\.object) }) { object.processWillExit() }
     }
 }
+
+/// Writes text to a terminal or a pipe, for people to read.
+package enum TextOutput {
+    /// Writes the whole text, with as few calls as the system needs, so that lines of several threads do not mix. A pipe that
+    /// nobody empties for a second loses the rest; failures are ignored, since standard error may be closed.
+    package static func write(_ text: String, to descriptor: Int32) {
+        var bytes = Array(text.utf8)[...]
+        while !bytes.isEmpty {
+            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count > 0 {
+                bytes = bytes.dropFirst(count)
+            } else if errno == EAGAIN {
+                var wait = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                guard poll(&wait, 1, 1_000) > 0 else { return }
+            } else if errno != EINTR {
+                return
+            }
+        }
+    }
+}
+
+/// The folders of a user in which a program keeps files of its own (XDG Base Directory Specification).
+package enum UserFolder: Sendable {
+    /// For files that may be lost: `$XDG_CACHE_HOME`, else `~/.cache`.
+    case cache
+    /// For files that must survive a restart: `$XDG_STATE_HOME`, else `~/.local/state`.
+    case state
+
+    /// The program's part of the folder; `nil` when neither the variable nor `HOME` has an absolute path, and for an empty
+    /// program name.
+    package func path(environment: [String: String], program: String) -> String? {
+        let (variable, standard) =
+            switch self {
+            case .cache: ("XDG_CACHE_HOME", ".cache")
+            case .state: ("XDG_STATE_HOME", ".local/state")
+            }
+        // The specification says to ignore a relative path.
+        let base = environment[variable].flatMap { $0.hasPrefix("/") ? $0 : nil }
+        let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? "\($0)/\(standard)" : nil }
+        guard let base = base ?? home, !program.isEmpty else { return nil }
+        return base.hasSuffix("/") ? base + program : "\(base)/\(program)"
+    }
+}
+
+/// A shared library that is loaded when it is first needed instead of linked, so that an app needs no package more to be built.
+package struct DynamicLibrary {
+    private let handle: UnsafeMutableRawPointer
+
+    /// Loads a library, which stays loaded; `nil` where it is missing.
+    package init?(_ name: String) {
+        guard let handle = dlopen(name, RTLD_NOW | RTLD_LOCAL) else { return nil }
+        self.handle = handle
+    }
+
+    /// A function of the library; `nil` where it has none of this name.
+    ///
+    /// - Parameter type: its type, with the convention of C.
+    package func function<Function>(_ name: String, as type: Function.Type) -> Function? {
+        dlsym(handle, name).map { unsafeBitCast($0, to: type) }
+    }
+}

@@ -202,7 +202,8 @@ private struct SaveUser: RequestEntity, Encodable {
         #expect(try await FetchUser(id: "1").startRequest(on: byManager).name == "manager")
         #expect(try await FetchUser(id: "1").simulated(.off).startRequest(on: byManager).name == "network")
         let byDomain = try manager(
-            .reply(json: ["name": "manager"]), domain: #"simulation: { directory: "\#(directory.path)", delay: "1ms" }"#)
+            .reply(json: ["name": "manager"]), domain: #"simulation: { directory: "\#(directory.path)", delay: "1ms" }"#
+        )
         #expect(try await FetchUser(id: "1").startRequest(on: byDomain).name == "domain")
         #expect(
             try await FetchUser(id: "1").simulated(.reply(json: ["name": "call"])).startRequest(on: byDomain).name

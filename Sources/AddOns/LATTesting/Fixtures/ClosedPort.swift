@@ -32,3 +32,55 @@ public final class ClosedPort: Sendable {
     /// The URL of a path on this port.
     public func url(_ path: String = "/") -> String { "http://127.0.0.1:\(port)" + path }
 }
+
+/// A loopback port on which connecting hangs while this value lives: it listens, nothing accepts, and its backlog is
+/// full, so that the system drops further connection attempts.
+///
+/// ```swift
+/// let full = try FullBacklogListener()
+/// request.url = full.url("/")             // ends in a connect timeout
+/// ```
+public final class FullBacklogListener: Sendable {
+    /// The port on 127.0.0.1.
+    public let port: Int
+    private let descriptors: [Int32]
+
+    /// Listens on a free port and fills the backlog until a connection hangs, which takes about 0.2 s.
+    ///
+    /// - Throws: ``MockServerError`` when the system has no port or descriptor left, or the backlog cannot be filled.
+    public init() throws {
+        var descriptors = [try Socket.bindLoopback(port: 0, backlog: 0)]
+        do {
+            port = try Socket.port(of: descriptors[0])
+            while true {
+                guard descriptors.count <= 64 else {
+                    throw MockServerError(
+                        kind: .system(errno: ENOTSUP),
+                        description: "64 connections did not fill a backlog of 0; this system cannot host the fixture")
+                }
+                let client = try Socket.connectLoopback(port: port)
+                descriptors.append(client)
+                if !Self.isConnected(client) { break }
+            }
+        } catch {
+            for descriptor in descriptors { close(descriptor) }
+            throw error
+        }
+        self.descriptors = descriptors
+    }
+
+    deinit {
+        // A reset leaves no connection in TIME_WAIT.
+        for descriptor in descriptors.dropFirst() { Socket.reset(descriptor) }
+        close(descriptors[0])
+    }
+
+    /// The URL of a path on this port.
+    public func url(_ path: String = "/") -> String { "http://127.0.0.1:\(port)" + path }
+
+    /// Whether the connection is open. On the loopback device it opens at once, or never.
+    private static func isConnected(_ descriptor: Int32) -> Bool {
+        var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        return poll(&entry, 1, 150) > 0
+    }
+}

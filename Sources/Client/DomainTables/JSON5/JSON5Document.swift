@@ -1,3 +1,4 @@
+import HTTPCore
 import JSONText
 
 /// A JSON5 document (<https://spec.json5.org>) as a tree with source positions.
@@ -147,6 +148,21 @@ extension JSON5Node {
         case .string(let text): "the string \(QuotedText.of(text))"
         case .array: "an array"
         case .object: "an object"
+        }
+    }
+}
+
+extension JSONValue {
+    /// The value of a tree. Of equal keys the first counts.
+    init(_ node: JSON5Node.Value) {
+        switch node {
+        case .null: self = .null
+        case .bool(let flag): self = .bool(flag)
+        case .number(let number): self = number.integer.map(JSONValue.int) ?? .double(number.double)
+        case .string(let text): self = .string(text)
+        case .array(let elements): self = .array(elements.map { JSONValue($0.value) })
+        case .object(let members):
+            self = .object(Dictionary(members.map { ($0.key, JSONValue($0.value.value)) }) { first, _ in first })
         }
     }
 }

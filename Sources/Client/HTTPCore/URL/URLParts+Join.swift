@@ -1,3 +1,5 @@
+public import FoundationEssentials
+
 extension URLParts {
     /// Joins a path to a base URL by exactly one slash. A path that is only a query is appended without a slash. The
     /// base keeps its own path and query; the path's query follows the base's.
@@ -17,4 +19,25 @@ extension URLParts {
         let separator = rest.first == "?" ? "&" : ""
         return joined[..<ownQueryStart] + "?" + baseQuery + separator + (rest.first == "?" ? rest.dropFirst() : rest)
     }
+}
+
+/// What a call takes as its address: text, or a Foundation `URL`. A type of the app that knows its address may conform.
+public protocol URLConvertible: Sendable {
+    /// The URL as text: an absolute URL, or a path below the base URL. It is checked when the request is made.
+    var urlText: String { get }
+}
+
+extension String: URLConvertible {
+    /// The text itself.
+    public var urlText: String { self }
+}
+
+extension Substring: URLConvertible {
+    /// The text itself.
+    public var urlText: String { String(self) }
+}
+
+extension URL: URLConvertible {
+    /// The absolute URL as text.
+    public var urlText: String { absoluteString }
 }

@@ -212,3 +212,45 @@ public final class DiskStore: CacheStore, CacheInspecting, CacheInvalidating, Ca
         do { return try await work() } catch { throw CacheFault.error(error, in: directory) }
     }
 }
+
+/// The rule for how much may be stored.
+struct PruneRule: Hashable, Sendable {
+    var byteLimit: Int64
+    /// The bytes to leave free on the disk.
+    var freeFloor: Int64
+
+    /// The maximum number of bytes of entries for now. Free bytes above the floor may be used. If fewer bytes are free,
+    /// the limit is below `used`, so that entries are evicted. `freeByteCount` is `nil` when the system does not say.
+    func limit(used: Int64, freeByteCount: Int64?) -> Int64 {
+        guard let freeByteCount else { return byteLimit }
+        let (room, isHuge) = used.addingReportingOverflow(freeByteCount - freeFloor)
+        return max(0, isHuge ? byteLimit : min(byteLimit, room))
+    }
+}
+
+/// A dispatch queue of the store, on which it calls SQLite and the file system.
+///
+/// Swift's concurrent executor has only as many threads as processors, so a call that waits for a disk or another process
+/// would block unrelated tasks. A switch of threads costs about ten microseconds each way. A look-up also reads small bodies,
+/// so that a hit needs only one switch.
+struct StoreQueue: Sendable {
+    let queue: DispatchQueue
+
+    init(_ name: String, concurrent: Bool = false) {
+        queue = DispatchQueue(
+            label: "LATNetworking.cache.\(name)", qos: .userInitiated, attributes: concurrent ? .concurrent : [])
+    }
+
+    func run<Result: Sendable>(_ work: @escaping @Sendable () throws -> Result) async throws -> Result {
+        try await withCheckedThrowingContinuation { continuation in
+            queue.async { continuation.resume(with: Swift.Result { try work() }) }
+        }
+    }
+}
+
+/// A value that only one queue uses, or only the holder of one lock, which makes `@unchecked Sendable` true.
+struct Confined<Value>: @unchecked Sendable {
+    let value: Value
+
+    init(_ value: Value) { self.value = value }
+}

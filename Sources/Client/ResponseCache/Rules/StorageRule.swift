@@ -125,3 +125,55 @@ package enum StorageRule {
             && refusal(status: response.status, response.headers, control, to: request, mode) == nil
     }
 }
+
+/// Which stored responses a response makes invalid (RFC 9111 §4.4).
+package enum InvalidationRule {
+    /// Whether a response invalidates what is stored for its URL: the method is unsafe and the response is not an error.
+    package static func invalidates(_ response: HTTPResponse, to request: HTTPRequest) -> Bool {
+        !request.method.isSafe && (200...399).contains(response.status)
+    }
+
+    /// The URI references in a response that are invalidated too if they have the same origin.
+    package static func references(in response: HTTPResponse) -> [String] {
+        ["Location", "Content-Location"].compactMap { response.headers[$0] }.filter { !$0.isEmpty }
+    }
+
+    /// The tags that a server gives a response, so that responses can be removed by tag: the elements of `Cache-Tag`,
+    /// separated by commas, and of `Surrogate-Key`, separated by spaces. At most 100, of at most 1,024 bytes each.
+    package static func tags(of headers: HTTPHeaders) -> [String] {
+        let tags =
+            headers[values: "Cache-Tag"].flatMap { FieldList.elements(of: $0) }
+            + headers[values: "Surrogate-Key"].flatMap { $0.split(separator: " ").map(String.init) }
+        var seen: Set<String> = []
+        return Array(tags.filter { $0.utf8.count <= 1_024 && seen.insert($0).inserted }.prefix(100))
+    }
+}
+
+/// The keys whose last response could not be stored, so that no call waits for an equal one ("hit for miss").
+package struct HitForMissKeys: Sendable {
+    private var ends: [String: ContinuousClock.Instant] = [:]
+    private let life: Duration
+    private let limit: Int
+
+    /// An empty set of keys, each of which is remembered for `life`. At the limit, expired keys are removed, or all if none
+    /// has expired.
+    package init(life: Duration = .seconds(30), limit: Int = 4_096) {
+        self.life = life
+        self.limit = limit
+    }
+
+    package func contains(_ key: String, at now: ContinuousClock.Instant = .now) -> Bool {
+        ends[key].map { now < $0 } ?? false
+    }
+
+    package mutating func insert(_ key: String, at now: ContinuousClock.Instant = .now) {
+        if ends.count >= limit {
+            ends = ends.filter { now < $0.value }
+            if ends.count >= limit { ends = [:] }
+        }
+        ends[key] = now + life
+    }
+
+    /// Forgets a key, because its response was stored.
+    package mutating func remove(_ key: String) { ends[key] = nil }
+}

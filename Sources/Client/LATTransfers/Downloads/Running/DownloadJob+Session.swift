@@ -52,13 +52,15 @@ extension DownloadJob {
                 backoff.reset()
             } catch let error as NetworkError {
                 opened = nil
-                let canRetry = backoff.failures < order.request.retries ?? order.retries && order.request.method.isIdempotent
+                let canRetry =
+                    backoff.failures < order.request.retries ?? order.retries && order.request.method.isIdempotent
                 switch state.withLock({ $0.plan.fail(worker, error.failure(isOpening), canRetry: canRetry) }) {
                 case .leave: return true
                 case .retry:
                     try await Task.sleep(for: backoff.next(chance: .random(in: 0...1)))
                 case .wait(let time): try await Task.sleep(for: time)
-                case .fail: throw refused(error.counting(attempts: max(error.attempts, backoff.failures + 1)), isOpening)
+                case .fail:
+                    throw refused(error.counting(attempts: max(error.attempts, backoff.failures + 1)), isOpening)
                 }
             }
         }
