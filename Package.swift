@@ -62,8 +62,8 @@ let package = Package(
         .target(name: "SQLite", dependencies: ["CSQLite"]),
         .target(name: "Cryptography", dependencies: ["CLibcrypto"]),
         .target(name: "JSONText"),
-        .target(name: "HTTPCore", dependencies: ["JSONText"]),
-        .target(name: "DomainTables", dependencies: ["HTTPCore", "JSONText"]),
+        .target(name: "HTTPCore", dependencies: ["JSONText", "Platform"]),
+        .target(name: "DomainTables", dependencies: ["HTTPCore", "JSONText", "Platform"]),
         .target(
             name: "CurlTransport",
             dependencies: ["HTTPCore", "CLibcurl", "CLinux", "CZlib", "Cryptography", "Platform"]),
@@ -107,13 +107,13 @@ let package = Package(
             name: "lat",
             dependencies: [
                 "LATNetworking", "LATRealtime", "LATInspect", "LATFleet", "LATStorage", "LATTesting", "ResponseCache",
-                "DomainTables", "Cryptography", "Demo",
+                "DomainTables", "Cryptography", "Demo", "HTTPCore", "Platform",
             ]),
 
         // The steps of `lat demo`, and the processes of scripts/demo-fleet.
         .target(name: "Demo", dependencies: ["LATNetworking", "LATTesting"]),
         .executableTarget(
-            name: "FleetDemo", dependencies: ["LATFleet", "LATNetworking", "LATTesting", "Cryptography"]),
+            name: "FleetDemo", dependencies: ["LATFleet", "LATNetworking", "LATTesting", "Cryptography", "Platform"]),
 
         // What several test targets use: programs they start, certificates, waiting.
         .target(

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import Platform
 
 /// A program that runs beside this one. Its standard output is discarded.
 final class Program: Sendable {
@@ -19,7 +20,7 @@ final class Program: Sendable {
         var identifier: pid_t = 0
         let code = posix_spawn(&identifier, command[0], &actions, nil, &words, environ)
         guard code == 0 else {
-            throw FleetDemo.Failure("\(path) cannot be started: \(String(cString: strerror(code)))")
+            throw FleetDemo.Failure("\(path) cannot be started: \(SystemError(code: code).text)")
         }
         self.identifier = identifier
     }

@@ -100,6 +100,24 @@ import Testing
         #expect(chosen?.nonce == "c" && chosen?.isForLibcurl == false)
     }
 
+    /// The example of RFC 7616 §3.9.1 with `auth-int`, computed with Python's hashlib.
+    @Test func answerCoversTheBodyWhenAsked() throws {
+        let challenge = try #require(
+            parsed("Digest realm=\"http-auth@example.org\", nonce=\"7yp\", qop=\"auth-int\", algorithm=SHA-256"))
+        var request = DigestChallenge.Request(
+            method: "POST", target: "/dir/index.html", user: "Mufasa", password: "Circle of Life",
+            body: Data("a=1".utf8))
+        let answer = parameters(challenge.answer(to: request, count: 1, clientNonce: "f2/"))
+        #expect(challenge.coversBody && !challenge.isForLibcurl && answer["qop"] == "auth-int")
+        #expect(answer["response"] == "ddbc829377f8d8c39feccba9ef67ca6b25ebafb6fd3252b1c1a6ef0a141afb56")
+        request.body = nil
+        #expect(challenge.answer(to: request, count: 1, clientNonce: "f2/") == nil)
+        let both = AuthenticationScheme.all(in: [
+            "Digest realm=r, nonce=a, qop=auth-int, Digest realm=r, nonce=b, qop=auth"
+        ])
+        #expect(DigestChallenge.preferred(among: both)?.nonce == "b")
+    }
+
     @Test func nameInUTF8IsEncoded() throws {
         let request = DigestChallenge.Request(method: "GET", target: "/", user: "Jä d", password: "p")
         let plain = try #require(parsed("Digest realm=r, nonce=n, qop=auth"))
@@ -134,7 +152,7 @@ import Testing
 
     @Test(arguments: [
         "Digest", "Digest realm=r", "Digest nonce=n", "Digest realm=r, nonce=\"\"",
-        "Digest realm=r, nonce=n, qop=auth-int", "Digest realm=r, nonce=n, algorithm=SHA-1",
+        "Digest realm=r, nonce=n, algorithm=SHA-1", "Digest realm=r, nonce=n, qop=auth-conf",
         "Digest realm=r, nonce=n, algorithm=MD5-other", "Digest realm=r, nonce=n, qop=\"\"",
         "Digest realm=r, nonce=\"n\r\nX: y\"",
         "Digest realm=r, nonce=\"" + String(repeating: "n", count: 5000) + "\"", "Digest realm=\"r, nonce=n",

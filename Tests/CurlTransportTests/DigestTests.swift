@@ -16,7 +16,7 @@ import Testing
             ["Digest realm=\"test\", nonce=\"x\", algorithm=A, Digest realm=\"test\", nonce=\"y\", qop=\"auth-int\""],
             "auth"
         ),
-        ("MD5", [], "auth-int ,\tauth"),
+        ("MD5", [], "auth-int ,\tauth"), ("MD5", [], "auth-int"), ("SHA-256", [], "auth-int"),
     ]
 
     @Test(arguments: hardServers, [false, true])
@@ -60,6 +60,29 @@ import Testing
             #expect(try await transport.answer(to: post).status == 200)
         }
         #expect(server.server.requests.map(\.body) == [Data(), body])
+    }
+
+    /// A body that is not in memory as a whole has no hash before it is sent.
+    @Test(arguments: [false, true], [false, true]) func bodyThatCannotBeCoveredIsAnError(any: Bool, isFile: Bool)
+        async throws
+    {
+        let server = try DigestServer(qop: "auth-int")
+        let directory = try TemporaryDirectory()
+        let path = try directory.writePattern(byteCount: 100_000, to: "a.bin")
+        try await withTransport { transport async throws in
+            let chunks = AsyncStream<Data> {
+                $0.yield(Data([1]))
+                $0.finish()
+            }
+            var post = server.request("/p", method: .post)
+            post.body = isFile ? .file(path) : .stream(chunks, length: nil)
+            if any { post.authentication = .any(user: "u", password: "p") }
+            let error = try await transport.failure(of: post)
+            #expect(error.kind == .requestBody && error.message.contains("qop=\"auth-int\""), "\(error)")
+            #expect(server.server.requestCount == 1)
+            // The same origin answers what is in memory.
+            #expect(try await transport.answer(to: server.request()).status == 200)
+        }
     }
 
     @Test func alwaysStaleOwnAnswerEndsTheCall() async throws {

@@ -19,6 +19,34 @@ struct LargeTableTests {
         #expect(MemoryLayout<DomainTableFile.Entry<DomainTable.ServerRow>>.stride <= 512, "a row is small")
     }
 
+    /// The sizes are so large that work which grows with their square would take many minutes.
+    @Test func manyNamesOfATableAreRead() {
+        let rows = (0..<40_000).map { "s\($0): { domain: 'a', path: 'p' },\n" }.joined()
+        let reading = read(Self.head + rows + "} }")
+        #expect(reading.diagnostics.isEmpty && reading.file.servers.count == 40_000)
+    }
+
+    @Test(arguments: [
+        String(repeating: "[", count: 1 << 20), String(repeating: "{a:", count: 1 << 18),
+        String(repeating: "{a:[", count: 5_000) + String(repeating: "]}", count: 5_000),
+    ])
+    func deepNestingOfATableIsAnError(text: String) {
+        let errors = read(text).errors
+        #expect(!errors.isEmpty && errors.allSatisfy { $0.message.utf8.count < 1_000 })
+    }
+
+    @Test(arguments: [
+        "'" + String(repeating: "x", count: 1 << 20) + "'", "'" + String(repeating: "\\x41", count: 1 << 18) + "'",
+        "'" + String(repeating: "\\\n", count: 1 << 19) + "'", "// " + String(repeating: "/", count: 1 << 20) + "\n'p'",
+        "/*" + String(repeating: "*", count: 1 << 20) + "*/'p'", String(repeating: " ", count: 1 << 20) + "'p'",
+        String(repeating: "\n", count: 1 << 20) + "'p'", String(repeating: "9", count: 1 << 20),
+    ])
+    func longValueOfATableIsRead(value: String) {
+        let reading = read(
+            "{ domains: { a: { baseURL: 'http://127.0.0.1:1' } }, servers: { x: { domain: 'a', path: \(value) } } }")
+        #expect(reading.file.servers.count <= 1 && reading.diagnostics.allSatisfy { $0.message.utf8.count < 1_000 })
+    }
+
     @Test func onlyTheFirstUnknownDomainsGetAdvice() {
         let rows = (0..<100).map { "s\($0): { domain: \"aa\($0)a\", path: \"p\" }," }.joined()
         let table = "{ domains: { aaaaaa: { baseURL: \"http://127.0.0.1:1\" } }, servers: {" + rows + "} }"

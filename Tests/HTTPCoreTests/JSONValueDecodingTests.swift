@@ -181,6 +181,30 @@ struct JSONValueDecodingTests {
         }
     }
 
+    private final class Tree: Codable {
+        var inner: [Tree]?
+        var value: [String: Tree]?
+    }
+
+    /// A model that contains itself, from JSON that is deeper than any stack.
+    @Test(arguments: [("{\"inner\":[", "]}"), ("{\"value\":{\"a\":", "}}")]) func deepModelIsAnError(
+        open: String, close: String
+    ) throws {
+        func text(_ depth: Int) -> Data {
+            let ends = (String(repeating: open, count: depth), String(repeating: close, count: depth))
+            return Data((ends.0 + "{}" + ends.1).utf8)
+        }
+        for depth in [300, 5_000, 200_000] {
+            let error = #expect(throws: (any Error).self) { try JSONDocument(parsing: text(depth)).decode(Tree.self) }
+            #expect(error.map { "\($0)".contains("512") } == true, "\(depth)")
+            let response = HTTPResponse(status: 200, body: ResponseBody(text(depth)), url: "http://h/")
+            let typed = #expect(throws: NetworkError.self) { try response.decode(Tree.self) }
+            #expect(typed?.kind == .decoding(path: ""), "\(typed as Any)")
+        }
+        let tree = try JSONDocument(parsing: text(200)).decode(Tree.self)
+        #expect((tree.inner?.first ?? tree.value?["a"]) != nil)
+    }
+
     @Test func subclassDecodesItsSuperclass() throws {
         let data = try JSONEncoder().encode(Derived(id: 7, name: "x"))
         let decoded = try JSONValue(parsing: data).decode(Derived.self)

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import Testing
 
 @testable import HTTPCore
@@ -44,6 +45,14 @@ import Testing
         let error = NetworkError(.connect, message: "refused", request: request)
         #expect(!String(reflecting: error).contains("hunter2"))
         #expect(!"\(error as any Error)".contains("hunter2"))
+    }
+
+    /// `FileManager` reports the number of the system within its own error.
+    @Test(arguments: [(POSIXErrorCode.EMFILE, "ulimit -n"), (.ENFILE, "fs.file-max"), (.EEXIST, "Not a directory")])
+    func reasonOfAFileErrorHasTheAdvice(_ code: POSIXErrorCode, _ words: String) {
+        let error = CocoaError(.fileWriteUnknown, userInfo: ["NSUnderlyingError": POSIXError(code)])
+        #expect(NetworkError.reason(of: error).contains(words))
+        #expect(NetworkError.reason(of: CancellationError()) == "CancellationError()")
     }
 
     @Test func firstAttachedRequestStays() {

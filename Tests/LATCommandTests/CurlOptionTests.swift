@@ -66,6 +66,19 @@ import Testing
         #expect(Facts(requests[0]) == Facts(requests[1]), "\(printed.text)")
     }
 
+    /// A part of a form whose value is read from a file.
+    @Test func bytesThatNoArgumentHoldsAreRefused() async throws {
+        try directory.write(Data("a\0b".utf8), to: "raw")
+        let arguments = [server.url(), "at=@raw", "doc@a.json"]
+        let printed = try await LatProcess.run(arguments + ["--curl"], in: directory.path)
+        #expect(
+            printed.exitCode == 2 && printed.text.isEmpty && printed.err.contains("the part at has a NUL"), "\(printed)"
+        )
+        // The file itself can be sent.
+        let file = try await LatProcess.run([server.url(), "at@raw", "--curl"], in: directory.path)
+        #expect(file.exitCode == 0 && file.text.contains("@"))
+    }
+
     @Test func standardInputIsNotRead() async throws {
         let printed = try await LatProcess.run([server.url(), "@-", "--curl"], input: "secret")
         #expect(printed.text.contains("--data-binary '@-'") && !printed.text.contains("secret"))

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Glibc
 import LATTesting
 import TestSupport
@@ -34,6 +35,14 @@ import Testing
     }
 
     @Test func everyLimitOfACallIsNamed() async throws { try await sweep(["GET", server.url()]) }
+
+    @Test func everyLimitOfFilesIsNamed() async throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.write(Data(#"{"a": 1}"#.utf8), to: "a.json")
+        try await sweep([server.url(), "--json", path, "-o", directory.path(of: "out")])
+        let table = try directory.write(Data(#"{"domains": {"a": {"baseURL": "http://h"}}}"#.utf8), to: "t.json5")
+        try await sweep(["domains", "check", table])
+    }
 
     @Test func everyLimitOfAnUploadIsNamed() async throws {
         let directory = try TemporaryDirectory()

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import LATNetworking
 import LATTesting
 import TestSupport
 import Testing
@@ -148,6 +149,19 @@ import Testing
         #expect(!text.contains("hidden"))
         #expect(text.contains(#"\"a\":1"#))
         #expect(text.split(separator: "startedDateTime").count == 3)
+    }
+
+    /// What was answered before each retry is in the file, with its body.
+    @Test func bodiesBetweenRetriesAreRecorded() async throws {
+        let server = try MockServer()
+        server.enqueue(.text("busy one", status: 503), .text("busy two", status: 503), .text("fine"))
+        let directory = try TemporaryDirectory()
+        let arguments = [server.url("/x"), "--retry", "2", "--har", directory.path(of: "calls.har")]
+        let result = try await LatProcess(arguments).result
+        #expect(result.exitCode == 0 && result.text == "fine", "\(result.err)")
+        let entries = try JSONValue(parsing: try #require(directory.read("calls.har")))["log"]["entries"].array ?? []
+        #expect(entries.map { $0["response"]["status"].int } == [503, 503, 200])
+        #expect(entries.map { $0["response"]["content"]["text"].string } == ["busy one", "busy two", "fine"])
     }
 
     @Test func closedPipeKeepsTheRecord() async throws {

@@ -95,7 +95,10 @@ package final class RedisServer: Sendable {
 
     /// Runs `redis-cli` and returns what it prints.
     @discardableResult
-    package func cli(_ words: String...) throws -> String {
+    package func cli(_ words: String...) throws -> String { try cli(words) }
+
+    @discardableResult
+    package func cli(_ words: [String]) throws -> String {
         let place: [String] =
             switch self.place {
             case .socket: ["-s", socketPath]

@@ -49,5 +49,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Whether another process held a resource for too long.
     package var isBusy: Bool { code == EBUSY }
 
-    package var description: String { attempt.isEmpty ? text : "\(name) while \(attempt)" }
+    package var description: String {
+        attempt.isEmpty ? text : isFileLimit ? "\(attempt): \(text)" : "\(name) while \(attempt)"
+    }
 }

@@ -74,12 +74,13 @@ final class DigestServer: Sendable {
             let user = answer["username"], let nonce = answer["nonce"], let client = answer["cnonce"],
             let count = answer["nc"].flatMap({ UInt32($0, radix: 16) }),
             let challenge = DigestChallenge([
-                "realm": "test", "nonce": nonce, "qop": "auth", "algorithm": algorithm,
+                "realm": "test", "nonce": nonce, "qop": quality, "algorithm": algorithm,
             ])
         else { return false }
         let whole = challenge.answer(
-            to: .init(method: request.method, target: request.target, user: user, password: password), count: count,
-            clientNonce: client)
+            to: .init(
+                method: request.method, target: request.target, user: user, password: password, body: request.body),
+            count: count, clientNonce: client)
         return AuthenticationScheme.all(in: [whole ?? ""]).first?.parameters["response"] == answer["response"]
     }
 

@@ -26,6 +26,7 @@ import Testing
                 ("application/x-www-form-urlencoded", "a=1&token=\(url)&b=\(url)"),
                 ("text/plain", "é \(secret)\n\(json) \(url)"),
                 ("text/event-stream", "id: 1\ndata: \(value)\n\nevent: x\ndata: \(secret)\n\n"),
+                ("text/event-stream", "data:\(Self.lines(of: value, &random))\n\ndata: \(json)\n\n"),
                 ("application/x-ndjson", "\(value)\n\(value)\n"),
                 ("text/html", "<a href='https://h/?token=\(url)'>\(secret)</a>"),
             ]
@@ -44,6 +45,21 @@ import Testing
             if Int.random(in: 0..<4, using: &random) == 0 {
                 failure = NetworkError(.connectionLost, message: "lost after \(secret)")
             }
+        }
+
+        /// JSON in several lines `data:` of one event, with other lines between them.
+        private static func lines(of json: String, _ random: inout SeededGenerator) -> String {
+            let end = ["\n", "\r\n"].randomElement(using: &random) ?? "\n"
+            var (isInString, isEscaped, lines) = (false, false, "")
+            for scalar in json.unicodeScalars {
+                lines.unicodeScalars.append(scalar)
+                if scalar == "\"", !isEscaped { isInString.toggle() }
+                isEscaped = scalar == "\\" && !isEscaped
+                guard !isInString, ":,{[".unicodeScalars.contains(scalar), Bool.random(using: &random) else { continue }
+                let others = scalar == ":" ? ["", "id: 7\(end)", "event: x\(end)", ": hello\(end)"] : [""]
+                lines += "\(end)\(others.randomElement(using: &random) ?? "")data: "
+            }
+            return lines
         }
 
         private static func json(_ secret: String, _ depth: Int, _ random: inout SeededGenerator) -> JSONValue {

@@ -23,6 +23,43 @@ struct YAMLReaderTests {
         #expect(count == depth && value == .text("x", line: depth))
     }
 
+    /// The sizes are so large that work which grows with their square would take many minutes.
+    @Test(arguments: ["n{}: x\n", "n{}:\n  a: \"b\"\n", "n{}: |\n  b\n\n", "n{}: [a, b]\n", "\"n{}\": x # y\n"])
+    func manyNamesAreRead(line: String) throws {
+        let text = (0..<40_000).map { line.replacing("{}", with: "\($0)") }.joined() + "...\n"
+        guard case .map(let members, _)? = try YAMLReader.documents(text).first else {
+            throw YAMLProblem(line: 0, message: "")
+        }
+        #expect(members.count == 40_000 && members.last?.name == "n39999")
+        let documents = (0..<40_000).map { "---\n" + line.replacing("{}", with: "\($0)") }.joined() + "...\n"
+        #expect(try YAMLReader.documents(documents).count == 40_000)
+    }
+
+    private static let long = String(repeating: "x", count: 1 << 20)
+
+    /// Each message has the beginning of the line only.
+    @Test(arguments: [
+        "a:\n- \(long)", long, "a: \"b\" \(long)", "a: [\(long)", "a: {\(long)", "a: \"\(long)", "a: \"\\q\(long)\"",
+        "\(long): x\n\(long): x", "\(long):", "- \(long)", "a: \"\\", "\"\(long)\": {",
+    ])
+    func messagesOfLongLinesAreShort(text: String) {
+        let problem = #expect(throws: YAMLProblem.self) { try YAMLReader.documents(text + "\n...\n") }
+        #expect(problem.map { $0.message.utf8.count < 200 } == true, "\(problem?.message.prefix(300) ?? "")")
+    }
+
+    @Test func longTextsAreRead() throws {
+        let long = Self.long
+        let text =
+            "a: \(long)\nb: \"\(long)\"\nc: |\n  \(long)\nd: [\(long)]\ne: \(String(repeating: " ", count: 1 << 20))x\n"
+        let blank = String(repeating: "\n", count: 1 << 18) + String(repeating: "# \n", count: 1 << 18)
+        guard case .map(let members, _)? = try YAMLReader.documents(text + blank + "...\n").first else {
+            throw YAMLProblem(line: 0, message: "no names")
+        }
+        #expect(members.map(\.name) == ["a", "b", "c", "d", "e"])
+        #expect(members[0].value == .text(long, line: 1) && members[1].value == .text(long, line: 2))
+        #expect(members[4].value == .text("x", line: 6))
+    }
+
     @Test func secondOfManyNamesIsFound() {
         let text = (0..<2_000).map { "n\($0): x\n" }.joined() + "n7: y\n...\n"
         let problem = #expect(throws: YAMLProblem.self) { try YAMLReader.documents(text) }

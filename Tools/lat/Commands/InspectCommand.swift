@@ -1,7 +1,9 @@
 import Dispatch
 import FoundationEssentials
 import Glibc
+import HTTPCore
 import LATInspect
+import Platform
 import Synchronization
 
 /// `lat inspect FILE`, `lat inspect -- COMMAND`: shows calls on a page in the browser.
@@ -52,7 +54,9 @@ struct InspectCommand: Command {
         do {
             content = try Data(contentsOf: URL(filePath: path))
         } catch {
-            throw UsageError("\(SafeText.line(path)) cannot be read; give a HAR file, or a command after --")
+            throw UsageError(
+                "\(SafeText.line(path)) cannot be read (\(NetworkError.reason(of: error))); give a HAR file, or a command after --"
+            )
         }
         guard let har = try? JSONValue(parsing: content), har["log"]["entries"].array != nil else {
             throw UsageError("\(SafeText.line(path)) is not a HAR file: it is not JSON with a list log.entries")
@@ -77,7 +81,7 @@ struct InspectCommand: Command {
     private func watch(_ words: [String], _ console: Console) async throws -> ExitCode {
         var template = Array("/tmp/lat-inspect-XXXXXX\0".utf8CString)
         guard mkdtemp(&template) != nil else {
-            throw UsageError("no folder can be made in /tmp: \(String(cString: strerror(errno)))")
+            throw UsageError("no folder can be made in /tmp: \(SystemError().text)")
         }
         let folder = String(decoding: template.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
         let pipe = folder + "/address"
@@ -87,7 +91,7 @@ struct InspectCommand: Command {
         }
         guard mkfifo(pipe, 0o600) == 0, case let descriptor = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC),
             descriptor >= 0
-        else { throw UsageError("no pipe can be made in \(folder): \(String(cString: strerror(errno)))") }
+        else { throw UsageError("no pipe can be made in \(folder): \(SystemError().text)") }
         let queue = DispatchQueue(label: "lat-inspect")
         let count = Mutex(0)
         // Called on the queue. A read gets whole lines, because a write as short as an address is atomic on a pipe.

@@ -1,6 +1,7 @@
 import Dispatch
 import FoundationEssentials
 import Glibc
+import Platform
 
 /// A program that runs with the terminal and the standard streams of this one.
 struct ChildCommand: Sendable {
@@ -44,7 +45,7 @@ struct ChildCommand: Sendable {
         var process: pid_t = 0
         let code = posix_spawnp(&process, words[0], &actions, &attributes, &arguments, &texts)
         guard code == 0 else {
-            let reason = code == ENOENT ? "there is no such program; give its path" : String(cString: strerror(code))
+            let reason = code == ENOENT ? "there is no such program; give its path" : SystemError(code: code).text
             throw UsageError("\(SafeText.line(words[0])) cannot be started: \(reason)")
         }
         self.process = process

@@ -1,4 +1,5 @@
 import Glibc
+import Platform
 
 /// A file that appears under its name only when it is complete.
 ///
@@ -31,7 +32,7 @@ final class OutputFile {
         let flags = isReplaced ? O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC : O_WRONLY | O_CLOEXEC
         let descriptor = open(temporary ?? target, flags, 0o666)
         guard descriptor >= 0 else {
-            let reason = String(cString: strerror(errno))
+            let reason = SystemError().text
             throw UsageError(
                 "--output \"\(name)\" cannot be written (\(reason)); name a file in a folder you may write to")
         }

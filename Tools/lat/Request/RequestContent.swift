@@ -1,6 +1,8 @@
 import FoundationEssentials
 import Glibc
+import HTTPCore
 import LATNetworking
+import Platform
 
 /// Address, fields and body of the request, read and checked before anything is sent.
 struct RequestContent {
@@ -175,10 +177,12 @@ struct RequestContent {
 
     private static func contents(of path: String, _ place: String) throws(UsageError) -> Data {
         try checkReadable(path, place)
-        guard let data = FileManager.default.contents(atPath: path) else {
-            throw UsageError("\(place)\"\(path)\" cannot be read; check its permissions")
+        do {
+            return try Data(contentsOf: URL(filePath: path))
+        } catch {
+            let reason = NetworkError.reason(of: error)
+            throw UsageError("\(place)\"\(SafeText.line(path))\" cannot be read (\(reason)); check its permissions")
         }
-        return data
     }
 
     /// - Parameter place: The argument that names the file, with a space at its end.
@@ -186,7 +190,7 @@ struct RequestContent {
         var status = stat()
         let shown = SafeText.line(path)
         guard stat(path, &status) == 0, access(path, R_OK) == 0 else {
-            let reason = String(cString: strerror(errno))
+            let reason = SystemError().text
             throw UsageError("\(place)\"\(shown)\" cannot be read (\(reason)); give the path of a file")
         }
         if status.st_mode & S_IFMT == S_IFDIR {
@@ -209,7 +213,7 @@ struct RequestContent {
             if count > 0 {
                 data.append(contentsOf: buffer[..<count])
             } else if errno != EINTR {
-                let reason = String(cString: strerror(errno))
+                let reason = SystemError().text
                 throw UsageError("\(name) cannot read standard input (\(reason)); give a file instead")
             }
         }

@@ -65,6 +65,10 @@ struct RequestSender {
     /// Prints the curl command that sends the same request.
     func printCurl() async throws -> ExitCode {
         let request = try await composed()
+        if let obstacle = CurlCommand.obstacle(in: request, options: command.curlOptions) {
+            throw UsageError(
+                "--curl: \(obstacle), which no argument of a command can hold; send it from a file (@FILE)")
+        }
         try console.print(CurlCommand(.run).text(of: request, options: command.curlOptions))
         let names = command.optionsWithoutCurl.map(\.name)
         if !names.isEmpty {

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import Platform
 
 /// The outputs of a command: results go to one, messages about them to the other.
 struct Console: Sendable {
@@ -66,7 +67,7 @@ struct Output: Sendable {
     func failure(_ code: Int32) -> Failure {
         Failure(
             isClosed: code == EPIPE,
-            message: "\(name) cannot be written: \(String(cString: strerror(code))); the output is incomplete")
+            message: "\(name) cannot be written: \(SystemError(code: code).text); the output is incomplete")
     }
 
     /// Returns 0, or `errno`.

@@ -19,10 +19,11 @@ internal import Synchronization
 /// The file is YAML, one document for each exchange in the order of the requests, and bodies as text where they are
 /// text. Texts of more than 64 KiB, and other bodies of more than 1 KiB, are files in a folder beside it. Secrets
 /// (``Secrets/standard``) are written as stand-ins such as `***7`, the same for one secret wherever it occurs, so requests
-/// that differ only in a secret are equal. A replay puts the secrets of the request back, also in trailers, messages and the
-/// texts of failures; of what only the server has sent, the program gets the stand-in, a number for a number. All else is
-/// replayed as it was received. The sizes of pieces are the recorded ones; a stand-in of another length than the secret moves
-/// the borders after it. The names of the manager's own list count too, without those that it has removed.
+/// that differ only in a secret are equal. A replay puts the secrets of the requests back, and those of a WebSocket's messages
+/// to the server, also in trailers, messages and the texts of failures; of what only the server has sent, the program gets the
+/// stand-in, a number for a number. All else is replayed as it was received. The sizes of pieces are the recorded ones; a
+/// stand-in of another length than the secret moves the borders after it. The names of the manager's own list count too,
+/// without those that it has removed.
 ///
 /// Equal requests get their recorded responses one after the other. A request that is not recorded fails with
 /// ``NetworkError/Kind/simulation``; the message names the nearest entry and what differs.
@@ -78,6 +79,7 @@ public final class Cassette: Transport, Sendable {
         configuration = engine
         file = CassetteFile(
             try CassetteContent(path, mode: mode, matching: matching, warn: { engine.warn($0) }))
+        redaction.beginStandIns(after: file.content.highestStandIn)
         self.transport = Mutex(transport)
     }
 

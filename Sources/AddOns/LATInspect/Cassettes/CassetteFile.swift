@@ -30,6 +30,8 @@ final class CassetteContent: ProcessExitObserver, Sendable {
         var isSaved = true
     }
 
+    /// The largest number of a stand-in in the file.
+    let highestStandIn: Int
     private let path: String
     private let warn: @Sendable (String) -> Void
     private let state: Mutex<State>
@@ -42,8 +44,9 @@ final class CassetteContent: ProcessExitObserver, Sendable {
         self.path = path
         self.warn = warn
         // The mode `all` does not read the file, so a damaged one can be recorded again.
-        let entries = mode == .all ? nil : try Self.read(path)
-        state = Mutex(State(playback: CassettePlayback(entries, mode: mode, matching: matching)))
+        let found = mode == .all ? nil : try Self.read(path)
+        highestStandIn = found?.highestStandIn ?? 0
+        state = Mutex(State(playback: CassettePlayback(found?.entries, mode: mode, matching: matching)))
     }
 
     func withPlayback<Value: Sendable>(_ body: (inout CassettePlayback) -> Value) -> Value {
@@ -67,21 +70,41 @@ final class CassetteContent: ProcessExitObserver, Sendable {
     }
 
     /// `nil` when there is no file.
-    private static func read(_ path: String) throws(NetworkError) -> [CassetteEntry]? {
-        guard FileManager.default.fileExists(atPath: path) else { return nil }
-        guard let data = FileManager.default.contents(atPath: path) else {
-            throw NetworkError(.storage, message: "the cassette \(path) cannot be read; check its permissions")
+    private static func read(
+        _ path: String
+    ) throws(NetworkError) -> (entries: [CassetteEntry], highestStandIn: Int)? {
+        let file: Data?
+        do {
+            file = try content(of: path)
+        } catch {
+            throw NetworkError(
+                .storage,
+                message:
+                    "the cassette \(path) cannot be read (\(NetworkError.reason(of: error))); check its permissions",
+                underlying: error)
         }
+        guard let data = file else { return nil }
         guard let text = String(validating: data, as: UTF8.self) else {
             throw NetworkError(
                 .storage, message: "the cassette \(path) is not UTF-8; record it again with the mode all")
         }
         let bodies = bodyFolder(path)
         do throws(YAMLProblem) {
-            return try CassetteReader { FileManager.default.contents(atPath: "\(bodies)/\($0)") }.entries(text)
+            var highest = StandIns.highest(in: data)
+            let reader = CassetteReader { name in
+                let body = try content(of: "\(bodies)/\(name)")
+                highest = max(highest, body.map(StandIns.highest) ?? 0)
+                return body
+            }
+            return (try reader.entries(text), highest)
         } catch {
             throw NetworkError(.storage, message: "\(path):\(error.line): \(error.message)")
         }
+    }
+
+    /// The content of a file; `nil` when there is none.
+    private static func content(of path: String) throws -> Data? {
+        FileManager.default.fileExists(atPath: path) ? try Data(contentsOf: URL(filePath: path)) : nil
     }
 
     /// Writes what was recorded, if that is not in the file yet.

@@ -240,7 +240,8 @@ extension Data {
         var (shown, rest) = (Data(), self[...])
         while let stars = rest.firstRange(of: Data(Secrets.placeholder.utf8)) {
             shown += rest[..<stars.upperBound]
-            rest = rest[stars.upperBound...].drop { (0x30...0x39).contains($0) }
+            // More stars tell how the secret is written.
+            rest = rest[stars.upperBound...].drop { $0 == UInt8(ascii: "*") }.drop { (0x30...0x39).contains($0) }
         }
         return shown + rest
     }

@@ -5,8 +5,9 @@ struct CassetteReader {
     /// The version of the format that this package writes.
     static let version = 1
 
-    /// Returns the content of a body's file by its name; `nil` when there is none.
-    let body: (String) -> Data?
+    /// Returns the content of a body's file by its name; `nil` when there is none. What it throws says why the file cannot be
+    /// read.
+    let body: (String) throws -> Data?
 
     func entries(_ text: String) throws(YAMLProblem) -> [CassetteEntry] {
         var documents = try YAMLReader.documents(text)
@@ -109,10 +110,12 @@ struct CassetteReader {
         }
         if let file = try node.optional("file") {
             let name = try file.text()
-            guard !name.contains("/"), let data = body(name) else {
-                throw file.problem("the body's file \"\(name)\" is missing beside the cassette; restore it")
+            do {
+                if !name.contains("/"), let data = try body(name) { return RecordedBody(data) }
+            } catch {
+                throw file.problem("the body's file \"\(name)\" cannot be read: \(NetworkError.reason(of: error))")
             }
-            return RecordedBody(data)
+            throw file.problem("the body's file \"\(name)\" is missing beside the cassette; restore it")
         }
         guard let count = try node.optional("omitted") else { return .none }
         return .omitted(byteCount: try count.number())

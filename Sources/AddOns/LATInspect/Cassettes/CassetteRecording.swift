@@ -234,10 +234,15 @@ struct CapturedBody {
     private static func file(_ path: String, _ limit: Int) throws -> RecordedBody {
         let size = try UploadedFile.size(of: path) ?? 0
         if size > limit { return .omitted(byteCount: Int(size)) }
-        guard let data = FileManager.default.contents(atPath: path) else {
-            throw NetworkError(.requestBody, message: "the file \(path) cannot be read; check path and permissions")
+        do {
+            return RecordedBody(try Data(contentsOf: URL(filePath: path)))
+        } catch {
+            throw NetworkError(
+                .requestBody,
+                message:
+                    "the file \(path) cannot be read (\(NetworkError.reason(of: error))); check path and permissions",
+                underlying: error)
         }
-        return RecordedBody(data)
     }
 
     private static func pieces(_ stream: BodyStream, _ limit: Int) async throws -> [Data] {

@@ -7,6 +7,8 @@ internal import Synchronization
 /// their values, so that a token is also removed where another place or a later exchange repeats it.
 final class CassetteRedaction: Sendable {
     private let redactor: Mutex<Redactor>
+    /// The secrets of this run by the stand-ins that the recording has for them.
+    private let known = Mutex<[String: String]>([:])
     /// The secrets of the cassette itself.
     let secrets: Secrets
     /// The names of parameters that are recorded as `{{name}}`.
@@ -19,6 +21,9 @@ final class CassetteRedaction: Sendable {
         self.secrets = secrets
         varying = Secrets(parameters: matching.varyingParameters)
     }
+
+    /// Keeps the numbers of a recording free.
+    func beginStandIns(after number: Int) { redactor.withLock { $0.beginStandIns(after: number) } }
 
     /// Remembers the credentials that the engine adds to a request.
     func note(_ request: HTTPRequest) {
@@ -91,23 +96,36 @@ final class CassetteRedaction: Sendable {
 
     // MARK: Replaying
 
-    /// The recorded exchange with the secrets of the request that is replayed, where the recording has a stand-in for them.
+    /// The recorded exchange with the secrets of the request that is replayed, and of earlier ones, where the recording has a
+    /// stand-in for them.
     /// The program's later requests may repeat what it gets, so the other stand-ins are known from now on.
     ///
     /// - Parameter asked: the redacted request that the entry is replayed for.
     func replayed(_ entry: CassetteEntry, for asked: CassetteEntry.Request) -> CassetteEntry {
         redactor.withLock { redactor in
             redactor.isAnswer = true
-            var secrets: [String: String] = [:]
-            for (recorded, now) in zip(entry.request.texts, asked.texts) {
-                let standIns = zip(StandIns.pieces(of: recorded), StandIns.pieces(of: now))
-                for (old, new) in standIns where old.isStandIn && new.isStandIn && old.text != Secrets.placeholder {
-                    secrets[StandIns.base(of: old.text)] = redactor.secret(of: new.text)
-                }
-            }
+            let secrets = learn(entry.request.texts, asked.texts, redactor)
             // The numbers in place of secret ones are found by their value from now on.
             if let response = entry.response { _ = answered(response.body, nil, &redactor) }
             return secrets.isEmpty ? entry : entry.restored(SecretsOfReplay(secrets: secrets))
+        }
+    }
+
+    /// The secrets that a message of the client adds, by the stand-ins in the recorded one.
+    func secrets(of message: SocketMessage, recorded: SocketMessage) -> [String: String] {
+        redactor.withLock { learn([recorded.comparable], [message.comparable], $0) }
+    }
+
+    /// - Returns: all secrets that are known; those of these texts come first.
+    private func learn(_ recorded: [String], _ now: [String], _ redactor: Redactor) -> [String: String] {
+        known.withLock { secrets in
+            for (recorded, now) in zip(recorded, now) {
+                let standIns = zip(StandIns.pieces(of: recorded), StandIns.pieces(of: now))
+                for (old, new) in standIns where old.isStandIn && new.isStandIn && old.text != Secrets.placeholder {
+                    if let secret = redactor.secret(of: new.text) { secrets[StandIns.base(of: old.text)] = secret }
+                }
+            }
+            return secrets
         }
     }
 
@@ -150,7 +168,10 @@ final class CassetteRedaction: Sendable {
         guard case .bytes(let data) = body else { return body }
         if MediaType.plainEssence(of: type) == "multipart/form-data" { return self.body(body, type, &redactor) }
         let isForm = MediaType.plainEssence(of: type) == "application/x-www-form-urlencoded"
-        return .bytes(redactor.data(data, isForm: isForm))
+        let shown = redactor.data(data, isForm: isForm)
+        guard (try? JSONValue(parsing: shown)) == nil, WideText(shown) == nil else { return .bytes(shown) }
+        // In lines that are not JSON as a whole, a replay cannot tell strings of JSON from other text.
+        return .bytes(Redactor.changed(lines: shown, by: { $0 }, other: { redactor.inStringsOfJSON($0) }))
     }
 
     private func form(_ text: String) -> String { varying.replaced(form: text) { "{{\($0)}}" } }
@@ -173,6 +194,17 @@ final class CassetteRedaction: Sendable {
     }
 }
 
+extension SocketMessage {
+    /// The text that may have stand-ins, the same for messages that count as equal.
+    fileprivate var comparable: String {
+        switch self {
+        case .text(let text): (try? JSONValue(parsing: text))?.description ?? text
+        case .data(let data): (try? JSONValue(parsing: data))?.description ?? String(decoding: data, as: UTF8.self)
+        case .close(_, let reason): reason
+        }
+    }
+}
+
 extension CassetteEntry.Request {
     /// The texts that may have stand-ins, in an order that equal requests share.
     fileprivate var texts: [String] {
@@ -190,7 +222,11 @@ struct SecretsOfReplay: Sendable {
 
     /// In JSON, a secret has the escapes of its string, and a number may stand for one.
     func restored(_ data: Data) -> Data {
-        let number = { (text: String) in StandIns.standIn(ofNumber: text).flatMap { secrets[$0] } ?? text }
+        // Only a secret that is a number has a number as its stand-in. Other such numbers are the server's own.
+        let number = { (text: String) in
+            let secret = StandIns.standIn(ofNumber: text).flatMap { secrets[$0] }
+            return secret.flatMap { Double($0) == nil ? nil : $0 } ?? text
+        }
         if (try? JSONValue(parsing: data)) != nil {
             return Redactor.changed(json: data, by: restored, number: number)
         }

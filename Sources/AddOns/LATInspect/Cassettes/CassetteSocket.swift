@@ -71,6 +71,8 @@ final class SocketReplay: MessageObserver, ResponseBody.Source {
         var isOver = false
         var failure: NetworkError?
         var waiter: Waiter<Void>?
+        /// The secrets in the client's messages, which the server may repeat.
+        var secrets: [String: String] = [:]
     }
 
     private enum Step {
@@ -104,9 +106,11 @@ final class SocketReplay: MessageObserver, ResponseBody.Source {
 
     func send(_ message: SocketMessage) throws(NetworkError) {
         let failure = change { state in
-            if let problem = problem(redaction.message(message, isSent: true), at: state.sentCount) {
+            let shown = redaction.message(message, isSent: true)
+            if let problem = problem(shown, at: state.sentCount) {
                 state.failure = NetworkError(.simulation, message: problem)
             } else {
+                state.secrets = redaction.secrets(of: shown, recorded: sent[state.sentCount].content)
                 state.sentCount += 1
             }
             return state.failure
@@ -172,7 +176,7 @@ final class SocketReplay: MessageObserver, ResponseBody.Source {
         let message = entry.messages[state.position]
         state.position += 1
         state.isOver = !message.content.isMessage
-        return .deliver(ServerFrame.of(message.content))
+        return .deliver(ServerFrame.of(SecretsOfReplay(secrets: state.secrets).restored(message.content)))
     }
 
     private func isSent(_ position: Int, _ state: State) -> Bool {

@@ -112,7 +112,8 @@ struct YAMLReader {
             } else {
                 let member = try member(text, column: column)
                 guard names.insert(member.name).inserted else {
-                    throw YAMLProblem(line: member.value.line, message: "a second \"\(member.name)\"; keep one of them")
+                    throw YAMLProblem(
+                        line: member.value.line, message: "a second \"\(shown(member.name))\"; keep one of them")
                 }
                 members.append(member)
             }
@@ -128,7 +129,7 @@ struct YAMLReader {
         let line = index + 1
         index += 1
         guard let (name, rest) = try nameAndRest(text, line), !rest.isEmpty else {
-            throw YAMLProblem(line: line, message: "\"\(Substring(text))\" is not a field; write - Name: value")
+            throw YAMLProblem(line: line, message: "\"\(shown(text))\" is not a field; write - Name: value")
         }
         return .map([.init(name: name, value: try scalar(rest, line))], line: line)
     }
@@ -137,7 +138,7 @@ struct YAMLReader {
         let line = index + 1
         guard let (name, rest) = try nameAndRest(text, line) else {
             throw YAMLProblem(
-                line: line, message: "\"\(Substring(text))\" has no colon after a name; write name: value")
+                line: line, message: "\"\(shown(text))\" has no colon after a name; write name: value")
         }
         index += 1
         if ["|", "|-", "|+"].contains(String(rest)) {
@@ -147,7 +148,7 @@ struct YAMLReader {
         skipBlank()
         let inner = index < lines.count && !isMark(lines[index]) ? indent(of: lines[index]) : 0
         guard inner > column else {
-            throw YAMLProblem(line: line, message: "\"\(name)\" has no value")
+            throw YAMLProblem(line: line, message: "\"\(shown(name))\" has no value")
         }
         return .init(name: name, value: try block(indent: inner))
     }
@@ -185,6 +186,14 @@ struct YAMLReader {
 
     // MARK: Texts
 
+    /// The beginning of a text for a message: a line may be as long as the file.
+    private func shown(_ text: some StringProtocol) -> String { shown(Substring(text).unicodeScalars) }
+
+    private func shown(_ text: Text) -> String {
+        let start = text.prefix(60)
+        return String(start) + (start.endIndex < text.endIndex ? "…" : "")
+    }
+
     /// The name before the colon, and the text after it.
     private func nameAndRest(_ text: Text, _ line: Int) throws(YAMLProblem) -> (String, Text)? {
         if text.first == "\"" {
@@ -208,20 +217,20 @@ struct YAMLReader {
         if text.first == "\"" {
             let (value, rest) = try quoted(text, line)
             guard rest.isEmpty || trimmed(rest).first == "#" else {
-                throw YAMLProblem(line: line, message: "\"\(Substring(rest))\" follows the closing quote")
+                throw YAMLProblem(line: line, message: "\"\(shown(rest))\" follows the closing quote")
             }
             return .text(value, line: line)
         }
         if text.first == "[" {
             guard text.last == "]" else {
-                throw YAMLProblem(line: line, message: "the list \(Substring(text)) has no closing bracket in its line")
+                throw YAMLProblem(line: line, message: "the list \(shown(text)) has no closing bracket in its line")
             }
             let items = text.dropFirst().dropLast().split(separator: ",")
             return .list(items.map { .text(String(trimmed($0)), line: line) }, line: line)
         }
         if let first = text.first, "{&*!|>'%@`".unicodeScalars.contains(first) {
             throw YAMLProblem(
-                line: line, message: "a value that begins with \(first) must be in double quotes: \(Substring(text))")
+                line: line, message: "a value that begins with \(first) must be in double quotes: \(shown(text))")
         }
         let comment = text.firstRange(of: " #".unicodeScalars)?.lowerBound ?? text.endIndex
         return .text(String(trimmed(text[..<comment])), line: line)
@@ -235,11 +244,11 @@ struct YAMLReader {
             if end < text.endIndex { end = text.index(after: end) }
         }
         guard end < text.endIndex else {
-            throw YAMLProblem(line: line, message: "the closing quote is missing: \(Substring(text.prefix(60)))")
+            throw YAMLProblem(line: line, message: "the closing quote is missing: \(shown(text))")
         }
         guard let value = try? JSONValue(parsing: String(text[...end])).string else {
             throw YAMLProblem(
-                line: line, message: "\(Substring(text[...end].prefix(60))) is not quoted text; escape as in JSON")
+                line: line, message: "\(shown(text[...end])) is not quoted text; escape as in JSON")
         }
         return (value, text[text.index(after: end)...])
     }

@@ -206,7 +206,7 @@ extension HARRecorder.Core {
             let count = pread(state.file, &buffer, min(buffer.count, state.fileSize - position), position)
             if count < 0, errno == EINTR { continue }
             guard count > 0 else {
-                throw NetworkError(.storage, message: "what was recorded cannot be read: errno \(errno)")
+                throw NetworkError(.storage, message: "what was recorded cannot be read: \(SystemError().text)")
             }
             try use(buffer[..<count])
             position += count

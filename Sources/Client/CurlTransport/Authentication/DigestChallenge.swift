@@ -1,25 +1,28 @@
 import Cryptography
+import FoundationEssentials
 internal import HTTPCore
 
 /// A server's Digest challenge (RFC 7616 §3.3), and the answer to it (§3.4).
 ///
-/// Challenges with `auth-int` only and with an unknown algorithm are not supported.
+/// Challenges with an unknown algorithm are not supported.
 struct DigestChallenge: Hashable, Sendable {
     let realm: String
     var nonce: String
     let opaque: String?
     /// The algorithm as the server spells it; `nil` when it names none, which means MD5.
     let algorithm: String?
-    /// Whether the server offers `qop=auth`. Without it, uses are not counted (RFC 2069).
+    /// Whether the server offers a `qop`. Without it, uses are not counted (RFC 2069).
     let countsUses: Bool
+    /// Whether the server offers `qop=auth-int` alone, so that the answer covers the bytes of the body (RFC 7616 §3.4.3).
+    let coversBody: Bool
     /// Whether the user name is sent as a hash.
     let hashesUser: Bool
     /// Whether the server rejected only the nonce, and the credentials may be right.
     let isStale: Bool
     /// Whether the key includes the nonces (`-sess`), so that the answer holds for one request only.
     let isForOneRequest: Bool
-    /// Whether libcurl answers this challenge correctly. libcurl 7.88 takes SHA-512-256 for SHA-256, and refuses some
-    /// lists of `qop`.
+    /// Whether libcurl answers this challenge correctly. libcurl 7.88 takes SHA-512-256 for SHA-256, refuses some
+    /// lists of `qop`, and answers `auth-int` as if the body were empty.
     let isForLibcurl: Bool
     /// Whether a user name in other characters than ASCII is sent as `username*`.
     private let isUTF8: Bool
@@ -33,9 +36,10 @@ struct DigestChallenge: Hashable, Sendable {
     ]
 
     /// The first of a server's challenges that is supported; a server lists them in the order of its preference (RFC 7616
-    /// §3.7).
+    /// §3.7). One that covers the body is the last resort, because many bodies are not in memory.
     static func preferred(among schemes: [AuthenticationScheme]) -> DigestChallenge? {
-        schemes.lazy.compactMap { $0.name == "digest" ? DigestChallenge($0.parameters) : nil }.first
+        let challenges = schemes.compactMap { $0.name == "digest" ? DigestChallenge($0.parameters) : nil }
+        return challenges.first { !$0.coversBody } ?? challenges.first
     }
 
     /// Makes a challenge from a scheme's parameters; `nil` for one that is not supported.
@@ -50,8 +54,9 @@ struct DigestChallenge: Hashable, Sendable {
         guard let function = Self.functions[name] else { return nil }
         self.function = function
         let qualities = parameters["qop"].map { FieldList.names($0) }
-        if let qualities, !qualities.contains("auth") { return nil }
+        if let qualities, !qualities.contains("auth"), !qualities.contains("auth-int") { return nil }
         countsUses = qualities != nil
+        coversBody = qualities.map { !$0.contains("auth") } ?? false
         isForLibcurl =
             (function == .md5 || function == .sha256)
             && [nil, "auth", "auth,auth-int", "auth, auth-int"].contains(parameters["qop"]?.lowercased())
@@ -71,14 +76,21 @@ struct DigestChallenge: Hashable, Sendable {
         var target: String
         var user: String
         var password: String
+        /// The bytes that are sent; `nil` when they are not in memory.
+        var body: Data? = Data()
     }
 
-    /// Returns the value of `Authorization`; `nil` when libcrypto lacks the hash function.
+    /// Returns the value of `Authorization`; `nil` when libcrypto lacks the hash function, and when the answer has to cover a
+    /// body that is not in memory.
     ///
     /// - Parameter count: How often the nonce was used, including this use.
     func answer(to request: Request, count: UInt32, clientNonce: String) -> String? {
-        guard var key = hash("\(request.user):\(realm):\(request.password)"),
-            let what = hash("\(request.method):\(request.target)"),
+        var target = "\(request.method):\(request.target)"
+        if coversBody {
+            guard let body = request.body.flatMap({ hash($0) }) else { return nil }
+            target += ":\(body)"
+        }
+        guard var key = hash("\(request.user):\(realm):\(request.password)"), let what = hash(target),
             let user = hashesUser ? hash("\(request.user):\(realm)") : request.user
         else { return nil }
         if isForOneRequest {
@@ -87,7 +99,8 @@ struct DigestChallenge: Hashable, Sendable {
         }
         let digits = String(count, radix: 16)
         let use = String(repeating: "0", count: max(0, 8 - digits.count)) + digits
-        let middle = countsUses ? "\(nonce):\(use):\(clientNonce):auth" : nonce
+        let quality = coversBody ? "auth-int" : "auth"
+        let middle = countsUses ? "\(nonce):\(use):\(clientNonce):\(quality)" : nonce
         guard let response = hash("\(key):\(middle):\(what)") else { return nil }
         let isPlain = !isUTF8 || user.utf8.allSatisfy { $0 < 0x80 }
         // RFC 7616 §3.4; the form is that of RFC 8187.
@@ -96,15 +109,17 @@ struct DigestChallenge: Hashable, Sendable {
         text += ", uri=\(quoted(request.target)), response=\"\(response)\""
         // The key of a session includes the client's nonce even where uses are not counted.
         if !countsUses, isForOneRequest { text += ", cnonce=\(quoted(clientNonce))" }
-        if countsUses { text += ", cnonce=\(quoted(clientNonce)), nc=\(use), qop=auth" }
+        if countsUses { text += ", cnonce=\(quoted(clientNonce)), nc=\(use), qop=\(quality)" }
         if let opaque { text += ", opaque=\(quoted(opaque))" }
         if let algorithm { text += ", algorithm=\(algorithm)" }
         if hashesUser { text += ", userhash=true" }
         return text
     }
 
-    private func hash(_ text: String) -> String? {
-        guard let bytes = try? MessageDigest.of(Array(text.utf8), function) else { return nil }
+    private func hash(_ text: String) -> String? { hash(Data(text.utf8)) }
+
+    private func hash(_ data: Data) -> String? {
+        guard let bytes = try? MessageDigest.of(Array(data), function) else { return nil }
         return MessageDigest.hexadecimal(bytes)
     }
 

@@ -195,7 +195,9 @@ struct CookieFile: Sendable {
         } catch {
             throw NetworkError(
                 .invalidRequest,
-                message: "the cookie file \"\(path)\" cannot be read; name another, or set cookies = .memory",
+                message:
+                    "the cookie file \"\(path)\" cannot be read (\(NetworkError.reason(of: error))); name another, "
+                    + "or set cookies = .memory",
                 underlying: error)
         }
     }

@@ -37,7 +37,9 @@ final class StateFile: Sendable {
             data = try Data(contentsOf: URL(filePath: path))
         } catch {
             throw NetworkError(
-                .invalidRequest, message: "\(setting): the file \"\(path)\" cannot be read; name another, or set .off",
+                .invalidRequest,
+                message: "\(setting): the file \"\(path)\" cannot be read (\(NetworkError.reason(of: error))); name "
+                    + "another, or set .off",
                 underlying: error)
         }
         guard data.count < 16 << 20, let text = String(data: data, encoding: .utf8), !text.utf8.contains(0) else {

@@ -60,7 +60,7 @@ final class DataSource: BodySource, @unchecked Sendable {
 
 /// A source that reports each read to a handler.
 final class MeteredSource: BodySource {
-    private let source: any BodySource
+    let source: any BodySource
     private let handler: BodyHandler
     private let file: Int?
 

@@ -30,7 +30,10 @@ struct Netrc: Sendable, Hashable {
             data = try Data(contentsOf: URL(filePath: path))
         } catch {
             throw NetworkError(
-                .invalidRequest, message: "netrc: the file \"\(path)\" cannot be read; name another, or set .off",
+                .invalidRequest,
+                message:
+                    "netrc: the file \"\(path)\" cannot be read (\(NetworkError.reason(of: error))); name another, "
+                    + "or set .off",
                 underlying: error)
         }
         guard let text = String(data: data, encoding: .utf8), !text.utf8.contains(0) else {

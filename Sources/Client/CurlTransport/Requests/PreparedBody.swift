@@ -78,6 +78,15 @@ enum PreparedBody: Sendable {
         }
     }
 
+    /// The bytes, if they are in memory.
+    var bytesInMemory: Data? {
+        switch self {
+        case .bytes(let data): data
+        case .source(let source): (((source as? MeteredSource)?.source ?? source) as? DataSource)?.data
+        case .multipart: nil
+        }
+    }
+
     var sources: [any BodySource] {
         switch self {
         case .bytes: []

@@ -1,4 +1,5 @@
 import Glibc
+internal import Platform
 
 /// Reads whole table files.
 package enum SourceFile {
@@ -18,7 +19,7 @@ package enum SourceFile {
         guard descriptor >= 0 else {
             let code = errno
             throw Problem(
-                reason: code == ENOENT ? "is not there" : "cannot be opened: \(String(cString: strerror(code)))",
+                reason: code == ENOENT ? "is not there" : "cannot be opened: \(SystemError(code: code).text)",
                 isMissing: code == ENOENT || code == ENOTDIR)
         }
         defer { close(descriptor) }
@@ -44,6 +45,6 @@ package enum SourceFile {
     }
 
     private static func problem(_ what: String) -> Problem {
-        Problem(reason: "\(what): \(String(cString: strerror(errno)))", isMissing: false)
+        Problem(reason: "\(what): \(SystemError().text)", isMissing: false)
     }
 }

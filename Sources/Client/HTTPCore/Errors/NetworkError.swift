@@ -1,6 +1,7 @@
 public import FoundationEssentials
 import Glibc
 import JSONText
+import Platform
 
 /// The failure of a request, with everything that is known about it.
 ///
@@ -147,11 +148,13 @@ package enum URLText {
 }
 
 extension NetworkError {
-    /// The system's reason for the failure of a file operation, which is shorter than the error's own description.
+    /// The system's reason for the failure of a file operation, which is shorter than the error's own description. It names
+    /// the limit when too many files are open.
     package static func reason(of error: any Error) -> String {
+        if let error = error as? SystemError { return error.text }
         guard let cause = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
         // EEXIST means that there is a file in the place of a folder.
-        return String(cString: strerror(cause.code == .EEXIST ? ENOTDIR : cause.code.rawValue))
+        return SystemError(code: cause.code == .EEXIST ? ENOTDIR : cause.code.rawValue).text
     }
 }
 

@@ -98,11 +98,26 @@ extension Redactor {
         return nil
     }
 
+    /// What is before the first delimiter, and from each to the next. A delimiter is a line that begins with `--` and the
+    /// boundary (RFC 2046 §5.1.1), so that a long boundary is compared only once with each line.
+    private static func sections(_ data: Data, _ boundary: String) -> [Data] {
+        let mark = Data("--\(boundary)".utf8)
+        var sections: [Data] = []
+        var (start, line) = (data.startIndex, data.startIndex)
+        while line < data.endIndex {
+            if data[line...].starts(with: mark) {
+                sections.append(data[start..<line])
+                start = line
+            }
+            line = data[line...].firstIndex(of: 0x0A).map { $0 + 1 } ?? data.endIndex
+        }
+        return sections + [data[start...]]
+    }
+
     /// The parts of a multipart body that was given as bytes.
     private mutating func parts(_ data: Data, _ boundary: String) -> [RedactedBody.Part] {
-        let text = String(decoding: data, as: UTF8.self)
-        let sections = text.split(separator: "--" + boundary, omittingEmptySubsequences: false).dropFirst()
-        return sections.compactMap { section in
+        Self.sections(data, boundary).dropFirst().compactMap { section in
+            let section = String(decoding: section.dropFirst(boundary.utf8.count + 2), as: UTF8.self)
             guard !section.hasPrefix("--"), let blank = section.firstRange(of: "\r\n\r\n") else { return nil }
             let head = section[..<blank.lowerBound]
             var content = String(section[blank.upperBound...])
@@ -120,13 +135,9 @@ extension Redactor {
     /// The bytes of a multipart body without the content of its secret parts.
     package func withoutSecretParts(_ data: Data, _ type: String?) -> Data {
         guard let boundary = Self.boundary(type) else { return data }
-        let (mark, blank) = (Data("--\(boundary)".utf8), Data("\r\n\r\n".utf8))
+        let blank = Data("\r\n\r\n".utf8)
         var shown = Data()
-        var rest = data[...]
-        while !rest.isEmpty {
-            let end = rest.dropFirst(mark.count).firstRange(of: mark)?.lowerBound ?? rest.endIndex
-            let section = rest[..<end]
-            rest = rest[end...]
+        for section in Self.sections(data, boundary) {
             guard let head = section.firstRange(of: blank) else {
                 shown += section
                 continue

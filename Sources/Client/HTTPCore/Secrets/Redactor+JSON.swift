@@ -42,19 +42,48 @@ extension Redactor {
             pieces.append(other(Data(plain.joined(separator: [0x0A]))))
             plain = []
         }
-        for line in data.split(separator: 0x0A, omittingEmptySubsequences: false) {
-            let start = line.starts(with: Data("data:".utf8)) ? line.startIndex + 5 : line.startIndex
-            let content = Data(line[start...])
-            let first = content.first { $0 != 0x20 }
-            guard first == UInt8(ascii: "{") || first == UInt8(ascii: "["), (try? JSONValue(parsing: content)) != nil
-            else {
+        let lines = data.split(separator: 0x0A, omittingEmptySubsequences: false)
+        for (line, isJSON) in zip(lines, linesOfJSON(lines)) {
+            guard isJSON else {
                 plain.append(line)
                 continue
             }
             endPlain()
-            pieces.append(line[..<start] + changed(json: content, by: change, number: number))
+            let start = line.count - content(of: line).count + line.startIndex
+            pieces.append(line[..<start] + changed(json: Data(line[start...]), by: change, number: number))
         }
         endPlain()
         return Data(pieces.joined(separator: [0x0A]))
+    }
+
+    /// For each line, whether it is JSON, or one of the lines `data:` of an event whose data is. A string of JSON has no line
+    /// end, so that each of these lines can be changed by itself.
+    private static func linesOfJSON(_ lines: [Data]) -> [Bool] {
+        var isJSON = lines.map { isDocument(content(of: $0)) }
+        var event: [Int] = []
+        for index in lines.indices {
+            if lines[index].starts(with: dataField) { event.append(index) }
+            let endsEvent = lines[index].isEmpty || lines[index].elementsEqual([0x0D]) || index == lines.count - 1
+            guard endsEvent else { continue }
+            if event.count > 1, !event.allSatisfy({ isJSON[$0] }),
+                isDocument(Data(event.map { content(of: lines[$0]) }.joined(separator: [0x0A])))
+            {
+                for index in event { isJSON[index] = true }
+            }
+            event = []
+        }
+        return isJSON
+    }
+
+    private static let dataField = Data("data:".utf8)
+
+    private static func content(of line: Data) -> Data {
+        line.starts(with: dataField) ? line.dropFirst(dataField.count) : line
+    }
+
+    private static func isDocument(_ content: Data) -> Bool {
+        let first = content.first { $0 != 0x20 }
+        guard first == UInt8(ascii: "{") || first == UInt8(ascii: "[") else { return false }
+        return (try? JSONValue(parsing: Data(content))) != nil
     }
 }

@@ -297,6 +297,25 @@ package struct Redactor: Sendable {
 
     // MARK: Stand-ins
 
+    /// Bytes in which the stand-ins that are whole strings of JSON say that their secrets have the escapes of JSON.
+    package func inStringsOfJSON(_ data: Data) -> Data {
+        let mark = Data("\"\(Secrets.placeholder)".utf8)
+        var (shown, rest) = (Data(), data[...])
+        while let found = rest.firstRange(of: mark) {
+            let digits = rest[found.upperBound...].prefix { (0x30...0x39).contains($0) }
+            let standIn = Secrets.placeholder + String(decoding: digits, as: UTF8.self)
+            let secret = rest[digits.endIndex...].first == UInt8(ascii: "\"") ? secret(of: standIn) : nil
+            let isEscaped = secret.map { SecretNotation.json.text(of: $0) != $0 } ?? false
+            let stars = isEscaped ? SecretNotation.json.stars : ""
+            shown += rest[..<found.upperBound] + Data(stars.utf8) + digits
+            rest = rest[digits.endIndex...]
+        }
+        return shown + rest
+    }
+
+    /// Keeps the numbers of a recording free.
+    package mutating func beginStandIns(after number: Int) { standIns?.begin(after: number) }
+
     /// The secret of a stand-in; `nil` for an unknown one.
     package func secret(of standIn: String) -> String? { standIns?.secret(of: standIn) }
 }

@@ -30,7 +30,7 @@ struct SecretScanner {
                     index = inner(bytes, index, end, &output, mark)
                     continue
                 }
-                let start = Self.skipSpaces(bytes, colon + 1)
+                let start = Self.startOfValue(bytes, colon + 1)
                 let stop = Self.endOfValue(bytes, start)
                 output += bytes[index..<start]
                 index = replace(bytes, start, stop, &output, quotes: true, mark)
@@ -208,9 +208,29 @@ struct SecretScanner {
         return bytes.count
     }
 
+    /// The index of what follows white space. In an event stream, JSON may go on in the next line, after `data:`.
     private static func skipSpaces(_ bytes: [UInt8], _ start: Int) -> Int {
         var index = start
-        while index < bytes.count, [0x20, 0x09, 0x0A, 0x0D].contains(bytes[index]) { index += 1 }
+        while index < bytes.count, [0x20, 0x09, 0x0A, 0x0D].contains(bytes[index]) {
+            let endsLine = bytes[index] == 0x0A || bytes[index] == 0x0D
+            index += 1
+            if endsLine, bytes[index...].starts(with: dataField) { index += dataField.count }
+        }
+        return index
+    }
+
+    private static let dataField = Array("data:".utf8)
+    /// What other lines of an event begin with; `:` is a comment.
+    private static let otherFields = [":", "id:", "event:", "retry:"].map { Array($0.utf8) }
+
+    /// The start of the value after a colon. Lines of an event that are no data may come before it.
+    private static func startOfValue(_ bytes: [UInt8], _ afterColon: Int) -> Int {
+        var index = skipSpaces(bytes, afterColon)
+        while index > afterColon, bytes[index - 1] == 0x0A || bytes[index - 1] == 0x0D,
+            otherFields.contains(where: { bytes[index...].starts(with: $0) })
+        {
+            index = skipSpaces(bytes, bytes[index...].firstIndex { $0 == 0x0A || $0 == 0x0D } ?? bytes.count)
+        }
         return index
     }
 

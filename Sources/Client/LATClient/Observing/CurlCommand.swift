@@ -40,6 +40,42 @@ package struct CurlCommand: Sendable {
         return words.joined(separator: " ")
     }
 
+    /// The part of the request that no command can hold, as the end of a sentence; `nil` when there is none. An argument ends at
+    /// a NUL, and a shell's text is UTF-8.
+    package static func obstacle(
+        in request: HTTPRequest, options: [(name: String, value: String?)] = []
+    ) -> String? {
+        func isText(_ data: Data) -> Bool { !data.contains(0) && String(validating: data, as: UTF8.self) != nil }
+        func isText(_ text: String?) -> Bool { !(text?.utf8.contains(0) ?? false) }
+        if !isText(request.method.rawValue) { return "the method has a NUL" }
+        if !isText(request.url) { return "the URL has a NUL" }
+        for (name, value) in request.headers where !isText(name) || !isText(value) {
+            return "the field \(URLText.visible(name)) has a NUL"
+        }
+        for option in options where !isText(option.value) { return "the value of \(option.name) has a NUL" }
+        let inBody = "the body has a NUL or bytes that are not UTF-8"
+        switch request.body?.content {
+        case .data(let data): return isText(data) ? nil : inBody
+        case .encoded(let encoder): return (try? encoder.encode()).map(isText) ?? true ? nil : inBody
+        case .file(let path): return isText(path) ? nil : "the path of the body has a NUL"
+        case .multipart(let files):
+            for file in files {
+                let texts = [file.name, file.fileName, file.contentType].allSatisfy(isText)
+                let isHeld =
+                    switch file.source {
+                    case .data(let data): isText(data)
+                    case .path(let path): isText(path)
+                    case .stream: true
+                    }
+                if !texts || !isHeld {
+                    return "the part \(URLText.visible(file.name)) has a NUL or bytes that are not UTF-8"
+                }
+            }
+            return nil
+        case .parameters, .stream, nil: return nil
+        }
+    }
+
     private func words(of body: HTTPBody, of request: HTTPRequest) -> [String] {
         let ownType = request.headers["Content-Type"]
         if case .multipart(let files) = body.content { return files.flatMap { ["-F", quoted(part($0))] } }

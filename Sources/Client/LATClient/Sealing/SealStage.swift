@@ -109,7 +109,8 @@ struct SealStage: Stage {
             throw error
         } catch {
             throw NetworkError(
-                .requestBody, message: "the file \"\(path)\" cannot be sealed: \(error)", request: request,
+                .requestBody,
+                message: "the file \"\(path)\" cannot be sealed: \(NetworkError.reason(of: error))", request: request,
                 underlying: error)
         }
     }

@@ -42,7 +42,7 @@ enum CacheFault {
         case let error as SystemError where [EACCES, EPERM, EROFS, ENOTDIR, ENOENT].contains(error.code): refused
         case let error as SQLiteError where error.isBusy: busy
         case let error as SystemError where error.isBusy: busy
-        case let error as SystemError where error.isFileLimit: error.text
+        case let error as SystemError where error.isFileLimit: "requests continue without it"
         default: "requests continue without it; check the disk, or use another folder"
         }
     }

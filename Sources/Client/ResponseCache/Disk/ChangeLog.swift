@@ -90,8 +90,9 @@ extension CacheSelection {
 
     /// The selection of ``encoded`` bytes; `nil` when they are malformed.
     package init?(encoded bytes: some Collection<UInt8>) {
-        guard let kind = bytes.first else { return nil }
-        let text = String(decoding: bytes.dropFirst(), as: UTF8.self)
+        guard let kind = bytes.first, let text = String(validating: Array(bytes.dropFirst()), as: UTF8.self) else {
+            return nil
+        }
         switch kind {
         case 0: self = .all
         case 1: self = .primaryKey(text)
@@ -102,8 +103,8 @@ extension CacheSelection {
         case 6: self = .domain(text)
         case 7: self = .partition(text)
         case 8:
-            guard let bits = UInt64(text) else { return nil }
-            self = .storedBefore(Date(timeIntervalSinceReferenceDate: Double(bitPattern: bits)))
+            guard let time = UInt64(text).map({ Double(bitPattern: $0) }), time.isFinite else { return nil }
+            self = .storedBefore(Date(timeIntervalSinceReferenceDate: time))
         default: return nil
         }
     }

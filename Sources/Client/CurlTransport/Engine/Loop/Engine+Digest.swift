@@ -1,5 +1,6 @@
 import CLibcurl
 import Cryptography
+import FoundationEssentials
 internal import HTTPCore
 
 // Digest authentication. libcurl answers the challenge to the first request of an origin, unless it would answer it
@@ -20,7 +21,8 @@ extension Engine {
         else { return nil }
         let answer = challenge.answer(
             to: .init(
-                method: request.method.rawValue, target: transfer.target.pathAndQuery, user: user, password: password),
+                method: request.method.rawValue, target: transfer.target.pathAndQuery, user: user, password: password,
+                body: transfer.plan.body.map(\.bytesInMemory) ?? Data()),
             count: count, clientNonce: MessageDigest.hexadecimal(random))
         return answer.map { "Authorization: \($0)" }
     }
@@ -42,6 +44,10 @@ extension Engine {
         if let challenge, transfer.request.headers["Authorization"] == nil,
             transfer.ownAnswers > 0 || !challenge.isForLibcurl || !isFirst(challenge, among: schemes)
         {
+            if challenge.coversBody, let body = transfer.plan.body, body.bytesInMemory == nil {
+                transfer.fail(EngineFailure.uncoveredBody)
+                return false
+            }
             return noteOwnChallenge(challenge, key, transfer)
         }
         // libcurl's rule: a second challenge means that the credentials are wrong, unless the nonce is stale.
@@ -95,6 +101,14 @@ extension Engine {
 }
 
 extension EngineFailure {
+    fileprivate static var uncoveredBody: NetworkError {
+        NetworkError(
+            .requestBody,
+            message:
+                "the server's Digest challenge covers the body (qop=\"auth-int\" alone, RFC 7616 §3.4.3), and this body is a "
+                + "file, a stream or multipart; send it from memory, or let the server offer qop=\"auth\" too")
+    }
+
     fileprivate static func alwaysStale(_ count: Int) -> NetworkError {
         NetworkError(
             .protocolViolation,

@@ -89,7 +89,7 @@ package final class DomainTableWatcher: Sendable {
         self.path = path
         self.state = state
         guard let over = WakeUp() else {
-            throw Self.systemError("eventfd", "close files, or raise the limit of open files")
+            throw Self.systemError("eventfd", "then read the table again")
         }
         self.over = over
         let loop = WatchLoop(path: path, bytes: bytes, watch: watch, over: over, state: state)
@@ -122,7 +122,8 @@ package final class DomainTableWatcher: Sendable {
     public func stop() { over.signal() }
 
     private static func systemError(_ call: String, _ advice: String, _ code: CInt = errno) -> NetworkError {
-        NetworkError(.other, message: "the table cannot be watched: \(call) failed with errno \(code); \(advice)")
+        NetworkError(
+            .other, message: "the table cannot be watched: \(call) failed: \(SystemError(code: code).text); \(advice)")
     }
 }
 
