@@ -1,6 +1,41 @@
 public import Dispatch
 public import HTTPCore
 
+/// What a call, an upload and a download have in common: an app can keep the handles of all of them in one list.
+///
+/// ```swift
+/// var running: [any CallHandle] = [central.upload(url, files: photos), central.download(url, to: path)]
+/// for handle in running { handle.pause() }
+/// ```
+public protocol CallHandle<Value>: Sendable {
+    /// What the call gives in the end.
+    associatedtype Value: Sendable
+
+    /// Identifies the call within the process, as for ``RequestSelection/key(_:)``.
+    var key: String { get }
+    /// The state now.
+    var state: RequestTask.State { get }
+    /// The result. Any number of tasks may wait for it.
+    var value: Value { get async throws }
+    /// Ends the call with ``NetworkError/Kind/cancelled``. No effect once it has ended.
+    func cancel()
+    /// Pauses the transfer until it is resumed.
+    func pause()
+    /// Resumes a paused transfer.
+    func resume()
+}
+
+extension CallHandle {
+    /// The same as ``pause()``, under the name that `URLSessionTask` has for it.
+    public func suspend() { pause() }
+
+    /// Whether the call has ended, in whatever way.
+    public var isFinished: Bool { state != .running && state != .paused }
+
+    /// Whether the call was cancelled.
+    public var isCancelled: Bool { state == .cancelled }
+}
+
 /// The handle of a call in closure form: pauses, resumes and cancels it, and has its state, progress and result.
 ///
 /// ```swift
@@ -10,8 +45,8 @@ public import HTTPCore
 /// task.cancel()    // the failure closure gets .cancelled, unless the call had ended before
 /// ```
 ///
-/// ``UploadTask`` and ``Download`` have the same names for the same things. The call continues when the task is released.
-public final class RequestTask: Sendable, Hashable {
+/// The call continues when the task is released.
+public final class RequestTask: CallHandle, Hashable {
     let call: Call
 
     init(_ call: Call) { self.call = call }
@@ -48,9 +83,6 @@ public final class RequestTask: Sendable, Hashable {
     /// Pauses the transfer. A running one keeps its connection; a waiting one does not start. The total timeout keeps running,
     /// the idle timeout does not.
     public func pause() { call.setSuspended(true) }
-
-    /// The same as ``pause()``, under the name that `URLSessionTask` has for it.
-    public func suspend() { pause() }
 
     /// Resumes a paused transfer.
     public func resume() { call.setSuspended(false) }

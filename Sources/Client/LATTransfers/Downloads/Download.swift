@@ -15,7 +15,7 @@ import Platform
 /// a strong validator that the content is unchanged. The target itself appears only when it is complete.
 ///
 /// Releasing the handle does not stop a running download. It ends a paused one, whose progress is kept.
-public final class Download: Sendable {
+public final class Download: CallHandle {
     /// The requested URL.
     public let url: String
 
@@ -100,12 +100,6 @@ public final class Download: Sendable {
         }
     }
 
-    /// Whether the download was cancelled, by ``cancel(keepingProgress:)`` or ``CentralRequestManager/cancelRequests(_:)``.
-    public var isCancelled: Bool { state == .cancelled }
-
-    /// Whether the download has ended.
-    public var isFinished: Bool { outcome.result != nil }
-
     // MARK: Control
 
     /// Pauses the download. If it is resumable, its connections are closed and the journal is written. Otherwise its
@@ -115,11 +109,14 @@ public final class Download: Sendable {
     /// Resumes the download.
     public func resume() { control.set(.run) }
 
+    /// Ends the download and removes the received bytes. Has no effect once it has ended.
+    public func cancel() { cancel(keepingProgress: false) }
+
     /// Ends the download with ``NetworkError/Kind/cancelled``. Has no effect once it has ended.
     ///
     /// - Parameter keepingProgress: Whether received bytes are kept beside the target, for a later download of the same
-    ///   URL to the same path. Default `false`: they are removed.
-    public func cancel(keepingProgress: Bool = false) { control.set(.cancel(keepsProgress: keepingProgress)) }
+    ///   URL to the same path.
+    public func cancel(keepingProgress: Bool) { control.set(.cancel(keepsProgress: keepingProgress)) }
 
     // MARK: Internal
 

@@ -11,7 +11,7 @@ import LATClient
 /// ```
 ///
 /// Releasing the handle does not stop the upload.
-public final class UploadTask<Value: Sendable>: Sendable {
+public final class UploadTask<Value: Sendable>: CallHandle {
     private let call: RequestTask
     private let monitor: UploadMonitor
     private let outcome: Outcome<Value>
@@ -66,9 +66,6 @@ public final class UploadTask<Value: Sendable>: Sendable {
     /// Whether the upload was cancelled, by ``cancel()`` or ``CentralRequestManager/cancelRequests(_:)``, or missed its
     /// deadline.
     public var isCancelled: Bool { call.isCancelled }
-
-    /// Whether the upload has ended.
-    public var isFinished: Bool { outcome.result != nil }
 }
 
 extension CentralRequestManager {
