@@ -254,6 +254,22 @@ extension Mistake {
                     + "as success: [0]"
             ]),
         Mistake(
+            "errors without a code",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", errors: { message: "error.message" } } } }
+            """,
+            [
+                #"1:61: error: "errors" has no "code"; write its path, such as code: "error.code""#
+            ]),
+        Mistake(
+            "a misspelt key of errors",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", errors: { code: "c", detail: "d" } } } }
+            """,
+            [
+                #"1:74: error: unknown key "detail"; did you mean "details"?"#
+            ]),
+        Mistake(
             "an envelope with no success codes",
             """
             { domains: { a: { baseURL: "https://h.example/api", envelope: { code: "status", success: [] } } } }
