@@ -30,6 +30,8 @@ struct Recipe: Sendable, CustomTestStringConvertible {
 /// | `/flaky` | 503, then 200, in turn |
 /// | `/redirect` | 302 to `/get` |
 /// | `/page?number=N` | three numbers of a list of three pages, with the next one in `Link` |
+/// | `/search` | to `QUERY`: the question, fresh for a minute |
+/// | `/problem` | 403 with problem details |
 /// | `/lines` | ten lines of JSON |
 /// | `/events` | three server-sent events |
 /// | `/big` | 1 MiB with an `ETag`, ranges and 304 |
@@ -72,6 +74,12 @@ final class RecipeServer: Sendable {
             let number = Int(request.query("number") ?? "1") ?? 1
             let reply = MockReply.json("[\(number * 3 - 2), \(number * 3 - 1), \(number * 3)]")
             return number < 3 ? reply.header("Link", "</page?number=\(number + 1)>; rel=\"next\"") : reply
+        }
+        server.route("QUERY", "/search") { .json($0.text).header("Cache-Control", "max-age=60") }
+        server.route("GET", "/problem") { _ in
+            .data(
+                Data(#"{"type": "/problems/credit", "detail": "too little", "balance": 30}"#.utf8),
+                contentType: "application/problem+json", status: 403)
         }
         server.route("GET", "/lines") { _ in .chunked((1...10).map { Data("{\"number\": \($0)}\n".utf8) }) }
         server.route("GET", "/events") { _ in

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("HTTPMethod")
 struct HTTPMethodTests {
-    @Test(arguments: ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"])
+    @Test(arguments: ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"])
     func knownMethodsAreRecognisedInAnyCase(_ name: String) {
         let mixed = name.prefix(1) + name.dropFirst().lowercased()
         #expect(HTTPMethod(name).rawValue == name)
@@ -23,8 +23,8 @@ struct HTTPMethodTests {
         let method: HTTPMethod = "delete"
         #expect(method == .delete)
         #expect(
-            [HTTPMethod.get, .head, .post, .put, .connect, .options, .trace, .patch].map(\.rawValue)
-                == ["GET", "HEAD", "POST", "PUT", "CONNECT", "OPTIONS", "TRACE", "PATCH"])
+            [HTTPMethod.get, .head, .post, .put, .connect, .options, .trace, .patch, .query].map(\.rawValue)
+                == ["GET", "HEAD", "POST", "PUT", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"])
     }
 
     @Test(arguments: ["", " ", "GET ", "A B", "GET\r\nX: y", "Ä", "A/B", "A:B", "\"A\"", "A\0"])
@@ -37,7 +37,7 @@ struct HTTPMethodTests {
     }
 
     @Test func safeAndIdempotentMethodsAreKnown() {
-        for method: HTTPMethod in [.get, .head, .options, .trace] {
+        for method: HTTPMethod in [.get, .head, .options, .trace, .query] {
             #expect(method.isSafe && method.isIdempotent)
         }
         for method: HTTPMethod in [.put, .delete] {
@@ -50,7 +50,7 @@ struct HTTPMethodTests {
 
     @Test func parametersOfGetHeadAndDeleteAreInTheQuery() {
         let inQuery: [HTTPMethod] = [.get, .head, .delete]
-        let inBody: [HTTPMethod] = [.post, .put, .patch, .options, "PROPFIND"]
+        let inBody: [HTTPMethod] = [.post, .put, .patch, .options, .query, "PROPFIND"]
         #expect(inQuery.allSatisfy { $0.encodesParametersInQuery })
         #expect(!inBody.contains { $0.encodesParametersInQuery })
     }

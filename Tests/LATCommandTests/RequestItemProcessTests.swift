@@ -33,6 +33,14 @@ import Testing
         #expect(try await sent("-u", "a:b", url).headers["Authorization"] == "Basic YTpi")
     }
 
+    @Test func queryHasItsItemsInTheBody() async throws {
+        for method in ["QUERY", "query"] {
+            let request = try await sent("request", method, url, "name=Ada", "page==2")
+            #expect(request.method == "QUERY" && request.query == "page=2" && request.text == #"{"name":"Ada"}"#)
+        }
+        #expect(try await sent("QUERY", url, "a:=1").text == #"{"a":1}"#)
+    }
+
     @Test func everyItemKindIsSent() async throws {
         try directory.write(Data("from a file\n".utf8), to: "t.txt")
         try directory.write(Data("[1, {\"a\": 2.50}]".utf8), to: "d.json")

@@ -13,7 +13,7 @@ import Testing
         #expect(server.requests.map(\.method) == ["GET"])
     }
 
-    @Test(arguments: ["post", "Put", "patch", "delete", "options", "trace", "Head"])
+    @Test(arguments: ["post", "Put", "patch", "delete", "options", "trace", "Head", "query"])
     func knownMethodIsSentInUppercase(_ text: String) async throws {
         let server = try MockServer()
         server.fallback { _ in .status(204) }

@@ -28,12 +28,15 @@ import Testing
         (307, "HEAD", "HEAD", false), (307, "POST", "POST", true), (307, "PUT", "PUT", true),
         (308, "GET", "GET", false), (308, "HEAD", "HEAD", false), (308, "POST", "POST", true),
         (308, "PATCH", "PATCH", true),
+        // RFC 10008 §2.5: QUERY is kept, except after 303.
+        (301, "QUERY", "QUERY", true), (302, "QUERY", "QUERY", true), (303, "QUERY", "GET", false),
+        (307, "QUERY", "QUERY", true), (308, "QUERY", "QUERY", true),
     ])
     func methodAndBodyFollowTheStatus(_ status: Int, _ method: String, _ next: String, _ keepsBody: Bool) async throws {
         let server = try MockServer()
         server.route("*", "/a") { _ in .redirect(to: "/b", status: status) }
         server.route("*", "/b") { _ in .text("end") }
-        let hasBody = ["POST", "PUT", "PATCH"].contains(method)
+        let hasBody = ["POST", "PUT", "PATCH", "QUERY"].contains(method)
         let response = try await CentralRequestManager.make().startRequest(
             method, server.url("/a"), body: hasBody ? .data(Data("body".utf8), contentType: "a/b") : nil,
             headers: ["X-Kept": "1", "Content-Language": "de"])

@@ -14,7 +14,7 @@ import Testing
         return server
     }
 
-    @Test(arguments: ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND"])
+    @Test(arguments: ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND", "QUERY"])
     func idempotentRequestIsRetried(_ method: String) async throws {
         let server = try server(failing: 2)
         let manager = try CentralRequestManager.make { $0.retries = 2 }

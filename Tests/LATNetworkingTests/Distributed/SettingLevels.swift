@@ -285,6 +285,13 @@ extension LeveledSetting {
             testDescription: "envelope", values: (0..<6).map { "\($0)" }, rows: ["envelope"],
             row: { "envelope: { code: \"c\($0)\", success: [\($0)] }" },
             read: { $0.reply?.envelope?.code?.description ?? "none" }),
+        LeveledSetting(
+            testDescription: "errors", values: (0..<6).map { "c\($0)" }, rows: ["errors"],
+            row: { "errors: { code: \"c\($0)\" }" },
+            read: { observation in
+                let row = try? observation.configuration.domains?.resolve(server: "s")
+                return if case .rule(let rule)? = row?.settings.errors { rule.code } else { "none" }
+            }),
     ]
 
     private static let ofContent: [LeveledSetting] = [

@@ -60,6 +60,35 @@ import Testing
         #expect(others.count == 2)
     }
 
+    private func key(of body: String, _ contentType: String = "application/json") throws -> String? {
+        let url = try #require(CanonicalURL("http://a/"))
+        return KeyRule().primary(method: "QUERY", url: url, body: Data(body.utf8), contentType: contentType)
+    }
+
+    @Test(arguments: [
+        (#"{"a":1,"b":[true,null]}"#, "{ \"b\" : [true, null],\n\"a\" : 1.0 }"), (#"["\u0041\n"]"#, #"["A\u000a"]"#),
+        ("1e2", "100"), (#"{"é":1}"#, #"{"\u00e9":1}"#), ("{}", " { } "),
+    ])
+    func equalJSONHasOneKey(_ a: String, _ b: String) throws {
+        #expect(try key(of: a) == key(of: b))
+        #expect(try key(of: a, "application/vnd.x+json") == key(of: b, "application/vnd.x+json"))
+        #expect(try key(of: a, "text/plain") != key(of: b, "text/plain"))
+    }
+
+    @Test func differentJSONHasDifferentKeys() throws {
+        let deep = { String(repeating: "[", count: 400) + $0 + String(repeating: "]", count: 400) }
+        let bodies = [
+            "1", "\"1\"", "[1]", "[1,2]", "[2,1]", "{}", "[]", "null", #"{"a":1}"#, #"{"a":"1"}"#, #"{"a":{}}"#,
+            // Repeated members, two spellings of a character, unpaired surrogates, many digits, many levels.
+            #"{"a":1,"a":2}"#, #"{"a":2,"a":1}"#, #"{"a":3,"a":2}"#, "{\"\u{e9}\":1}", "{\"e\u{301}\":1}",
+            #"{"\ud800":1}"#, #"{"\ud801":1}"#,
+            #"["\ud800"]"#, #"["\ud801"]"#, "0.1", "0.1000000000000000055", "9007199254740993", "9007199254740992",
+            "1.00000000000000000000000000000000000000000000001", "1.00000000000000000000000000000000000000000000002",
+            ##"{"#":"1"}"##, #"{"":[]}"#, deep("1"), deep("2"), "{", "not JSON",
+        ]
+        #expect(Set(try bodies.map { try key(of: $0) }).count == bodies.count)
+    }
+
     @Test(arguments: ["", "a", "ftp://a/", "http:///x", "http:a", "/x"])
     func invalidURLIsRejected(_ text: String) { #expect(CanonicalURL(text) == nil) }
 

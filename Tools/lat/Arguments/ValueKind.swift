@@ -27,7 +27,7 @@ enum ValueKind: Hashable, Sendable {
     }
 
     static let file = ValueKind.file(after: nil)
-    private static let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
+    private static let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "QUERY"]
 
     /// Derives the kind from a placeholder.
     ///

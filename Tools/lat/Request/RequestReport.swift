@@ -98,7 +98,17 @@ struct RequestReport {
             "message": .string(words.message(of: error)),
             "curlCode": error.curlCode.map { .int(Int64($0)) } ?? .null,
             "attempts": .int(Int64(error.attempts)),
+            "problem": error.problem.map(Self.value) ?? .null,
         ]
+    }
+
+    private static func value(_ problem: HTTPResponse.Problem) -> JSONValue {
+        .object(
+            problem.members.merging([
+                "type": .string(problem.type), "title": .text(problem.title),
+                "status": problem.status.map { .int(Int64($0)) } ?? .null, "detail": .text(problem.detail),
+                "instance": .text(problem.instance),
+            ]) { _, own in own })
     }
 }
 

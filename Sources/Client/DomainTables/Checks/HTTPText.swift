@@ -14,7 +14,7 @@ package enum HTTPText {
     }
 
     /// The methods of RFC 9110 and RFC 5789 that a request may have.
-    package static let methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"]
+    package static let methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "QUERY"]
 
     /// Other methods in use, from the IANA registry and from caches. They cause no warning.
     package static let furtherMethods: Set<String> = [

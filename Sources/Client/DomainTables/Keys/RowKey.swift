@@ -87,6 +87,9 @@ package struct RowKey: Sendable {
             "retry.retries", \.options.retries, .integer(0...100), sameAs: "retries",
             "The same as `retries` of the row."),
         RowKey("retry.statuses", \.retry.statuses, .statuses, "The statuses after which a request is repeated."),
+        RowKey(
+            "retry.problems", \.retry.problems, .names(#"the type of a problem, such as "https://h/problems/busy""#),
+            "The types of problems (RFC 9457) after which a request is repeated."),
         RowKey("retry.firstWait", \.retry.firstWait, .duration(), "The upper bound of the first wait, which doubles."),
         RowKey("retry.longestWait", \.retry.longestWait, .duration(), "The largest upper bound of a wait."),
         RowKey(
@@ -137,6 +140,7 @@ package struct RowKey: Sendable {
         RowKey("redirects", \.options.redirects, .redirects, "Whether redirects are followed, and how many."),
         RowKey("simulation", \.simulation, .simulation, "Where responses come from instead of the server."),
         RowKey("envelope", \.envelope, .envelope, "Where a response says whether the call has succeeded."),
+        RowKey("errors", \.errors, .errors, "Where a response that is not a success reports its failure."),
         RowKey(
             "volatileParameters", \.volatileParameters, .names("the name of a parameter"),
             "Parameters that do not distinguish requests in the cache."),

@@ -20,7 +20,22 @@ extension TableReader {
                 start, #"the envelope has no "success"; write the codes that mean success, such as success: [0]"#,
                 expected: "\"success\"")
         }
-        rule.messages = messages(row["messages"])
+        rule.messages = messages(row["messages"], "messages", each: "message")
+        return .rule(rule)
+    }
+
+    mutating func errors(_ node: JSON5Node) -> DomainTable.ErrorChoice? {
+        if case .null = node.value { return DomainTable.ErrorChoice.none }
+        guard let row = fields(of: node, in: .errors, called: "\"errors\"") else { return nil }
+        let rule = Envelope.ErrorRule(
+            code: path(row["code"], "code") ?? "", message: path(row["message"], "message"),
+            details: path(row["details"], "details"), messages: messages(row["messages"], "messages", each: "message"),
+            names: messages(row["names"], "names", each: "name"))
+        if row.lacks("code") {
+            report(
+                node.range.lowerBound..<(node.range.lowerBound + 1),
+                #""errors" has no "code"; write its path, such as code: "error.code""#, expected: "\"code\"")
+        }
         return .rule(rule)
     }
 
@@ -56,9 +71,9 @@ extension TableReader {
         return Set(codes.map { if case .string(let text) = $0 { text } else { $0.description } })
     }
 
-    private mutating func messages(_ node: JSON5Node?) -> [String: String] {
+    private mutating func messages(_ node: JSON5Node?, _ key: String, each: String) -> [String: String] {
         var messages: [String: String] = [:]
-        for (member, isFirst) in entries(of: node, called: "\"messages\"", each: "message") {
+        for (member, isFirst) in entries(of: node, called: "\"\(key)\"", each: each) {
             if let text = text(member.value, member.key), isFirst { messages[member.key] = text.value }
         }
         return messages

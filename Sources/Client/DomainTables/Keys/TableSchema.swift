@@ -182,6 +182,15 @@ package enum TableSchema {
               "messages": { "type": "object", "additionalProperties": { "type": "string" } }
             } }
         """##,
+        ##"""
+        "errorRule": { "type": "object", "additionalProperties": false, "required": ["code"], "properties": {
+              "code": { "$ref": "#/$defs/steps" },
+              "message": { "$ref": "#/$defs/steps" },
+              "details": { "$ref": "#/$defs/steps" },
+              "messages": { "type": "object", "additionalProperties": { "type": "string" } },
+              "names": { "type": "object", "additionalProperties": { "type": "string" } }
+            } }
+        """##,
         certificate,
     ]
 

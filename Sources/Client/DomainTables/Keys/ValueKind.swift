@@ -326,6 +326,22 @@ extension ValueKind<DomainTable.EnvelopeChoice> {
     }
 }
 
+extension ValueKind<DomainTable.ErrorChoice> {
+    static var errors: Self {
+        ValueKind(
+            ValueForm(
+                "`{ code, message, details, messages, names }`", schema: ##"{ "$ref": "#/$defs/errorRule" }"##
+            ).orNull("none"),
+            read: { reader, node, _ in reader.errors(node) },
+            text: { choice in
+                switch choice {
+                case .none: "null"
+                case .rule(let rule): "code at \(rule.code)"
+                }
+            })
+    }
+}
+
 extension ValueKind<RequestLimits> {
     static var limits: Self {
         ValueKind(

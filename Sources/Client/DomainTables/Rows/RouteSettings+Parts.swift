@@ -7,6 +7,8 @@ extension DomainTable {
     public struct RetrySettings: Sendable {
         /// ``RetryPolicy/statuses``.
         public var statuses: Set<Int>?
+        /// ``RetryPolicy/problems``.
+        public var problems: [String]?
         /// ``RetryPolicy/firstWait``.
         public var firstWait: Duration?
         /// ``RetryPolicy/longestWait``.
@@ -23,12 +25,13 @@ extension DomainTable {
         package func over(_ standard: RetryPolicy) -> RetryPolicy? {
             var policy = standard
             if let statuses { policy.statuses = statuses }
+            if let problems { policy.problems = Set(problems) }
             if let firstWait { policy.firstWait = firstWait }
             if let longestWait { policy.longestWait = longestWait }
             if let longestRetryAfter { policy.longestRetryAfter = longestRetryAfter }
             if let repeatsOnlyIdempotent { policy.repeatsOnlyIdempotent = repeatsOnlyIdempotent }
             let isSet =
-                statuses != nil || firstWait != nil || longestWait != nil || longestRetryAfter != nil
+                statuses != nil || problems != nil || firstWait != nil || longestWait != nil || longestRetryAfter != nil
                 || repeatsOnlyIdempotent != nil
             return isSet ? policy : nil
         }

@@ -39,6 +39,8 @@ extension DomainTable {
         public var simulation: SimulationRule?
         /// The envelope around the data in responses, with its success codes.
         public var envelope: EnvelopeChoice?
+        /// Where responses that are not a success report their failure.
+        public var errors: ErrorChoice?
         /// Parameters that are ignored when a cached response is looked up: timestamps, nonces.
         public var volatileParameters: [String]?
         /// Header fields that hold secrets, in addition to the manager's; those of all rows count.
@@ -191,6 +193,14 @@ extension DomainTable {
         case none
         /// An envelope with these parts.
         case rule(Envelope.Rule)
+    }
+
+    /// Whether responses that are not a success report a failure in their content: `errors` of the table.
+    public enum ErrorChoice: Hashable, Sendable {
+        /// Not so, whatever the broader rows say: `errors: null`.
+        case none
+        /// In these places.
+        case rule(Envelope.ErrorRule)
     }
 
     /// A source of responses other than the server: `simulation` of the table.

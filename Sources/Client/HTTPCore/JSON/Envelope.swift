@@ -121,6 +121,46 @@ extension Envelope {
     }
 }
 
+extension Envelope {
+    /// The places of a failure's parts in responses that are not a success, for servers whose successes have no envelope.
+    public struct ErrorRule: Hashable, Sendable {
+        /// The key of the code; dots separate nested keys: `error.code`. A response that has none reports no failure.
+        public var code: String
+        /// The key of the message. Default `nil`: there is no message.
+        public var message: String?
+        /// The key of the details. Default `nil`: the whole document.
+        public var details: String?
+        /// Messages by code that replace the server's. Default none.
+        public var messages: [String: String]
+        /// The app's names of codes: ``BusinessFailure/name``. Default none.
+        public var names: [String: String]
+
+        /// Creates a rule.
+        public init(
+            code: String, message: String? = nil, details: String? = nil, messages: [String: String] = [:],
+            names: [String: String] = [:]
+        ) {
+            self.code = code
+            self.message = message
+            self.details = details
+            self.messages = messages
+            self.names = names
+        }
+
+        /// The failure that a document reports; `nil` when it has no code that is a number or a text.
+        package func failure(in document: JSONDocument) -> BusinessFailure? {
+            let (envelope, _) = Rule(code: code, message: message, data: details, success: []).envelope(in: document)
+            switch envelope.code {
+            case .string, .int, .double, .decimal: break
+            case nil, .null, .bool, .array, .object: return nil
+            }
+            let code = envelope.codeText ?? ""
+            return BusinessFailure(
+                code: code, message: messages[code] ?? envelope.message, envelope: envelope, name: names[code])
+        }
+    }
+}
+
 /// A failure that the server reported: no success code in its envelope, or a rejection by the success judge.
 public struct BusinessFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code as text; empty when the response had none.
@@ -129,9 +169,12 @@ public struct BusinessFailure: Error, Hashable, Sendable, CustomStringConvertibl
     public let message: String?
     /// The envelope. Without an envelope rule its data is the whole response.
     public let envelope: Envelope
+    /// The app's name for the code, from `names` of the row's `errors`; `nil` when it has none.
+    public let name: String?
 
     /// Creates a failure, for a test or a judge of the app's own.
-    public init(code: String, message: String? = nil, envelope: Envelope) {
+    public init(code: String, message: String? = nil, envelope: Envelope, name: String? = nil) {
+        self.name = name
         self.code = code
         self.message = message
         self.envelope = envelope

@@ -51,6 +51,13 @@ package struct JSONDocument: Sendable {
         return JSONDocument(Storage([], tokens), 0)
     }()
 
+    /// Bytes that are the same for equal documents; `nil` for text that is not JSON, and for a document that cannot be
+    /// compared by its value. For comparison only.
+    package static func comparable(_ data: Data) -> Data? {
+        guard let document = try? JSONDocument(parsing: data) else { return nil }
+        return document.withBytes { try? document.storage.tokens.comparable(in: $0)?.data() }
+    }
+
     private init(_ storage: Storage, _ index: Int) {
         self.storage = storage
         self.index = index
@@ -123,7 +130,7 @@ package struct JSONDocument: Sendable {
     }
 
     /// The number of elements; `nil` when this is not an array.
-    var elementCount: Int? {
+    package var elementCount: Int? {
         if case .array(let count, _) = token { Int(count) } else { nil }
     }
 

@@ -57,6 +57,41 @@ extension JSONTokens {
         return .double(Double(text) ?? .nan)
     }
 
+    /// A value whose text is the same for documents that are equal but for white space, the order of members and the way
+    /// in which a number or a string is written. Repeated members count; `nil` for a string that had unpaired surrogates.
+    func comparable(at index: Int = 0, in bytes: UnsafeBufferPointer<UInt8>) -> JSONValue? {
+        var next = index + 1
+        switch list[index] {
+        // Digits that `Decimal` may not hold are compared as they are written.
+        case .number(let index): return ["#": .string(strings[index])]
+        case .string(let index): return strings[index].contains("\u{FFFD}") ? nil : .string(strings[index])
+        case .array(let count, _):
+            var elements: [JSONValue] = []
+            for _ in 0..<count {
+                guard let element = comparable(at: next, in: bytes) else { return nil }
+                elements.append(element)
+                next = end(of: next)
+            }
+            return .array(elements)
+        case .object(let count, _):
+            var members: [(name: String, value: JSONValue)] = []
+            for _ in 0..<count {
+                guard case .string(let name)? = comparable(at: next, in: bytes),
+                    let value = comparable(at: next + 1, in: bytes)
+                else { return nil }
+                members.append((name, value))
+                next = end(of: next + 1)
+            }
+            // Names are ordered by their bytes, since `String` has one order for two spellings of a character.
+            let sorted = members.enumerated().sorted {
+                $0.element.name.utf8.elementsEqual($1.element.name.utf8)
+                    ? $0.offset < $1.offset : $0.element.name.utf8.lexicographicallyPrecedes($1.element.name.utf8)
+            }
+            return ["": .array(sorted.map { [.string($0.element.name), $0.element.value] })]
+        default: return value(at: index, in: bytes)
+        }
+    }
+
     /// The value whose token is at an index. Default: the whole document.
     func value(at index: Int = 0, in bytes: UnsafeBufferPointer<UInt8>) -> JSONValue {
         switch list[index] {

@@ -20,6 +20,9 @@ public struct RetryPolicy: Sendable, Hashable {
     public var longestWait: Duration
     /// The statuses after which a request is repeated. Default ``transientStatuses``.
     public var statuses: Set<Int>
+    /// The types of problems (RFC 9457) after which a request is repeated, whatever the status. A body that is read as a stream
+    /// is not looked at. Default none.
+    public var problems: Set<String> = []
     /// The longest `Retry-After` to wait for. A response that asks for more is delivered at once. Zero ignores the field. One
     /// that is neither seconds nor a date counts as absent. Default 60 s.
     public var longestRetryAfter: Duration

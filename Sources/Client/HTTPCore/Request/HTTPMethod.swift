@@ -11,8 +11,8 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     /// The token that is sent. Methods are case-sensitive on the wire (RFC 9110 §9.1).
     public let rawValue: String
 
-    /// Makes a method from text. The nine methods of RFC 9110 and RFC 5789 are
-    /// recognised in any case; every other text is kept as given.
+    /// Makes a method from text. The methods that have a constant here are recognised in any
+    /// case; every other text is kept as given.
     public init(_ text: String) {
         rawValue = HTTPMethod.canonical[text] ?? HTTPMethod.canonical[text.lowercased()] ?? text
     }
@@ -41,6 +41,8 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     public static let trace = HTTPMethod("TRACE")
     /// `PATCH`, RFC 5789.
     public static let patch = HTTPMethod("PATCH")
+    /// `QUERY`, RFC 10008: a safe request whose question is in its body.
+    public static let query = HTTPMethod("QUERY")
 
     /// Whether the text is a token (RFC 9110 §5.6.2). Only tokens can be sent.
     public var isToken: Bool { rawValue.utf8.isToken }
@@ -52,7 +54,7 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     /// Whether the method is safe: the request only reads (RFC 9110 §9.2.1).
     public var isSafe: Bool {
         switch rawValue {
-        case "GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH": true
+        case "GET", "HEAD", "OPTIONS", "TRACE", "QUERY", "PROPFIND", "REPORT", "SEARCH": true
         default: false
         }
     }
@@ -66,7 +68,7 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     public var description: String { rawValue }
 
     private static let canonical: [String: String] = {
-        let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]
+        let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"]
         return Dictionary(uniqueKeysWithValues: known.flatMap { [($0, $0), ($0.lowercased(), $0)] })
     }()
 

@@ -18,6 +18,12 @@ package enum MediaType {
         String(contentType.prefix { $0 != ";" }).trimmingFieldWhitespace.lowercased()
     }
 
+    /// Whether a `Content-Type` is JSON: `application/json`, or a type that ends with `+json` (RFC 6839 §3.1).
+    package static func isJSON(_ contentType: String?) -> Bool {
+        guard let type = contentType.map(essence) else { return false }
+        return type == "application/json" || type.hasSuffix("+json")
+    }
+
     /// The type for a file name or path; `nil` when the extension is missing or unknown.
     ///
     /// A built-in list is searched first, so that common uploads have the same type on every machine, and then the

@@ -109,11 +109,12 @@ struct CacheOperations: Sendable {
         return own.map { "\($0.domain)\($0.path);\($0.name)=\($0.value)" }.sorted().joined(separator: "\n")
     }
 
-    /// Whether the response to a method other than GET and HEAD is to be stored. PUT, PATCH and DELETE change the
-    /// resource (RFC 9110 §9.3.4, §9.3.5), so they always go to the server.
+    /// Whether the response to a method other than GET and HEAD is to be stored. QUERY is cacheable as it is (RFC 10008
+    /// §2.7). PUT, PATCH and DELETE change the resource (RFC 9110 §9.3.4, §9.3.5), so they always go to the server.
     func storesUnsafe(_ request: HTTPRequest) -> Bool {
         switch request.method {
         case .get, .head, .put, .patch, .delete: false
+        case .query: true
         default: request.cachesUnsafeMethods ?? cachesUnsafeMethods
         }
     }
@@ -126,7 +127,8 @@ struct CacheOperations: Sendable {
         if let row = call.details.row { rule.volatileParameters.formUnion(row.volatileParameters) }
         let (socket, host) = (request.unixSocketPath ?? unixSocketPath, request.headers["Host"])
         let place = socket == nil && host == nil ? nil : "\(socket ?? "")\u{0}\(host?.lowercased() ?? "")"
-        return rule.primary(method: method.rawValue, url: url, body: body, place: place)
+        let contentType = body.map { _ in request.headers["Content-Type"] ?? request.body?.contentType } ?? nil
+        return rule.primary(method: method.rawValue, url: url, body: body, contentType: contentType, place: place)
     }
 
     private static func bytes(of body: HTTPBody?) -> Data? {

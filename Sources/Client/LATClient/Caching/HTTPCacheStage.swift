@@ -36,8 +36,8 @@ struct HTTPCacheStage: Stage {
     ) async throws -> HTTPResponse {
         // Streams are not waited for, because their reader decides when they end.
         var options = FlightTable.Options(
-            mayWait: request.method == .get && request.streamsBody != true && !request.headers.contains("Range")
-                && !ValidationRule.hasConditions(request))
+            mayWait: (request.method == .get || request.method == .query) && request.streamsBody != true
+                && !request.headers.contains("Range") && !ValidationRule.hasConditions(request))
         // An `only-if-cached` request waits for a slow store, since nothing else can answer it.
         let isOnlyFromCache =
             request.headers.contains("Cache-Control") && CacheControl(request: request.headers).onlyIfCached

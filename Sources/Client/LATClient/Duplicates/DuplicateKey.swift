@@ -48,7 +48,9 @@ struct DuplicateKey: Hashable, Sendable {
         compared.body = composed.body
         self.init(compared, simulation: call.details.simulation)
         if case .data(let data)? = request.body?.content {
-            request.body = .data(rule.reduced(data), contentType: request.body?.contentType)
+            request.body = .data(
+                rule.comparable(data, request.headers["Content-Type"] ?? request.body?.contentType),
+                contentType: request.body?.contentType)
         }
         // An authenticator may set these instead of a field.
         request.authentication = composed.authentication

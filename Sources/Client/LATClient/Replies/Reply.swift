@@ -65,8 +65,12 @@ package enum Verdict {
             request: request, response: response)
     }
 
-    /// A short sentence of the server in plain text, as of ``MockServer``; empty for other bodies.
+    /// A problem that the server reports, or a short sentence in plain text, as of ``MockServer``; empty for other bodies.
     private static func said(_ response: HTTPResponse) -> String {
+        if let problem = response.problem {
+            let text = String("\(problem)".prefix(1_024))
+            return text.isEmpty ? "" : ": \"\(URLText.visible(text))\""
+        }
         let type = MediaType.essence(of: response.headers["Content-Type"] ?? "")
         guard type == "text/plain", let data = response.body.data, data.count <= 512,
             let text = String(validating: data, as: UTF8.self)?.trimmingFieldWhitespace,

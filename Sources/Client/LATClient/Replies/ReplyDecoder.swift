@@ -3,6 +3,7 @@ import HTTPCore
 
 struct ReplyDecoder: Sendable {
     var envelope: Envelope.Rule?
+    var errors: Envelope.ErrorRule?
     var judge: SuccessJudge?
 
     /// - Throws: ``NetworkError`` of kind `httpStatus`, `business` or `decoding`.
@@ -25,10 +26,18 @@ struct ReplyDecoder: Sendable {
         return Reply(model: model, response: response, envelope: envelope)
     }
 
-    /// The failure in the envelope of a response that is not a success, such as a 400 with a code and a message; `nil` when
-    /// it has no envelope with a code of failure.
+    /// The failure in the content of a response that is not a success, such as a 400 with a code and a message; `nil` when
+    /// there is no code of failure where the rows say.
     private func businessFailure(_ response: HTTPResponse, _ request: HTTPRequest) -> NetworkError? {
-        guard let rule = envelope, !response.hasNoContent, let document = try? response.document() else { return nil }
+        guard envelope != nil || errors != nil, !response.hasNoContent, let document = try? response.document() else {
+            return nil
+        }
+        if let failure = errors?.failure(in: document) {
+            return NetworkError(
+                .business(code: failure.code), message: "the server reported a failure, \(failure)", request: request,
+                response: response, underlying: failure)
+        }
+        guard let rule = envelope else { return nil }
         let (envelope, _) = rule.envelope(in: document)
         guard envelope.codeText != nil, !rule.isSuccess(envelope) else { return nil }
         return Self.failure(envelope, rule, response, request)
@@ -147,4 +156,15 @@ extension HTTPResponse {
 extension NetworkError {
     /// The failure that the server reported, for an error of kind ``Kind/business(code:)``; otherwise `nil`.
     public var businessFailure: BusinessFailure? { underlying as? BusinessFailure }
+
+    /// The failure as a case of the app: that with the raw value ``BusinessFailure/name``, or ``BusinessFailure/code`` if the
+    /// table names none. `nil` when there is no such case, and for other errors.
+    ///
+    /// ```swift
+    /// enum ShopFailure: String { case outOfCredit, soldOut }
+    /// if error.failure(as: ShopFailure.self) == .outOfCredit { print("top up first") }
+    /// ```
+    public func failure<Failure: RawRepresentable<String>>(as type: Failure.Type = Failure.self) -> Failure? {
+        businessFailure.flatMap { Failure(rawValue: $0.name ?? $0.code) }
+    }
 }

@@ -150,6 +150,9 @@ struct RetryState: Sendable {
             }
         case .success(let response):
             if policy.statuses.contains(response.status) { return true }
+            if !policy.problems.isEmpty, let problem = response.problem, policy.problems.contains(problem.type) {
+                return true
+            }
             return (response.status == 429 || response.status == 503) && policy.longestRetryAfter > .zero
                 && response.retryAfter(at: 0) != nil
         }

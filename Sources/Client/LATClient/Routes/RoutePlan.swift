@@ -112,6 +112,7 @@ final class RoutePlan: Sendable {
         parameters = EncodedMembers(settings.parameters)
         var decoder = ReplyDecoder(judge: standard.successJudge)
         if case .rule(let rule) = settings.envelope { decoder.envelope = rule }
+        if case .rule(let rule) = settings.errors { decoder.errors = rule }
         row = CallRow(
             domain: resolved.domain.rawValue, server: resolved.server?.rawValue, path: resolved.path,
             mirrorKey: resolved.key, volatileParameters: Set(settings.volatileParameters ?? []),
@@ -171,6 +172,7 @@ final class RoutePlan: Sendable {
         }
         // Whoever reads a log or a recording needs the code, also when its name is that of a secret.
         if case .rule(let envelope) = settings.envelope { request.context.rowSecrets.show(member: envelope.code) }
+        if case .rule(let errors) = settings.errors { request.context.rowSecrets.show(member: errors.code) }
         return request
     }
 

@@ -26,9 +26,12 @@ package struct KeyRule: Sendable {
     /// - Parameters:
     ///   - method: The method, `GET` for a `HEAD` that a stored GET may answer.
     ///   - body: The request's body, for methods whose responses depend on it.
+    ///   - contentType: The media type of the body, which is part of the key (RFC 10008 §2.7).
     ///   - place: What names the server besides the URL: a Unix domain socket, a `Host` field of its own; `nil` for nothing.
     /// - Returns: `nil` when libcrypto cannot compute the digest; then nothing is cached.
-    package func primary(method: String, url: CanonicalURL, body: Data? = nil, place: String? = nil) -> String? {
+    package func primary(
+        method: String, url: CanonicalURL, body: Data? = nil, contentType: String? = nil, place: String? = nil
+    ) -> String? {
         var digest = KeyDigest()
         digest.add("schema", "\(Self.schemaVersion).\(version)")
         digest.add("method", method)
@@ -37,7 +40,8 @@ package struct KeyRule: Sendable {
         digest.add("base", url.base)
         if let place { digest.add("place", place) }
         for parameter in url.sortedQuery where !isVolatile(parameter) { digest.add("parameter", parameter) }
-        if let body { digest.add("body", reduced(body)) }
+        if let contentType { digest.add("type", contentType.lowercased()) }
+        if let body { digest.add("body", comparable(body, contentType)) }
         return digest.text
     }
 
@@ -54,6 +58,12 @@ package struct KeyRule: Sendable {
         let kept = url[url.index(after: mark)...].split(separator: "&", omittingEmptySubsequences: false)
             .filter { !isVolatile(String($0)) }
         return "\(url[...mark])\(kept.joined(separator: "&"))"
+    }
+
+    /// The bytes by which a body is compared: JSON by its value, a form without its volatile parameters.
+    package func comparable(_ body: Data, _ contentType: String?) -> Data {
+        let body = reduced(body)
+        return MediaType.isJSON(contentType) ? JSONDocument.comparable(body) ?? body : body
     }
 
     /// A JSON object or a form without its volatile parameters.
