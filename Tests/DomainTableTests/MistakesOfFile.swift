@@ -211,7 +211,7 @@ extension Mistake {
             [
                 #"1:53: error: unknown key "colour"; a domain has baseURL, environments, mirrors, pins, timeout, "#
                     + "connectTimeout, idleTimeout, deadline, maxConnectionsPerHost, retries, retry, events, limits, circuit, cache, ttl, "
-                    + "parameterEncoding, dates, keys, proxy, tls, redirects, simulate, envelope, errors, "
+                    + "parameterEncoding, dates, keys, proxy, tls, redirects, simulate, envelope, errors, pages, "
                     + "volatileParameters, "
                     + "cachePartition, authenticator, sealer, contentCoding, headers, parameters, secretHeaders"
             ]),

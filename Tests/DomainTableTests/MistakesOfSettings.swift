@@ -254,6 +254,23 @@ extension Mistake {
                     + "as success: [0]"
             ]),
         Mistake(
+            "pages in two ways",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", pages: { cursor: "c", offset: "o" } } } }
+            """,
+            [
+                #"1:60: error: "pages" has "cursor" and "offset", but a page says in one way which one is next; "#
+                    + "leave one of them"
+            ]),
+        Mistake(
+            "a detail of other pages",
+            """
+            { domains: { a: { baseURL: "https://h.example/api", pages: { address: "next", first: 2 } } } }
+            """,
+            [
+                #"1:86: error: "first" belongs to "number" or "offset" of the pages; add it, or leave "first" out"#
+            ]),
+        Mistake(
             "errors without a code",
             """
             { domains: { a: { baseURL: "https://h.example/api", errors: { message: "error.message" } } } }
