@@ -286,6 +286,13 @@ extension LeveledSetting {
             row: { "envelope: { code: \"c\($0)\", success: [\($0)] }" },
             read: { $0.reply?.envelope?.code?.description ?? "none" }),
         LeveledSetting(
+            testDescription: "pages", values: (1...6).map { "\($0)" }, rows: ["pages"],
+            row: { "pages: { limit: \($0 + 1) }" },
+            read: { observation in
+                let row = try? observation.configuration.domains?.resolve(server: "s")
+                return row?.settings.pages?.limit.map { "\($0)" } ?? "none"
+            }),
+        LeveledSetting(
             testDescription: "errors", values: (0..<6).map { "c\($0)" }, rows: ["errors"],
             row: { "errors: { code: \"c\($0)\" }" },
             read: { observation in

@@ -40,7 +40,7 @@ extension TableReader {
     }
 
     /// Reads a path, such as `a.b`.
-    private mutating func path(_ node: JSON5Node?, _ key: String) -> String? {
+    mutating func path(_ node: JSON5Node?, _ key: String) -> String? {
         let expected = #"a path such as "status" or "result.code""#
         guard let node, let text = text(node, key, expected) else { return nil }
         guard !text.value.split(separator: ".", omittingEmptySubsequences: false).contains(where: \.isEmpty) else {

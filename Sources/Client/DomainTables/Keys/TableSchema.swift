@@ -183,6 +183,18 @@ package enum TableSchema {
             } }
         """##,
         ##"""
+        "paging": { "oneOf": [{ "const": "link" }, { "type": "object", "additionalProperties": false, "properties": {
+              "address": { "$ref": "#/$defs/steps" },
+              "cursor": { "$ref": "#/$defs/steps" },
+              "parameter": { "type": "string", "minLength": 1 },
+              "number": { "type": "string", "minLength": 1 },
+              "offset": { "type": "string", "minLength": 1 },
+              "first": { "type": "integer", "minimum": 0, "maximum": 1000000000 },
+              "items": { "$ref": "#/$defs/steps" },
+              "limit": { "type": "integer", "minimum": 1, "maximum": 1000000 }
+            } }] }
+        """##,
+        ##"""
         "errorRule": { "type": "object", "additionalProperties": false, "required": ["code"], "properties": {
               "code": { "$ref": "#/$defs/steps" },
               "message": { "$ref": "#/$defs/steps" },

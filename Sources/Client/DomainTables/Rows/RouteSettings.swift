@@ -41,6 +41,8 @@ extension DomainTable {
         public var envelope: EnvelopeChoice?
         /// Where responses that are not a success report their failure.
         public var errors: ErrorChoice?
+        /// Where a page of a list says which one is next.
+        public var pages: Paging?
         /// Parameters that are ignored when a cached response is looked up: timestamps, nonces.
         public var volatileParameters: [String]?
         /// Header fields that hold secrets, in addition to the manager's; those of all rows count.

@@ -50,7 +50,8 @@ final class CredentialScope: Sendable {
                     origins: own.isEmpty ? nil : Set(own.map(URLReference.httpForm).compactMap(URLReference.origin)),
                     isMade: true)
             }
-            guard let origins = state.origins else { return true }
+            // Where every origin gets credentials, one to which a server has led gets none.
+            guard let origins = state.origins else { return !call.request.context.hasLeftOrigin }
             let authority = Self.authority(of: url)
             if let isKnown = state.known[authority] { return isKnown }
             let isIncluded = URLReference.origin(of: url).map(origins.contains) ?? false

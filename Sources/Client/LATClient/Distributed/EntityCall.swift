@@ -142,6 +142,10 @@ package struct EntityPlan: Sendable {
     var isLive = false
     /// Whether it asks for another protocol.
     var upgrades = false
+    /// The URL of a page, in place of that of the route.
+    var address: String?
+    /// Whether a page has led to another origin, which gets no credentials.
+    var hasLeftOrigin = false
 
     package init(
         content: EntityContent, options: RequestOptions, entityHeaders: HTTPHeaders, simulation: Simulation? = nil
@@ -150,5 +154,14 @@ package struct EntityPlan: Sendable {
         self.options = options
         self.entityHeaders = entityHeaders
         self.simulation = simulation
+    }
+
+    /// Turns the request into that of a page.
+    mutating func go(to step: PageWalk.Step) throws(NetworkError) {
+        address = step.address
+        hasLeftOrigin = step.hasLeftOrigin
+        guard !step.parameters.isEmpty else { return }
+        for name in step.parameters.keys { content.parameters.remove(name) }
+        content.parameters.addMissing(try RequestBuilder.deferred(step.parameters.mapValues(Optional.some)))
     }
 }

@@ -44,6 +44,12 @@ extension CentralRequestManager {
         }
         members.addMissing(plan.parameters)
 
+        if let address = entity.address {
+            details.addresses = [address]
+            // The URL of a page has its parameters.
+            if plan.prototype.method.encodesParametersInQuery { members = EncodedMembers() }
+        }
+
         var request = plan.prototype
         request.url = details.addresses.first ?? ""
         if !entity.options.isStandard {
@@ -68,6 +74,7 @@ extension CentralRequestManager {
         if configuration.parameterProvider != nil || details.addresses.count > 1 { details.content = content }
         try RequestBuilder.put(content, into: &request)
 
+        if entity.hasLeftOrigin { pipeline.redirect.rule.strip(&request, defaults: configuration.headers) }
         details.entity = entity.content.reference
         details.entityHeaders = entity.entityHeaders
         if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {

@@ -57,6 +57,11 @@ struct RedirectRule {
     /// - Parameter defaults: the headers that the manager would add later; secret ones are not added then.
     func strip(_ next: inout HTTPRequest, from url: String, defaults: HTTPHeaders) {
         guard URLReference.origin(of: next.url) != URLReference.origin(of: url) else { return }
+        strip(&next, defaults: defaults)
+    }
+
+    /// Removes the credentials of a request, before its headers are composed.
+    func strip(_ next: inout HTTPRequest, defaults: HTTPHeaders) {
         var rule = self
         rule.secrets = secrets.union(next.context.rowSecrets)
         let names = (defaults.fields + next.context.rowHeaders.fields + next.headers.fields).map(\.name)

@@ -50,6 +50,8 @@ final class RoutePlan: Sendable {
     let prototype: HTTPRequest
     let row: CallRow
     let simulation: Simulation?
+    /// How the rows say that a list is read; `nil` when none does.
+    let paging: Paging?
     let encoding: ParameterEncoding
     /// The coding of the manager with the dates and names of the rows; `nil` for the standard one.
     let coding: CodingRules?
@@ -86,6 +88,7 @@ final class RoutePlan: Sendable {
         case .url(let url):
             prototype = HTTPRequest((route.method ?? .get).rawValue, "")
             simulation = standard.simulation
+            paging = nil
             encoding = standard.parameterEncoding
             coding = CodingRules.of(standard.coding)
             parameters = EncodedMembers()
@@ -104,6 +107,7 @@ final class RoutePlan: Sendable {
         let settings = resolved.settings
         prototype = try Self.prototype(method, resolved, standard)
         simulation = Self.simulation(settings.simulation) ?? standard.simulation
+        paging = settings.pages
         encoding = settings.options.parameterEncoding ?? standard.parameterEncoding
         var coding = standard.coding
         if let dates = settings.dates { coding.dates = dates }

@@ -1,0 +1,161 @@
+public import DomainTables
+public import HTTPCore
+
+extension Paging {
+    /// The pages of a list, in order. Each is requested when the one before it has arrived, at the earliest.
+    ///
+    /// Each iteration begins with the first page. A loop in the pages, or a next page that is not encrypted although this one
+    /// is, is thrown after the last page that could be used. Credentials are sent to the origin of the first page only: once a
+    /// page is at another one, this page and those after it get none.
+    public struct Pages<Page: Sendable>: AsyncSequence, Sendable {
+        let start: @Sendable () -> PageWalk
+        let prefetches: Bool
+        let fetch: @Sendable (PageWalk.Step) async throws -> (page: Page, response: HTTPResponse)
+
+        /// An iterator that begins with the first page.
+        public func makeAsyncIterator() -> Iterator { Iterator(reader: Reader(self)) }
+
+        /// The iterator of the pages.
+        public struct Iterator: AsyncIteratorProtocol {
+            fileprivate let reader: Reader<Page>
+
+            /// The next page, `nil` at the end.
+            ///
+            /// - Throws: ``NetworkError``, as the calls do; `protocolViolation` for a loop; `CancellationError` when the
+            ///   current task was cancelled.
+            public mutating func next() async throws -> Page? { try await reader.next() }
+        }
+    }
+
+    /// Reads one page after the other, and one ahead. Its end cancels the request that is ahead.
+    fileprivate final class Reader<Page: Sendable> {
+        private let pages: Pages<Page>
+        private var walk: PageWalk
+        private var ahead: Task<(page: Page, response: HTTPResponse), any Error>?
+        private var failure: NetworkError?
+        private var hasEnded = false
+
+        init(_ pages: Pages<Page>) {
+            self.pages = pages
+            walk = pages.start()
+        }
+
+        deinit { ahead?.cancel() }
+
+        func next() async throws -> Page? {
+            guard !hasEnded else {
+                defer { failure = nil }
+                if let failure { throw failure }
+                return nil
+            }
+            // Until the next page is known, an error ends the list.
+            hasEnded = true
+            let (page, response) = try await fetch()
+            switch try walk.advance(after: response) {
+            case .nothing: return nil
+            case .last: break
+            case .broken(let error): failure = error
+            case .more:
+                hasEnded = false
+                if pages.prefetches {
+                    ahead = Task { [fetch = pages.fetch, step = walk.step] in try await fetch(step) }
+                }
+            }
+            return page
+        }
+
+        private func fetch() async throws -> (page: Page, response: HTTPResponse) {
+            guard let ahead else { return try await pages.fetch(walk.step) }
+            self.ahead = nil
+            return try await withTaskCancellationHandler {
+                try await ahead.value
+            } onCancel: {
+                ahead.cancel()
+            }
+        }
+    }
+}
+
+extension EntityRequest {
+    /// The replies of a list that the server divides into pages.
+    ///
+    /// ```swift
+    /// for try await page in FetchUser(id: 42).pages(on: central) { print(page.model.count) }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - paging: where the next page is. Default `nil`: `pages` of the row, else ``Paging/link``.
+    ///   - manager: sends the requests. Default ``CentralRequestManager/shared``.
+    public func pages(
+        _ paging: Paging? = nil, on manager: CentralRequestManager = .shared
+    ) -> Paging.Pages<Reply<Model>> {
+        let call = call
+        let paging = paging ?? (try? manager.paging(of: call.plan())) ?? .link
+        return manager.pages(paging) { step in
+            var plan = try call.plan()
+            try plan.go(to: step)
+            let reply = try await manager.reply(to: plan, as: Model.self, progress: call.progressHandler)
+            return (reply, reply.response)
+        }
+    }
+}
+
+extension CentralRequestManager {
+    /// The responses of a list that the server divides into pages.
+    ///
+    /// ```swift
+    /// for try await page in central.pages("GET", "/users", parameters: ["per_page": 100]) { print(try page.json()) }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - method: the method of each request.
+    ///   - url: the first page, absolute or relative to the base URL.
+    ///   - paging: where the next page is. Default ``Paging/link``.
+    ///   - parameters: as in a call. A page with a URL of its own gets none in its query. Default none.
+    ///   - headers: override the manager's. Default none.
+    public func pages(
+        _ method: String, _ url: String, _ paging: Paging = .link, parameters: Parameters? = nil,
+        headers: HTTPHeaders = HTTPHeaders()
+    ) -> Paging.Pages<HTTPResponse> {
+        let first = HTTPRequest(method, url, headers: headers)
+        return pages(paging) { [self] step in
+            var (request, parts) = (first, CallArguments(parameters: parameters))
+            if let address = step.address {
+                request.url = address
+                if request.method.encodesParametersInQuery { parts.parameters = nil }
+            }
+            if !step.parameters.isEmpty {
+                parts.parameters = (parts.parameters ?? [:]).merging(step.parameters.mapValues(Optional.some)) { $1 }
+            }
+            if step.hasLeftOrigin { pipeline.redirect.rule.strip(&request, defaults: configuration.headers) }
+            let response = try await response(to: request, parts, nil)
+            return (response, response)
+        }
+    }
+
+    /// The replies of a row of the table whose list the server divides into pages, as `pages` of the row says.
+    ///
+    /// ```swift
+    /// for try await page in central.pages(server: "user.list", as: [User].self) { print(page.model) }
+    /// ```
+    public func pages<Model: Decodable & Sendable>(
+        server: ServerName, _ paging: Paging? = nil, parameters: Parameters? = nil,
+        as model: Model.Type = JSONValue.self
+    ) -> Paging.Pages<Reply<Model>> {
+        EntityCall(Route(server: server), parameters: parameters, as: model).pages(paging, on: self)
+    }
+
+    fileprivate func pages<Page: Sendable>(
+        _ paging: Paging,
+        _ fetch: @escaping @Sendable (PageWalk.Step) async throws -> (page: Page, response: HTTPResponse)
+    ) -> Paging.Pages<Page> {
+        let allowsInsecure = pipeline.redirect.rule.allowsInsecure
+        return Paging.Pages(
+            start: { PageWalk(paging, allowsInsecure: allowsInsecure) }, prefetches: paging.prefetches, fetch: fetch)
+    }
+
+    /// The paging of the row that an entity's route leads to; `nil` when no row sets one.
+    fileprivate func paging(of entity: EntityPlan) -> Paging? {
+        (try? plans.plan(for: entity.content.route, in: domains, baseURL: baseURL))?.paging
+    }
+}

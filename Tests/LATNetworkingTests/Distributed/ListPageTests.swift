@@ -1,0 +1,176 @@
+import FoundationEssentials
+import LATTesting
+import TestSupport
+import Testing
+
+@testable import LATClient
+
+@Suite(.timeLimit(.minutes(1))) struct ListPageTests {
+    /// Seven numbers, three on a page.
+    private static func items(from start: Int) -> JSONValue {
+        .array((start..<max(start, min(start + 3, 7))).map { .int(Int64($0)) })
+    }
+
+    private static func server() throws -> MockServer {
+        let server = try MockServer()
+        server.route("*", "/link") { request in
+            let start = Int(request.query("start") ?? "0") ?? 0
+            let reply = MockReply.json("\(items(from: start))")
+            return start < 6 ? reply.header("Link", "</link?q=%2C&start=\(start + 3)>; rel=\"next\"") : reply
+        }
+        server.route("*", "/x") { request in
+            let number = request.query("page").flatMap { Int($0) }.map { "\(($0 - 1) * 3)" }
+            let start = request.query("cursor") ?? request.query("offset") ?? number ?? "0"
+            let next = (Int(start) ?? 0) + 3
+            let page: JSONValue = [
+                "data": items(from: Int(start) ?? 0), "next": next < 7 ? .string("/x?cursor=\(next)") : .null,
+                "meta": ["cursor": next < 7 ? .int(Int64(next)) : ""],
+            ]
+            return .json("\(page)")
+        }
+        return server
+    }
+
+    private func numbers(_ pages: Paging.Pages<HTTPResponse>, at path: String? = nil) async throws -> [Int] {
+        var all: [Int] = []
+        for try await page in pages {
+            let json = try page.json()
+            all += (path.map { json[$0] ?? .null } ?? json).array?.compactMap(\.int) ?? []
+        }
+        return all
+    }
+
+    @Test func linkFieldsAreFollowed() async throws {
+        let server = try Self.server()
+        let manager = try CentralRequestManager.make { $0.baseURL = server.url() }
+        let pages = manager.pages("GET", "/link", parameters: ["q": ","])
+        #expect(try await numbers(pages) == Array(0..<7))
+        #expect(server.requests.map(\.query) == ["q=%2C", "q=%2C&start=3", "q=%2C&start=6"])
+        // Each iteration begins again.
+        #expect(try await numbers(pages) == Array(0..<7))
+    }
+
+    @Test(arguments: [
+        Paging.address(at: "next"), .cursor(at: "meta.cursor"), .number(items: "data"), .offset(items: "data"),
+    ])
+    func everyStyleReadsTheWholeList(_ paging: Paging) async throws {
+        let server = try Self.server()
+        let manager = try CentralRequestManager.make { $0.baseURL = server.url() }
+        #expect(try await numbers(manager.pages("GET", "/x", paging), at: "data") == Array(0..<7))
+        #expect(try await numbers(manager.pages("GET", "/x", paging.limit(2)), at: "data") == Array(0..<6))
+        var quiet = paging
+        quiet.prefetches = false
+        #expect(try await numbers(manager.pages("GET", "/x", quiet), at: "data") == Array(0..<7))
+    }
+
+    @Test(arguments: [
+        #"{ cursor: "meta.cursor" }"#, #"{ address: "next" }"#, #"{ number: "page", items: "data" }"#,
+        #"{ offset: "offset", items: "data" }"#,
+    ])
+    func rowSaysHowTheListIsRead(_ pages: String) async throws {
+        let server = try Self.server()
+        let manager = try CentralRequestManager.make(.make(server.url(), domain: "pages: \(pages)"))
+        var all: [Int] = []
+        for try await page in Get<JSONValue>().pages(on: manager) {
+            all += page.model["data"].array?.compactMap(\.int) ?? []
+        }
+        #expect(all == Array(0..<7))
+    }
+
+    @Test func onePageIsRequestedAhead() async throws {
+        let server = try Self.server()
+        let manager = try CentralRequestManager.make { $0.baseURL = server.url() }
+        var pages = manager.pages("GET", "/link").makeAsyncIterator()
+        _ = try await pages.next()
+        try await server.waitForRequests(2)
+        var paging = Paging.link
+        paging.prefetches = false
+        var others = manager.pages("GET", "/link", paging).makeAsyncIterator()
+        _ = try await others.next()
+        #expect(server.requestCount <= 3)
+        #expect(try await pages.next() != nil)
+    }
+
+    @Test func loopIsAnErrorAfterThePageThatNamesIt() async throws {
+        let server = try MockServer { request in
+            .text("x").header("Link", "</\(request.path == "/a" ? "b" : "a")>; rel=next")
+        }
+        var seen: [String] = []
+        let error = await failure {
+            for try await page in try CentralRequestManager.make().pages("GET", server.url("/a")) {
+                seen.append(page.url)
+            }
+        }
+        #expect(seen == [server.url("/a"), server.url("/b")])
+        #expect(error?.kind == .protocolViolation)
+        #expect(error?.message.contains("page 2 names page 1 as the next one (\(server.url("/a")))") == true)
+    }
+
+    @Test(arguments: [Paging.number(), .offset()])
+    func serverThatIgnoresTheParameterIsALoop(_ paging: Paging) async throws {
+        let server = try MockServer.answering("[1]")
+        let error = await failure {
+            for try await _ in try CentralRequestManager.make().pages("GET", server.url(), paging) {}
+        }
+        #expect(error?.kind == .protocolViolation && error?.message.contains("same as the one before") == true)
+    }
+
+    @Test func pageOfAnotherShapeSaysWhatIsMissing() async throws {
+        let server = try MockServer.answering(#"{"items": [1]}"#)
+        let manager = try CentralRequestManager.make()
+        let error = await failure { for try await _ in manager.pages("GET", server.url(), .number()) {} }
+        #expect(error?.kind == .decoding(path: "") && error?.message.contains("its JSON is no array") == true)
+    }
+
+    @Test func otherOriginGetsNoCredentials() async throws {
+        let second = try MockServer()
+        let first = try MockServer()
+        let back = first.url("/back")
+        let there = second.url("/there")
+        second.fallback { _ in .text("2").header("Link", "<\(back)>; rel=next") }
+        first.fallback { request in
+            request.path == "/back" ? .text("3") : .text("1").header("Link", "<\(there)>; rel=next")
+        }
+        let manager = try CentralRequestManager.make {
+            $0.headers["X-API-Key"] = "manager"
+            $0.headerProvider = { _ in ["Cookie": "provider"] }
+        }
+        var count = 0
+        for try await _ in manager.pages("GET", first.url("/a"), headers: ["Authorization": "call", "X-Plain": "1"]) {
+            count += 1
+        }
+        #expect(count == 3)
+        for (request, isFirst) in [(first.requests[0], true), (second.requests[0], false), (first.requests[1], false)] {
+            for name in ["X-API-Key", "Cookie", "Authorization"] {
+                #expect((request.headers[name] != nil) == isFirst, "\(name) of \(request.path)")
+            }
+            #expect(request.headers["X-Plain"] == "1")
+        }
+    }
+
+    @Test func unencryptedNextPageIsRefused() throws {
+        var walk = PageWalk(.link)
+        let page = HTTPResponse(status: 200, headers: ["Link": "<http://h/2>; rel=next"], url: "https://h/1")
+        guard case .broken(let error) = try walk.advance(after: page) else { throw Failure() }
+        #expect(error.kind == .redirect)
+        var lenient = PageWalk(.link, allowsInsecure: true)
+        guard case .more = try lenient.advance(after: page) else { throw Failure() }
+        #expect(lenient.step.hasLeftOrigin)
+    }
+
+    private struct Failure: Error {}
+
+    @Test func cancelledLoopEndsTheRequestAhead() async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            request.path == "/a"
+                ? .text("x").header("Link", "</b>; rel=next") : MockReply.text("never").stalling(.start)
+        }
+        let manager = try CentralRequestManager.make()
+        for try await _ in manager.pages("GET", server.url("/a")) {
+            try await server.waitForRequests(2)
+            break
+        }
+        try await eventually { manager.runningRequests() == 0 }
+    }
+}
