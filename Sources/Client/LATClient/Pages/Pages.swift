@@ -114,10 +114,10 @@ extension CentralRequestManager {
     ///   - parameters: as in a call. A page with a URL of its own gets none in its query. Default none.
     ///   - headers: override the manager's. Default none.
     public func pages(
-        _ method: String, _ url: String, _ paging: Paging = .link, parameters: Parameters? = nil,
+        _ method: String, _ url: some URLConvertible, _ paging: Paging = .link, parameters: Parameters? = nil,
         headers: HTTPHeaders = HTTPHeaders()
     ) -> Paging.Pages<HTTPResponse> {
-        let first = HTTPRequest(method, url, headers: headers)
+        let first = HTTPRequest(method, url.urlText, headers: headers)
         return pages(paging) { [self] step in
             var (request, parts) = (first, CallArguments(parameters: parameters))
             if let address = step.address {
