@@ -80,7 +80,7 @@ extension EntityRequest {
     /// The replies of a list that the server divides into pages.
     ///
     /// ```swift
-    /// for try await page in FetchUser(id: 42).pages(on: central) { print(page.model.count) }
+    /// for try await page in FetchUser(id: 42).pages(on: central) { print(page.model) }
     /// ```
     ///
     /// - Parameters:
