@@ -22,6 +22,21 @@ enum GlobalCurl {
     /// Whether libcurl checks pooled connections once a second only, not before each use (8.22 and newer).
     static let checksPoolOncePerSecond = runtimeVersion >= 0x08_16_00
 
+    /// What only old versions need, one name for each. When a version is not supported any more, its names go, and with them
+    /// what asks for them; Architecture lists what is done for all versions because of an old one.
+    enum Old {
+        /// Before 8.0: reusing a connection that was opened with HTTP/2 prior knowledge fails with a framing error.
+        static let breaksPriorKnowledge = runtimeVersion < 0x08_00_00
+        /// Before 8.0: the response to `CONNECT` ends with its first interim head (``InterimAnswer``).
+        static let endsTunnelAtInterim = runtimeVersion < 0x08_00_00
+        /// Before 8.0: a connection in clear text that has carried no request is used for the next one (``WarmUp``).
+        static let reusesUnusedClearText = runtimeVersion < 0x08_00_00
+        /// Before 8.1: an HTTP/2 stream whose head or frame did not fit into the buffer at once may stall.
+        static let overflowStalls = runtimeVersion < 0x08_01_00
+        /// Before 8.2: a transfer does not tell the number of its connection.
+        static let hidesConnectionID = runtimeVersion < 0x08_02_00
+    }
+
     /// The features of the library, as in `curl_version_info_data.features`.
     private static let features = Int(info?.pointee.features ?? 0)
 

@@ -58,7 +58,7 @@ extension EasyHandle {
         var id: curl_off_t = -1
         // CURLINFO_CONN_ID, since libcurl 8.2.
         let hasID =
-            GlobalCurl.runtimeVersion >= 0x08_02_00
+            !GlobalCurl.Old.hidesConnectionID
             && lat_getinfo_off(curl, CURLINFO(rawValue: 0x60_0000 + 64), &id) == CURLE_OK && id >= 0
         return HTTPResponse.Connection(
             id: hasID ? Int64(id) : nil, remoteAddress: text(CURLINFO_PRIMARY_IP) ?? "",

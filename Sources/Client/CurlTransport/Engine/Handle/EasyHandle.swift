@@ -189,7 +189,7 @@ final class EasyHandle: CallbackContext {
     /// libcurl before 8.1 may stall an HTTP/2 stream whose head or frame did not fit into its buffer at once: the rest
     /// waits until something else arrives on the connection. libcurl accepts heads of up to 128 KiB and reads 32 KiB at a
     /// time; both together fit into the large buffer.
-    private static let overflowStalls = GlobalCurl.runtimeVersion < 0x08_01_00
+    private static let overflowStalls = GlobalCurl.Old.overflowStalls
 
     /// Whether a transfer needs a large receive buffer: for a streamed body and, before libcurl 8.1, when HTTP/2 may
     /// carry it. Live connections are many and carry little.
@@ -273,7 +273,7 @@ final class EasyHandle: CallbackContext {
     /// Whether a request needs a connection of its own: libcurl 7.88 fails with a framing error when it reuses a
     /// connection that was opened with HTTP/2 prior knowledge.
     static func needsNewConnection(_ version: VersionChoice.Choice) -> Bool {
-        version.hasPriorKnowledge && GlobalCurl.runtimeVersion < 0x08_00_00
+        version.hasPriorKnowledge && GlobalCurl.Old.breaksPriorKnowledge
     }
 
     /// Sets options that only a reset of the handle removes.

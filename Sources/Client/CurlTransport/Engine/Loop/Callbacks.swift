@@ -135,7 +135,7 @@ final class WarmUp: Sendable {
 extension EasyHandle {
     func setWarmUp(_ warmUp: WarmUp) {
         if !warmUp.acceptsExisting { set(CURLOPT_FRESH_CONNECT, 1) }
-        if GlobalCurl.runtimeVersion >= 0x08_00_00, transfer?.target.isSecure == false { return }
+        if !GlobalCurl.Old.reusesUnusedClearText, transfer?.target.isSecure == false { return }
         set(CURLOPT_TIMECONDITION, Int(CURL_TIMECOND_IFMODSINCE.rawValue))
         set(CURLOPT_TIMEVALUE_LARGE, Int64.max)
     }

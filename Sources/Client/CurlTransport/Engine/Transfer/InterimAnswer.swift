@@ -9,7 +9,7 @@ internal import HTTPCore
 /// after it gets a colon in place of the space before its reason, so that it is a field, too.
 enum InterimAnswer {
     /// The versions of libcurl for which this is tested. With libcurl 8 the call fails, as it does without this.
-    private static let isKnown = GlobalCurl.runtimeVersion < 0x08_00_00
+    private static let isKnown = GlobalCurl.Old.endsTunnelAtInterim
 
     /// Whether the log of a transfer must be on for this.
     static func isPossible(_ transfer: Transfer) -> Bool {
