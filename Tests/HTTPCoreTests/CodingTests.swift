@@ -188,6 +188,20 @@ import Testing
                 == Page(ownLabels: ["A": .init(itemCount: 1), "a": .init(itemCount: 2)]))
     }
 
+    @Test(
+        arguments: [
+            #"{"address_line_1": "x", "oauth_2_token": "t"}"#, #"{"address_line1": "x", "oauth2_token": "t"}"#,
+            #"{"addressLine1": "x", "oauth2Token": "t"}"#,
+        ])
+    func numberIsReadAsAWordAndAsItsEnd(json: String) throws {
+        struct Account: Decodable {
+            var addressLine1: String?
+            var oauth2Token: String
+        }
+        let account = try JSONValue(parsing: json).decode(Account.self, coding: Coding(keys: .snakeCase))
+        #expect(account.addressLine1 == "x" && account.oauth2Token == "t")
+    }
+
     @Test func declaredNameIsReadToo() throws {
         struct User: Decodable { var userName: String }
         let json = try JSONValue(parsing: #"{"userName": "Ada"}"#)

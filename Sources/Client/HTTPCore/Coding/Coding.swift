@@ -35,8 +35,9 @@ public struct Coding: Sendable, Hashable {
     public enum Keys: String, Sendable, Hashable, CaseIterable {
         /// As they are declared. The default.
         case asDeclared
-        /// `userName` is `user_name`, `imageURL` is `image_url`. A member that has the declared name is read too. The keys
-        /// of dictionaries, also those of `parameters`, stay as they are.
+        /// `userName` is `user_name`, `imageURL` is `image_url`, `addressLine1` is `address_line1`. Read are also a number that is
+        /// a word of its own, `address_line_1`, and a member that has the declared name. The keys of dictionaries, also those
+        /// of `parameters`, stay as they are.
         case snakeCase
     }
 
@@ -226,14 +227,20 @@ extension Coding.Dates {
 
 extension String {
     /// The name in snake case: `userName` is `user_name`, `imageURL` is `image_url`, `myURLPath` is `my_url_path`.
-    package var snakeCase: String {
+    package var snakeCase: String { snakeCase(separatingNumbers: false) }
+
+    /// - Parameter separatingNumbers: whether a number is a word: `addressLine1` is `address_line_1`.
+    package func snakeCase(separatingNumbers: Bool) -> String {
         let letters = Array(utf8)
+        func isDigit(_ index: Int) -> Bool { (0x30...0x39).contains(letters[index]) }
         func isUpper(_ index: Int) -> Bool { (0x41...0x5A).contains(letters[index]) }
         func isLower(_ index: Int) -> Bool { (0x61...0x7A).contains(letters[index]) || letters[index] >= 0x80 }
         var result: [UInt8] = []
         result.reserveCapacity(letters.count + 4)
         for index in letters.indices {
             guard isUpper(index) else {
+                let beginsNumber = isDigit(index) && index > 0 && !isDigit(index - 1) && letters[index - 1] != 0x5F
+                if separatingNumbers, beginsNumber { result.append(0x5F) }
                 result.append(letters[index])
                 continue
             }

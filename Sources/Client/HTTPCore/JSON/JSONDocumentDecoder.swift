@@ -172,8 +172,15 @@ final class JSONDocumentDecoder: Decoder {
     }
 
     private func codedMember(_ name: String) -> JSONDocument? {
-        let member = usesSnakeCase ? anyMember(name.snakeCase) ?? anyMember(name) : anyMember(name)
+        let member = usesSnakeCase ? snakeMember(name) ?? anyMember(name) : anyMember(name)
         return rules?.coding.ignoresNullMembers == true && member?.isNull == true ? nil : member
+    }
+
+    /// Servers write a number as a word of its own, `address_line_1`, or as the end of one, `address_line1`.
+    private func snakeMember(_ name: String) -> JSONDocument? {
+        if let member = anyMember(name.snakeCase) { return member }
+        guard name.utf8.contains(where: { (0x30...0x39).contains($0) }) else { return nil }
+        return anyMember(name.snakeCase(separatingNumbers: true))
     }
 
     fileprivate var memberNames: [String] {
