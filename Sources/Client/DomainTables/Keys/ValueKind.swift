@@ -268,7 +268,7 @@ extension ValueKind {
     }
 }
 
-extension ValueKind<AuthenticatorPolicy> {
+extension ValueKind<RequestOptions.AuthenticatorChoice> {
     static var authenticator: Self {
         named(
             "an authenticator", none: .off, { .named($0) },
@@ -276,7 +276,7 @@ extension ValueKind<AuthenticatorPolicy> {
     }
 }
 
-extension ValueKind<SealingPolicy> {
+extension ValueKind<RequestOptions.Sealing> {
     static var sealer: Self {
         named(
             "a sealer", none: .unsealed, { .sealed(by: $0) },

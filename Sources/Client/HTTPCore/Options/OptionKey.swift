@@ -105,11 +105,11 @@ extension HTTPVersionPolicy: Setting {
     package var isSet: Bool { self != .automatic }
 }
 
-extension AuthenticatorPolicy: Setting {
+extension RequestOptions.AuthenticatorChoice: Setting {
     package var isSet: Bool { self != .automatic }
 }
 
-extension SealingPolicy: Setting {
+extension RequestOptions.Sealing: Setting {
     package var isSet: Bool { self != .automatic }
 }
 

@@ -160,22 +160,30 @@ public enum DuplicatePolicy: Hashable, Sendable {
     case reject
 }
 
-/// Whether a request is sealed, and by which of the manager's sealers.
-public enum SealingPolicy: Hashable, Sendable {
-    /// The choice of the table's row, else that of the manager. The default.
-    case automatic
-    /// Neither the request nor its response is sealed, whatever the rows and the manager say.
-    case unsealed
-    /// Sealed by the manager's sealer of this name.
-    case sealed(by: String)
+extension RequestOptions {
+    /// Whether a request is sealed, and by which of the manager's sealers.
+    public enum Sealing: Hashable, Sendable {
+        /// The choice of the table's row, else that of the manager. The default.
+        case automatic
+        /// Neither the request nor its response is sealed, whatever the rows and the manager say.
+        case unsealed
+        /// Sealed by the manager's sealer of this name.
+        case sealed(by: String)
+    }
+
+    /// Which authenticator adds its token to a request.
+    public enum AuthenticatorChoice: Hashable, Sendable {
+        /// The row's, else the manager's. The default.
+        case automatic
+        /// No authenticator.
+        case off
+        /// The manager's authenticator of this name.
+        case named(String)
+    }
 }
 
-/// Which authenticator adds its token to a request.
-public enum AuthenticatorPolicy: Hashable, Sendable {
-    /// The row's, else the manager's. The default.
-    case automatic
-    /// No authenticator.
-    case off
-    /// The manager's authenticator of this name.
-    case named(String)
-}
+/// The name of ``RequestOptions/Sealing`` in 1.0.
+public typealias SealingPolicy = RequestOptions.Sealing
+
+/// The name of ``RequestOptions/AuthenticatorChoice`` in 1.0.
+public typealias AuthenticatorPolicy = RequestOptions.AuthenticatorChoice

@@ -34,7 +34,7 @@ public struct RequestOptions: Sendable, Hashable {
         timeout: Duration? = nil, headers: HTTPHeaders = HTTPHeaders(), cachePolicy: CachePolicy? = nil,
         parameterEncoding: ParameterEncoding? = nil, retries: Int? = nil, redirects: RedirectPolicy = .automatic,
         authentication: Authentication? = nil, priority: RequestPriority? = nil,
-        sealing: SealingPolicy = .automatic, replacesGlobalHeaders: Bool? = nil
+        sealing: RequestOptions.Sealing = .automatic, replacesGlobalHeaders: Bool? = nil
     ) {
         var values = Values()
         values.timeout = timeout
@@ -150,12 +150,12 @@ public struct RequestOptions: Sendable, Hashable {
         public var trailers: HTTPRequest.Trailers?
         /// The credentials. Default `nil`: none.
         public var authentication: Authentication?
-        /// Which of the manager's authenticators adds its token. Default ``AuthenticatorPolicy/automatic``: the row's or the
-        /// manager's.
-        public var authenticator = AuthenticatorPolicy.automatic
-        /// Whether the content is sealed, and by which of the manager's sealers. Default ``SealingPolicy/automatic``: the
-        /// choice of the row or the manager.
-        public var sealing = SealingPolicy.automatic
+        /// Which of the manager's authenticators adds its token. Default ``RequestOptions/AuthenticatorChoice/automatic``:
+        /// the row's or the manager's.
+        public var authenticator = RequestOptions.AuthenticatorChoice.automatic
+        /// Whether the content is sealed, and by which of the manager's sealers. Default
+        /// ``RequestOptions/Sealing/automatic``: the choice of the row or the manager.
+        public var sealing = RequestOptions.Sealing.automatic
         /// The order in which waiting requests get a connection. Default `nil`: ``RequestPriority/normal``.
         public var priority: RequestPriority?
         /// Whether a request that cannot connect waits for the network, and is sent again once its server is reachable.

@@ -23,7 +23,7 @@ public import HTTPCore
 ///
 /// ``refresh()`` may send requests through the same manager: they bypass the authenticator and all barriers. They are
 /// recognized by their Swift task, so a renewal that hands its work to a detached task or a queue must set
-/// ``RequestOptions/Values/authenticator`` to ``AuthenticatorPolicy/off`` on its requests.
+/// ``RequestOptions/Values/authenticator`` to ``RequestOptions/AuthenticatorChoice/off`` on its requests.
 public protocol Authenticator: Sendable {
     /// Puts the current token on a request, before each attempt.
     ///

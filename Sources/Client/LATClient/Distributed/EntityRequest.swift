@@ -87,7 +87,7 @@ extension EntityRequest {
     public func priority(_ priority: RequestPriority) -> EntityCall<Model> { with { $0.priority = priority } }
 
     /// Sets whether the content is sealed, and by which sealer.
-    public func sealing(_ policy: SealingPolicy) -> EntityCall<Model> { with { $0.sealing = policy } }
+    public func sealing(_ policy: RequestOptions.Sealing) -> EntityCall<Model> { with { $0.sealing = policy } }
 
     /// Sets the coding in which the body is sent, such as `.gzip`.
     public func contentCoding(_ coding: ContentCoding) -> EntityCall<Model> { with { $0.contentCoding = coding } }
@@ -119,7 +119,9 @@ extension EntityRequest {
     public func asBarrier() -> EntityCall<Model> { with { $0.isBarrier = true } }
 
     /// Sets which ``Authenticator`` is used, or none.
-    public func authenticator(_ policy: AuthenticatorPolicy) -> EntityCall<Model> { with { $0.authenticator = policy } }
+    public func authenticator(_ policy: RequestOptions.AuthenticatorChoice) -> EntityCall<Model> {
+        with { $0.authenticator = policy }
+    }
 
     /// Sets the trace that the request belongs to.
     public func traceParent(_ parent: TraceParent) -> EntityCall<Model> { with { $0.traceParent = parent } }

@@ -11,11 +11,11 @@ import LATClient
 /// let download = central.download(url, to: "/srv/images/", segments: 4, options: options)
 /// ```
 public struct DownloadOptions: Sendable {
-    /// What to do about a file that exists at the target. Default ``ExistingFilePolicy/overwrite``.
-    public var existingFile = ExistingFilePolicy.overwrite
+    /// What to do about a file that exists at the target. Default ``DownloadOptions/ExistingFile/overwrite``.
+    public var existingFile = ExistingFile.overwrite
     /// The digest that the whole file must have. Default `nil`: it is not checked. If the digest is wrong, the download
     /// fails with ``NetworkError/Kind/integrity``, and its bytes are removed without appearing at the target.
-    public var digest: DownloadDigest?
+    public var digest: Digest?
     /// Whether to continue from the bytes that an earlier run left beside the target. Default `true`. They are used
     /// only if the server confirms that the content is unchanged.
     public var resumesEarlierRun = true
@@ -43,67 +43,75 @@ public struct DownloadOptions: Sendable {
 /// ends the download with ``NetworkError/Kind/provider``.
 public typealias LinkRefresh = @Sendable (_ refusal: NetworkError) async throws -> String
 
-/// What a download does about a file that exists at its target.
-public enum ExistingFilePolicy: String, Hashable, Sendable, CaseIterable {
-    /// Replaces it once the new file is complete, and keeps its permissions.
-    case overwrite
-    /// Keeps it and succeeds with ``DownloadedFile/isSkipped``. Nothing is sent if the name is known. If a digest is
-    /// expected and the file has another one, it is downloaded again.
-    case skip
-    /// Fails with ``NetworkError/Kind/storage``, before anything is sent if the name is known.
-    case fail
-}
+extension DownloadOptions {
+    /// What a download does about a file that exists at its target.
+    public enum ExistingFile: String, Hashable, Sendable, CaseIterable {
+        /// Replaces it once the new file is complete, and keeps its permissions.
+        case overwrite
+        /// Keeps it and succeeds with ``DownloadedFile/isSkipped``. Nothing is sent if the name is known. If a digest is
+        /// expected and the file has another one, it is downloaded again.
+        case skip
+        /// Fails with ``NetworkError/Kind/storage``, before anything is sent if the name is known.
+        case fail
+    }
 
-/// The digest that a file is expected to have.
-public struct DownloadDigest: Hashable, Sendable {
-    /// The available functions. MD5 and SHA-1 detect transmission errors, not attacks.
-    public enum Algorithm: String, Hashable, Sendable, CaseIterable {
-        /// 128 bits, for sources that publish nothing better.
-        case md5
-        /// 160 bits, for sources that publish nothing better.
-        case sha1
-        /// 256 bits.
-        case sha256
-        /// 384 bits.
-        case sha384
-        /// 512 bits.
-        case sha512
+    /// The digest that a file is expected to have.
+    public struct Digest: Hashable, Sendable {
+        /// The available functions. MD5 and SHA-1 detect transmission errors, not attacks.
+        public enum Algorithm: String, Hashable, Sendable, CaseIterable {
+            /// 128 bits, for sources that publish nothing better.
+            case md5
+            /// 160 bits, for sources that publish nothing better.
+            case sha1
+            /// 256 bits.
+            case sha256
+            /// 384 bits.
+            case sha384
+            /// 512 bits.
+            case sha512
 
-        var function: MessageDigest.Algorithm {
-            switch self {
-            case .md5: .md5
-            case .sha1: .sha1
-            case .sha256: .sha256
-            case .sha384: .sha384
-            case .sha512: .sha512
+            var function: MessageDigest.Algorithm {
+                switch self {
+                case .md5: .md5
+                case .sha1: .sha1
+                case .sha256: .sha256
+                case .sha384: .sha384
+                case .sha512: .sha512
+                }
+            }
+        }
+
+        /// The function.
+        public let algorithm: Algorithm
+        /// The digest as hexadecimal digits, in upper or lower case.
+        public let hexadecimal: String
+
+        /// Creates a digest. It is checked when the download starts, which throws ``NetworkError/Kind/invalidRequest`` for
+        /// a wrong number of digits or other characters.
+        public init(_ algorithm: Algorithm, _ hexadecimal: String) {
+            self.algorithm = algorithm
+            self.hexadecimal = hexadecimal
+        }
+
+        /// A SHA-256 of 64 hexadecimal digits.
+        public static func sha256(_ hexadecimal: String) -> Digest { Digest(.sha256, hexadecimal) }
+
+        func check() throws(NetworkError) {
+            let digits = 2 * algorithm.function.byteCount
+            guard hexadecimal.utf8.count == digits, hexadecimal.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
+                throw .invalidRequest(
+                    "the expected \(algorithm.rawValue) is \"\(URLText.visible(hexadecimal))\"; give \(digits) hexadecimal digits"
+                )
             }
         }
     }
-
-    /// The function.
-    public let algorithm: Algorithm
-    /// The digest as hexadecimal digits, in upper or lower case.
-    public let hexadecimal: String
-
-    /// Creates a digest. It is checked when the download starts, which throws ``NetworkError/Kind/invalidRequest`` for
-    /// a wrong number of digits or other characters.
-    public init(_ algorithm: Algorithm, _ hexadecimal: String) {
-        self.algorithm = algorithm
-        self.hexadecimal = hexadecimal
-    }
-
-    /// A SHA-256 of 64 hexadecimal digits.
-    public static func sha256(_ hexadecimal: String) -> DownloadDigest { DownloadDigest(.sha256, hexadecimal) }
-
-    func check() throws(NetworkError) {
-        let digits = 2 * algorithm.function.byteCount
-        guard hexadecimal.utf8.count == digits, hexadecimal.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
-            throw .invalidRequest(
-                "the expected \(algorithm.rawValue) is \"\(URLText.visible(hexadecimal))\"; give \(digits) hexadecimal digits"
-            )
-        }
-    }
 }
+
+/// The name of ``DownloadOptions/ExistingFile`` in 1.0.
+public typealias ExistingFilePolicy = DownloadOptions.ExistingFile
+
+/// The name of ``DownloadOptions/Digest`` in 1.0.
+public typealias DownloadDigest = DownloadOptions.Digest
 
 /// A downloaded file.
 public struct DownloadedFile: Sendable {
@@ -114,7 +122,7 @@ public struct DownloadedFile: Sendable {
     /// The response without its body; the last one if there were several. If no content was received (a skipped file,
     /// or one that only had to be renamed), it is a 304 without headers.
     public let response: HTTPResponse
-    /// Whether the file existed and was kept (``ExistingFilePolicy/skip``).
+    /// Whether the file existed and was kept (``DownloadOptions/ExistingFile/skip``).
     public let isSkipped: Bool
     /// The number of bytes that were kept from an earlier run.
     public let resumedByteCount: Int64
