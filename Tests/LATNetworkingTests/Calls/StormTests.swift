@@ -21,15 +21,21 @@ import Testing
     /// Measures the whole process, so it runs alone.
     @Test(.enabled(if: soakSeconds != nil, "run by scripts/soak")) func longStormNeedsNoMoreMemory() async throws {
         // The first calls make the runtime open the descriptors that it keeps.
-        try await Storm(until: .seconds(1)).run()
+        _ = try await Self.storm(seconds: 1)
         let descriptors = try Self.openDescriptors()
-        let storm = try Storm(until: .seconds(Self.soakSeconds ?? 15))
-        try await storm.run()
-        let (early, late) = Self.growth(storm.residentBytes)
-        print("soak: \(storm.report); resident memory \(early >> 20) MB early, \(late >> 20) MB late")
+        let (report, residentBytes) = try await Self.storm(seconds: Self.soakSeconds ?? 15)
+        let (early, late) = Self.growth(residentBytes)
+        print("soak: \(report); resident memory \(early >> 20) MB early, \(late >> 20) MB late")
         #expect(late - early < max(16 << 20, early / 5), "memory grew from \(early) to \(late) bytes")
         // The kernel may close descriptors only some time after their thread ends.
         try await eventually("the end of the descriptors") { try Self.openDescriptors() <= descriptors }
+    }
+
+    /// The storm and its server are released at the end.
+    private static func storm(seconds: Int) async throws -> (report: String, residentBytes: [Int]) {
+        let storm = try Storm(until: .seconds(seconds))
+        try await storm.run()
+        return (storm.report, storm.residentBytes)
     }
 
     /// Returns the medians of the second and the last quarter of the samples.

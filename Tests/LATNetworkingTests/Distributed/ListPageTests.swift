@@ -112,7 +112,13 @@ import Testing
         let error = await failure {
             for try await _ in try CentralRequestManager.make().pages("GET", server.url(), paging) {}
         }
-        #expect(error?.kind == .protocolViolation && error?.message.contains("same as the one before") == true)
+        #expect(error?.kind == .protocolViolation && error?.message.contains("the last 10 pages are the same") == true)
+    }
+
+    @Test func pagesWithTheSameContentAreRead() async throws {
+        let server = try MockServer { request in .json(request.query("page") == "4" ? "[]" : "[0, 0]") }
+        let manager = try CentralRequestManager.make()
+        #expect(try await numbers(manager.pages("GET", server.url(), .number())) == [0, 0, 0, 0, 0, 0])
     }
 
     @Test func pageOfAnotherShapeSaysWhatIsMissing() async throws {

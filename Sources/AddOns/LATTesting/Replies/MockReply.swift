@@ -161,9 +161,15 @@ extension MockReply {
 }
 
 extension MockReply {
-    /// Adds one field.
+    /// Adds one field. A `Content-Type` replaces that of the reply, which has one only.
     public func header(_ name: String, _ value: String) -> MockReply {
-        changed { $0.headers.append(name, value) }
+        changed { reply in
+            if name.lowercased() == "content-type" {
+                reply.headers["Content-Type"] = value
+            } else {
+                reply.headers.append(name, value)
+            }
+        }
     }
 
     /// Sends a body of any kind in chunks (RFC 9112 §7.1), by default of 64 KiB. ``Body/chunks(_:)`` keeps its own

@@ -42,11 +42,11 @@ extension HTTPResponse {
             self.members = members
         }
 
-        /// Title, detail and type, as far as they are known.
+        /// Title, detail and type, as far as they are known, in one line without control characters.
         public var description: String {
             let words = [title, detail].compactMap { $0 }.filter { !$0.isEmpty }.joined(separator: ": ")
-            guard type != "about:blank" else { return words }
-            return words.isEmpty ? type : "\(words) (\(type))"
+            let text = type == "about:blank" && !words.isEmpty ? words : words.isEmpty ? type : "\(words) (\(type))"
+            return URLText.visible(text)
         }
     }
 

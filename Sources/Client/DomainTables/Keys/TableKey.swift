@@ -25,7 +25,7 @@ package enum TableKey {
             case .server: ["domain", "path", "method", "allowsAbsolute"] + TableKey.settings
             case .envelope: ["code", "message", "data", "success", "messages"]
             case .errors: ["code", "message", "details", "messages", "names"]
-            case .pages: ["address", "cursor", "parameter", "number", "offset", "first", "items", "limit"]
+            case .pages: ["address", "cursor", "parameter", "number", "offset", "first", "items", "maxPages"]
             case .simulation: ["directory", "baseURL", "delay"]
             case .retry, .events, .tls: RowKey.members(of: self).map(\.member)
             case .limits: ["maxConcurrentRequests", "rate"]

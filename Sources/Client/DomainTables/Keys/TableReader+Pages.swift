@@ -24,8 +24,18 @@ extension TableReader {
             reportChoice(node, word, "pages", ["link"])
             return nil
         }
+        guard case .object = node.value else {
+            reportType(node, "\"pages\"", "\"link\" or an object { … }")
+            return nil
+        }
         guard let row = fields(of: node, in: .pages, called: "\"pages\"") else { return nil }
         let styles = Self.pageStyles.filter { row[$0] != nil }
+        if styles.isEmpty, row.mistyped.isEmpty {
+            report(
+                node.range,
+                "\"pages\" does not say where the next page is; add \"address\", \"cursor\", \"number\" or \"offset\", "
+                    + "or write pages: \"link\"", expected: "one of \"address\", \"cursor\", \"number\" and \"offset\"")
+        }
         if styles.count > 1 {
             let words = styles.map { "\"\($0)\"" }.joined(separator: " and ")
             report(
@@ -53,7 +63,7 @@ extension TableReader {
         if let offset = name(row["offset"], "offset", expected)?.value {
             paging = .offset(offset, first: first ?? 0, items: items)
         }
-        paging.limit = integer(row["limit"], "limit", 1...1_000_000)?.value
+        paging.limit = integer(row["maxPages"], "maxPages", 1...1_000_000)?.value
         return paging
     }
 }
@@ -69,6 +79,6 @@ extension Paging {
             case .number(let parameter, let first, _): "number as \(parameter) from \(first)"
             case .offset(let parameter, let first, _): "offset as \(parameter) from \(first)"
             }
-        return limit.map { "\(text), at most \($0)" } ?? text
+        return limit.map { "\(text), at most \($0) pages" } ?? text
     }
 }

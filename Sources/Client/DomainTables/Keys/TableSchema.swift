@@ -191,7 +191,7 @@ package enum TableSchema {
               "offset": { "type": "string", "minLength": 1 },
               "first": { "type": "integer", "minimum": 0, "maximum": 1000000000 },
               "items": { "$ref": "#/$defs/steps" },
-              "limit": { "type": "integer", "minimum": 1, "maximum": 1000000 }
+              "maxPages": { "type": "integer", "minimum": 1, "maximum": 1000000 }
             } }] }
         """##,
         ##"""

@@ -148,15 +148,19 @@ extension Envelope {
         }
 
         /// The failure that a document reports; `nil` when it has no code that is a number or a text.
-        package func failure(in document: JSONDocument) -> BusinessFailure? {
+        ///
+        /// - Parameter problem: what the document is as problem details. Its absolute type is the code at `type`, and its words
+        ///   are the message where the rule names none.
+        package func failure(in document: JSONDocument, _ problem: (type: String, words: String)?) -> BusinessFailure? {
             let (envelope, _) = Rule(code: code, message: message, data: details, success: []).envelope(in: document)
             switch envelope.code {
             case .string, .int, .double, .decimal: break
             case nil, .null, .bool, .array, .object: return nil
             }
-            let code = envelope.codeText ?? ""
+            let code = (self.code == "type" ? problem?.type : nil) ?? envelope.codeText ?? ""
+            let words = envelope.message ?? (message == nil ? problem?.words : nil)
             return BusinessFailure(
-                code: code, message: messages[code] ?? envelope.message, envelope: envelope, name: names[code])
+                code: code, message: messages[code] ?? words, envelope: envelope, name: names[code])
         }
     }
 }

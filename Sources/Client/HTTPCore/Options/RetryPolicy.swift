@@ -49,13 +49,15 @@ public struct RetryPolicy: Sendable, Hashable {
 
     /// Makes a policy. Each parameter has the default of its property.
     public init(
-        retries: Int = 0, statuses: Set<Int> = RetryPolicy.transientStatuses, firstWait: Duration = .milliseconds(100),
+        retries: Int = 0, statuses: Set<Int> = RetryPolicy.transientStatuses, problems: Set<String> = [],
+        firstWait: Duration = .milliseconds(100),
         longestWait: Duration = .seconds(10), longestRetryAfter: Duration = .seconds(60),
         repeatsOnlyIdempotent: Bool = true,
         judge: (@Sendable (_ request: HTTPRequest, _ answer: Result<HTTPResponse, NetworkError>) -> Bool?)? = nil
     ) {
         self.retries = retries
         self.statuses = statuses
+        self.problems = problems
         self.firstWait = firstWait
         self.longestWait = longestWait
         self.longestRetryAfter = longestRetryAfter

@@ -27,6 +27,10 @@ struct PageWalk: Sendable {
     /// The pages by the names of their steps.
     private var seen: [String: Int] = [:]
     private var lastBody: Data?
+    /// How often the last body has been received in a row.
+    private var equalPages = 1
+    /// Two pages may have the same content; so many in a row are those of a server that does not know the parameter.
+    private static let mostEqualPages = 10
 
     init(_ paging: Paging, allowsInsecure: Bool = false) {
         self.paging = paging
@@ -104,8 +108,11 @@ struct PageWalk: Sendable {
             throw loop("page \(number) names page \(earlier) as the next one (\(next.shown))", page)
         }
         if next.address == nil {
-            // A server that does not know the parameter sends the same page again and again.
-            guard page.data != lastBody else { throw loop("page \(number) is the same as the one before", page) }
+            equalPages = page.data == lastBody ? equalPages + 1 : 1
+            guard equalPages < Self.mostEqualPages else {
+                throw loop(
+                    "the last \(equalPages) pages are the same, as of a server that does not know the parameter", page)
+            }
             lastBody = page.data
         }
         number += 1
@@ -116,7 +123,7 @@ struct PageWalk: Sendable {
         NetworkError(
             .protocolViolation,
             message: "\(what), so the list would never end; check how the server divides it, or read fewer pages with "
-                + "limit(…)", response: page)
+                + "limit(…), maxPages in a row", response: page)
     }
 
     // MARK: The JSON of a page

@@ -58,18 +58,22 @@ package enum Verdict {
         // The server may repeat a secret of the request.
         var redactor = Redactor(.standard)
         redactor.note(request)
-        let words = redactor.text(reason + said(response))
+        let said = said(response)
+        let words = redactor.text(reason + said)
+        let advice = advice(response, request, hasReason: !said.isEmpty)
         return NetworkError(
             .httpStatus,
-            message: "the server answered \(response.status)\(redactor.scrubbed(words)); \(advice(response, request))",
+            message: "the server answered \(response.status)\(redactor.scrubbed(words))"
+                + (advice.isEmpty ? "" : "; \(advice)"),
             request: request, response: response)
     }
 
     /// A problem that the server reports, or a short sentence in plain text, as of ``MockServer``; empty for other bodies.
     private static func said(_ response: HTTPResponse) -> String {
-        if let problem = response.problem {
-            let text = String("\(problem)".prefix(1_024))
-            return text.isEmpty ? "" : ": \"\(URLText.visible(text))\""
+        if let problem = response.problem,
+            problem.title != nil || problem.detail != nil || problem.type != "about:blank"
+        {
+            return ": \"\("\(problem)".prefix(1_024))\""
         }
         let type = MediaType.essence(of: response.headers["Content-Type"] ?? "")
         guard type == "text/plain", let data = response.body.data, data.count <= 512,
@@ -80,7 +84,8 @@ package enum Verdict {
         return ": \"\(URLText.visible(line))\""
     }
 
-    private static func advice(_ response: HTTPResponse, _ request: HTTPRequest) -> String {
+    /// - Parameter hasReason: whether the server's own words are part of the message.
+    private static func advice(_ response: HTTPResponse, _ request: HTTPRequest, hasReason: Bool) -> String {
         switch response.status {
         case 200...299 where request.context.upgrades:
             "a WebSocket begins with 101, so this is no address of a WebSocket; check the path"
@@ -97,8 +102,8 @@ package enum Verdict {
             "try again"
                 + (response.retryAfter(at: 0) == nil
                     ? " later" : " after \(response.headers["Retry-After"] ?? "") (seconds or a date)")
-        case 500...599: "the server failed; the body of its response may say why"
-        default: "the body of the response may say why"
+        case 500...599: hasReason ? "the server failed" : "the server failed; the body of its response may say why"
+        default: hasReason ? "" : "the body of the response may say why"
         }
     }
 }

@@ -32,7 +32,7 @@ struct ReplyDecoder: Sendable {
         guard envelope != nil || errors != nil, !response.hasNoContent, let document = try? response.document() else {
             return nil
         }
-        if let failure = errors?.failure(in: document) {
+        if let failure = errors?.failure(in: document, response.problem.map { ($0.type, "\($0)") }) {
             return NetworkError(
                 .business(code: failure.code), message: "the server reported a failure, \(failure)", request: request,
                 response: response, underlying: failure)
