@@ -31,6 +31,16 @@ import Testing
         }
     }
 
+    @Test func handleAndTaskSayTheSame() async throws {
+        let server = try MockServer { _ in MockReply.text("never").stalling(.start) }
+        let manager = try CentralRequestManager.make()
+        let task = manager.startRequest("GET", server.url("/x"), success: { _, _ in }, failure: { _, _ in })
+        let handle: any CallHandle = task
+        try await server.waitForRequests(1)
+        task.cancel()
+        #expect(task.isCancelled && handle.isCancelled)
+    }
+
     @Test func handlesOfAllKindsGiveTheirValue() async throws {
         let server = try MockServer()
         server.fallback { _ in .text("text") }

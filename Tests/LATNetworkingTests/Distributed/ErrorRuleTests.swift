@@ -34,6 +34,24 @@ import Testing
         #expect(error?.message.contains("E1: no money") == true)
     }
 
+    @Test func hostileWordsStayInOneShortLine() async throws {
+        let server = try MockServer()
+        server.fallback { request in
+            let secret = request.headers["Authorization"] ?? ""
+            let code = String(repeating: "A", count: 100_000)
+            return .json(#"{"error":{"code":"\#(code)","text":"m\r\nInjected: 1\u001b[31m \#(secret)"}}"#, status: 400)
+        }
+        let manager = try CentralRequestManager.make(.make(server.url(), domain: Self.rule))
+        for _ in 1...2 {
+            let error = await TestSupport.failure {
+                try await Get<JSONValue>().header("Authorization", "Bearer call-secret-value").startRequest(on: manager)
+            }
+            let text = error.map { "\($0)" } ?? ""
+            #expect(text.utf8.count < 4_096 && !text.unicodeScalars.contains { $0.value < 32 })
+            #expect(!text.contains("call-secret-value"))
+        }
+    }
+
     @Test func tableReplacesTheMessageAndCodeNamesACase() async throws {
         let error = try await failure(#"{"error": {"code": "E2", "text": "x"}}"#)
         #expect(error?.businessFailure?.message == "too many")

@@ -154,6 +154,48 @@ import Testing
         }
     }
 
+    /// The requests of a list whose server leads elsewhere by a redirect.
+    @Test(arguments: [true, false], [true, false])
+    func redirectedPageLeavesTheOriginToo(_ isFirstPage: Bool, _ hasBase: Bool) async throws {
+        let (first, second) = (try MockServer(), try MockServer())
+        let there = second.url("/there")
+        second.fallback { request in
+            request.path == "/there" ? .text("1").header("Link", "</next>; rel=next") : .text("2")
+        }
+        first.fallback { request in
+            request.path == "/1" && !isFirstPage
+                ? .text("0").header("Link", "</moved>; rel=next") : .redirect(to: there)
+        }
+        let manager = try CentralRequestManager.make {
+            if hasBase { $0.baseURL = first.url() }
+            $0.headers["X-API-Key"] = "manager"
+            $0.headerProvider = { _ in ["Cookie": "provider"] }
+            $0.parameterProvider = { _ in ["api_key": "provided"] }
+        }
+        for try await _ in manager.pages("GET", first.url("/1"), headers: ["Authorization": "call"]) {}
+        #expect(second.requests.map(\.path) == ["/there", "/next"])
+        for request in second.requests {
+            for name in ["X-API-Key", "Cookie", "Authorization"] { #expect(request.headers[name] == nil, "\(request)") }
+            #expect(!request.target.contains("provided"), "\(request.target)")
+        }
+    }
+
+    @Test func addressThatIsNoURLDoesNotEndTheList() async throws {
+        let server = try MockServer.answering(#"{"next": "http://[bad/x"}"#)
+        let manager = try CentralRequestManager.make()
+        let error = await failure { for try await _ in manager.pages("GET", server.url(), .address(at: "next")) {} }
+        #expect(error?.kind == .decoding(path: "next") && error?.message.contains("not a URL") == true)
+    }
+
+    @Test func numbersAtTheirLimitEndTheList() async throws {
+        let server = try MockServer.answering("[1, 2]")
+        let manager = try CentralRequestManager.make()
+        for paging in [Paging.number(first: .max), .offset(first: .max - 1)] {
+            #expect(try await numbers(manager.pages("GET", server.url(), paging)) == [1, 2])
+        }
+        #expect(try await numbers(manager.pages("GET", server.url(), .number().limit(0))) == [])
+    }
+
     @Test func unencryptedNextPageIsRefused() throws {
         var walk = PageWalk(.link)
         let page = HTTPResponse(status: 200, headers: ["Link": "<http://h/2>; rel=next"], url: "https://h/1")

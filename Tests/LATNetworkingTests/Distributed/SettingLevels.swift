@@ -287,7 +287,7 @@ extension LeveledSetting {
             read: { $0.reply?.envelope?.code?.description ?? "none" }),
         LeveledSetting(
             testDescription: "pages", values: (1...6).map { "\($0)" }, rows: ["pages"],
-            row: { "pages: { limit: \($0 + 1) }" },
+            row: { "pages: { number: \"p\", maxPages: \($0 + 1) }" },
             read: { observation in
                 let row = try? observation.configuration.domains?.resolve(server: "s")
                 return row?.settings.pages?.limit.map { "\($0)" } ?? "none"

@@ -75,6 +75,26 @@ import Testing
         #expect(try key(of: a, "text/plain") != key(of: b, "text/plain"))
     }
 
+    @Test(
+        arguments: [
+            (#"{"q":"\ud800\u0301"}"#, #"{"q":"\ud801\u0301"}"#), (#"["a=1&ts=5"]"#, #"["a=1&ts=6"]"#),
+            (#"{"q":"\ud800"}"#, #"{"q":"\ud801"}"#), ("1e-400", "2e-400"), (#"{"a":1,"a":2}"#, #"{"a":2}"#),
+            (
+                #"{"q":123456789012345678901234567890123456789012345}"#,
+                #"{"q":123456789012345678901234567890123456789012346}"#
+            ),
+        ])
+    func volatileNamesMakeNoJSONEqual(_ a: String, _ b: String) throws {
+        for names in [[], ["ts"]] as [Set<String>] {
+            let rule = KeyRule(volatileParameters: names)
+            let (one, other) = (Data(a.utf8), Data(b.utf8))
+            #expect(rule.comparable(one, "application/json") != rule.comparable(other, "application/json"))
+        }
+        let rule = KeyRule(volatileParameters: ["ts"])
+        let (one, other) = (Data(#" {"ts": 1, "a": 1}"#.utf8), Data(#"{"a":1.0,"ts":2}"#.utf8))
+        #expect(rule.comparable(one, "application/json") == rule.comparable(other, "application/json"))
+    }
+
     @Test func differentJSONHasDifferentKeys() throws {
         let deep = { String(repeating: "[", count: 400) + $0 + String(repeating: "]", count: 400) }
         let bodies = [

@@ -221,7 +221,7 @@ extension NetworkError.Kind: CustomStringConvertible {
         case .timeout(let phase): "timeout(\(phase.rawValue))"
         case .cancelled: "cancelled"
         case .httpStatus: "httpStatus"
-        case .business(let code): code.isEmpty ? "business" : "business(\(code))"
+        case .business(let code): code.isEmpty ? "business" : "business(\(URLText.visible(String(code.prefix(256)))))"
         case .decoding(let path): path.isEmpty ? "decoding" : "decoding(\(path))"
         case .redirect: "redirect"
         case .bodyTooLarge: "bodyTooLarge"

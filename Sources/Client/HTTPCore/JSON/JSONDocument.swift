@@ -53,9 +53,9 @@ package struct JSONDocument: Sendable {
 
     /// Bytes that are the same for equal documents; `nil` for text that is not JSON, and for a document that cannot be
     /// compared by its value. For comparison only.
-    package static func comparable(_ data: Data) -> Data? {
+    package static func comparable(_ data: Data, without omitted: Set<String> = []) -> Data? {
         guard let document = try? JSONDocument(parsing: data) else { return nil }
-        return document.withBytes { try? document.storage.tokens.comparable(in: $0)?.data() }
+        return document.withBytes { try? document.storage.tokens.comparable(without: omitted, in: $0)?.data() }
     }
 
     private init(_ storage: Storage, _ index: Int) {

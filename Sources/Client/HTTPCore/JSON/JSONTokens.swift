@@ -59,12 +59,17 @@ extension JSONTokens {
 
     /// A value whose text is the same for documents that are equal but for white space, the order of members and the way
     /// in which a number or a string is written. Repeated members count; `nil` for a string that had unpaired surrogates.
-    func comparable(at index: Int = 0, in bytes: UnsafeBufferPointer<UInt8>) -> JSONValue? {
+    ///
+    /// - Parameter omitted: the names of members of the document itself that do not count.
+    func comparable(
+        at index: Int = 0, without omitted: Set<String> = [], in bytes: UnsafeBufferPointer<UInt8>
+    ) -> JSONValue? {
         var next = index + 1
         switch list[index] {
         // Digits that `Decimal` may not hold are compared as they are written.
         case .number(let index): return ["#": .string(strings[index])]
-        case .string(let index): return strings[index].contains("\u{FFFD}") ? nil : .string(strings[index])
+        case .string(let index):
+            return strings[index].unicodeScalars.contains("\u{FFFD}") ? nil : .string(strings[index])
         case .array(let count, _):
             var elements: [JSONValue] = []
             for _ in 0..<count {
@@ -79,7 +84,7 @@ extension JSONTokens {
                 guard case .string(let name)? = comparable(at: next, in: bytes),
                     let value = comparable(at: next + 1, in: bytes)
                 else { return nil }
-                members.append((name, value))
+                if !omitted.contains(name) { members.append((name, value)) }
                 next = end(of: next + 1)
             }
             // Names are ordered by their bytes, since `String` has one order for two spellings of a character.

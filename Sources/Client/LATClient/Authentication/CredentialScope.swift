@@ -40,6 +40,8 @@ final class CredentialScope: Sendable {
     func includes(_ url: String, of call: Call) -> Bool {
         // A simulated request is sent nowhere, or to a server that the app has chosen.
         if call.details.simulation != nil { return true }
+        // A server that has led the call to another origin chooses its URLs from then on.
+        if call.request.context.hasLeftOrigin { return false }
         let snapshot = table()?.current
         let baseURL = baseURL()
         return state.withLock { state in
@@ -50,8 +52,7 @@ final class CredentialScope: Sendable {
                     origins: own.isEmpty ? nil : Set(own.map(URLReference.httpForm).compactMap(URLReference.origin)),
                     isMade: true)
             }
-            // Where every origin gets credentials, one to which a server has led gets none.
-            guard let origins = state.origins else { return !call.request.context.hasLeftOrigin }
+            guard let origins = state.origins else { return true }
             let authority = Self.authority(of: url)
             if let isKnown = state.known[authority] { return isKnown }
             let isIncluded = URLReference.origin(of: url).map(origins.contains) ?? false

@@ -127,7 +127,15 @@ struct CacheOperations: Sendable {
         if let row = call.details.row { rule.volatileParameters.formUnion(row.volatileParameters) }
         let (socket, host) = (request.unixSocketPath ?? unixSocketPath, request.headers["Host"])
         let place = socket == nil && host == nil ? nil : "\(socket ?? "")\u{0}\(host?.lowercased() ?? "")"
-        let contentType = body.map { _ in request.headers["Content-Type"] ?? request.body?.contentType } ?? nil
+        // What describes the content is part of the question.
+        let contentType = body.flatMap { _ in
+            let fields = [
+                request.headers["Content-Type"] ?? request.body?.contentType, request.headers["Content-Encoding"],
+                request.headers["Content-Language"],
+            ]
+            return fields[1] == nil && fields[2] == nil
+                ? fields[0] : fields.map { $0 ?? "" }.joined(separator: ";\u{0}")
+        }
         return rule.primary(method: method.rawValue, url: url, body: body, contentType: contentType, place: place)
     }
 

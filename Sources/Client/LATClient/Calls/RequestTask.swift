@@ -17,6 +17,10 @@ public protocol CallHandle<Value>: Sendable {
     var state: RequestTask.State { get }
     /// The result. Any number of tasks may wait for it.
     var value: Value { get async throws }
+    /// Whether the call has ended, in whatever way.
+    var isFinished: Bool { get }
+    /// Whether the call was cancelled.
+    var isCancelled: Bool { get }
     /// Ends the call with ``NetworkError/Kind/cancelled``. No effect once it has ended.
     func cancel()
     /// Pauses the transfer until it is resumed.

@@ -21,7 +21,8 @@ struct CompositionStage: Stage {
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         let call = chain.call
         var composed = request
-        if let parameterProvider, let content = call.details.content {
+        // A page at another origin gets none: they may be credentials.
+        if let parameterProvider, let content = call.details.content, !call.request.context.hasLeftOrigin {
             let provided = try await ask("parameter", for: composed, call, parameterProvider)
             let common = try RequestBuilder.encoded(provided, by: call.details.coding)
             if !common.isEmpty { try add(common, to: content, chain, in: &composed) }

@@ -63,18 +63,25 @@ struct PageWalk: Sendable {
         case .link:
             next = page.links["next"].map { Step(address: $0.url) }
         case .address(let path):
-            if let text = try text(at: path, of: page), let url = URLReference.resolve(text, against: page.url) {
+            if let text = try text(at: path, of: page) {
+                // The end of the list is no URL at all; anything else must not end it silently.
+                guard let url = URLReference.resolve(text, against: page.url) else {
+                    return .broken(
+                        shape("\(path) is \"\(URLText.visible(String(text.prefix(40))))\", not a URL", path, page))
+                }
                 next = Step(address: url)
             }
         case .cursor(let path, let parameter):
             next = try text(at: path, of: page).map { Step(parameters: [parameter: .string($0)]) }
         case .number(let parameter, _, let items):
             guard try count(items, of: page) > 0 else { return number > 1 ? .nothing : .last }
+            guard position < .max else { return .last }
             position += 1
             next = Step(parameters: [parameter: .int(Int64(position))])
         case .offset(let parameter, _, let items):
             let count = try count(items, of: page)
             guard count > 0 else { return number > 1 ? .nothing : .last }
+            guard position <= .max - count else { return .last }
             position += count
             next = Step(parameters: [parameter: .int(Int64(position))])
         }
@@ -92,8 +99,12 @@ struct PageWalk: Sendable {
         var next = next
         next.hasLeftOrigin = step.hasLeftOrigin
         if let address = next.address {
-            let origin = URLReference.origin(of: address)
-            if origin != URLReference.origin(of: page.url) {
+            let (origin, pageOrigin) = (URLReference.origin(of: address), URLReference.origin(of: page.url))
+            // A redirect of the page has left the origin that gets credentials, too.
+            if page.redirects.contains(where: { URLReference.origin(of: $0.url) != pageOrigin }) {
+                next.hasLeftOrigin = true
+            }
+            if origin != pageOrigin {
                 if !allowsInsecure, origin?.hasPrefix("http:") == true, page.url.lowercased().hasPrefix("https:") {
                     throw NetworkError(
                         .redirect,

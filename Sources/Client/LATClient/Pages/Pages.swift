@@ -9,6 +9,7 @@ extension Paging {
     /// page is at another one, this page and those after it get none.
     public struct Pages<Page: Sendable>: AsyncSequence, Sendable {
         let start: @Sendable () -> PageWalk
+        let limit: Int?
         let prefetches: Bool
         let fetch: @Sendable (PageWalk.Step) async throws -> (page: Page, response: HTTPResponse)
 
@@ -50,6 +51,7 @@ extension Paging {
             }
             // Until the next page is known, an error ends the list.
             hasEnded = true
+            if let limit = pages.limit, limit <= 0 { return nil }
             let (page, response) = try await fetch()
             switch try walk.advance(after: response) {
             case .nothing: return nil
@@ -151,7 +153,8 @@ extension CentralRequestManager {
     ) -> Paging.Pages<Page> {
         let allowsInsecure = pipeline.redirect.rule.allowsInsecure
         return Paging.Pages(
-            start: { PageWalk(paging, allowsInsecure: allowsInsecure) }, prefetches: paging.prefetches, fetch: fetch)
+            start: { PageWalk(paging, allowsInsecure: allowsInsecure) }, limit: paging.limit,
+            prefetches: paging.prefetches, fetch: fetch)
     }
 
     /// The paging of the row that an entity's route leads to; `nil` when no row sets one.

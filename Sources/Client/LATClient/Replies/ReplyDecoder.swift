@@ -34,7 +34,7 @@ struct ReplyDecoder: Sendable {
         }
         if let failure = errors?.failure(in: document, response.problem.map { ($0.type, "\($0)") }) {
             return NetworkError(
-                .business(code: failure.code), message: "the server reported a failure, \(failure)", request: request,
+                .business(code: failure.code), message: Self.words(failure, request), request: request,
                 response: response, underlying: failure)
         }
         guard let rule = envelope else { return nil }
@@ -123,6 +123,14 @@ struct ReplyDecoder: Sendable {
         return JSONValue.null as? Model
     }
 
+    /// The failure in one line of limited length. The server may repeat a secret of the request in it.
+    private static func words(_ failure: BusinessFailure, _ request: HTTPRequest) -> String {
+        var redactor = Redactor(.standard)
+        redactor.note(request)
+        let text = redactor.text(URLText.visible(String("\(failure)".prefix(1_024))))
+        return "the server reported a failure, \(redactor.scrubbed(text))"
+    }
+
     private static func failure(
         _ envelope: Envelope, _ rule: Envelope.Rule?, _ response: HTTPResponse, _ request: HTTPRequest
     ) -> NetworkError {
@@ -135,7 +143,7 @@ struct ReplyDecoder: Sendable {
             } else if rule == nil {
                 "the success judge rejected the response"
             } else {
-                "the server reported a failure, \(failure)"
+                words(failure, request)
             }
         return NetworkError(
             .business(code: code), message: message, request: request, response: response, underlying: failure)

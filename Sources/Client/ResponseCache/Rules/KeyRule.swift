@@ -40,7 +40,11 @@ package struct KeyRule: Sendable {
         digest.add("base", url.base)
         if let place { digest.add("place", place) }
         for parameter in url.sortedQuery where !isVolatile(parameter) { digest.add("parameter", parameter) }
-        if let contentType { digest.add("type", contentType.lowercased()) }
+        if let contentType { digest.add("type", MediaType.essence(of: contentType)) }
+        // Values of parameters may depend on their case (RFC 9110 §8.3.1).
+        if let details = contentType?.drop(while: { $0 != ";" }), !details.isEmpty {
+            digest.add("details", String(details))
+        }
         if let body { digest.add("body", comparable(body, contentType)) }
         return digest.text
     }
@@ -62,14 +66,15 @@ package struct KeyRule: Sendable {
 
     /// The bytes by which a body is compared: JSON by its value, a form without its volatile parameters.
     package func comparable(_ body: Data, _ contentType: String?) -> Data {
-        let body = reduced(body)
-        return MediaType.isJSON(contentType) ? JSONDocument.comparable(body) ?? body : body
+        guard MediaType.isJSON(contentType) else { return reduced(body) }
+        return JSONDocument.comparable(body, without: volatileParameters) ?? body
     }
 
     /// A JSON object or a form without its volatile parameters.
     package func reduced(_ body: Data) -> Data {
         guard !volatileParameters.isEmpty else { return body }
         if body.first == UInt8(ascii: "{"), var members = (try? JSONValue(parsing: body))?.object {
+            guard volatileParameters.contains(where: { members[$0] != nil }) else { return body }
             for name in volatileParameters { members[name] = nil }
             return Data(JSONValue.object(members).description.utf8)
         }
