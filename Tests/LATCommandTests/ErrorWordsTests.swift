@@ -105,7 +105,10 @@ import Testing
             (["--cert", "/no/c.p12"], ["--cert", "/no/c.p12"]), (["--pin", "abc"], ["--pin", "\"abc\" is not a pin"]),
             (["--key-log", "/no/keys"], ["--key-log \"/no/keys\" cannot be written"]),
             (["--cookies", "/no/jar"], ["the cookie file \"/no/jar\" cannot be used"]),
-            (["--netrc-file", "/no/netrc"], ["--netrc-file: the file \"/no/netrc\" cannot be read (No such file or directory); name another"]),
+            (
+                ["--netrc-file", "/no/netrc"],
+                ["--netrc-file: the file \"/no/netrc\" cannot be read (No such file or directory); name another"]
+            ),
             (["--hsts", "/no/h"], ["--hsts: the file \"/no/h\""]),
             (["--alt-svc", "/no/a"], ["--alt-svc: the file \"/no/a\""]),
             (["--doh", "http://h/"], ["--doh: \"http://h/\" is not an https URL"]),

@@ -13,13 +13,13 @@ package enum HTTPText {
         text.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7F) }
     }
 
-    /// The methods of RFC 9110 and RFC 5789 that a request may have.
+    /// The methods of RFC 9110, RFC 5789 and RFC 10008 that a request may have.
     package static let methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "QUERY"]
 
     /// Other methods in use, from the IANA registry and from caches. They cause no warning.
     package static let furtherMethods: Set<String> = [
         "ACL", "BIND", "CHECKIN", "CHECKOUT", "COPY", "LABEL", "LINK", "LOCK", "MERGE", "MKACTIVITY", "MKCALENDAR",
-        "MKCOL", "MOVE", "PROPFIND", "PROPPATCH", "PURGE", "QUERY", "REBIND", "REPORT", "SEARCH", "UNBIND", "UNLINK",
+        "MKCOL", "MOVE", "PROPFIND", "PROPPATCH", "PURGE", "REBIND", "REPORT", "SEARCH", "UNBIND", "UNLINK",
         "UNLOCK", "UPDATE",
     ]
 

@@ -189,7 +189,7 @@ package final class Call: @unchecked Sendable, TransferOwner {
         let ending =
             failure.kind == .cancelled && isCancelled
             ? cancellation(after: failure.response) : failure.of(request)
-        let attempts = sent.attempts
+        let attempts = attempts
         return attempts > ending.attempts ? ending.counting(attempts: attempts) : ending
     }
 
@@ -286,6 +286,9 @@ package final class Call: @unchecked Sendable, TransferOwner {
     /// The record of the requests that were sent for the call.
     var sent: SentRequests { state.withLock(\.sent) }
 
+    /// How often the call was sent, without hops.
+    var attempts: Int { state.withLock(\.sent.attempts) }
+
     func note(_ change: (inout SentRequests) -> Void) { state.withLock { change(&$0.sent) } }
 
     /// Whether everything that is sent can be sent again.
@@ -316,12 +319,20 @@ extension NetworkError {
         } else if error is CancellationError {
             self = NetworkError(.cancelled, message: "the request was cancelled", request: request, underlying: error)
         } else {
-            var redactor = Redactor(.standard)
-            if let request { redactor.note(request) }
-            let text = redactor.text("\(error)")
+            let text = Redactor.scrubbed("\(error)", of: request)
             self = NetworkError(
-                .provider, message: "an interceptor or transport of the app threw: \(redactor.scrubbed(text))",
+                .provider, message: "an interceptor or transport of the app threw: \(text)",
                 request: request, underlying: error)
         }
+    }
+}
+
+extension Redactor {
+    /// Text for an error of a request, from the app or its server: either may repeat a secret of the request in it.
+    static func scrubbed(_ text: String, of request: HTTPRequest?) -> String {
+        var redactor = Redactor(.standard)
+        if let request { redactor.note(request) }
+        let text = redactor.text(text)
+        return redactor.scrubbed(text)
     }
 }

@@ -55,15 +55,12 @@ package enum Verdict {
     /// The error for a response that is not a success.
     package static func failure(_ response: HTTPResponse, to request: HTTPRequest) -> NetworkError {
         let reason = response.reason.isEmpty ? "" : " \(response.reason)"
-        // The server may repeat a secret of the request.
-        var redactor = Redactor(.standard)
-        redactor.note(request)
         let said = said(response)
-        let words = redactor.text(reason + said)
+        let words = Redactor.scrubbed(reason + said, of: request)
         let advice = advice(response, request, hasReason: !said.isEmpty)
         return NetworkError(
             .httpStatus,
-            message: "the server answered \(response.status)\(redactor.scrubbed(words))"
+            message: "the server answered \(response.status)\(words)"
                 + (advice.isEmpty ? "" : "; \(advice)"),
             request: request, response: response)
     }

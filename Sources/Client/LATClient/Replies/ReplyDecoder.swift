@@ -123,12 +123,10 @@ struct ReplyDecoder: Sendable {
         return JSONValue.null as? Model
     }
 
-    /// The failure in one line of limited length. The server may repeat a secret of the request in it.
+    /// The failure in one line of limited length.
     private static func words(_ failure: BusinessFailure, _ request: HTTPRequest) -> String {
-        var redactor = Redactor(.standard)
-        redactor.note(request)
-        let text = redactor.text(URLText.visible(String("\(failure)".prefix(1_024))))
-        return "the server reported a failure, \(redactor.scrubbed(text))"
+        let text = URLText.visible(String("\(failure)".prefix(1_024)))
+        return "the server reported a failure, \(Redactor.scrubbed(text, of: request))"
     }
 
     private static func failure(

@@ -46,7 +46,7 @@ final class RetryStage: Stage {
             guard case .retry(let wait) = action else {
                 // A call that was cancelled in the meantime ends as cancelled, not with this response.
                 if call.isCancelled { throw call.cancellation }
-                let attempts = call.sent.attempts
+                let attempts = call.attempts
                 switch answer {
                 case .success(var response):
                     response.attempts = max(1, attempts)
