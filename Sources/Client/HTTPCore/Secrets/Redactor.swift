@@ -155,10 +155,17 @@ package struct Redactor: Sendable {
         return "\(shown[..<own.startIndex])\(user)\(shown[own.endIndex...])"
     }
 
-    /// A URL with its query, and its fragment, redacted as forms, and its path as a text.
+    /// A URL with its query, and its fragment, redacted as forms, and its path as a text in which there may be a URL. Scheme
+    /// and authority stay as they are.
     private mutating func form(ofURL url: String, _ depth: Int) -> String {
         let stem = url.prefix { $0 != "?" && $0 != "#" }
-        var shown = escapes(in: String(stem), depth)
+        let parts = URLParts(stem)
+        var shown = ""
+        if parts.path.hasPrefix("/"), !parts.mayContinueUser {
+            shown = parts.beforePath + "/" + escapes(in: String(urls(in: String(parts.path), depth).dropFirst()), depth)
+        } else {
+            shown = escapes(in: String(stem), depth)
+        }
         var rest = url[stem.endIndex...]
         while let mark = rest.first {
             let part = rest.dropFirst().prefix { $0 != "#" }
