@@ -23,6 +23,8 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     package struct Field: Hashable, Sendable {
         package var name: String
         package var value: String?
+        /// Whether the manager or a row gave the line, so that a provider's takes its place. Not compared.
+        fileprivate(set) package var isDefault = false
 
         package init(name: String, value: String?) {
             self.name = name
@@ -31,6 +33,11 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
 
         package static func == (lhs: Field, rhs: Field) -> Bool {
             lhs.name.hasSameBytes(as: rhs.name) && lhs.value.hasSameBytes(as: rhs.value)
+        }
+
+        package func hash(into hasher: inout Hasher) {
+            hasher.combine(name)
+            hasher.combine(value)
         }
     }
 
@@ -107,9 +114,32 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         storage = .fields(fields)
     }
 
-    /// Removes every line, and every removal, whose name satisfies the condition.
+    /// Removes every line, and every removal, whose name satisfies the condition. For the headers of the manager or a row,
+    /// which an interceptor sees, this makes a removal.
     public mutating func removeAll(where isUnwanted: (_ name: String) -> Bool) {
-        storage = .fields(fields.filter { !isUnwanted($0.name) })
+        storage = .fields(
+            fields.compactMap { field in
+                guard isUnwanted(field.name) else { return field }
+                return field.isDefault ? Field(name: field.name, value: nil) : nil
+            })
+    }
+
+    /// These headers with every line marked as that of the manager or a row.
+    package var asDefaults: HTTPHeaders {
+        HTTPHeaders(
+            fields.map { field in
+                var field = field
+                field.isDefault = true
+                return field
+            })
+    }
+
+    /// The lines that are still as the manager or a row gave them, and the others. The lines of one name stay together.
+    package var layers: (defaults: HTTPHeaders, own: HTTPHeaders) {
+        let fields = fields
+        let changed = fields.filter { !$0.isDefault }
+        let isOwn = { (field: Field) in changed.contains { $0.name.equalsIgnoringASCIICase(field.name) } }
+        return (HTTPHeaders(fields.filter { !isOwn($0) }), HTTPHeaders(fields.filter(isOwn)))
     }
 
     /// Whether there is a field of this name.
