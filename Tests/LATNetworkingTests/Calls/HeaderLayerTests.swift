@@ -45,10 +45,10 @@ import Testing
         _ provided: HTTPHeaders, over base: HTTPHeaders, under own: HTTPHeaders,
         changed: (inout HTTPHeaders) -> Void = { _ in }
     ) -> HTTPHeaders {
-        var headers = base.asDefaults.merging(own)
+        var headers = base.marked(as: .base).merging(own.marked(as: .request))
         changed(&headers)
         let layers = headers.layers
-        return layers.defaults.merging(provided).merging(layers.own)
+        return layers.base.merging(provided).merging(layers.own)
     }
 
     // MARK: Values

@@ -23,12 +23,18 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     package struct Field: Hashable, Sendable {
         package var name: String
         package var value: String?
-        /// Whether the manager or a row gave the line, so that a provider's takes its place. Not compared.
-        fileprivate(set) package var isDefault = false
+        /// Whose line it is, when that is known. Not compared.
+        fileprivate(set) package var layer: Layer?
 
         package init(name: String, value: String?) {
             self.name = name
             self.value = value
+        }
+
+        package enum Layer: Sendable {
+            /// The manager or a row: a provider's line takes its place.
+            case base
+            case request
         }
 
         package static func == (lhs: Field, rhs: Field) -> Bool {
@@ -114,30 +120,30 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         storage = .fields(fields)
     }
 
-    /// Removes every line, and every removal, whose name satisfies the condition. For the headers of the manager or a row,
-    /// which an interceptor sees, this makes a removal.
+    /// Removes every line, and every removal, whose name satisfies the condition. Of the headers that an interceptor is given,
+    /// this makes a removal.
     public mutating func removeAll(where isUnwanted: (_ name: String) -> Bool) {
         storage = .fields(
             fields.compactMap { field in
                 guard isUnwanted(field.name) else { return field }
-                return field.isDefault ? Field(name: field.name, value: nil) : nil
+                return field.layer == nil ? nil : Field(name: field.name, value: nil)
             })
     }
 
-    /// These headers with every line marked as that of the manager or a row.
-    package var asDefaults: HTTPHeaders {
+    /// These headers with every line marked as one of a layer.
+    package func marked(as layer: Field.Layer) -> HTTPHeaders {
         HTTPHeaders(
             fields.map { field in
                 var field = field
-                field.isDefault = true
+                field.layer = layer
                 return field
             })
     }
 
     /// The lines that are still as the manager or a row gave them, and the others. The lines of one name stay together.
-    package var layers: (defaults: HTTPHeaders, own: HTTPHeaders) {
+    package var layers: (base: HTTPHeaders, own: HTTPHeaders) {
         let fields = fields
-        let changed = fields.filter { !$0.isDefault }
+        let changed = fields.filter { $0.layer != .base }
         let isOwn = { (field: Field) in changed.contains { $0.name.equalsIgnoringASCIICase(field.name) } }
         return (HTTPHeaders(fields.filter { !isOwn($0) }), HTTPHeaders(fields.filter(isOwn)))
     }

@@ -161,8 +161,10 @@ package struct Redactor: Sendable {
         let stem = url.prefix { $0 != "?" && $0 != "#" }
         let parts = URLParts(stem)
         var shown = ""
-        if parts.path.hasPrefix("/"), !parts.mayContinueUser {
-            shown = parts.beforePath + "/" + escapes(in: String(urls(in: String(parts.path), depth).dropFirst()), depth)
+        if parts.authority != nil, !parts.mayContinueUser {
+            let slash = parts.path.prefix(1)
+            let path = urls(in: String(parts.path), depth).dropFirst()
+            shown = parts.beforePath + slash + escapes(in: String(path), depth)
         } else {
             shown = escapes(in: String(stem), depth)
         }

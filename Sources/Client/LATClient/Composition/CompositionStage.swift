@@ -53,7 +53,7 @@ struct CompositionStage: Stage {
     /// Returns the request as the app's interceptors see it, before the providers are asked.
     func shown(_ request: HTTPRequest) -> HTTPRequest {
         var shown = request
-        shown.headers = base(of: request).asDefaults.merging(request.headers)
+        shown.headers = base(of: request).marked(as: .base).merging(request.headers.marked(as: .request))
         Self.removeDefaultType(of: &shown, own: request.headers)
         return shown
     }
