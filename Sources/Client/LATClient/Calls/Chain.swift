@@ -100,15 +100,19 @@ final class StageTable: Sendable {
     /// Sends a request without recording it, for a call that no stage sends again.
     func send(_ request: HTTPRequest, for call: Call) async throws -> HTTPResponse {
         switch sender {
-        case .engine(let engine):
-            return try await engine.send(request, for: call)
-        case .custom(let transport):
-            // The transport does not know calls, so it runs in a task of its own that is cancelled with the call.
-            call.transferDidStart()
-            var sent = request
-            if let secrets { sent.context.rowSecrets = secrets.union(sent.context.rowSecrets) }
-            return try await limits.run(for: call) { [sent] in try await transport.send(sent) }
+        case .engine(let engine): try await engine.send(request, for: call)
+        case .custom(let transport): try await send(request, for: call, by: transport)
         }
+    }
+
+    @inline(never)
+    private func send(_ request: HTTPRequest, for call: Call, by transport: any Transport) async throws -> HTTPResponse
+    {
+        // The transport does not know calls, so it runs in a task of its own that is cancelled with the call.
+        call.transferDidStart()
+        var sent = request
+        if let secrets { sent.context.rowSecrets = secrets.union(sent.context.rowSecrets) }
+        return try await limits.run(for: call) { [sent] in try await transport.send(sent) }
     }
 
     /// Takes the place of a stage that the manager does not have.

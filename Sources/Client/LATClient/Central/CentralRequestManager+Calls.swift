@@ -124,12 +124,18 @@ extension CentralRequestManager {
     private func simulatedAddress(of url: String) -> String? { configuration.simulation?.address(path: nil, of: url) }
 
     /// Makes a call, and notifies the outcome observers when that fails.
+    @inline(__always)
     func made(_ make: () throws(NetworkError) -> Call) async throws(NetworkError) -> Call {
         do throws(NetworkError) {
             return try make()
         } catch {
-            await notifyOutcomeObservers(.failure(error), error.request ?? HTTPRequest("GET", ""))
-            throw error
+            throw await refused(error)
         }
+    }
+
+    @inline(never)
+    private func refused(_ error: NetworkError) async -> NetworkError {
+        await notifyOutcomeObservers(.failure(error), error.request ?? HTTPRequest("GET", ""))
+        return error
     }
 }

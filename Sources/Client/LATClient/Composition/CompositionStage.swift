@@ -24,19 +24,29 @@ struct CompositionStage: Stage {
         // A page at another origin gets none: they may be credentials.
         if let parameterProvider, let content = call.details.content, !call.request.context.hasLeftOrigin {
             let provided = try await ask("parameter", for: composed, call, parameterProvider)
-            let common = try RequestBuilder.encoded(provided, by: call.details.coding)
-            if !common.isEmpty { try add(common, to: content, chain, in: &composed) }
+            try add(provided, to: content, chain, in: &composed)
         }
         guard request.replacesGlobalHeaders != true else { return try await chain.proceed(composed) }
-        var provided = HTTPHeaders()
-        if let immediateHeaderProvider {
-            do {
-                provided = try immediateHeaderProvider(composed)
-            } catch {
-                throw Self.failure(error, "header", request)
-            }
-        }
+        var provided = try immediateHeaders(for: composed)
         if let headerProvider { provided.merge(try await ask("header", for: composed, call, headerProvider)) }
+        compose(request, with: &provided, call, in: &composed)
+        return try await chain.proceed(composed)
+    }
+
+    private func immediateHeaders(for request: HTTPRequest) throws(NetworkError) -> HTTPHeaders {
+        guard let immediateHeaderProvider else { return HTTPHeaders() }
+        do {
+            return try immediateHeaderProvider(request)
+        } catch {
+            throw Self.failure(error, "header", request)
+        }
+    }
+
+    /// Merges the headers of all layers. Not inlined, so that a waiting call has no room for it.
+    @inline(never)
+    private func compose(
+        _ request: HTTPRequest, with provided: inout HTTPHeaders, _ call: Call, in composed: inout HTTPRequest
+    ) {
         let isSecret = { scope.secrets.contains(header: $0) || request.context.rowSecrets.contains(header: $0) }
         if provided.fields.contains(where: { isSecret($0.name) }), !scope.includes(request.url, of: call) {
             provided.removeAll(where: isSecret)
@@ -47,7 +57,6 @@ struct CompositionStage: Stage {
         if let watch = call.watch, watch.call != nil {
             watch.record(.composed(sources(of: request, own, provided, call, composed)))
         }
-        return try await chain.proceed(composed)
     }
 
     /// Returns the request as the app's interceptors see it, before the providers are asked.
@@ -102,9 +111,11 @@ struct CompositionStage: Stage {
 
     /// Adds the provider's parameters to the request's own, which win.
     private func add(
-        _ common: EncodedMembers, to content: RequestContent, _ chain: Chain, in request: inout HTTPRequest
+        _ provided: Parameters, to content: RequestContent, _ chain: Chain, in request: inout HTTPRequest
     ) throws(NetworkError) {
         let call = chain.call
+        let common = try RequestBuilder.encoded(provided, by: call.details.coding)
+        guard !common.isEmpty else { return }
         var all = content
         all.members = content.members ?? EncodedMembers()
         all.members?.addMissing(common)
