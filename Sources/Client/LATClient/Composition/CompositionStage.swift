@@ -170,7 +170,7 @@ struct CompositionStage: Stage {
     ) async throws -> Answer {
         do {
             return try await limits.run(within: request.timeout ?? timeout, for: call, late: { Late() }) {
-                try await provider(request)
+                try await CallScope.$isProviding.withValue(true) { try await provider(request) }
             }
         } catch is Late {
             throw NetworkError(
