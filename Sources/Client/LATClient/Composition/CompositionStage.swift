@@ -141,6 +141,14 @@ struct CompositionStage: Stage {
         _ common: EncodedMembers, to content: RequestContent, _ chain: Chain, in request: inout HTTPRequest
     ) throws(NetworkError) {
         let call = chain.call
+        if let linked = call.details.linkedNames {
+            var common = common
+            for name in linked { common.remove(name) }
+            // The server may repeat what the provider has given for the page before.
+            let address = URLParts.removing(parameters: common.names, from: request.url)
+            request.url = ParameterEncoder.appending(query: common.queryText, to: address)
+            return
+        }
         var all = content
         all.members = content.members ?? EncodedMembers()
         all.members?.addMissing(common)
