@@ -74,7 +74,6 @@ struct RedirectRule {
         next.authentication = nil
         next.context.hasLeftOrigin = true
         // Pins and TLS settings belong to the previous origin.
-        next.pinnedPublicKeys = nil
         next.tls = HTTPRequest.TLS()
         let belongsToOrigin = { secrets.contains(header: $0) || $0.equalsIgnoringASCIICase("Host") }
         // Fields that the caller removed, such as the jar's cookies, stay removed.

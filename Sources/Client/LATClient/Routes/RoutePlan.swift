@@ -163,7 +163,6 @@ final class RoutePlan: Sendable {
         let settings = route.settings
         var request = HTTPRequest(method.rawValue, "")
         var options = settings.options
-        if let pins = settings.tls.pins, !pins.isEmpty { options.pinnedPublicKeys = pins }
         let tls = try settings.tls.request(of: route)
         if tls.isSet { options.tls = tls }
         if let policy = settings.retry.over(standard.retryPolicy) {
