@@ -221,7 +221,7 @@ package final class CurlTransport: Transport {
             guard request.method != .connect else { throw RequestCheck.connect }
             let target = try targets.target(for: request.url)
             // A request that needs no completion is not copied.
-            guard origins != nil || netrc != nil || !request.hasNoSettings else {
+            guard origins != nil || netrc != nil || !request.hasNoSettings || target.socketPath != nil else {
                 return try transfer(request, target, owner, warmUp)
             }
             let (changed, changedTarget) = try completed(request, target, owner?.bodyHandler)
@@ -237,6 +237,7 @@ package final class CurlTransport: Transport {
     ) throws(NetworkError) -> (HTTPRequest, Target) {
         var (request, target) = (request, target)
         request.takeHeadersOfOptions()
+        if let path = target.socketPath { request.unixSocketPath = path }
         if let url = origins?.hsts?.secureURL(of: target) {
             request.url = url
             target = try targets.target(for: url)

@@ -289,7 +289,14 @@ extension LeveledSetting {
             row: { "pages: { number: \"p\", maxPages: \($0 + 1) }" },
             read: { observation in
                 let row = try? observation.configuration.domains?.resolve(server: "s")
-                return row?.settings.pages?.limit.map { "\($0)" } ?? "none"
+                return row?.settings.pages?.rule?.limit.map { "\($0)" } ?? "none"
+            }),
+        LeveledSetting(
+            testDescription: "poll", values: (1...6).map { "\($0)" }, rows: ["poll"],
+            row: { "poll: { attempts: \($0 + 1) }" },
+            read: { observation in
+                let row = try? observation.configuration.domains?.resolve(server: "s")
+                return row?.settings.poll?.rule?.attempts.map { "\($0)" } ?? "none"
             }),
         LeveledSetting(
             testDescription: "errors", values: (0..<6).map { "c\($0)" }, rows: ["errors"],

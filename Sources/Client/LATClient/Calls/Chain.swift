@@ -195,6 +195,11 @@ enum CallScope {
     @TaskLocal static var renewing: Set<ObjectIdentifier> = []
     /// The barrier stages whose barrier this task runs.
     @TaskLocal static var closing: Set<ObjectIdentifier> = []
+    /// Whether this task asks a provider or the resolver of the app.
+    @TaskLocal static var isProviding = false
+
+    /// Whether a call of this task is made for one that runs already.
+    static var isInsideCall: Bool { isProviding || !renewing.isEmpty || !closing.isEmpty }
 }
 
 /// A body that reports its end once: when it was read completely, failed or was released.

@@ -12,6 +12,7 @@ package struct CallArguments {
     var timeout: Duration?
     var tag: String?
     var streams = false
+    var linkedNames: [String]?
     package var bodyHandler: BodyHandler?
 
     package init(
@@ -61,6 +62,7 @@ extension CentralRequestManager {
                     // The provider's parameters are fresh for each attempt; see `CompositionStage`.
                     details.addresses = [simulatedAddress(of: request.url) ?? request.url]
                     details.content = content
+                    details.linkedNames = parts.linkedNames
                 }
                 try RequestBuilder.put(content, into: &request)
             }

@@ -158,8 +158,9 @@ extension CentralRequestManager {
     package func seals(_ request: HTTPRequest) -> Bool { pipeline.seals(request) }
 
     package func enter(_ call: Call) -> TimeLimits.Ticket? {
-        calls.enter(call)
+        let isTaken = calls.enter(call)
         call.watch?.start()
+        if !isTaken, !CallScope.isInsideCall { call.refuse() }
         return call.deadline.map { deadline in pipeline.limits.schedule(at: deadline) { call.endAtDeadline() } }
     }
 
@@ -253,7 +254,9 @@ extension CentralRequestManager {
         // The resolver is not asked about a call that was cancelled in the meantime.
         guard !call.isCancelled else { throw call.cancellation }
         do {
-            return try await pipeline.limits.run(for: call) { try await resolver.resolve(error, of: call.request) }
+            return try await pipeline.limits.run(for: call) {
+                try await CallScope.$isProviding.withValue(true) { try await resolver.resolve(error, of: call.request) }
+            }
                 == .replay
         } catch let error as NetworkError {
             throw error

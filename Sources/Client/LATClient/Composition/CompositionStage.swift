@@ -116,6 +116,14 @@ struct CompositionStage: Stage {
         let call = chain.call
         let common = try RequestBuilder.encoded(provided, by: call.details.coding)
         guard !common.isEmpty else { return }
+        if let linked = call.details.linkedNames {
+            var common = common
+            for name in linked { common.remove(name) }
+            // The server may repeat what the provider has given for the page before.
+            let address = URLParts.removing(parameters: common.names, from: request.url)
+            request.url = ParameterEncoder.appending(query: common.queryText, to: address)
+            return
+        }
         var all = content
         all.members = content.members ?? EncodedMembers()
         all.members?.addMissing(common)
@@ -145,7 +153,7 @@ struct CompositionStage: Stage {
     ) async throws -> Answer {
         do {
             return try await limits.run(within: request.timeout ?? timeout, for: call, late: { Late() }) {
-                try await provider(request)
+                try await CallScope.$isProviding.withValue(true) { try await provider(request) }
             }
         } catch is Late {
             throw NetworkError(

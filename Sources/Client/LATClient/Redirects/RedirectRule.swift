@@ -101,7 +101,8 @@ struct RedirectRule {
         }
     }
 
-    private static func dropBody(_ request: inout HTTPRequest) {
+    /// Removes the body, and the fields that describe it.
+    static func dropBody(_ request: inout HTTPRequest) {
         request.body = nil
         request.trailers = nil
         removeHeaders(&request) { name in
