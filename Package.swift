@@ -175,7 +175,7 @@ let package = Package(
         .testTarget(
             name: "LATCommandTests",
             dependencies: ["LATTesting", "LATFleet", "CurlTransport", "Platform", "lat", "TestSupport"]),
-        // What Documentation/Coming-from.md shows, compiled and run.
+        // What Documentation/Coming-from*.md shows, compiled and run.
         .testTarget(
             name: "ComingFromTests",
             dependencies: ["LATNetworking", "LATKit", "LATStorage", "LATTesting", "TestSupport"]),

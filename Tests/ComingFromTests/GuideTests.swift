@@ -2,16 +2,17 @@ import FoundationEssentials
 import LATNetworking
 import Testing
 
-/// `Documentation/Coming-from.md` shows only code that the tests beside this file compile and run.
+/// The pages about coming from other clients show only code that the tests beside this file compile and run.
 @Suite struct GuideTests {
     private let guide: [String]
     private let tests: String
 
     init() throws {
         let folder = URL(filePath: #filePath).deletingLastPathComponent()
-        let page = folder.appending(path: "../../Documentation/Coming-from.md")
-        guide = try String(contentsOf: page, encoding: .utf8).split(separator: "\n", omittingEmptySubsequences: false)
-            .map(String.init)
+        guide = try ["Coming-from", "Coming-from-Objective-C"].flatMap { page in
+            try String(contentsOf: folder.appending(path: "../../Documentation/\(page).md"), encoding: .utf8)
+                .split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        }
         tests = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasPrefix("From") }
             .map { try Self.bare(String(contentsOf: folder.appending(path: $0), encoding: .utf8)) }.joined(
                 separator: "\n")

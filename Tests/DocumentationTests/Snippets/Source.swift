@@ -3,8 +3,8 @@ import Foundation
 /// The Swift file made of a page: an enum with a function for each sample. The types that samples declare are members
 /// of the enum, so that later samples of the page can use them. Errors name the line of the page.
 public struct Source {
-    /// The page whose samples `GuideTests` compares with the code of ComingFromTests.
-    static let comparedPage = "Documentation/Coming-from.md"
+    /// The beginning of the pages whose samples `GuideTests` compares with the code of ComingFromTests.
+    static let comparedPages = "Documentation/Coming-from"
     /// The page that also names removed properties.
     static let changelog = "CHANGELOG.md"
 
@@ -39,7 +39,7 @@ public struct Source {
             let shown = page.samples.flatMap { Declaration.all(in: $0.lines) }.filter { !$0.isExtension }
             shownTypes = types.union(shown.map(\.name))
         }
-        if page.path != Self.comparedPage {
+        if !page.path.hasPrefix(Self.comparedPages) {
             for sample in page.samples { add(sample, isRecipe: page.isRecipes) }
             if page.path != Self.changelog { addProperties(of: page) }
         }
