@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Guess:    a PATCH that the server refuses changes nothing: after 412 (no Tus-Resumable) or 415 (another Content-Type) the offset
+#           is what it was, as tus 1.0 demands.
+# Version:  tuspyserver 4.4.3, fastapi 0.165.0, uvicorn 0.54.0.
+# Found:    the body of the refused request is written, and the offset moves. A client that corrects its field and sends the same
+#           part again gets 409; one that trusts the new offset goes on behind bytes that it believes were refused. The
+#           refusals 409 (wrong offset) and 400 (too long) change nothing.
+# Seen:     PATCH as text/plain            415, then HEAD says offset 5
+#           PATCH without Tus-Resumable    412, then HEAD says offset 5
+#           PATCH with a wrong offset      409, then HEAD says offset 0
+# Matters:  "ask for the offset after every failure" is the only safe rule; an error status does not say that nothing happened.
+# Everything is in a temporary folder, on free loopback ports. Exits with 0 if the behaviour is as above, with 1 if it has
+# changed, with another code if it could not be tried.
+set -euo pipefail
+
+work="$(mktemp -d "${TMPDIR:-/tmp}/finding.XXXXXX")"
+trap 'rm -rf "$work"' EXIT
+
+if ! { python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q --disable-pip-version-check tuspyserver==4.4.3 fastapi==0.165.0 uvicorn==0.54.0; } >&2; then
+    echo "the packages could not be installed" >&2
+    exit 2
+fi
+
+"$work/venv/bin/python" - "$work" <<'PYTHON'
+import base64, http.client, socket, subprocess, sys, time
+
+work = sys.argv[1]
+with open(f"{work}/app.py", "w") as file:
+    file.write(f"""
+from fastapi import FastAPI
+from tuspyserver import create_tus_router
+app = FastAPI()
+app.include_router(create_tus_router(prefix="files", files_dir="{work}/uploads"))
+""")
+with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+    port = probe.getsockname()[1]
+server = subprocess.Popen([f"{work}/venv/bin/uvicorn", "app:app", "--port", str(port), "--log-level", "critical"], cwd=work)
+
+def send(method, path, body=None, **fields):
+    fields = {"Tus_Resumable": "1.0.0", **fields}
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in fields.items() if value is not None})
+    response = connection.getresponse()
+    response.read()
+    connection.close()
+    offset = response.headers["Upload-Offset"]
+    print(method, {name: value for name, value in fields.items() if name != "Tus_Resumable" or value != "1.0.0"},
+          "->", response.status, "" if offset is None else f"offset {offset}")
+    return response
+
+def create(metadata):
+    response = send("POST", "/files/", Upload_Length="10", Upload_Metadata=metadata)
+    return "/" + response.headers["Location"].split("/", 3)[3]
+
+def metadata(**values):
+    return ",".join(f"{name} {base64.b64encode(value.encode()).decode()}" for name, value in values.items())
+
+BYTES = "application/offset+octet-stream"
+try:
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            break
+        except OSError:
+            time.sleep(0.05)
+    else:
+        sys.exit(2)
+
+    def tried(**fields):
+        path = create(metadata(filename="a.txt", filetype="text/plain"))
+        refused = send("PATCH", path, b"hello", **{"Upload_Offset": "0", "Content_Type": BYTES, **fields})
+        return refused.status, send("HEAD", path).headers["Upload-Offset"]
+
+    found = [tried(Content_Type="text/plain"), tried(Tus_Resumable=None), tried(Upload_Offset="3")]
+finally:
+    server.terminate()
+    server.wait()
+as_found = found == [(415, "5"), (412, "5"), (409, "0")]
+print("as found: a refused part is kept" if as_found else "the behaviour has changed")
+sys.exit(0 if as_found else 1)
+PYTHON
