@@ -1,4 +1,4 @@
-import FoundationEssentials
+internal import FoundationEssentials
 
 extension HTTPBody {
     /// How the JSON values of a body follow each other.
