@@ -52,6 +52,12 @@ let ids = [1, 2, 3]
 let order = Order(number: 7)
 let user = User(id: 1, name: "Ada", age: 36)
 let users = [user]
+let query = "{ user }"
+let cursor: String? = nil
+let filter = ["year": 2025]
+let variables: JSONValue.Object = ["first": 10, "after": cursor]
+let changes = AsyncStream<Order> { nil }
+let batch = RequestBatch<Quote>()
 
 /// Shows a value to the user of the app.
 func show(_ value: some Sendable) {}

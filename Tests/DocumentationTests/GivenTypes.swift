@@ -110,3 +110,6 @@ struct RenewToken: RequestEntity {
     }
     static let route = Route("POST", server: "token")
 }
+
+/// The price of something, as one of several sources says.
+struct Quote: Sendable { var isCurrent = true }

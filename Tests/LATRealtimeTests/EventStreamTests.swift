@@ -128,7 +128,7 @@ import Testing
         server.enqueue(.events(.event(#"{"text": "a"}"#), .event(failure, type: "error")))
         let stream = try CentralRequestManager.make().events(server.url("/chat")).decoded(as: Token.self)
         let error = await #expect(throws: NetworkError.self) { try await stream.all() }
-        #expect(error?.kind == .decoding(path: "text"))
+        #expect(error?.kind == .business(code: "overloaded") && error?.businessFailure?.code == "overloaded")
         #expect(error?.response?.status == 200 && error?.response?.text == failure)
         #expect(try error?.response?.json()["error"]["code"].string == "overloaded")
         #expect(error?.message.contains(#""overloaded""#) == true)

@@ -44,8 +44,41 @@ package struct JSONScanner {
         return scanner.tokens
     }
 
+    /// Scans the texts at several ranges, each a document of JSON, into one list of tokens.
+    ///
+    /// - Returns: the tokens, and for each text the index of its first token, or why it is not JSON.
+    package static func tokens(
+        of bytes: UnsafeBufferPointer<UInt8>, at ranges: [Range<Int>], maximumDepth: Int
+    ) -> (tokens: JSONTokens, roots: [Result<Int, JSONFailure>]) {
+        var tokens = JSONTokens()
+        tokens.list.reserveCapacity(bytes.count / 10 + 8)
+        var roots: [Result<Int, JSONFailure>] = []
+        roots.reserveCapacity(ranges.count)
+        for range in ranges {
+            // A scanner reads up to the end of its bytes.
+            let text = UnsafeBufferPointer(rebasing: bytes[..<range.upperBound])
+            var scanner = JSONScanner(text, .json, maximumDepth)
+            scanner.position = range.lowerBound
+            swap(&scanner.tokens, &tokens)
+            let (root, strings) = (scanner.tokens.list.count, scanner.tokens.strings.count)
+            do throws(JSONFailure) {
+                try scanner.wholeValue()
+                roots.append(.success(root))
+            } catch {
+                scanner.tokens.removeLast(after: root, strings)
+                roots.append(.failure(error))
+            }
+            swap(&scanner.tokens, &tokens)
+        }
+        return (tokens, roots)
+    }
+
     private mutating func document() throws(JSONFailure) {
         if bytes.count >= 3, bytes[0] == 0xEF, bytes[1] == 0xBB, bytes[2] == 0xBF { position = 3 }
+        try wholeValue()
+    }
+
+    private mutating func wholeValue() throws(JSONFailure) {
         try skipBlanks()
         if position == bytes.count { throw failure(.empty) }
         try value(depth: 0)

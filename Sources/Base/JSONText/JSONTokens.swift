@@ -41,6 +41,12 @@ package struct JSONTokens: Sendable {
         strings.append(number)
     }
 
+    /// Removes the tokens of a text that turned out not to be JSON.
+    mutating func removeLast(after count: Int, _ stringCount: Int) {
+        list.removeLast(list.count - count)
+        strings.removeLast(strings.count - stringCount)
+    }
+
     /// Reserves the token of an array or object, and returns its index for ``close(_:isObject:count:)``.
     package mutating func open() -> Int {
         list.append(.null)
@@ -192,7 +198,7 @@ package struct JSONFailure: Error {
     /// The tokens before which a comma is missing, up to the failure; see ``JSONTokens/missingCommas``.
     package internal(set) var missingCommas: [Range<Int>] = []
 
-    init(_ problem: Problem, at range: Range<Int>) {
+    package init(_ problem: Problem, at range: Range<Int>) {
         self.problem = problem
         self.range = range
     }

@@ -16,9 +16,10 @@ struct LeveledCall: RequestEntity, Encodable {
     static let route = Route(server: "s")
     var userName = "ada"
     var day = Date(timeIntervalSince1970: 1_000_000_000)
+    var price: Decimal = 9.5
     var options = RequestOptions()
 
-    enum CodingKeys: String, CodingKey { case userName, day }
+    enum CodingKeys: String, CodingKey { case userName, day, price }
 }
 
 /// What a call sent and got.
@@ -333,6 +334,12 @@ extension LeveledSetting {
             entity: { $0.coding = Coding(keys: keys($1)) }, call: { $0.coding(Coding(keys: keys($1))) },
             read: { $0.body.contains("user_name") ? "user_name" : "userName" }),
         LeveledSetting(
+            testDescription: "decimals", values: (0..<6).map { $0 % 2 == 0 ? "9.5" : "\"9.5\"" }, options: ["coding"],
+            rows: ["decimals"], manager: { $0.coding.decimals = decimals($1) },
+            row: { "decimals: \"\(decimals($0).rawValue)\"" },
+            entity: { $0.coding = Coding(decimals: decimals($1)) }, call: { $0.coding(Coding(decimals: decimals($1))) },
+            read: { (try? JSONValue(parsing: Data($0.body.utf8)))?["price"].description ?? $0.body }),
+        LeveledSetting(
             testDescription: "headers", values: (0..<6).map { "\($0)" }, options: ["headers"], rows: ["headers"],
             manager: { $0.headers["X-Level"] = "\($1)" }, row: { "headers: { \"X-Level\": \"\($0)\" }" },
             entity: { $0.headers["X-Level"] = "\($1)" }, call: { $0.header("X-Level", "\($1)") },
@@ -351,6 +358,8 @@ extension LeveledSetting {
     private static func dates(_ level: Int) -> Coding.Dates {
         .pattern(["yyyy-MM-dd", "dd.MM.yyyy", "yyyy/MM/dd", "dd/MM/yyyy", "yyyy.MM.dd", "yyyy MM dd"][level])
     }
+
+    private static func decimals(_ level: Int) -> Coding.Decimals { level % 2 == 0 ? .number : .text }
 
     private static func keys(_ level: Int) -> Coding.Keys { level % 2 == 0 ? .asDeclared : .snakeCase }
 }

@@ -61,6 +61,130 @@ import Testing
         #expect(sums.elements.last?.isAllFromCache == false)
     }
 
+    // MARK: Results as they come
+
+    @Test func resultsComeAsTheStepsEnd() async throws {
+        let gates = (0..<3).map { _ in TestSupport.Event() }
+        let batch = RequestBatch<Int>(
+            gates.indices.map { index in
+                .init {
+                    await gates[index].wait()
+                    if index == 1 { throw Failed(step: index) }
+                    return index
+                }
+            })
+        var order: [Int] = []
+        gates[2].happen()
+        for try await outcome in batch.results {
+            order.append(outcome.index)
+            switch outcome.index {
+            case 2: gates[1].happen()
+            case 1:
+                #expect(throws: Failed(step: 1)) { try outcome.get() }
+                gates[0].happen()
+            default: #expect(try outcome.get() == 0)
+            }
+        }
+        #expect(order == [2, 1, 0])
+    }
+
+    @Test func slowLoopHoldsLaterStepsBack() async throws {
+        let started = Log<Int>()
+        let steps = (0..<50).map { index in
+            RequestBatch<Int>.Step {
+                started.append(index)
+                return index
+            }
+        }
+        var taken = 0
+        for try await _ in RequestBatch(steps, maxConcurrentSteps: 3).results {
+            taken += 1
+            // Three run, and each result that was taken made room for one.
+            #expect(started.elements.count <= taken + 3)
+        }
+        #expect(taken == 50 && started.elements.count == 50)
+        for try await _ in RequestBatch<Int>().results { Issue.record("an empty batch has no results") }
+    }
+
+    @Test func leavingTheLoopCancelsTheSteps() async throws {
+        let server = try MockServer()
+        server.route("GET", "/now") { _ in .text("1") }
+        server.fallback { _ in MockReply.text("").stalling(.start) }
+        let manager = try CentralRequestManager.make()
+        let steps = ["/now", "/slow", "/slow"].map { path in
+            RequestBatch<Int>.Step { try await manager.startRequest("GET", server.url(path)).status }
+        }
+        for try await outcome in RequestBatch(steps).results {
+            #expect(outcome.index == 0)
+            try await server.waitForRequests(3)
+            break
+        }
+        try await server.waitForClosedConnections(2)
+    }
+
+    @Test func cancelledLoopThrows() async throws {
+        let isRunning = TestSupport.Event()
+        let batch = RequestBatch<Int>([
+            .init {
+                isRunning.happen()
+                try await Task.sleep(for: .seconds(3_600))
+                return 1
+            }
+        ])
+        let task = Task { for try await _ in batch.results {} }
+        await isRunning.wait()
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+    }
+
+    @Test func firstGoodValueCancelsTheOthers() async throws {
+        let server = try MockServer()
+        for (path, reply) in [("/bad", MockReply.status(500)), ("/low", .text("1")), ("/good", .text("7"))] {
+            server.route("GET", path) { _ in reply }
+        }
+        server.fallback { _ in MockReply.text("").stalling(.start) }
+        let manager = try CentralRequestManager.make()
+        func batch(_ paths: String...) -> RequestBatch<Int> {
+            RequestBatch(
+                paths.map { path in
+                    .init { Int(try await manager.startRequest("GET", server.url(path)).text ?? "") ?? 0 }
+                })
+        }
+        #expect(try await batch("/bad", "/low", "/slow", "/good", "/slow").first { $0 > 5 } == 7)
+        #expect(manager.runningRequests() == 0)
+        // Nothing good: a failure is thrown, because it might have been.
+        #expect(await failure { try await batch("/bad", "/low").first { $0 > 5 } }?.response?.status == 500)
+        #expect(try await batch("/low", "/low").first { $0 > 5 } == nil)
+        #expect(try await batch().first() == nil)
+    }
+
+    @Test func deadlineEndsStepsThatIgnoreIt() async throws {
+        let server = try MockServer()
+        server.route("GET", "/now") { _ in .text("1") }
+        server.fallback { _ in MockReply.text("").stalling(.start) }
+        let manager = try CentralRequestManager.make()
+        let release = TestSupport.Event()
+        defer { release.happen() }
+        var steps = ["/now", "/slow"].map { path in
+            RequestBatch<Int>.Step { try await manager.startRequest("GET", server.url(path)).status }
+        }
+        steps.append(
+            .init {
+                // Ignores its cancellation.
+                await release.wait()
+                return 0
+            })
+        let results = try await RequestBatch(steps).all(deadline: .milliseconds(500))
+        #expect(results.count == 3)
+        for index in [1, 2] {
+            let error = #expect(throws: NetworkError.self) { try results[index].get() }
+            #expect(error?.kind == .timeout(.deadline) && error?.message.contains("allow more time") == true)
+        }
+        try await server.waitForClosedConnections(1)
+        #expect(try await RequestBatch([steps[0]]).all(deadline: .seconds(60)).map { try $0.get() } == [200])
+        #expect(try await RequestBatch<Int>().all(deadline: .zero).isEmpty)
+    }
+
     @Test func firstFailureCancelsTheOtherSteps() async throws {
         let server = try MockServer()
         server.route("GET", "/bad") { _ in MockReply.status(500) }

@@ -125,7 +125,7 @@ final class EventReader {
         }
         var head = response
         head.body = .empty
-        origin = ServerSentEvent.Origin(head)
+        origin = ServerSentEvent.Origin(head, call.errors)
         guard response.status != 204 else { return .over }
         parser = EventStreamParser(lastEventID: session.lastEventID, eventLimit: rules.eventLimit)
         hadEvents = false

@@ -76,17 +76,21 @@ extension EventStream where Element == ServerSentEvent {
     /// for try await token in central.events("POST", url, body: .json(prompt)).decoded(as: Token.self) { … }
     /// ```
     ///
-    /// The loop ends with an error of kind `decoding(path:)` when an event cannot be decoded. A loop over the
-    /// result counts as a loop over this stream.
+    /// The loop ends with an error of kind `decoding(path:)` when an event cannot be decoded, and of kind `business(code:)` when
+    /// the server reports a failure; see ``ServerSentEvent/decode(_:)``. A loop over the result counts as a loop over this
+    /// stream.
     ///
     /// - Parameters:
     ///   - model: what the data of each event is decoded as.
-    ///   - type: the only type of events to deliver. Default `nil`: all of them.
+    ///   - type: the only type of events to deliver. An event of the type `error` is thrown. Default `nil`: all of them.
     public func decoded<Model: Decodable & Sendable>(
         as model: Model.Type, type: String? = nil
     ) -> EventStream<Model> {
         EventStream<Model>(session: session) { event in
-            guard type == nil || event.type == type else { return nil }
+            guard type == nil || event.type == type else {
+                if let failure = event.unseenFailure { throw failure }
+                return nil
+            }
             return try event.decode(model)
         }
     }

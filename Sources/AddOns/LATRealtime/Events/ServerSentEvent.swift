@@ -15,8 +15,13 @@ public struct ServerSentEvent: Sendable {
     /// The response that the event belongs to, without its body. It says how values are decoded.
     final class Origin: Sendable {
         let response: HTTPResponse
+        /// Where the rows say that a failure is reported.
+        let errors: Envelope.ErrorRule?
 
-        init(_ response: HTTPResponse) { self.response = response }
+        init(_ response: HTTPResponse, _ errors: Envelope.ErrorRule?) {
+            self.response = response
+            self.errors = errors
+        }
     }
 
     var origin: Origin?
@@ -30,33 +35,20 @@ public struct ServerSentEvent: Sendable {
 
     /// Decodes the data, which is JSON, with the `Coding` of the call.
     ///
-    /// - Throws: `NetworkError` of kind `decoding(path:)`, whose path is the place that did not match. Its message has the
-    ///   beginning of the data, and its response has the data as body, because a server may report a failure as an event.
+    /// - Throws: `NetworkError` of kind `business(code:)` for a failure of the server: what `errors` of the row finds, or a member
+    ///   `error` that the model does not read. Of kind `decoding(path:)`, whose path is the place that did not match. The
+    ///   message has the beginning of the data, and the response has the data as body.
     public func decode<Model: Decodable>(_ model: Model.Type = Model.self) throws -> Model {
+        if let failure = failure(besides: model) { throw failure }
         do {
             return try LiveValue.decode(
                 model, of: Data(data.utf8), origin?.response.coding,
                 "the data of the event \"\(URLText.visible(type))\"")
         } catch let error as NetworkError {
-            var head = origin?.response
-            head?.body = ResponseBody(Data(data.utf8.prefix(EventText.errorBodyLimit)))
             throw NetworkError(
-                error.kind, message: "\(error.message); the data is \(EventText.quoted(data))", response: head,
+                error.kind, message: "\(error.message); the data is \(EventText.quoted(data))", response: errorResponse,
                 underlying: error.underlying)
         }
-    }
-}
-
-/// The data of events in errors.
-enum EventText {
-    /// How many bytes of an event the response of an error keeps: 1 MiB, as those of other bodies.
-    static let errorBodyLimit = 1 << 20
-    private static let limit = 300
-
-    /// The beginning of a text in quotes, without control characters.
-    static func quoted(_ text: String) -> String {
-        let beginning = String(text.prefix(limit))
-        return "\"\(URLText.visible(beginning))\"" + (beginning.utf8.count < text.utf8.count ? "…" : "")
     }
 }
 

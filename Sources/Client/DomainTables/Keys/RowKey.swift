@@ -128,6 +128,9 @@ package struct RowKey: Sendable {
         RowKey(
             "keys", \.keys, ValueKind.word(Coding.Keys.self),
             "How the names of properties become the names of members: `userName` is `user_name` with `\"snakeCase\"`."),
+        RowKey(
+            "decimals", \.decimals, ValueKind.word(Coding.Decimals.self),
+            "How `Decimal` is written and read: as a number, or as a text that keeps its digits."),
         RowKey("proxy", \.options.proxy, .proxy, "The proxy."),
         RowKey(
             "tls.caFile", \.tls.caFile, .file("the path of a PEM file of trusted certificates"),

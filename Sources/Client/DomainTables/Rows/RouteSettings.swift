@@ -35,6 +35,8 @@ extension DomainTable {
         public var dates: Coding.Dates?
         /// How the names of properties become the names of members.
         public var keys: Coding.Keys?
+        /// How decimals are written and read.
+        public var decimals: Coding.Decimals?
         /// Whether responses come from a source other than the server.
         public var simulation: SimulationRule?
         /// The envelope around the data in responses, with its success codes.

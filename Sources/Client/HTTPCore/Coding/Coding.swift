@@ -9,8 +9,8 @@ public import FoundationEssentials
 /// ```
 ///
 /// It applies in both directions: to the parameters of calls, the properties of entities, ``HTTPBody/json(_:encoder:)``,
-/// the models of replies and ``HTTPResponse/decode(_:decoder:)``. `dates` and `keys` in a row of the table override
-/// ``dates`` and ``keys``. The coding of an entity or a call replaces the whole coding.
+/// the models of replies and ``HTTPResponse/decode(_:decoder:)``. `dates`, `keys` and `decimals` in a row of the
+/// table override these properties. The coding of an entity or a call replaces the whole coding.
 public struct Coding: Sendable, Hashable {
     /// How dates are written and read.
     public enum Dates: Sendable, Hashable {
@@ -41,6 +41,15 @@ public struct Coding: Sendable, Hashable {
         case snakeCase
     }
 
+    /// How `Decimal` is written and read. Both keep all digits: a number or a text of more digits than a `Decimal` holds is an
+    /// error, never rounded.
+    public enum Decimals: String, Sendable, Hashable, CaseIterable {
+        /// As a number: `12.5`. The default.
+        case number
+        /// As a text: `"12.5"`. Reads numbers too.
+        case text
+    }
+
     /// How `Data` is written and read.
     public enum Bytes: Sendable, Hashable {
         /// Base64 (RFC 4648 §4). The default.
@@ -61,6 +70,8 @@ public struct Coding: Sendable, Hashable {
     public var dates = Dates.iso8601
     /// How the names of properties become the names of members. Default ``Keys/asDeclared``.
     public var keys = Keys.asDeclared
+    /// How `Decimal` is written and read. Default ``Decimals/number``.
+    public var decimals = Decimals.number
     /// How `Data` is written and read. Default ``Bytes/base64``.
     public var data = Bytes.base64
     /// How infinite numbers and NaN are written and read. Default ``NonConformingNumbers/refused``.
@@ -82,10 +93,11 @@ public struct Coding: Sendable, Hashable {
     private var ownEncoder: Reference<JSONEncoder>?
     private var ownDecoder: Reference<JSONDecoder>?
 
-    /// Creates a coding. By default it has ISO 8601 dates and names as declared.
-    public init(dates: Dates = .iso8601, keys: Keys = .asDeclared) {
+    /// Creates a coding. By default it has ISO 8601 dates, names as declared, and decimals as numbers.
+    public init(dates: Dates = .iso8601, keys: Keys = .asDeclared, decimals: Decimals = .number) {
         self.dates = dates
         self.keys = keys
+        self.decimals = decimals
     }
 
     /// A coder, compared by identity.
@@ -105,9 +117,12 @@ package final class CodingRules: Sendable {
     package let coding: Coding
     /// The pattern of ``Coding/Dates/pattern(_:)``, or why it is invalid.
     private let pattern: Result<DatePattern, CodingProblem>?
+    /// Notes which members are read; `nil` for all decoding but ``JSONDocument/decodes(_:reading:by:)``.
+    let watch: MemberWatch?
 
-    private init(_ coding: Coding) {
+    init(_ coding: Coding, watch: MemberWatch? = nil) {
         self.coding = coding
+        self.watch = watch
         pattern =
             if case .pattern(let text) = coding.dates {
                 Result { () throws(CodingProblem) in try DatePattern(text) }
@@ -178,6 +193,23 @@ package final class CodingRules: Sendable {
     }
 
     // MARK: Bytes and numbers
+
+    /// - Throws: a ``CodingProblem`` for a value that is not a decimal in the form of the rules, or has too many digits.
+    static func decimal(from document: JSONDocument, by rules: CodingRules?) throws(CodingProblem) -> Decimal {
+        var number = document
+        if let text = document.string {
+            guard let inText = try? JSONDocument(parsing: Data(text.utf8)), inText.number != nil else {
+                throw CodingProblem("\"\(text.prefix(40))\" is not a decimal")
+            }
+            guard rules?.coding.decimals == .text else {
+                throw CodingProblem("expected Decimal as a number, found a string; set the coding's decimals to .text")
+            }
+            number = inText
+        }
+        if let decimal = number.exactDecimal { return decimal }
+        guard let lossy = number.number else { throw CodingProblem("expected Decimal, found \(document.kindName)") }
+        throw CodingProblem("Decimal does not hold all digits of a number near \(lossy); read a Double or a String")
+    }
 
     static func text(of data: Data, by rules: CodingRules?) -> String {
         let text = data.base64EncodedString()

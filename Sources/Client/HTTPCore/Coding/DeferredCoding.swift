@@ -6,6 +6,8 @@ final class DeferredCoding {
     enum Content: Hashable, Sendable {
         case date(Date)
         case data(Data)
+        /// A `Decimal`, which is written as a number so far.
+        case decimal
         /// An infinite number or NaN.
         case number(Double)
         /// A dictionary, whose keys stay as they are.
@@ -144,6 +146,9 @@ extension DeferredCoding.Content {
         case .data(let data):
             guard value == .string(CodingRules.text(of: data, by: nil)) else { return }
             value = .string(CodingRules.text(of: data, by: rules))
+        case .decimal:
+            guard rules?.coding.decimals == .text, case .decimal(let number) = value else { return }
+            value = .string(number.description)
         case .number(let number):
             guard value == .null else { return }
             guard let text = CodingRules.text(ofNonConforming: number, by: rules) else {

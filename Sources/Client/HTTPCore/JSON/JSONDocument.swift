@@ -38,6 +38,15 @@ package struct JSONDocument: Sendable {
         self.init(Storage(bytes, try bytes.withUnsafeBufferPointer { try JSONTokens.scanning($0) }), 0)
     }
 
+    /// The documents at several ranges, which share their bytes.
+    static func parsing(_ bytes: [UInt8], at ranges: [Range<Int>]) -> [Result<JSONDocument, JSONFailure>] {
+        let (tokens, roots) = bytes.withUnsafeBufferPointer {
+            JSONScanner.tokens(of: $0, at: ranges, maximumDepth: JSONValue.maximumDepth)
+        }
+        let storage = Storage(bytes, tokens)
+        return roots.map { $0.map { JSONDocument(storage, $0) } }
+    }
+
     /// A document of a parsed value; `nil` when it has more than ``JSONValue/maximumDepth`` levels.
     init?(_ value: JSONValue) {
         guard let tokens = JSONTokens(value) else { return nil }
@@ -94,6 +103,9 @@ package struct JSONDocument: Sendable {
         case .null, .bool, .text, .string, .array, .object: return nil
         }
     }
+
+    /// The number with all its digits; `nil` for everything else, and for a number that a `Decimal` does not hold exactly.
+    var exactDecimal: Decimal? { storage.tokens.exactDecimal(at: index) }
 
     package var isNull: Bool {
         if case .null = token { true } else { false }

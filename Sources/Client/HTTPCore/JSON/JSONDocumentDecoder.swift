@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+import Synchronization
 
 extension JSONDocument {
     /// Decodes the value.
@@ -7,6 +8,15 @@ extension JSONDocument {
     package func decode<T: Decodable>(_ type: T.Type, by rules: CodingRules? = nil) throws -> T {
         if let decoder = rules?.coding.decoder { return try decoder.decode(type, from: value.data()) }
         return try decode(type, at: JSONCodingPath(rules: rules))
+    }
+
+    /// Whether the value can be decoded, and the type reads one of these members of it, so that it knows them.
+    package func decodes<T: Decodable>(_ type: T.Type, reading names: Set<String>, by rules: CodingRules?) -> Bool {
+        // Of these every member is read, or nobody can tell.
+        if type == JSONValue.self || rules?.coding.decoder != nil { return true }
+        let watch = MemberWatch(names)
+        guard (try? decode(type, by: CodingRules(rules?.coding ?? Coding(), watch: watch))) != nil else { return false }
+        return watch.hasNoted
     }
 
     /// JSON has no dates, bytes and URLs. A `Date` and `Data` are decoded as the ``Coding`` says, a `URL` from text.
@@ -34,7 +44,14 @@ extension JSONDocument {
             guard let url = URL(string: try read(string, at: place)) else { throw place.corrupted("it is not a URL") }
             return unsafeBitCast(url, to: type)
         }
-        if type == Decimal.self { return unsafeBitCast(try read(number?.decimal, at: place), to: type) }
+        if type == Decimal.self {
+            do throws(CodingProblem) {
+                return unsafeBitCast(try CodingRules.decimal(from: self, by: place.allRules), to: type)
+            } catch {
+                guard number == nil else { throw place.corrupted(error.reason) }
+                throw isNull ? mismatch(Decimal.self, at: place) : mismatch(Decimal.self, at: place, error.reason)
+            }
+        }
         guard place.depth <= JSONValue.maximumDepth else {
             throw place.corrupted("more than \(JSONValue.maximumDepth) levels of nesting")
         }
@@ -81,14 +98,26 @@ extension JSONDocument {
         return mismatch(type, at: place)
     }
 
-    fileprivate func mismatch(_ type: Any.Type, at place: JSONCodingPath) -> DecodingError {
+    fileprivate func mismatch(_ type: Any.Type, at place: JSONCodingPath, _ reason: String? = nil) -> DecodingError {
         // The types that a container asks for are not the model's.
         let expected =
             type == [String: JSONValue].self ? "an object" : type == [JSONValue].self ? "an array" : "\(type)"
         let context = DecodingError.Context(
-            codingPath: place.keys, debugDescription: "expected \(expected), found \(kindName)")
+            codingPath: place.keys, debugDescription: reason ?? "expected \(expected), found \(kindName)")
         return isNull ? .valueNotFound(type, context) : .typeMismatch(type, context)
     }
+}
+
+/// Notes whether one of several members of a document was read.
+final class MemberWatch: Sendable {
+    private let names: Set<String>
+    private let isNoted = Atomic(false)
+
+    init(_ names: Set<String>) { self.names = names }
+
+    var hasNoted: Bool { isNoted.load(ordering: .relaxed) }
+
+    func note(_ name: String) { if names.contains(name) { isNoted.store(true, ordering: .relaxed) } }
 }
 
 extension BinaryFloatingPoint {
@@ -172,6 +201,7 @@ final class JSONDocumentDecoder: Decoder {
     }
 
     private func codedMember(_ name: String) -> JSONDocument? {
+        if let watch = rules?.watch, depth == 0 { watch.note(name) }
         let member = usesSnakeCase ? snakeMember(name) ?? anyMember(name) : anyMember(name)
         return rules?.coding.ignoresNullMembers == true && member?.isNull == true ? nil : member
     }
@@ -185,6 +215,7 @@ final class JSONDocumentDecoder: Decoder {
 
     fileprivate var memberNames: [String] {
         let names = table.map { Array($0.keys) } ?? document.members.map(\.name)
+        if let watch = rules?.watch, depth == 0 { names.forEach(watch.note) }
         return rules?.coding.ignoresNullMembers == true ? names.filter { anyMember($0)?.isNull == false } : names
     }
 }

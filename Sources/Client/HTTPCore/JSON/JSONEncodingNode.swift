@@ -34,6 +34,19 @@ final class JSONEncodingNode: Encoder {
         changesNames = !keepsNames && encoder.rules?.usesSnakeCase == true
     }
 
+    /// Whether more members can be encoded beside what was encoded, which is an object or nothing then.
+    func takesMembers() -> Bool {
+        switch content {
+        case .nothing, .object: return true
+        case .array: return false
+        case .single(let value):
+            guard let object = value.object else { return false }
+            members = object.map { Member(name: $0.key, value: $0.value) }
+            content = .object
+            return true
+        }
+    }
+
     var resolved: JSONValue {
         switch content {
         case .nothing: return .object([:])

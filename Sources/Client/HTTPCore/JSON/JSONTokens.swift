@@ -51,6 +51,24 @@ extension JSONTokens {
         }
     }
 
+    /// The number of a token, if a `Decimal` holds all its digits.
+    func exactDecimal(at index: Int) -> Decimal? {
+        let text: String
+        switch list[index] {
+        case .int(let value): return Decimal(value)
+        case .double(let value):
+            text = value.description
+            // `Decimal` holds the 17 digits of a double whose exponent is in its range.
+            if (1e-100...1e100).contains(value.magnitude) { return Decimal(string: text) }
+        case .number(let index): text = strings[index]
+        default: return nil
+        }
+        guard let decimal = Decimal(string: text), decimal.isFinite,
+            DecimalDigits(text) == DecimalDigits(decimal.description)
+        else { return nil }
+        return decimal
+    }
+
     /// A number that is neither an `Int64` nor a `Double`: a `Decimal` if that can hold it, else the nearest `Double`.
     private static func number(_ text: String) -> JSONValue {
         if let decimal = Decimal(string: text), decimal.isFinite { return .decimal(decimal) }
@@ -130,8 +148,9 @@ extension JSONTokens {
 }
 
 extension JSONValue.ParsingError {
-    fileprivate init(_ failure: JSONFailure, in bytes: UnsafeBufferPointer<UInt8>) {
-        let place = failure.range.lowerBound
+    /// - Parameter start: where the bytes begin in those that were scanned.
+    init(_ failure: JSONFailure, in bytes: UnsafeBufferPointer<UInt8>, from start: Int = 0) {
+        let place = failure.range.lowerBound - start
         line = 1 + bytes[..<place].count { $0 == 0x0A }
         column = 1 + bytes[..<place].reversed().prefix { $0 != 0x0A }.count { $0 & 0xC0 != 0x80 }
         let next = Self.character(at: place, in: bytes)

@@ -88,7 +88,7 @@ package struct JSONValueEncoder {
 // MARK: Types that are encoded directly
 
 /// Types that become JSON without an `Encoder`: scalars, Foundation's values, and collections of them.
-private protocol DirectlyJSONEncodable {
+protocol DirectlyJSONEncodable {
     func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue
 }
 
@@ -97,22 +97,24 @@ private protocol UnorderedElements {}
 
 extension Set: UnorderedElements {}
 
-/// An optional of any type, to recognize a parameter without value.
-private protocol OptionalValue {
+/// An optional or a ``Settable`` of any type, to recognize a parameter without value.
+protocol OptionalValue {
     var isNil: Bool { get }
+    var isLeftOut: Bool { get }
 }
 
 extension Optional: OptionalValue {
-    fileprivate var isNil: Bool { map { ($0 as? any OptionalValue)?.isNil ?? false } ?? true }
+    var isLeftOut: Bool { false }
+    var isNil: Bool { map { ($0 as? any OptionalValue)?.isNil ?? false } ?? true }
 }
 
 /// A dictionary, whose keys are data and not names.
 protocol StringKeys {}
 
-extension Dictionary: StringKeys where Key == String {}
+extension Dictionary: StringKeys where Key: CodingKeyRepresentable {}
 
 extension JSONValue: DirectlyJSONEncodable {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         switch self {
         case .null, .bool, .int, .string: break
         case .double, .decimal, .array, .object: try checkWritable(at: path())
@@ -124,15 +126,15 @@ extension JSONValue: DirectlyJSONEncodable {
 }
 
 extension Bool: DirectlyJSONEncodable {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue { .bool(self) }
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue { .bool(self) }
 }
 
 extension String: DirectlyJSONEncodable {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue { .string(self) }
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue { .string(self) }
 }
 
 extension DirectlyJSONEncodable where Self: FixedWidthInteger {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         if let value = Int64(exactly: self) { return .int(value) }
         // A `Decimal` holds every `Int128` and `UInt128`. The comparison detects parsing errors.
         if let value = Decimal(string: description), value.description == description { return .decimal(value) }
@@ -154,7 +156,7 @@ extension UInt64: DirectlyJSONEncodable {}
 extension UInt128: DirectlyJSONEncodable {}
 
 extension DirectlyJSONEncodable where Self: BinaryFloatingPoint & CustomStringConvertible {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         if isFinite, let value = self as? Double ?? Double(description) { return .double(value) }
         if let deferred = encoder.deferred {
             deferred.note(.number(Double(self)), at: path())
@@ -169,13 +171,15 @@ extension Double: DirectlyJSONEncodable {}
 extension Float: DirectlyJSONEncodable {}
 
 extension Decimal: DirectlyJSONEncodable {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
-        try JSONValue.decimal(self).json(by: encoder, at: path)
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
+        let number = try JSONValue.decimal(self).json(by: encoder, at: path)
+        encoder.deferred?.note(.decimal, at: path())
+        return encoder.rules?.coding.decimals == .text ? .string(description) : number
     }
 }
 
 extension Date: DirectlyJSONEncodable {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         if let deferred = encoder.deferred {
             deferred.note(.date(self), at: path())
             return .null
@@ -190,26 +194,26 @@ extension Date: DirectlyJSONEncodable {
 }
 
 extension Data: DirectlyJSONEncodable {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue {
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue {
         encoder.deferred?.note(.data(self), at: path())
         return .string(CodingRules.text(of: self, by: encoder.rules))
     }
 }
 
 extension URL: DirectlyJSONEncodable {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue {
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue {
         .string(absoluteString)
     }
 }
 
 extension UUID: DirectlyJSONEncodable {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue {
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue {
         .string(uuidString)
     }
 }
 
 extension Array: DirectlyJSONEncodable where Element: DirectlyJSONEncodable {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         var elements: [JSONValue] = []
         elements.reserveCapacity(count)
         for (index, element) in enumerated() {
@@ -220,7 +224,7 @@ extension Array: DirectlyJSONEncodable where Element: DirectlyJSONEncodable {
 }
 
 extension Dictionary: DirectlyJSONEncodable where Key == String, Value: DirectlyJSONEncodable {
-    fileprivate func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
+    func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) throws -> JSONValue {
         encoder.deferred?.note(.dictionary, at: path())
         var members: [String: JSONValue] = [:]
         members.reserveCapacity(count)

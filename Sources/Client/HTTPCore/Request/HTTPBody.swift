@@ -62,6 +62,15 @@ public struct HTTPBody: Sendable, Hashable {
         return HTTPBody(content: .encoded(content), contentType: "application/json")
     }
 
+    /// An object of values of any types as JSON, as ``json(_:encoder:)``: a literal, or parameters.
+    ///
+    /// ```swift
+    /// try await manager.startRequest("POST", "/graphql", body: .json(["query": query, "variables": variables]))
+    /// ```
+    ///
+    /// A `nil` is a null here, unlike in the `parameters` of a call.
+    public static func json(_ members: Parameters) -> HTTPBody { json(JSONValue.Object(members), encoder: nil) }
+
     /// Parameters as `application/x-www-form-urlencoded`, flattened as in a query. When encoding fails, the request
     /// fails as with ``json(_:encoder:)``.
     public static func form(_ parameters: Parameters) -> HTTPBody {
@@ -186,7 +195,7 @@ package final class BodyEncoder: Sendable, ComparedByIdentity {
         }
     }
 
-    private static func reason(_ error: any Error) -> String {
+    static func reason(_ error: any Error) -> String {
         // Leaves out the value itself, which may be a secret.
         guard case EncodingError.invalidValue(_, let context) = error else { return "\(error)" }
         return context.textWithPath
@@ -196,11 +205,14 @@ package final class BodyEncoder: Sendable, ComparedByIdentity {
 }
 
 extension HTTPBody {
-    /// An encoded value with the coding of its request; any other body unchanged.
+    /// Encoded values with the coding of their request; any other body unchanged.
     package func coded(by rules: CodingRules) -> HTTPBody {
-        guard case .encoded(let encoder) = content else { return self }
         var body = self
-        body.content = .encoded(encoder.with(rules))
+        switch content {
+        case .encoded(let encoder): body.content = .encoded(encoder.with(rules))
+        case .stream(let stream): body.content = .stream(stream.coded?(rules) ?? stream)
+        case .parameters, .data, .file, .multipart: break
+        }
         return body
     }
 }
@@ -214,13 +226,16 @@ package final class BodyStream: Sendable, ComparedByIdentity {
     package let isReplayable: Bool
     /// Whether the maker of the stream reports its progress.
     package let reportsProgress: Bool
+    /// Makes the same body with another coding; `nil` for a body that has none.
+    let coded: (@Sendable (CodingRules?) -> BodyStream)?
     /// Starts the body from the beginning and returns the function that gives its chunks one by one.
     package let makeIterator: @Sendable () -> NextChunk
 
     package init(
         length: Int64?, isReplayable: Bool, reportsProgress: Bool = false,
-        makeIterator: @escaping @Sendable () -> NextChunk
+        coded: (@Sendable (CodingRules?) -> BodyStream)? = nil, makeIterator: @escaping @Sendable () -> NextChunk
     ) {
+        self.coded = coded
         self.length = length
         self.isReplayable = isReplayable
         self.reportsProgress = reportsProgress

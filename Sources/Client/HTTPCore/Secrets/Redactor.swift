@@ -299,6 +299,14 @@ package struct Redactor: Sendable {
             .map { String(decoding: $0, as: UTF8.self) } ?? text
     }
 
+    /// Text for an error of a request, from the app or its server: either may repeat a secret of the request in it.
+    package static func scrubbed(_ text: String, of request: HTTPRequest?) -> String {
+        var redactor = Redactor(.standard)
+        if let request { redactor.note(request) }
+        let text = redactor.text(text)
+        return redactor.scrubbed(text)
+    }
+
     package func scrubbed(_ data: Data) -> Data { data.withUnsafeBytes(values.removed).map { Data($0) } ?? data }
 
     /// JSON as bytes, of which only the strings are changed, so that it stays valid and keeps its white space.

@@ -337,13 +337,3 @@ extension NetworkError {
         }
     }
 }
-
-extension Redactor {
-    /// Text for an error of a request, from the app or its server: either may repeat a secret of the request in it.
-    static func scrubbed(_ text: String, of request: HTTPRequest?) -> String {
-        var redactor = Redactor(.standard)
-        if let request { redactor.note(request) }
-        let text = redactor.text(text)
-        return redactor.scrubbed(text)
-    }
-}

@@ -9,6 +9,9 @@ import Synchronization
 /// })
 /// let users = try await batch.values()             // the first failure cancels the others and is thrown
 /// let results = try await batch.results()          // a result for each, whether the others succeed or fail
+/// for try await outcome in batch.results { print(outcome.index, outcome.result) }      // as they come
+/// let fastest = try await batch.first()            // the first good value; the others are cancelled
+/// let some = try await batch.all(deadline: .seconds(2))
 /// ```
 ///
 /// A step is any asynchronous work, such as a call, another batch or a chain. A batch is a value: each of its methods
@@ -53,47 +56,102 @@ public struct RequestBatch<Value: Sendable>: Sendable {
     /// Runs all steps and returns their values in order. After the first failure no step starts, and the running ones are
     /// cancelled. The failure is thrown when they have ended.
     public func values() async throws -> [Value] {
-        try await run(isFailFast: true).map { try $0.get() }
+        var values = [Value?](repeating: nil, count: steps.count)
+        try await run { outcome in
+            values[outcome.index] = try outcome.get()
+            return true
+        }
+        return values.compactMap(\.self)
     }
 
-    /// Runs all steps to their ends and returns their results in order.
+    /// Returns the first value that is good, in the order in which the steps end. The others are cancelled, and the call
+    /// returns when they have ended.
     ///
-    /// For ``CacheReporting`` values, such as ``HTTPResponse`` and ``Reply``, `areAllFromCache` of the results says whether
-    /// all of them came from the cache.
+    /// ```swift
+    /// let price = try await batch.first { $0.isCurrent }
+    /// ```
+    ///
+    /// - Parameter isGood: decides about a value. Default: every value is good.
+    /// - Returns: the value; `nil` when all steps have succeeded and none of their values is good.
+    /// - Throws: the first failure when no value is good and a step has failed; `CancellationError` if the task is cancelled.
+    public func first(where isGood: (Value) throws -> Bool = { _ in true }) async throws -> Value? {
+        var good: Value?
+        var failure: (any Error)?
+        try await run { outcome in
+            switch outcome.result {
+            case .success(let value):
+                guard try isGood(value) else { return true }
+                good = value
+                return false
+            case .failure(let error):
+                failure = failure ?? error
+                return true
+            }
+        }
+        if good == nil, let failure { throw failure }
+        return good
+    }
+
+    /// Runs all steps and returns their results in order, after the deadline at the latest. A step that has not ended by then is
+    /// cancelled, and its result is a failure of kind `timeout(.deadline)`.
     ///
     /// - Throws: `CancellationError` if the task is cancelled, and nothing else.
-    public func results() async throws -> [Result<Value, any Error>] { try await run(isFailFast: false) }
+    public func all(deadline: Duration) async throws -> [Result<Value, any Error>] {
+        let reader = Reader(self)
+        let timer = Task {
+            try await Task.sleep(for: deadline)
+            reader.stop()
+        }
+        defer { timer.cancel() }
+        var results = [Result<Value, any Error>?](repeating: nil, count: steps.count)
+        while let outcome = try await reader.next() { results[outcome.index] = outcome.result }
+        return results.map { result in
+            result
+                ?? .failure(
+                    NetworkError(
+                        .timeout(.deadline),
+                        message:
+                            "the step of the batch had not ended after \(deadline); allow more time, or more steps at once"
+                    ))
+        }
+    }
 
-    private func run(isFailFast: Bool) async throws -> [Result<Value, any Error>] {
+    /// The results of the steps as they come: a loop over `results`, or all of them in order from `results()`.
+    ///
+    /// ```swift
+    /// for try await outcome in batch.results { print(outcome.index, try outcome.get()) }
+    /// let results = try await batch.results()
+    /// ```
+    public var results: Results { Results(batch: self) }
+
+    /// Runs the steps, and passes their results on as they end. While a result is being handled, no other step starts.
+    ///
+    /// - Parameter take: handles a result. If it returns `false` or throws, the other steps are cancelled.
+    /// - Throws: what `take` throws; `CancellationError` if the task is cancelled.
+    func run(_ take: (Outcome) async throws -> Bool) async throws {
         let meter = BatchMeter(stepCount: steps.count, progressHandler)
-        let results = try await withThrowingTaskGroup(of: (Int, Result<Value, any Error>).self) { group in
-            var results = [Result<Value, any Error>?](repeating: nil, count: steps.count)
+        try await withThrowingTaskGroup(of: Outcome.self) { group in
             var waiting = steps.enumerated().makeIterator()
             func startNext() {
                 guard let (index, step) = waiting.next() else { return }
                 group.addTask {
                     do {
                         try Task.checkCancellation()
-                        return (index, .success(try await step.work { meter.report($0, of: index) }))
+                        let value = try await step.work { meter.report($0, of: index) }
+                        return Outcome(index: index, result: .success(value))
                     } catch {
-                        return (index, .failure(error))
+                        return Outcome(index: index, result: .failure(error))
                     }
                 }
             }
             for _ in 0..<min(steps.count, max(1, maxConcurrentSteps ?? .max)) { startNext() }
-            while let (index, result) = try await group.next() {
-                results[index] = result
-                meter.end(index, result)
-                if case .failure(let error) = result, isFailFast {
-                    group.cancelAll()
-                    throw error
-                }
+            while let outcome = try await group.next() {
+                meter.end(outcome.index, outcome.result)
+                guard try await take(outcome) else { return group.cancelAll() }
                 startNext()
             }
-            return results.compactMap { $0 }
+            if !steps.isEmpty { try Task.checkCancellation() }
         }
-        if !steps.isEmpty { try Task.checkCancellation() }
-        return results
     }
 }
 

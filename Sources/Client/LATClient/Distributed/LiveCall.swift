@@ -23,6 +23,8 @@ package final class LiveCall: Sendable {
     package var request: HTTPRequest { call.request }
     /// What the rows of the call's route say about event streams.
     package var events: DomainTable.EventSettings { call.details.row?.events ?? DomainTable.EventSettings() }
+    /// Where the rows of the call's route say that a failure is reported.
+    package var errors: Envelope.ErrorRule? { call.details.row?.decoder.errors }
     /// The name of the call in selections.
     package var key: String { call.key }
     package var isCancelled: Bool { call.isCancelled }

@@ -115,6 +115,7 @@ final class RoutePlan: Sendable {
         var coding = standard.coding
         if let dates = settings.dates { coding.dates = dates }
         if let keys = settings.keys { coding.keys = keys }
+        if let decimals = settings.decimals { coding.decimals = decimals }
         self.coding = CodingRules.of(coding)
         parameters = EncodedMembers(settings.parameters)
         var decoder = ReplyDecoder(judge: standard.successJudge)
