@@ -25,9 +25,21 @@ import Testing
     }
 
     @Test func firstWordIsACommand() {
-        #expect(names("") == Commands.all.map { $0.name } && names("help", "") == names(""))
-        #expect(names("-") == ["--help", "--version"])
+        #expect(names("") == Commands.all.map { $0.name } + ValueKind.methods)
+        #expect(names("help", "") == Commands.all.map { $0.name })
+        #expect(
+            names("-").starts(with: ["--help", "--version"])
+                && Set(names("-")).isSuperset(of: ["--timeout", "--header"]))
+        #expect(names("-").count == Set(names("-")).count)
         #expect(candidates("").list[0].help == RequestCommand.summary)
+    }
+
+    @Test func optionsMethodAndURLComeBeforeTheURL() {
+        #expect(names("--timeout", "3s", "").contains("POST") && names("--timeout", "3s", "").contains("http://h"))
+        #expect(names("GET", "") == ["http://h"] && names("-v", "GET", "") == ["http://h"])
+        #expect(names("--ti").contains("--timeout") && candidates("GET", "--cache", "").list.count > 3)
+        #expect(candidates("GET", "http://h", "a@").source == .files)
+        #expect(Candidates(for: ["GET", ""]) { _ in nil }.list.contains { $0.name == "--header" })
     }
 
     @Test func namesComeFromTheTable() {

@@ -36,6 +36,10 @@ import Testing
         _ = try folder.writeTable(table)
         for name in ["a.png", "b.png", "c.pdf", "report.pdf"] { _ = try folder.write(Data(name.utf8), to: name) }
         _ = try folder.write(Data("one\ntwo\n".utf8), to: "messages.txt")
+        for name in ["api.http", "smoke.http"] {
+            _ = try folder.write(Data("### login\nGET \(address)/get\n".utf8), to: name)
+        }
+        _ = try folder.write(Data("{\"dev\": {}}".utf8), to: "http-client.env.json")
         for name in ["images", "cache", "lat", ".local/share/man/man1"] {
             try FileManager.default.createDirectory(
                 atPath: folder.path(of: name), withIntermediateDirectories: true)

@@ -78,6 +78,24 @@ import Testing
         #expect(JSONLayout.text(of: Data(" 7 ".utf8), style: .plain) == "7")
     }
 
+    @Test(
+        arguments: [
+            (#""\u4e16\u754c""#, #""世界""#), (#""\ud83d\ude00!""#, #""😀!""#), (#""a\u00e9\\u00e9""#, #""aé\\u00e9""#),
+            // Half a pair, a control character, and what changes the direction of the line stay escaped.
+            (#""\ud83d\u0041""#, #""\ud83d\u0041""#), (#""\ud83d""#, #""\ud83d""#), (#""\u009b""#, #""\u009b""#),
+            (#""\u0041\n\"""#, #""\u0041\n\"""#), (#""\u12""#, nil),
+        ] as [(String, String?)])
+    func escapesBeyondASCIIAreShown(_ written: String, _ shown: String?) {
+        #expect(JSONLayout.text(of: Data(written.utf8), style: .plain) == shown)
+        let ascii = Style(isColoured: false, isUnicode: false)
+        if shown != nil { #expect(JSONLayout.text(of: Data(written.utf8), style: ascii) == written) }
+    }
+
+    @Test func invalidJSONHasNoLayout() {
+        #expect(JSONLayout.text(of: Data("{nope".utf8), style: .plain) == nil)
+        #expect(JSONLayout.text(of: Data(" 7 ".utf8), style: .plain) == "7")
+    }
+
     @Test func jsonNamesAndValuesAreColoured() {
         let text = JSONLayout.text(of: Data(#"{"a":"b"}"#.utf8), style: coloured)
         #expect(text == "{\n  \(coloured.name("\"a\"")): \(coloured.green("\"b\""))\n}")

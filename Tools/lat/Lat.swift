@@ -47,6 +47,9 @@ struct Invocation {
         guard let first = arguments.first else {
             throw UsageError("no command is given; lat help lists the commands")
         }
+        if first == RequestCommand.name || !Commands.isNamed(first), let answer = CurlWords.answer(to: arguments) {
+            throw UsageError(answer)
+        }
         switch first {
         case "--version", "-V":
             command = try VersionCommand()

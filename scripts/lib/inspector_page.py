@@ -49,7 +49,7 @@ def first(page):
 
 
 def tab(page, name):
-    number = ["Overview", "Headers", "Request", "Response", "Timing"].index(name) + 1
+    number = ["Overview", "Headers", "Request", "Response", "Timing", "Messages"].index(name) + 1
     page.key(str(number))
     page.wait(f"(document.querySelector('#pane').dataset.shown || '').endsWith({json.dumps(name)})")
     return page.run("document.querySelector('#pane').innerText")
@@ -280,6 +280,47 @@ def locked(page, address):
     return {"hint": text}
 
 
+def live(page, address, trigger):
+    """Messages that come one by one, a search in bodies, groups by row, and a request that is changed and sent again."""
+    load(page, address)
+    import urllib.request
+    write_filter(page, "method:GET /live")
+    first(page)
+    page.key("6")
+    page.wait("document.querySelectorAll('#pane .message').length === 2")
+    page.run("document.querySelector('#pane .message summary').click()")
+    # One message more is sent, which is added below, and what is open stays open.
+    urllib.request.urlopen(trigger).read()
+    page.wait("document.querySelectorAll('#pane .message').length === 3")
+    expect(page.run("document.querySelector('#pane .message').open"), "an opened message was closed by the next one")
+    messages = page.run("document.querySelector('#pane').innerText")
+    headers = tab(page, "Headers")
+    page.key("Escape")
+
+    write_filter(page, "body:needle")
+    page.wait(f"{SHOWN}.startsWith('1 of')")
+    first(page)
+    page.key("r")
+    page.wait("document.querySelector('#resend').open")
+    form = page.run("[...document.querySelectorAll('#resend input, #resend textarea')].map(field => field.value)")
+    page.run("Object.assign(document.querySelectorAll('#resend input')[1], { value: document.querySelectorAll('#resend input')[1].value + '?again=1' })")
+    page.run('document.querySelectorAll("#resend textarea")[1].value = `{"changed": true}`')
+    page.run("document.querySelector('#resend .main').click()")
+    page.wait("!document.querySelector('#resend').open")
+    write_filter(page, "again=1")
+    page.wait(f"{SHOWN}.startsWith('1 of')")
+    page.key("Escape")
+    page.key("t")
+    page.wait("document.querySelectorAll('.totals tbody tr').length > 1")
+    page.run("[...document.querySelectorAll('.totals .seg button')].find(button => button.innerText === 'Row').click()")
+    page.wait("document.querySelector('.totals thead').innerText.startsWith('Row')")
+    rows = page.run("document.querySelector('.totals tbody').innerText")
+    page.run("[...document.querySelectorAll('.totals td button')].find(button => button.innerText === 'item').click()")
+    page.wait("document.querySelector('#filter').value === 'row:\"item\"'")
+    page.wait(f"{SHOWN}.startsWith('2 of')")
+    return {"messages": messages, "headers": headers, "form": form, "rows": rows}
+
+
 def pictures(page, address, folder):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -308,13 +349,22 @@ def pictures(page, address, folder):
     take("body", act=opened("mime-type:json status-code:200", "Response"))
     take("timing", act=opened("is:retried", "Timing"))
     take("totals", act=lambda: page.key("t"))
+
+    def resend():
+        opened("method:POST", "Request")()
+        page.key("r")
+        page.wait("document.querySelector('#resend').open")
+
+    take("resend", act=resend)
+    take("messages", act=opened("/prices", "Messages"))
+    take("messages-narrow", (420, 800), opened("/prices", "Messages"))
     take("keys", act=lambda: page.key("?"))
     take("narrow", (420, 800))
     take("narrow-headers", (420, 800), opened("method:GET", "Headers"))
     return {"folder": str(folder)}
 
 
-SCENARIOS = {each.__name__: each for each in (many, hostile, views, export, file, strange, bounded, locked, pictures)}
+SCENARIOS = {each.__name__: each for each in (many, hostile, views, export, file, strange, bounded, locked, live, pictures)}
 
 
 def main():
@@ -331,4 +381,5 @@ def main():
     print(json.dumps(result))
 
 
-main()
+if __name__ == "__main__":
+    main()

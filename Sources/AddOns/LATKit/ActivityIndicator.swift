@@ -164,7 +164,7 @@ extension ActivityIndicator {
                 guard let turning = state.turning else { return }
                 turning.cancel()
                 state = State()
-                write("\r\u{1B}[K")
+                TextOutput.show(line: nil, on: descriptor)
             }
         }
 
@@ -175,15 +175,13 @@ extension ActivityIndicator {
                 state.withLock { state in
                     // A frame written after the line was cleared would remain.
                     guard !Task.isCancelled else { return }
-                    write(
-                        "\r\u{1B}[K\(frames[frame % frames.count])\(state.tip.map { " " + URLText.visible($0) } ?? "")")
+                    let tip = state.tip.map { " " + URLText.visible($0) } ?? ""
+                    TextOutput.show(line: frames[frame % frames.count] + tip, on: descriptor)
                 }
                 frame += 1
                 try? await Task.sleep(for: .milliseconds(100))
             }
         }
-
-        private func write(_ text: String) { TextOutput.write(text, to: descriptor) }
     }
 }
 

@@ -62,6 +62,11 @@ typedef struct {
     const char *LAT_NONE (*LAT_SOME SSL_get_servername)(const void *LAT_SOME ssl, int type);
     void *LAT_NONE (*LAT_SOME SSL_get_rbio)(const void *LAT_SOME ssl);
     long (*LAT_SOME SSL_get_verify_result)(const void *LAT_SOME ssl);
+    const char *LAT_NONE (*LAT_SOME SSL_get_version)(const void *LAT_SOME ssl);
+    const void *LAT_NONE (*LAT_SOME SSL_get_current_cipher)(const void *LAT_SOME ssl);
+    const char *LAT_NONE (*LAT_SOME SSL_CIPHER_get_name)(const void *LAT_NONE cipher);
+    void *LAT_NONE (*LAT_SOME SSL_get1_peer_certificate)(const void *LAT_SOME ssl);
+    int (*LAT_SOME i2d_X509)(const void *LAT_SOME certificate, unsigned char *LAT_NONE *LAT_NONE bytes);
     int (*LAT_SOME SSL_set_session)(void *LAT_SOME ssl, void *LAT_NONE session);
     void *LAT_NONE (*LAT_SOME SSL_SESSION_dup)(const void *LAT_SOME session);
     void (*LAT_SOME SSL_SESSION_free)(void *LAT_NONE session);
@@ -107,6 +112,11 @@ static inline int lat_openssl_find(lat_openssl *LAT_SOME table) {
     LAT_FIND(SSL_get_servername);
     LAT_FIND(SSL_get_rbio);
     LAT_FIND(SSL_get_verify_result);
+    LAT_FIND(SSL_get_version);
+    LAT_FIND(SSL_get_current_cipher);
+    LAT_FIND(SSL_CIPHER_get_name);
+    LAT_FIND(SSL_get1_peer_certificate);
+    LAT_FIND(i2d_X509);
     LAT_FIND(SSL_set_session);
     LAT_FIND(SSL_SESSION_dup);
     LAT_FIND(SSL_SESSION_free);

@@ -46,9 +46,28 @@ package enum ProcessEnd {
 
 /// Writes text to a terminal or a pipe, for people to read.
 package enum TextOutput {
+    /// The terminals whose current line is one that changes.
+    private static let changing = Mutex<Set<Int32>>([])
+    private static let clear = "\r\u{1B}[K"
+
+    /// Shows a line of a terminal that changes, such as a spinner, in place of the one before; `nil` clears it. A text that is
+    /// written meanwhile takes its place.
+    package static func show(line: String?, on descriptor: Int32) {
+        changing.withLock { changing in
+            if line == nil { changing.remove(descriptor) } else { changing.insert(descriptor) }
+            send(clear + (line ?? ""), to: descriptor)
+        }
+    }
+
     /// Writes the whole text, with as few calls as the system needs, so that lines of several threads do not mix. A pipe that
     /// nobody empties for a second loses the rest; failures are ignored, since standard error may be closed.
     package static func write(_ text: String, to descriptor: Int32) {
+        // The lock is not held while the text is written, because a full pipe may take a second.
+        let clears = changing.withLock { $0.remove(descriptor) != nil }
+        send((clears ? clear : "") + text, to: descriptor)
+    }
+
+    private static func send(_ text: String, to descriptor: Int32) {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }

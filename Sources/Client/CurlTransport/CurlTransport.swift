@@ -272,6 +272,7 @@ package final class CurlTransport: Transport {
         }
         if let owner {
             transfer.mailbox = mailbox
+            if owner.isObserved, let handler = owner.headHandler { transfer.sentHeads = SentHeads(handler) }
             owner.attach(transfer)
         }
         return transfer

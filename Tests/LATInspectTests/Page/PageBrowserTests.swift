@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LATInspect
+import LATRealtime
 import LATTesting
 import Synchronization
 import TestSupport
@@ -98,6 +99,41 @@ import Testing
         }
         let result = try await PageBrowser.run("views", inspected.address, trigger.url(), folder: folder)
         #expect(result["start"].int == 5)
+    }
+
+    @Test func eventsSearchGroupsAndChangedRequestsWork() async throws {
+        let table = try DomainTable(
+            json5: """
+                { domains: { shop: { baseURL: "http://127.0.0.1:1" } },
+                  servers: { item: { domain: "shop", path: "items/{id}", method: "GET" } } }
+                """, environment: nil)
+        let inspected = try InspectedManager { $0.domains = table }
+        let (server, manager) = (inspected.server, inspected.manager)
+        server.echo(path: "/orders")
+        server.route("GET", "/live") { _ in .webSocket([.text(#"{"n": 1, "name": "Ada"}"#), .text("tick")]) { _ in [] }
+        }
+        server.fallback { _ in .json("{}") }
+        let socket = try await manager.webSocket(server.url("/live"))
+        let trigger = try MockServer()
+        trigger.fallback { _ in
+            Task { try await socket.send("three") }
+            return .status(204)
+        }
+        _ = try await manager.startRequest("POST", server.url("/orders"), body: .json(["hay": "a Needle"]))
+        for id in 1...2 { _ = try? await manager.startRequest(server: "item", parameters: ["id": id]) }
+        let result = try await PageBrowser.run("live", inspected.address, trigger.url(), folder: folder)
+        #expect(
+            result["messages"].string?.contains("tick") == true && result["messages"].string?.contains("three") == true)
+        for name in ["User-Agent", "Accept-Encoding", "Host"] {
+            #expect(result["headers"].string?.contains(name) == true, "\(name)")
+        }
+        #expect(result["form"][0].string == "POST" && result["form"][1].string == server.url("/orders"))
+        #expect(result["form"][3].string?.contains("Needle") == true)
+        _ = try await socket.close()
+        let again = try #require(server.requests.last { $0.target == "/orders?again=1" })
+        #expect(again.method == "POST" && again.text == #"{"changed": true}"#)
+        #expect(again.headers["Content-Type"] == "application/json")
+        #expect(result["rows"].string?.contains("item") == true)
     }
 
     @Test func savedFileIsOpenedAgain() async throws {
@@ -211,6 +247,14 @@ import Testing
         server.route("GET", "/old") { _ in .redirect(to: "/users/1") }
         server.route("GET", "/missing") { _ in .status(404) }
         server.route("POST", "/orders") { _ in .json(#"{"ok": true}"#, status: 201) }
+        server.route("GET", "/prices") { _ in
+            .webSocket([.text(#"{"symbol": "ABC", "price": 12.5, "at": "2026-11-29T10:00:00Z"}"#), .text("tick")]) {
+                message in
+                [.text(#"{"reply": "to \#(message.text)"}"#)]
+            }
+        }
+        let socket = try await manager.webSocket(server.url("/prices"))
+        try await socket.send(#"{"subscribe": "ABC"}"#)
         for number in 0..<60 {
             let url = server.url
             switch number % 8 {

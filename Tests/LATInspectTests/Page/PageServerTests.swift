@@ -67,8 +67,59 @@ import Testing
         }
     }
 
-    @Test func filesOfThePageAddUpToLessThan80KB() {
-        #expect(pageFiles.values.reduce(0) { $0 + $1.count } < 80_000)
+    @Test func filesOfThePageAddUpToLessThan96KB() {
+        #expect(pageFiles.values.reduce(0) { $0 + $1.count } < 96_000)
+    }
+
+    @Test func bodiesAreSearched() async throws {
+        let inspected = try InspectedManager()
+        inspected.server.fallback { request in .json(#"{"path":"\#(request.path)","name":"Ädä","code":"secretCANARY"}"#)
+        }
+        for path in ["/one", "/two"] {
+            _ = try await inspected.manager.startRequest(
+                "POST", inspected.server.url(path), body: .json(["sent": "Sent\(path)", "password": "CANARY-1"]))
+        }
+        let ids = try await inspected.stream(calls: 2).compactMap { $0["id"].int }
+        func found(_ text: String) async throws -> [JSONValue] {
+            try await inspected.ask("GET", "/search?text=\(text)").json().array ?? []
+        }
+        #expect(try await found("/TWO") == [.int(Int64(ids[1]))])
+        #expect(try await found("sent/one") == [.int(Int64(ids[0]))])
+        #expect(try await found("%C3%A4d%C3%A4").count == 2)
+        #expect(try await found("nowhere").isEmpty)
+        // What is not kept is not found.
+        #expect(try await found("CANARY-1").isEmpty)
+    }
+
+    @Test func requestIsSentAgainWithEdits() async throws {
+        let inspected = try InspectedManager()
+        inspected.server.echo()
+        _ = try await inspected.manager.startRequest(
+            "GET", inspected.server.url("/anything"), headers: ["Authorization": "Bearer CANARY"])
+        func resend(_ body: String) async throws -> HTTPResponse {
+            try await inspected.ask("POST", "/resend", body: body)
+        }
+        let url = inspected.server.url("/anything?again=1")
+        let refused = try await resend(
+            #"{"method":"GET","url":"\#(url)","headers":[["Authorization","***"]],"body":""}"#)
+        #expect(
+            refused.status == 400
+                && refused.text?.hasPrefix("*** in the field Authorization stands for a secret") == true)
+        #expect(try await resend("{}").status == 400 && inspected.server.requests.count == 1)
+        let sent = try await resend(
+            #"{"method":"PUT","url":"\#(url)","headers":[["X-New","n"],["Host","evil"],["Content-Length","1"]],"body":"two"}"#
+        )
+        #expect(sent.status == 200)
+        let calls = try await inspected.stream(calls: 2)
+        #expect(calls.map { $0["method"].string } == ["GET", "PUT"])
+        let request = try #require(inspected.server.requests.last)
+        #expect(
+            request.text == "two" && request.headers["X-New"] == "n"
+                && request.headers["Host"]?.contains("evil") == false)
+        let bytes = Data([0, 255]).base64EncodedString()
+        _ = try await resend(#"{"method":"PUT","url":"\#(url)","headers":[],"body":"","base64":"\#(bytes)"}"#)
+        _ = try await inspected.stream(calls: 3)
+        #expect(inspected.server.requests.last?.body == Data([0, 255]))
     }
 
     @Test func usedPortErrorIsOneSentence() throws {

@@ -12,6 +12,9 @@ enum ValueKind: Hashable, Sendable {
     case domain
     case rowOrDomain
     case environment
+    /// The base URL of a domain in the table.
+    case url
+    case methodOrURL
     /// A parameter in the path of the row that the command line names: `id=VALUE`.
     case pathParameter
 
@@ -27,7 +30,7 @@ enum ValueKind: Hashable, Sendable {
     }
 
     static let file = ValueKind.file(after: nil)
-    private static let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "QUERY"]
+    static let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "QUERY"]
 
     /// Derives the kind from a placeholder.
     ///

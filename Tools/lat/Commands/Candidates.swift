@@ -23,7 +23,10 @@ struct Candidates: Hashable, Sendable {
     init(for words: [String], reading read: (TableArgument) -> DomainTable?) {
         let current = words.last ?? ""
         guard words.count > 1 else {
-            list = current.hasPrefix("-") ? Self.topOptions : Commands.choices
+            let isOption = current.hasPrefix("-")
+            list = isOption ? Self.topOptions + GivenWords([], of: RequestCommand.self).options : Self.firstWords
+            var names = Set<String>()
+            list = list.filter { names.insert($0.name).inserted }
             return
         }
         let command: any Command.Type
@@ -52,6 +55,9 @@ struct Candidates: Hashable, Sendable {
         }
     }
 
+    /// Commands, and the methods of a request without its command.
+    private static let firstWords = Commands.choices + ValueKind.methods.map { ValueKind.Choice($0, "Method") }
+
     private static let topOptions = [
         ValueKind.Choice("--help", "Lists the commands."), ValueKind.Choice("--version", VersionCommand.summary),
     ]
@@ -74,6 +80,9 @@ struct Candidates: Hashable, Sendable {
         case .row: list = table().map { Self.rows($0) } ?? []
         case .domain: list = table().map { Self.domains($0) } ?? []
         case .rowOrDomain: list = table().map { Self.rows($0) + Self.domains($0) } ?? []
+        case .url: list = table().map { Self.urls($0) } ?? []
+        case .methodOrURL:
+            list = ValueKind.methods.map { ValueKind.Choice($0, "Method") } + (table().map { Self.urls($0) } ?? [])
         case .environment: list = table()?.environmentNames.map { ValueKind.Choice($0) } ?? []
         case .pathParameter:
             guard let row = line.operands.first, let route = try? table()?.resolve(server: ServerName(row)) else {
@@ -93,6 +102,14 @@ struct Candidates: Hashable, Sendable {
             let row = try? table.server(name)
             let facts = [row?.method?.rawValue, row?.domain?.rawValue, row?.path].compactMap { $0 }
             return ValueKind.Choice(name.rawValue, facts.joined(separator: " "))
+        }
+    }
+
+    /// The base URLs of the domains.
+    private static func urls(_ table: DomainTable) -> [ValueKind.Choice] {
+        table.domainNames.compactMap { name in
+            guard let url = try? table.resolve(domain: name, path: "").baseURLs.first else { return nil }
+            return ValueKind.Choice(HTTPAddress.redacted(url), "Domain \(name.rawValue)")
         }
     }
 

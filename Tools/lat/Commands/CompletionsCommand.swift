@@ -63,6 +63,10 @@ struct CompletionsCommand: Command {
 
 extension RequestCommand {
     static func operandKind(after operands: [String]) -> ValueKind {
-        operands.isEmpty ? ValueKind(placeholder: "METHOD") : .file(after: "@")
+        switch operands.count {
+        case 0: .methodOrURL
+        case 1 where !URLArgument.isURL(operands[0]): .url
+        default: .file(after: "@")
+        }
     }
 }

@@ -1,10 +1,8 @@
-import Dispatch
 import FoundationEssentials
 import Glibc
 import HTTPCore
 import LATInspect
 import Platform
-import Synchronization
 
 /// `lat inspect FILE`, `lat inspect -- COMMAND`: shows calls on a page in the browser.
 struct InspectCommand: Command {
@@ -17,9 +15,14 @@ struct InspectCommand: Command {
 
     let subject: Subject
     let port: Int
+    /// The file that the calls are saved in; `nil` for none.
+    let save: String?
+    let keepsPage: Bool
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         port = try arguments.number(Self.port, 0...65_535) ?? 0
+        save = try arguments.file(Self.save, "write --save calls.har")
+        keepsPage = arguments.contains(Self.keep)
         if let command = arguments.command {
             guard !command.isEmpty else {
                 throw UsageError("there is no command after --; write lat inspect -- COMMAND")
@@ -27,11 +30,12 @@ struct InspectCommand: Command {
             guard command.count == arguments.operands.count else {
                 throw UsageError("give a HAR file or a command after --, and not both")
             }
-            guard !arguments.contains(Self.port) else {
-                throw UsageError("--port is for a HAR file; a program serves its page on a free port")
-            }
             subject = .program(command)
             return
+        }
+        for option in [Self.save, Self.keep] where arguments.contains(option) {
+            throw UsageError(
+                "\(option.name) is for a program; write lat inspect \(option.form.drop { $0 == " " }) -- COMMAND")
         }
         guard let file = arguments.operands.first else {
             throw UsageError("nothing to show; write lat inspect FILE.har, or lat inspect -- COMMAND")
@@ -77,46 +81,69 @@ struct InspectCommand: Command {
 
     // MARK: A program
 
-    /// Runs the program, which writes the address of its page into a pipe.
+    /// How long a program may run without an inspector before the missing line is named.
+    private static let patience = Duration.seconds(5)
+
+    /// Runs the program, which sends its calls to a socket, and shows them on a page.
     private func watch(_ words: [String], _ console: Console) async throws -> ExitCode {
         var template = Array("/tmp/lat-inspect-XXXXXX\0".utf8CString)
         guard mkdtemp(&template) != nil else {
             throw UsageError("no folder can be made in /tmp: \(SystemError().text)")
         }
         let folder = String(decoding: template.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-        let pipe = folder + "/address"
+        let path = folder + "/socket"
         defer {
-            unlink(pipe)
+            unlink(path)
             rmdir(folder)
         }
-        guard mkfifo(pipe, 0o600) == 0, case let descriptor = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC),
-            descriptor >= 0
-        else { throw UsageError("no pipe can be made in \(folder): \(SystemError().text)") }
-        let queue = DispatchQueue(label: "lat-inspect")
-        let count = Mutex(0)
-        // Called on the queue. A read gets whole lines, because a write as short as an address is atomic on a pipe.
-        let showAddresses = { @Sendable () -> Void in
-            var bytes = [UInt8](repeating: 0, count: 4096)
-            let length = Glibc.read(descriptor, &bytes, bytes.count)
-            guard length > 0 else { return }
-            for line in String(decoding: bytes.prefix(length), as: UTF8.self).split(separator: "\n") {
-                count.withLock { $0 += 1 }
-                console.note("lat: the page of this program: \(SafeText.line(String(line)))")
-            }
+        let name = String(words[0].split(separator: "/").last ?? "program")
+        let session: InspectorSession
+        do {
+            session = try InspectorSession(path: path, title: name, port: port)
+        } catch let error as NetworkError {
+            throw UsageError(error.message)
         }
-        let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
-        source.setEventHandler { showAddresses() }
-        source.setCancelHandler { close(descriptor) }
-        source.resume()
-        defer { source.cancel() }
-        let child = try ChildCommand(words, environment: [Inspector.variable: pipe])
-        let code = await child.end()
-        queue.sync { showAddresses() }
-        if count.withLock({ $0 }) == 0 {
-            console.complain(
-                "\(words[0]) opened no page; its code has to allow it: see lat inspect --help")
+        defer { session.stop() }
+        console.note("lat: the page of this program: \(session.address)")
+        let advice = Task { [program = words[0]] in
+            try await Task.sleep(for: Self.patience)
+            guard session.programCount == 0 else { return false }
+            console.complain(Self.advice(program))
+            return true
         }
+        let code = try await ChildCommand(words, environment: [Inspector.variable: path]).end()
+        await session.settle(within: .seconds(2))
+        advice.cancel()
+        let isAdvised = (try? await advice.value) ?? false
+        if session.programCount == 0, !isAdvised { console.complain(Self.advice(words[0])) }
+        try save(session, console)
+        guard !Task.isCancelled, session.callCount > 0, keepsPage || save == nil && console.errTerminal.isTerminal
+        else {
+            return code
+        }
+        console.note("lat: \(SafeText.line(words[0])) has ended with \(code.rawValue). The page stays until Ctrl-C.")
+        while !Task.isCancelled { try? await Task.sleep(for: .seconds(3600)) }
+        // The page may have sent requests again meanwhile.
+        try save(session, console)
         return code
+    }
+
+    /// What to add to a program that shows nothing.
+    private static func advice(_ program: String) -> String {
+        "\(program) has opened no inspector, so there is nothing to see; import LATInspect, and add this line where its manager is "
+            + "made: if let inspector = Inspector.requested { configuration.accessories.append(inspector) }"
+    }
+
+    private func save(_ session: InspectorSession, _ console: Console) throws {
+        guard let save else { return }
+        do {
+            try AtomicFile.write(session.har(), to: save)
+        } catch {
+            throw UsageError(
+                "\(SafeText.line(save)) cannot be written (\(error)); name a file in a folder you may write to")
+        }
+        let count = TableReport.count(session.callCount, "call")
+        console.note("lat: saved \(count); lat inspect \(save.shellWord) shows them again")
     }
 }
 
@@ -127,23 +154,27 @@ extension InspectCommand {
     static let summary = "Shows calls on a page in the browser: those of a program, live, or of a HAR file."
     static let usage = "FILE.har | -- COMMAND…"
 
-    static let port = Option(
-        "--port", value: "PORT", help: "The port of the page of a HAR file. Default: any free one.")
-    static let options = [port]
+    static let port = Option("--port", value: "PORT", help: "The port of the page. Default: any free one.")
+    static let save = Option(
+        "--save", value: "FILE",
+        help: "Saves the calls of the program in a HAR file when it has ended. Secrets are not in it.")
+    static let keep = Option(
+        "--keep",
+        help: "Keeps the page when the program has ended, until Ctrl-C. Default on a terminal, but not with --save.")
+    static let options = [port, save, keep]
 
     static func operandKind(after operands: [String]) -> ValueKind { .file }
 
     static let details = """
-        The page is served on 127.0.0.1 and needs the key in its address. With a command, the program serves it as long as
-        it runs, and must allow that in its code, with Inspector.requested. The address is printed on standard error as
-        soon as the program makes its manager. lat itself allows it.
+        The page is served on 127.0.0.1 and needs the key in its address, which is printed on standard error. With a command,
+        all programs that it starts are on one page, and their calls stay when they have ended. A program must allow
+        this in its code, with Inspector.requested; lat itself does.
 
         Examples
           lat inspect calls.har
           lat inspect -- ./server --port 8080
-          lat inspect -- lat events :8080/prices --for 2s
+          lat inspect --save calls.har -- lat events :8080/prices --for 2s
 
-        Exit codes: that of the command; 130 the page of a file was ended by Ctrl-C, 2 the command line or the file is
-        invalid.
+        Exit codes: that of the command; 130 the page was ended by Ctrl-C, 2 the command line or the file is invalid.
         """
 }

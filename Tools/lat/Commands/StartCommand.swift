@@ -122,7 +122,7 @@ private struct StartRun {
     func run() async throws -> ExitCode {
         var table = try command.table.read()
         let route = try route(in: table)
-        try replaceAuthenticator(of: route, in: &table)
+        try table.replaceAuthenticator(of: command.server, route, by: command.headers)
         let parameters = try await parameters(of: route)
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
         defer { file?.discard() }
@@ -131,7 +131,7 @@ private struct StartRun {
         let start = ContinuousClock.now
         let answer = try await answer(from: table, by: route, parameters)
         let total = ContinuousClock.now - start
-        if command.isVerbose { trace(answer, total, hiding: Self.secrets(of: route)) }
+        if command.isVerbose { trace(answer, total, hiding: route.secrets) }
 
         let isForFile = answer.error == nil && answer.response?.status != 304
         var body: Data?
@@ -189,52 +189,14 @@ private struct StartRun {
         return route
     }
 
-    /// Turns the row's authenticator off if a secret header field is given with `-H` in its place.
-    ///
-    /// - Throws: ``UsageError`` for a call that needs an authenticator or a sealer, because only a program has those.
-    private func replaceAuthenticator(
-        of route: DomainTable.ResolvedRoute, in table: inout DomainTable
-    ) throws(UsageError) {
-        let settings = route.settings
-        if case .sealed(let name) = settings.sealing {
-            throw UsageError(
-                "\"\(command.server)\" is sealed by the sealer \"\(name)\" (\(Self.place(settings, "sealing"))), whose keys "
-                    + "only the program has; make this call in the program, or set sealing: null in a copy of the table "
-                    + "and name it with --table")
-        }
-        guard case .named(let name) = settings.authenticator else { return }
-        let secrets = Self.secrets(of: route)
-        guard command.headers.contains(where: { secrets.contains(header: $0.name) }) else {
-            throw UsageError(
-                "\"\(command.server)\" gets its token from the authenticator \"\(name)\" "
-                    + "(\(Self.place(settings, "authenticator"))), which only the program has; give a token with "
-                    + "-H \"Authorization: Bearer TOKEN\"")
-        }
-        var row = try UsageError.checked(table.server(ServerName(command.server)))
-        row.settings.authenticator = .off
-        try UsageError.checked(table.setServer(ServerName(command.server), row))
-    }
-
-    private static func place(_ settings: DomainTable.RouteSettings, _ key: String) -> String {
-        settings.origin(of: key)?.description ?? "code"
-    }
-
-    private func manager(_ table: DomainTable, _ route: DomainTable.ResolvedRoute) throws -> CentralRequestManager {
+    private func manager(_ table: DomainTable) throws -> CentralRequestManager {
         var configuration = CentralRequestManager.Configuration.inspected
         configuration.headers = RequestSettings.headers
         configuration.domains = table
         // There is only one call, so later changes of the file do not matter.
         configuration.domainsObserver = { _ in }
         configuration.transport = try Cassette.fromEnvironment(engine: configuration.engine)
-        if command.isVerbose {
-            let hidden = Self.secrets(of: route)
-            configuration.transport = TracingTransport(
-                engine: try configuration.transport ?? CurlTransport(configuration: configuration.engine)
-            ) {
-                [console] request in
-                RequestTrace.lines(of: request, hiding: hidden, console.errStyle).forEach(console.note)
-            }
-        }
+        if command.isVerbose { configuration.accessories.append(SentTrace(console)) }
         return try CentralRequestManager(configuration: configuration)
     }
 
@@ -244,33 +206,26 @@ private struct StartRun {
         from table: DomainTable, by route: DomainTable.ResolvedRoute, _ parameters: [String: JSONValue]
     ) async throws -> Answer {
         do {
-            let reply = try await manager(table, route).startRequest(
+            let reply = try await manager(table).startRequest(
                 server: ServerName(command.server), parameters: parameters.isEmpty ? nil : parameters,
                 timeout: command.timeout, headers: command.headers)
             return Answer(response: reply.response, envelope: reply.envelope)
         } catch let error as NetworkError {
             switch error.kind {
-            case .decoding where !Self.hasEnvelope(route):
+            case .decoding where !route.hasEnvelope:
                 // Without an envelope every 2xx is a success, and its body need not be JSON.
                 return Answer(response: error.response)
             case .httpStatus, .business, .decoding:
                 // The response of a failure is shown too.
-                return Answer(response: error.response, envelope: error.businessFailure?.envelope, error: error)
+                let envelope = route.hasEnvelope ? error.businessFailure?.envelope : nil
+                return Answer(response: error.response, envelope: envelope, error: error)
             default:
                 return Answer(error: error)
             }
         }
     }
 
-    private static func hasEnvelope(_ route: DomainTable.ResolvedRoute) -> Bool {
-        if case .rule = route.settings.envelope { true } else { false }
-    }
-
     // MARK: Showing
-
-    private static func secrets(of route: DomainTable.ResolvedRoute) -> Secrets {
-        Secrets.standard.union(Secrets(headers: route.settings.secretHeaders ?? []))
-    }
 
     private func trace(_ answer: Answer, _ total: Duration, hiding secrets: Secrets) {
         let style = console.errStyle
@@ -351,16 +306,5 @@ extension StartRun {
         let arguments = missing.map { "\($0)=VALUE" }.joined(separator: " ")
         return
             "the path \(route.path) of \"\(server)\" needs \(values) for \(list); write lat start \(server) \(arguments)"
-    }
-}
-
-/// Reports each request as it goes to the network, with all its headers. Each redirect and each retry is such a request.
-struct TracingTransport: Transport {
-    let engine: any Transport
-    let willSend: @Sendable (HTTPRequest) -> Void
-
-    func send(_ request: HTTPRequest) async throws -> HTTPResponse {
-        willSend(request)
-        return try await engine.send(request)
     }
 }

@@ -11,12 +11,7 @@ struct LiveRun {
     let limit: Duration?
 
     /// A manager that shows each request when asked to.
-    func manager() throws -> CentralRequestManager {
-        try RequestSettings.manager(for: request, console) { [request, console] sent in
-            guard request.isVerbose else { return }
-            RequestTrace.lines(of: sent, console.errStyle).forEach(console.note)
-        }
-    }
+    func manager() throws -> CentralRequestManager { try RequestSettings.manager(for: request, console) }
 
     /// Waits for the result of the work. Cancels the work when this task is cancelled, and when the time is over.
     func result(of work: Task<Void, any Error>) async -> Result<Void, any Error> {

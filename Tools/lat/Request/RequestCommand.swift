@@ -49,7 +49,8 @@ struct RequestCommand: Command {
     var isForm: Bool { arguments.contains(Self.form) }
     var downloads: Bool { arguments.contains(Self.download) }
     var proxy: String? { arguments.value(Self.proxy) }
-    var showsHead: Bool { arguments.contains(Self.include) }
+    /// Whether the head of the response is shown. The response to `HEAD` has nothing else.
+    var showsHead: Bool { arguments.contains(Self.include) || method.uppercased() == "HEAD" && output == nil }
     var isVerbose: Bool { arguments.contains(Self.verbose) }
     var printsCurl: Bool { arguments.contains(Self.curl) }
     var usesPager: Bool { !arguments.contains(Self.noPager) }

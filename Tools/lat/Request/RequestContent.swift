@@ -175,7 +175,8 @@ struct RequestContent {
 
     // MARK: Files
 
-    private static func contents(of path: String, _ place: String) throws(UsageError) -> Data {
+    /// - Parameter place: The argument that names the file, with a space at its end.
+    static func contents(of path: String, _ place: String) throws(UsageError) -> Data {
         try checkReadable(path, place)
         do {
             return try Data(contentsOf: URL(filePath: path))

@@ -39,9 +39,13 @@ extension RequestCommand {
     static let noFollow = Option("--no-follow", help: "Shows a redirect instead of following it.")
     static let maxRedirects = Option(
         "--max-redirects", value: "N", help: "The largest number of redirects to follow. Default: 20.")
-    static let include = Option("--include", "-i", help: "Shows the head of the response before the body.")
+    static let include = Option(
+        "--include", "-i", help: "Shows the head of the response before the body. HEAD shows it without this option.")
     static let verbose = Option(
-        "--verbose", "-v", help: "Shows request, headers and timings on standard error. Secrets are hidden.")
+        "--verbose", "-v",
+        help:
+            "Shows on standard error each head as it was sent, the server's certificate, the head of the response and "
+            + "timings. Secrets are hidden.")
     static let user = Option("--user", "-u", value: "USER:PASSWORD", help: "Credentials for Basic authentication.")
     static let digest = Option("--digest", help: "Uses Digest authentication for --user instead of Basic.")
     static let bearer = Option("--bearer", value: "TOKEN", help: "Sends a bearer token in the field Authorization.")

@@ -99,6 +99,15 @@ struct RequestReport {
             "curlCode": error.curlCode.map { .int(Int64($0)) } ?? .null,
             "attempts": .int(Int64(error.attempts)),
             "problem": error.problem.map(Self.value) ?? .null,
+            "failure": error.businessFailure.map(Self.value) ?? .null,
+        ]
+    }
+
+    /// What the server reported: the code as received, the app's name for it, the message, and the details that the rows name.
+    private static func value(_ failure: BusinessFailure) -> JSONValue {
+        [
+            "code": failure.envelope.code ?? .null, "name": .text(failure.name), "message": .text(failure.message),
+            "details": failure.envelope.data ?? .null,
         ]
     }
 

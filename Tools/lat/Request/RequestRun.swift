@@ -16,7 +16,7 @@ struct RequestSender {
         let headers = RequestSettings.headers.merging(content.headers)
         // The recorder gets the bytes of a body only if the call was started as a stream, not if ``RequestSettings`` turns it
         // into one later.
-        guard command.har == nil else {
+        guard command.har == nil, Inspector.requested == nil else {
             return try await manager.stream(
                 command.method, content.url, parameters: parameters, files: content.files, body: content.body,
                 timeout: command.timeout, headers: headers)
@@ -29,11 +29,10 @@ struct RequestSender {
         }
     }
 
-    /// Shows the request with `--verbose`.
-    var trace: @Sendable (HTTPRequest) -> Void {
-        guard command.isVerbose else { return { _ in } }
-        if command.line.isCompleted { console.note("* \(SafeText.line(Secrets.standard.shown(url: command.url)))") }
-        return { [console] request in RequestTrace.lines(of: request, console.errStyle).forEach(console.note) }
+    /// Shows with `--verbose` the URL, if it was completed.
+    func showURL() {
+        guard command.isVerbose, command.line.isCompleted else { return }
+        console.note("* \(SafeText.line(Secrets.standard.shown(url: command.url)))")
     }
 
     // MARK: Without sending
@@ -56,7 +55,7 @@ struct RequestSender {
     private func composed() async throws -> HTTPRequest {
         let content = try RequestContent(command)
         let recorder = Recorder()
-        let manager = try RequestSettings.manager(for: command, console, inner: recorder) { _ in }
+        let manager = try RequestSettings.manager(for: command, console, inner: recorder)
         _ = try await send(content, on: manager)
         guard let request = recorder.recorded else { throw UsageError("the request cannot be composed") }
         return request
@@ -82,7 +81,7 @@ struct RequestSender {
     func download() async throws -> ExitCode {
         var request = try await composed()
         request.streamsBody = false
-        trace(request)
+        showURL()
         return try await DownloadRun(
             request: request, path: command.output ?? ".", prewarm: command.connection.prewarm, format: command.format,
             arguments: command.arguments, configuration: RequestSettings.configuration(for: command, console),
@@ -100,6 +99,12 @@ struct RequestRun {
     ///   the returned code.
     func run() async throws -> ExitCode {
         let content = try RequestContent(command)
+        if case .text(let text) = command.content, console.errTerminal.isTerminal, CurlWords.isForm(text),
+            !content.headers.contains("Content-Type")
+        {
+            console.note(
+                "lat: -d sends the text as text/plain; for a form, as curl sends it, use -f and write name=value")
+        }
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
         defer { file?.discard() }
         if let pages = command.pages { return try await run(content, pages, file) }
@@ -212,8 +217,8 @@ struct RequestRun {
         var writer: CentralRequestManager?
         do {
             let sender = RequestSender(command: command, console: console)
-            let manager = try RequestSettings.manager(
-                for: command, console, observer: recorder, willSend: sender.trace)
+            sender.showURL()
+            let manager = try RequestSettings.manager(for: command, console, observer: recorder)
             if command.keepsFiles { writer = manager }
             if command.connection.prewarm > 0 {
                 try await manager.prewarm(command.url, connections: command.connection.prewarm)

@@ -21,12 +21,10 @@ enum RequestSettings {
     /// - Parameters:
     ///   - inner: Another interceptor, which runs last.
     ///   - observer: Sees the call.
-    ///   - willSend: Called with the request before it is sent on.
     /// - Throws: ``NetworkError`` for invalid settings.
     static func manager(
         for command: RequestCommand, _ console: Console, inner: (any Interceptor)? = nil,
-        observer: (any RequestAccessory)? = nil,
-        willSend: @escaping @Sendable (HTTPRequest) -> Void
+        observer: (any RequestAccessory)? = nil
     ) throws -> CentralRequestManager {
         var configuration = configuration(for: command, console)
         let settings = RequestChange { request in
@@ -39,7 +37,6 @@ enum RequestSettings {
             }
             if let version = command.http3 { request.version = version }
             command.connection.apply(to: &request)
-            willSend(request)
         }
         configuration.interceptors = [settings] + (inner.map { [$0] } ?? [])
         if let observer { configuration.accessories.append(observer) }
@@ -51,6 +48,7 @@ enum RequestSettings {
         for command: RequestCommand, _ console: Console
     ) -> CentralRequestManager.Configuration {
         var configuration = CentralRequestManager.Configuration.inspected
+        if command.isVerbose { configuration.accessories.append(SentTrace(console)) }
         configuration.timeout = nil
         if let connectTimeout = command.connectTimeout { configuration.connectTimeout = connectTimeout }
         configuration.setProxy(command.arguments)
@@ -70,7 +68,7 @@ enum RequestSettings {
         return configuration
     }
 
-    /// The default headers, set here so that ``RequestTrace`` can show them.
+    /// The default headers.
     static let headers: HTTPHeaders = ["User-Agent": "lat/\(CurlTransport.version)", "Accept": "*/*"]
 }
 

@@ -42,7 +42,7 @@ enum RequestTrace {
         return lines
     }
 
-    private static func line(_ name: String, _ value: String, hiding secrets: Secrets?, _ style: Style) -> String {
+    static func line(_ name: String, _ value: String, hiding secrets: Secrets?, _ style: Style) -> String {
         let shown = secrets?.shown(value, of: name) ?? value
         let isHidden = shown == Secrets.placeholder && value != shown
         return "\(style.name(SafeText.line(name))): \(isHidden ? style.dim("(not shown)") : SafeText.line(shown))"

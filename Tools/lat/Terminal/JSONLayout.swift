@@ -78,10 +78,36 @@ struct JSONLayout {
         }
         index = min(index + 1, bytes.count)
         // JSON requires escapes only for C0, so DEL and the C1 control characters would reach the terminal.
-        let string = SafeText.escaped(String(decoding: bytes[start..<index], as: UTF8.self)) { scalar in
+        let written = String(decoding: bytes[start..<index], as: UTF8.self)
+        let string = SafeText.escaped(style.isUnicode ? Self.unescaped(written) : written) { scalar in
             "\\u" + String(scalar.value, radix: 16).padded(toStart: 4, with: "0")
         }
         text += isAtName ? style.name(string) : style.green(string)
+    }
+
+    /// A string in which characters beyond ASCII are not escaped: `"世界"` for `"\u4e16\u754c"`. Half a surrogate pair stays
+    /// as it is.
+    private static func unescaped(_ string: String) -> String {
+        guard string.utf8.contains(UInt8(ascii: "\\")) else { return string }
+        var result = ""
+        var rest = string[...]
+        while let mark = rest.firstIndex(of: "\\") {
+            result += rest[..<mark]
+            rest = rest[mark...]
+            var units: [UInt16] = []
+            var next = rest
+            while units.count < 2, next.hasPrefix("\\u"), let unit = UInt16(next.dropFirst(2).prefix(4), radix: 16) {
+                units.append(unit)
+                next = next.dropFirst(6)
+                guard UTF16.isLeadSurrogate(unit) else { break }
+            }
+            let text = String(validating: units, as: UTF16.self) ?? ""
+            let isShown = text.unicodeScalars.first.map { $0.value > 0x7F && !$0.controlsTerminal } ?? false
+            // Any other escape has two characters, or is left in two steps.
+            result += isShown ? text : String(rest.prefix(2))
+            rest = isShown ? next : rest.dropFirst(2)
+        }
+        return result + rest
     }
 
     private mutating func literal() {

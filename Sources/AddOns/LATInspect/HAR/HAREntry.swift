@@ -12,7 +12,22 @@ struct HAREntry {
     /// The entries as JSON, in the order of time.
     var entries: [JSONValue] {
         guard !record.exchanges.isEmpty else { return [entryWithoutExchange] }
-        return record.exchanges.map(entry)
+        var entries = record.exchanges.map(entry)
+        let messages = socketMessages
+        if !messages.isEmpty { entries[entries.count - 1]["_webSocketMessages"] = .array(messages) }
+        return entries
+    }
+
+    /// The messages of a WebSocket in the notation of Chrome, which shows them.
+    private var socketMessages: [JSONValue] {
+        record.messages.compactMap { message in
+            guard message.kind == .text || message.kind == .binary else { return nil }
+            let time = record.startTime.timeIntervalSince1970 + message.time.inSeconds
+            return [
+                "type": message.isSent ? "send" : "receive", "time": .double(time),
+                "opcode": .int(message.kind == .text ? 1 : 2), "data": .string(message.text),
+            ]
+        }
     }
 
     // MARK: Entries

@@ -1,3 +1,4 @@
+package import CurlTransport
 public import FoundationEssentials
 internal import Glibc
 internal import HTTPCore
@@ -16,7 +17,7 @@ internal import Synchronization
 ///
 /// Secrets are removed before anything is kept. At most 4 MiB are in memory; the rest is in an unnamed file, which is deleted
 /// when the process ends. Every attempt and every hop of a redirect is its own entry.
-public final class HARRecorder: RequestAccessory {
+public final class HARRecorder: RequestAccessory, SentHeadObserver {
     /// What is kept at most.
     public struct Limits: Sendable {
         /// The bytes of all entries. Default 256 MiB. Entries beyond that are only counted.
@@ -75,6 +76,8 @@ public final class HARRecorder: RequestAccessory {
     public func handle(_ event: CallEvent) { recorder.handle(event) }
     /// Keeps the beginning of a stream.
     public func didRead(_ chunk: Data, of call: ObservedCall) { recorder.didRead(chunk, of: call) }
+
+    package func didSend(_ head: SentHead, for call: ObservedCall) { recorder.didSend(head, for: call) }
 
     /// The file as bytes.
     ///

@@ -1,3 +1,4 @@
+internal import CurlTransport
 internal import Dispatch
 internal import FoundationEssentials
 internal import LATNetworking
@@ -16,7 +17,7 @@ final class InspectedCalls: Sendable {
         var version = 0
         var weight = 0
 
-        init(_ number: UInt64, _ collector: CallCollector) {
+        init(_ number: UInt64, _ collector: CallCollector?) {
             self.number = number
             self.collector = collector
         }
@@ -55,6 +56,8 @@ final class InspectedCalls: Sendable {
         var count: UInt64 = 0
         var changes: [Int: Changes] = [:]
         var nextReader = 0
+        /// The names of the processes of a session by the upper bits of the identifiers of their calls.
+        var programs: [UInt64: String] = [:]
 
         var ids: [UInt64] { order[first...].filter { calls[$0] != nil } }
     }
@@ -92,6 +95,12 @@ final class InspectedCalls: Sendable {
 
     func note(_ event: CallEvent) {
         let id = event.call.id
+        if case .answered(_, let response) = event.kind {
+            let start = event.call.startTime
+            SocketTap.attach(to: response) { [weak self] kind, bytes, isSent in
+                self?.update(id) { $0?.note(kind, bytes, isSent: isSent, at: .since(start)) }
+            }
+        }
         let isHeavy = state.withLock { state in
             guard let kept = state.calls[id], kept.collector != nil else { return false }
             kept.collector?.note(event)
@@ -107,15 +116,44 @@ final class InspectedCalls: Sendable {
         if isHeavy { conversions.async { [weak self] in _ = self?.record(id) } }
     }
 
-    func note(read chunk: Data, of id: UInt64) {
+    func note(read chunk: Data, of call: ObservedCall) {
+        let time = Duration.since(call.startTime)
+        update(call.id) { $0?.note(read: chunk, at: time) }
+    }
+
+    func note(sent head: SentHead, for id: UInt64) { update(id) { $0?.note(sent: head) } }
+
+    private func update(_ id: UInt64, _ change: (inout CallCollector?) -> Void) {
         state.withLock { state in
             guard let kept = state.calls[id], let before = kept.collector?.keptByteCount else { return }
-            kept.collector?.note(read: chunk)
+            change(&kept.collector)
             let added = (kept.collector?.keptByteCount ?? before) - before
             kept.weight += added
             state.bytes += added
             kept.version += 1
             Self.note(id, &state)
+            trim(&state)
+        }
+    }
+
+    /// Takes the newest record of a call of another process, whose identifier is unique among all processes.
+    func put(_ record: CallRecord) {
+        state.withLock { state in
+            let kept: Kept
+            if let known = state.calls[record.id] {
+                kept = known
+            } else {
+                state.count += 1
+                kept = Kept(state.count, nil)
+                state.calls[record.id] = kept
+                state.order.append(record.id)
+            }
+            state.bytes -= kept.weight
+            kept.record = record
+            kept.version += 1
+            kept.weight = Self.plainWeight + record.bodyWeight
+            state.bytes += kept.weight
+            Self.note(record.id, &state)
             trim(&state)
         }
     }
@@ -174,6 +212,11 @@ final class InspectedCalls: Sendable {
         return (fresh, number)
     }
 
+    /// The process that a call belongs to; `nil` where only one is shown.
+    func program(of id: UInt64) -> String? { state.withLock { $0.programs[id >> SessionMessage.processShift] } }
+
+    func setProgram(_ name: String, _ number: UInt64) { state.withLock { $0.programs[number] = name } }
+
     /// All calls, the oldest first.
     var ids: [UInt64] { state.withLock(\.ids) }
 
@@ -210,6 +253,12 @@ final class InspectedCalls: Sendable {
         }
     }
 
+    /// The calls whose bodies or messages contain a text, in any case.
+    func ids(containing text: String) -> [UInt64] {
+        let pattern = BodySearch(text)
+        return ids.filter { id in record(id).map { pattern.matches($0.record) } ?? false }
+    }
+
     /// The number of bytes that are kept, estimated.
     var byteCount: Int { state.withLock(\.bytes) }
 }
@@ -224,6 +273,48 @@ extension CallRecord {
             case .parts(let parts): sum + parts.reduce(0) { $0 + ($1.text?.utf8.count ?? 0) }
             case .omitted, nil: sum
             }
+        } + messages.reduce(0) { $0 + $1.text.utf8.count }
+    }
+}
+
+/// Looks for a text in the bodies of records. A pure value.
+struct BodySearch {
+    private let pattern: [UInt8]
+
+    init(_ text: String) { pattern = Self.lowered(text) }
+
+    func matches(_ record: CallRecord) -> Bool {
+        guard !pattern.isEmpty else { return true }
+        let bodies = record.exchanges.flatMap { [$0.request.body, $0.response?.body ?? $0.failure?.response?.body] }
+        return ([record.request.body, record.response?.body] + bodies).contains { $0.map(matches) ?? false }
+            || record.messages.contains { $0.kind != .binary && contains(Self.lowered($0.text)) }
+    }
+
+    private func matches(_ body: CallRecord.Body) -> Bool {
+        switch body.content {
+        case .text(let text): contains(Self.lowered(text))
+        case .bytes(let bytes): contains(Self.lowered(bytes))
+        case .parts(let parts): parts.contains { $0.text.map { contains(Self.lowered($0)) } ?? false }
+        case .omitted: false
         }
+    }
+
+    private func contains(_ text: [UInt8]) -> Bool {
+        text.withUnsafeBytes { text in
+            var rest = text[...]
+            while rest.count >= pattern.count, let start = rest.firstIndex(of: pattern[0]) {
+                rest = rest[start...]
+                if rest.starts(with: pattern) { return true }
+                rest = rest.dropFirst()
+            }
+            return false
+        }
+    }
+
+    private static func lowered(_ text: String) -> [UInt8] { Array(text.lowercased().utf8) }
+
+    /// In bytes that are not text, only ASCII letters have two cases.
+    private static func lowered(_ bytes: Data) -> [UInt8] {
+        bytes.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
     }
 }

@@ -1,3 +1,4 @@
+package import CurlTransport
 public import FoundationEssentials
 internal import Glibc
 public import LATNetworking
@@ -32,11 +33,13 @@ public final class Inspector: RequestAccessory {
         }
     }
 
-    /// The environment variable that asks for a page: a file to write its address to. See ``requested``.
+    /// The environment variable that asks for an inspector: a file to write the address of its page to, or the socket of
+    /// `lat inspect`, which shows the page itself. See ``requested``.
     public static let variable = "LAT_INSPECT"
 
     let calls: InspectedCalls
     private let server = Mutex<PageServer?>(nil)
+    private let writer = Mutex<SessionWriter?>(nil)
 
     /// Creates an inspector. It records calls from now on, and shows them after ``start(port:)``.
     ///
@@ -48,7 +51,7 @@ public final class Inspector: RequestAccessory {
     }
 
     /// An inspector that has started, if the environment asks for one: `lat inspect -- COMMAND` does. `nil` when
-    /// ``variable`` is not set. An app that does not use this property serves no page.
+    /// ``variable`` is not set. An app that does not use this property shows no calls.
     ///
     /// ```swift
     /// if let inspector = Inspector.requested { configuration.accessories.append(inspector) }
@@ -59,13 +62,23 @@ public final class Inspector: RequestAccessory {
         guard let path = getenv(variable).map({ String(cString: $0) }), !path.isEmpty else { return nil }
         let inspector = Inspector()
         do {
-            try inspector.announce(try inspector.start(), path)
+            if SessionWriter.isSocket(path) {
+                try inspector.report(to: path)
+            } else {
+                try inspector.announce(try inspector.start(), path)
+            }
             return inspector
         } catch {
             RequestLog.standardError("The inspector that \(variable) asks for was not started: \(error)")
             return nil
         }
     }()
+
+    /// Sends the records of all calls to `lat inspect`, from now until the process ends.
+    private func report(to path: String) throws {
+        let made = try SessionWriter(calls, program: Self.program, path: path)
+        writer.withLock { $0 = made }
+    }
 
     /// Writes the address to the file that the environment names. A pipe without a reader is an error, not a wait.
     private func announce(_ address: String, _ path: String) throws {
@@ -89,7 +102,7 @@ public final class Inspector: RequestAccessory {
         // The lock is held, so that two callers get one server.
         try server.withLock { server in
             if let server { return server.address }
-            let made = try PageServer(.calls(calls), program: Self.program, port: port)
+            let made = try PageServer(.calls(calls), program: Self.program, port: port, resender: Resender(calls))
             server = made
             return made.address
         }
@@ -117,5 +130,9 @@ public final class Inspector: RequestAccessory {
     public func handle(_ event: CallEvent) { calls.note(event) }
 
     /// Records a piece of a streamed response.
-    public func didRead(_ chunk: Data, of call: ObservedCall) { calls.note(read: chunk, of: call.id) }
+    public func didRead(_ chunk: Data, of call: ObservedCall) { calls.note(read: chunk, of: call) }
+}
+
+extension Inspector: SentHeadObserver {
+    package func didSend(_ head: SentHead, for call: ObservedCall) { calls.note(sent: head, for: call.id) }
 }

@@ -22,7 +22,7 @@ extension InspectedCalls {
     }
 
     private static func body(_ request: LoopbackServer.Request, _ record: CallRecord) -> LoopbackServer.Response {
-        let messages = record.messages
+        let messages = record.conversation
         let index = request.parameter("entry").flatMap { Int($0) } ?? 0
         let message = messages.indices.contains(index) ? messages[index] : nil
         let body = request.parameter("side") == "request" ? message?.request.body : message?.response?.body
@@ -43,14 +43,14 @@ extension InspectedCalls {
         guard let ids = try? JSONDecoder().decode([UInt64].self, from: request.body) else {
             return LoopbackServer.Response(status: 400, "The body has to be a JSON list of the identifiers of calls.")
         }
-        return LoopbackServer.Response("application/json", PageHAR.data(of: ids.compactMap { record($0) }))
+        return LoopbackServer.Response("application/json", PageHAR.data(of: ids, self))
     }
 }
 
 extension CopyText {
     /// The last request of a call.
     init(_ record: CallRecord) {
-        let sent = record.messages.last?.request ?? record.request
+        let sent = record.conversation.last?.request ?? record.request
         var request = HTTPRequest(sent.method, sent.url)
         for field in sent.headers { request.headers.append(field.name, field.value) }
         var note: String?
@@ -97,9 +97,10 @@ extension LoopbackServer.Request {
 /// The HAR file that the page saves: the entries of the records, each with `_call`, which groups them and has all else that the
 /// page shows, so that the file looks the same when it is opened again.
 enum PageHAR {
-    static func data(of calls: [(record: CallRecord, number: UInt64)]) -> Data {
-        let entries = calls.flatMap { record, number in
-            let call = about(record, number)
+    static func data(of ids: [UInt64], _ calls: InspectedCalls) -> Data {
+        let entries = ids.flatMap { id -> [JSONValue] in
+            guard let (record, number) = calls.record(id) else { return [] }
+            let call = about(record, number, calls.program(of: id))
             return HAREntry(record: record).entries.map { entry in
                 var entry = entry
                 entry["_call"] = call
@@ -111,13 +112,17 @@ enum PageHAR {
         return (try? (["log": log] as JSONValue).data()) ?? Data()
     }
 
-    private static func about(_ record: CallRecord, _ number: UInt64) -> JSONValue {
-        let line = (try? JSONEncoder().encode(WireCall(record, number: number))).flatMap { try? JSONValue(parsing: $0) }
+    private static func about(_ record: CallRecord, _ number: UInt64, _ program: String?) -> JSONValue {
+        func value(_ part: some Encodable) -> JSONValue? {
+            (try? JSONEncoder().encode(part)).flatMap { try? JSONValue(parsing: $0) }
+        }
+        let line = value(WireCall(record, number: number, program: program))
         var call = line ?? ["id": .int(Int64(clamping: record.id))]
         let sources = WireDetails(record).headerSources.map { source -> JSONValue in
             ["name": .string(source.name), "source": .string(source.source)]
         }
         call["headerSources"] = .array(sources)
+        if !record.messages.isEmpty { call["messages"] = value(WireDetails(record).messages) }
         return call
     }
 }

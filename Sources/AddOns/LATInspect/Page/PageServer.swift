@@ -22,6 +22,7 @@ package final class PageServer: Sendable {
 
     private let source: Source
     private let hello: Hello
+    private let resender: Resender?
     private let token = Hexadecimal.random(byteCount: 32)
     private let session = Hexadecimal.random(byteCount: 32)
     /// The path of the cookie. Browsers send a cookie to all ports of a host, but only below its path.
@@ -32,16 +33,19 @@ package final class PageServer: Sendable {
     package var address: String { "http://127.0.0.1:\(port)/#\(token)" }
     var port: Int { server.withLock { $0?.port ?? 0 } }
 
-    /// - Parameter program: The title of the page.
+    /// - Parameters:
+    ///   - program: The title of the page.
+    ///   - resender: Sends requests again; `nil` for a page that only shows a file.
     /// - Throws: ``NetworkError`` when the port is in use.
-    init(_ source: Source, program: String, port: Int) throws {
+    init(_ source: Source, program: String, port: Int, resender: Resender? = nil) throws {
         self.source = source
+        self.resender = resender
         var file: String?
         if case .file(let name, _) = source { file = name }
         hello = Hello(run: Hexadecimal.random(byteCount: 8), program: program, file: file)
         let made = try LoopbackServer(port: port) { [weak self] request in
             guard let self else { return Response(status: 410, "The inspector has ended.") }
-            return Self.guarded(answer(to: request))
+            return Self.guarded(await answer(to: request))
         }
         server.withLock { $0 = made }
     }
@@ -91,7 +95,7 @@ package final class PageServer: Sendable {
 
     // MARK: Answers
 
-    private func answer(to request: LoopbackServer.Request) -> Response {
+    private func answer(to request: LoopbackServer.Request) async -> Response {
         var request = request
         let isAtHome = request.path.hasPrefix("\(home)/")
         if isAtHome { request.path.removeFirst(home.count) }
@@ -125,9 +129,14 @@ package final class PageServer: Sendable {
             let stream = CallStream(calls, first: Data("event: hello\ndata: ".utf8) + hello + Data("\n\n".utf8))
             return Response("text/event-stream", AsyncStream(unfolding: { await stream.next() }))
         case ("POST", "/har"): return calls.har(request)
+        case ("GET", "/search"): return .json(calls.ids(containing: request.parameter("text") ?? ""))
+        case ("POST", "/resend"):
+            guard let resender else { break }
+            return await resender.answer(request)
         case ("GET", _) where request.path.hasPrefix("/calls/"): return calls.answer(request)
-        default: return .unknown
+        default: break
         }
+        return .unknown
     }
 
     private static let types = [
@@ -188,7 +197,9 @@ private final class CallStream: Sendable {
         if let first = first.withLock({ $0.take() }) { return first }
         await reader.change()
         let ids = calls.changes(for: reader, limit: 250)
-        let lines = ids.compactMap { id in calls.record(id).map { WireCall($0.record, number: $0.number) } }
+        let lines = ids.compactMap { id in
+            calls.record(id).map { WireCall($0.record, number: $0.number, program: calls.program(of: id)) }
+        }
         // Several changes of a call within a short time are sent as one.
         if ids.count < 250 { try? await Task.sleep(for: .milliseconds(50)) }
         guard !lines.isEmpty, let data = try? JSONEncoder().encode(lines) else { return Data(":\n\n".utf8) }
@@ -209,6 +220,8 @@ let pageFiles: [String: [UInt8]] = [
     "index.html": PackageResources.index_html,
     "list.js": PackageResources.list_js,
     "main.js": PackageResources.main_js,
+    "messages.js": PackageResources.messages_js,
+    "resend.js": PackageResources.resend_js,
     "store.js": PackageResources.store_js,
     "style.css": PackageResources.style_css,
     "theme.js": PackageResources.theme_js,

@@ -52,12 +52,16 @@ struct WireCall: Encodable {
     @OrNull var requestSize: Int64?
     @OrNull var responseSize: Int64?
     @OrNull var mediaType: String?
+    /// How many events, lines or messages there were.
+    @OrNull var messageCount: Int?
+    /// The process, where a page shows several.
+    @OrNull var program: String?
     var spans: [Span]
 }
 
 extension WireCall {
     /// - Parameter number: The number of the call among those of the inspector; the first is 1.
-    init(_ record: CallRecord, number: UInt64) {
+    init(_ record: CallRecord, number: UInt64, program: String? = nil) {
         id = record.id
         spans = Self.spans(of: record)
         self.number = number
@@ -83,6 +87,8 @@ extension WireCall {
         cache = record.cache.last.map { Self.cache($0, source, record) }
         duration = record.duration?.milliseconds
         let sent = (record.exchanges.last?.request ?? record.request).body
+        messageCount = record.messageCount > 0 ? record.messageCount : nil
+        self.program = program
         requestSize = sent?.size ?? sent?.wireSize
         responseSize = response.map { $0.body?.size ?? ($0.body == nil ? 0 : -1) }
         mediaType = response?.body?.contentType ?? response?.header("Content-Type")

@@ -27,6 +27,8 @@ struct WireDetails: Encodable {
         var response: Response?
         var serverIPAddress: String?
         var connection: String?
+        var tls: String?
+        var certificate: String?
     }
 
     struct Source: Encodable {
@@ -34,11 +36,25 @@ struct WireDetails: Encodable {
         var source: String
     }
 
+    /// An event, a line or a message. The time is in milliseconds since the start of the call.
+    struct Message: Encodable {
+        var kind: String
+        var isSent: Bool
+        var time: Double
+        var size: Int
+        var text: String
+    }
+
     var entries: [Entry]
     var headerSources: [Source]
+    var messages: [Message]
 
     init(_ record: CallRecord) {
-        entries = record.messages.map { message in
+        messages = record.messages.map {
+            Message(
+                kind: $0.kind.rawValue, isSent: $0.isSent, time: $0.time.milliseconds, size: $0.size, text: $0.text)
+        }
+        entries = record.conversation.map { message in
             let connection = message.connection
             return Entry(
                 request: Request(message.request), response: message.response.map(Response.init),
@@ -46,10 +62,11 @@ struct WireDetails: Encodable {
                 connection: connection.map {
                     [$0.id.map { "number \($0)" }, $0.isReused ? "open already" : "new"].compactMap(\.self)
                         .joined(separator: ", ")
-                })
+                }, tls: connection?.tls.map { "\($0.version), \($0.cipher)" },
+                certificate: connection?.tls.map(Self.words))
         }
         let row = record.row.map { " \($0.name)" } ?? ""
-        headerSources = (record.messages.last?.request.headers ?? []).compactMap { field in
+        headerSources = (record.conversation.last?.request.headers ?? []).compactMap { field in
             field.source.map { source in
                 let origin = field.origin.map { ", \($0)" } ?? ""
                 return Source(
@@ -57,6 +74,11 @@ struct WireDetails: Encodable {
                     source: Self.words[source] ?? (source == "row" ? "Table row\(row)\(origin)" : source))
             }
         }
+    }
+
+    private static func words(_ tls: CallRecord.TLS) -> String {
+        let until = tls.validUntil.iso8601WithMilliseconds.prefix(10)
+        return "\(tls.subject), issued by \(tls.issuer), until \(until)" + (tls.isTrusted ? "" : ", not trusted")
     }
 
     private static let words = [
@@ -86,17 +108,17 @@ extension WireDetails.Response {
 
 extension CallRecord {
     /// A request and its answer, as the page numbers them.
-    struct Message {
+    struct Turn {
         var request: Request
         var response: Response?
         var connection: Connection?
     }
 
     /// The exchanges with servers, and then what the caller got from elsewhere: the cache, or the call of another caller.
-    var messages: [Message] {
+    var conversation: [Turn] {
         let sent = exchanges.map { exchange in
             let response = exchange.response ?? exchange.failure?.response
-            return Message(
+            return Turn(
                 request: exchange.request, response: response,
                 connection: response?.connection ?? exchange.failure?.connection)
         }
@@ -104,7 +126,7 @@ extension CallRecord {
             return sent
         }
         let last = exchanges.last?.request ?? request
-        return sent + [Message(request: last, response: response, connection: response?.connection)]
+        return sent + [Turn(request: last, response: response, connection: response?.connection)]
     }
 }
 

@@ -1,3 +1,4 @@
+internal import CurlTransport
 internal import FoundationEssentials
 internal import HTTPCore
 internal import LATNetworking
@@ -17,6 +18,8 @@ struct CallCollector: Sendable {
         let secrets: Secrets?
         /// The request with what the engine adds to it.
         let completed: HTTPRequest
+        /// The head as it was sent; `nil` for a transport other than the engine.
+        var sent: SentHead?
         var answer: Result<HTTPResponse, NetworkError>?
         var end: Duration?
         /// What was read of the streamed body of a refusal, after which the request was sent again.
@@ -42,8 +45,11 @@ struct CallCollector: Sendable {
     private var notStored: CacheRefusal?
     private var ending: (Result<HTTPResponse, NetworkError>, Duration)?
     private var streamed = Streamed()
+    private var live = LiveMessages()
     /// The number of bytes that are kept of streamed bodies.
-    private(set) var keptByteCount = 0
+    private var streamedByteCount = 0
+    /// The number of bytes that are kept of streamed bodies and messages.
+    var keptByteCount: Int { streamedByteCount + live.byteCount }
     private var lastEvent = Duration.zero
 
     init(_ call: ObservedCall, _ capture: BodyCapture) {
@@ -72,7 +78,9 @@ struct CallCollector: Sendable {
                 Exchange(
                     attempt: attempt, hop: event.hop, start: event.offset, request: request, sources: sources,
                     secrets: secrets == call.secrets ? nil : secrets, completed: call.completed(request)))
-        case .answered(let attempt, let response): conclude(attempt, event, .success(response))
+        case .answered(let attempt, let response):
+            conclude(attempt, event, .success(response))
+            live.begin(response)
         case .failed(let attempt, let error): conclude(attempt, event, .failure(error))
         case .waiting(let reason):
             waits.append(CallRecord.Wait(reason: reason.rawValue, start: event.offset))
@@ -118,18 +126,30 @@ struct CallCollector: Sendable {
         let limit = Self.limit
         if exchanges.count >= 2 * limit {
             secrets = exchanges.prefix(limit).compactMap(\.secrets).reduce(secrets) { $0.union($1) }
-            keptByteCount -= exchanges.prefix(limit).reduce(0) { $0 + ($1.read?.beginning.count ?? 0) }
+            streamedByteCount -= exchanges.prefix(limit).reduce(0) { $0 + ($1.read?.beginning.count ?? 0) }
             exchanges.removeFirst(limit)
         }
         if waits.count >= 2 * limit { waits.removeFirst(limit) }
         if cache.count >= 2 * limit { cache.removeFirst(limit) }
     }
 
-    mutating func note(read chunk: Data) {
+    /// - Parameter time: the time since the start of the call.
+    mutating func note(read chunk: Data, at time: Duration) {
+        live.read(chunk, at: time)
         streamed.size += Int64(chunk.count)
         let kept = chunk.prefix(max(0, capture.maxSize - streamed.beginning.count))
         streamed.beginning.append(kept)
-        keptByteCount += kept.count
+        streamedByteCount += kept.count
+    }
+
+    /// Notes the head of the newest request. The last of several counts.
+    mutating func note(sent head: SentHead) {
+        guard !head.opensTunnel, let last = exchanges.indices.last else { return }
+        exchanges[last].sent = head
+    }
+
+    mutating func note(_ kind: CallRecord.Message.Kind, _ bytes: Data, isSent: Bool, at time: Duration) {
+        live.add(kind, bytes, isSent: isSent, at: time)
     }
 
     private mutating func conclude(_ attempt: Int, _ event: CallEvent, _ answer: Result<HTTPResponse, NetworkError>) {
@@ -156,6 +176,8 @@ struct CallCollector: Sendable {
         record.cache = cache
         record.notStored = notStored?.description
         record.notStoredSection = notStored?.section
+        record.messages = live.redacted(&redactor)
+        record.messageCount = live.count
         for exchange in exchanges {
             let recorded = self.exchange(exchange, &redactor)
             if record.attempts.last?.number == exchange.attempt {
@@ -181,7 +203,7 @@ struct CallCollector: Sendable {
         redactor.noteCredentials(of: exchange.completed)
         var recorded = CallRecord.Exchange(
             attempt: exchange.attempt, hop: exchange.hop, start: exchange.start,
-            request: request(exchange.request, exchange.sources, isFinal: true, &redactor))
+            request: request(exchange.request, exchange.sources, sent: exchange.sent, isFinal: true, &redactor))
         recorded.spanID = exchange.request.headers["traceparent"].flatMap(TraceParent.init)?.spanID
         guard let answer = exchange.answer, let end = exchange.end else { return recorded }
         var streaming = Duration.zero
@@ -202,6 +224,10 @@ struct CallCollector: Sendable {
             timings = error.timings
             recorded.failure = failure(error, &redactor)
         }
+        if let tls = exchange.sent?.peer.map(CallRecord.TLS.init) {
+            recorded.response?.connection?.tls = tls
+            recorded.failure?.connection?.tls = tls
+        }
         let duration = end - exchange.start + streaming
         recorded.duration = duration
         recorded.stages = CallRecord.Stages(timings, duration: duration, streaming: streaming)
@@ -215,12 +241,15 @@ struct CallCollector: Sendable {
             connection: error.connection.map(CallRecord.Connection.init))
     }
 
+    /// - Parameter sent: the head as it was sent, whose fields are shown in place of those that the SDK has set.
     private func request(
-        _ request: HTTPRequest, _ sources: [String: CallEvent.FieldSource], isFinal: Bool, _ redactor: inout Redactor
+        _ request: HTTPRequest, _ sources: [String: CallEvent.FieldSource], sent: SentHead? = nil, isFinal: Bool,
+        _ redactor: inout Redactor
     ) -> CallRecord.Request {
         redactor.isAnswer = false
         redactor.noteCredentials(of: request)
-        let headers = request.headers.map { name, value in
+        let fields = sent?.fields ?? request.headers.map { (name: $0.name, value: $0.value) }
+        let headers = fields.map { name, value in
             var field = CallRecord.Field(name: name, value: redactor.field(name, value))
             guard isFinal else { return field }
             let source = sources[name.lowercased()]
@@ -280,5 +309,13 @@ extension CallRecord.Connection {
         self.init(
             id: connection.id, remoteAddress: connection.remoteAddress, remotePort: connection.remotePort,
             localPort: connection.localPort, isReused: connection.isReused, headSize: connection.headSize)
+    }
+}
+
+extension CallRecord.TLS {
+    init(_ peer: TLSPeer) {
+        self.init(
+            version: peer.version, cipher: peer.cipher, subject: peer.subject, issuer: peer.issuer,
+            validFrom: peer.validFrom, validUntil: peer.validUntil, isTrusted: peer.isTrusted)
     }
 }

@@ -149,6 +149,26 @@ extension CallRecord {
         public var isReused: Bool
         /// The bytes of the response's head.
         public var headSize: Int
+        /// The TLS connection; `nil` without TLS, and where it is not known.
+        public var tls: TLS?
+    }
+
+    /// What is known about a TLS connection.
+    public struct TLS: Hashable, Sendable, Codable {
+        /// The version in OpenSSL's notation: `TLSv1.3`.
+        public var version: String
+        /// The name of the cipher suite.
+        public var cipher: String
+        /// The subject of the server's certificate: `CN = example.org`.
+        public var subject: String
+        /// The issuer of the certificate.
+        public var issuer: String
+        /// The start of the certificate's validity.
+        public var validFrom: Date
+        /// The end of the certificate's validity.
+        public var validUntil: Date
+        /// Whether the certificate leads to a trusted authority.
+        public var isTrusted: Bool
     }
 
     /// A body as far as it was captured.

@@ -8,6 +8,7 @@ extension CallRecord {
         for attempt in attempts.indices {
             for hop in attempts[attempt].hops.indices { attempts[attempt].hops[hop].scrub(redactor) }
         }
+        for index in messages.indices { messages[index].text = redactor.scrubbed(messages[index].text) }
         for index in cache.indices { cache[index].reason = cache[index].reason.map(redactor.scrubbed) }
         switch outcome {
         case .response(var response):

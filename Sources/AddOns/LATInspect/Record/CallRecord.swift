@@ -33,6 +33,10 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
     public var notStored: String?
     /// The section that ``notStored`` follows; `nil` for a rule of this package.
     public var notStoredSection: String?
+    /// The newest events of a stream, lines of JSON or messages of a WebSocket: at most 500, in 256 KiB.
+    public var messages: [Message] = []
+    /// How many ``messages`` there were in all.
+    public var messageCount = 0
     /// How the call ended; `nil` while it runs.
     public var outcome: Outcome?
     /// The time from the start to the end; `nil` while it runs.
@@ -117,6 +121,36 @@ public struct CallRecord: Hashable, Sendable, Codable, Identifiable {
         public var number: Int
         /// The exchanges, one for each hop.
         public var hops: [Exchange] = []
+    }
+
+    /// A message of a call whose response goes on: an event, a line, or a message of a WebSocket.
+    public struct Message: Hashable, Sendable, Codable {
+        /// What the message is.
+        public enum Kind: String, Hashable, Sendable, Codable {
+            /// An event of `text/event-stream`, with its fields as they came.
+            case event
+            /// A line of `application/x-ndjson`, or a record of `application/json-seq`.
+            case line
+            /// A text message of a WebSocket.
+            case text
+            /// A binary message of a WebSocket.
+            case binary
+            /// A ping of this side.
+            case ping
+            /// A close frame: its code, and its reason as the text.
+            case close
+        }
+
+        /// What it is.
+        public var kind: Kind
+        /// Whether this side has sent it.
+        public var isSent: Bool
+        /// The time since the start of the call.
+        public var time: Duration
+        /// The number of its bytes.
+        public var size: Int
+        /// The text, redacted, at most its first 8 KiB; for a binary message the bytes in base64.
+        public var text: String
     }
 
     /// A wait.

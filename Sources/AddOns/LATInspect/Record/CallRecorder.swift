@@ -1,3 +1,4 @@
+package import CurlTransport
 public import FoundationEssentials
 public import LATNetworking
 internal import Synchronization
@@ -75,6 +76,12 @@ public final class CallRecorder: RequestAccessory {
     public func handle(_ event: CallEvent) {
         let id = event.call.id
         var isOver = false
+        if case .answered(_, let response) = event.kind {
+            let (shard, start) = (shard(id), event.call.startTime)
+            SocketTap.attach(to: response) { kind, bytes, isSent in
+                shard.calls.withLock { $0[id]?.note(kind, bytes, isSent: isSent, at: .since(start)) }
+            }
+        }
         if case .finished = event.kind { isOver = true }
         let collector = shard(id).calls.withLock { calls -> CallCollector? in
             calls[id]?.note(event)
@@ -87,6 +94,18 @@ public final class CallRecorder: RequestAccessory {
 
     /// Keeps the beginning of a stream.
     public func didRead(_ chunk: Data, of call: ObservedCall) {
-        shard(call.id).calls.withLock { $0[call.id]?.note(read: chunk) }
+        let time = Duration.since(call.startTime)
+        shard(call.id).calls.withLock { $0[call.id]?.note(read: chunk, at: time) }
     }
+}
+
+extension CallRecorder: SentHeadObserver {
+    package func didSend(_ head: SentHead, for call: ObservedCall) {
+        shard(call.id).calls.withLock { $0[call.id]?.note(sent: head) }
+    }
+}
+
+extension Duration {
+    /// The time since a date, at least 0.
+    static func since(_ date: Date) -> Duration { .microseconds(Int64(max(0, -date.timeIntervalSinceNow) * 1_000_000)) }
 }

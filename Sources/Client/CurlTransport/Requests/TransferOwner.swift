@@ -19,6 +19,10 @@ package protocol TransferOwner: AnyObject, Sendable {
     /// Whether the owner has observers, so that responses describe their connection.
     var isObserved: Bool { get }
 
+    /// Receives the head of each request as libcurl sends it, on the engine's thread, so it must be quick; `nil` when nobody
+    /// observes it. With one, libcurl writes its log for the transfer, which costs a few microseconds.
+    var headHandler: (@Sendable (SentHead) -> Void)? { get }
+
     /// Called on the engine's thread when a transfer starts: the time that it waited to be sent is over, and its total timeout
     /// begins.
     func transferDidStart()
@@ -36,6 +40,9 @@ extension TransferOwner {
 
     /// Default `false`.
     package var isObserved: Bool { false }
+
+    /// Default `nil`.
+    package var headHandler: (@Sendable (SentHead) -> Void)? { nil }
 
     /// By default does nothing.
     package func transferDidStart() {}

@@ -26,6 +26,7 @@ package final class Call: @unchecked Sendable, TransferOwner {
     private let givenHandler: ProgressHandler?
     package var bodyHandler: BodyHandler? { details.bodyHandler }
     package var isObserved: Bool { watch != nil }
+    package var headHandler: (@Sendable (SentHead) -> Void)? { watch?.headHandler }
     /// The time by which the call must end, on the pipeline's clock; `nil` for no deadline.
     let deadline: Duration?
     /// Reports the call's events to its observers; `nil` when there are none.

@@ -146,7 +146,9 @@ extension CentralRequestManager {
                 wait.end()
                 return response
             }
-            response.body = ResponseBody(CallBody(response.body, part) { _ in wait.end() })
+            // Observers see the events of a stream, but not the frames of a WebSocket or the parts of a download.
+            let isRead = request.context.isLive && !request.context.upgrades
+            response.body = ResponseBody(CallBody(response.body, part, reportsBytes: isRead) { _ in wait.end() })
             return response
         } catch {
             wait.end()

@@ -1,3 +1,4 @@
+package import CurlTransport
 public import FoundationEssentials
 public import HTTPCore
 public import ResponseCache
@@ -213,6 +214,13 @@ extension RequestAccessory {
     public func trace(of request: HTTPRequest) -> TraceParent? { nil }
     /// Does nothing.
     public func didRead(_ chunk: Data, of call: ObservedCall) {}
+}
+
+/// An accessory that also sees what libcurl sends.
+package protocol SentHeadObserver: RequestAccessory {
+    /// Called when the head of a request was sent, on the engine's thread, so it must be quick. With Digest, and with a
+    /// connection that the server has closed, one attempt sends several.
+    func didSend(_ head: SentHead, for call: ObservedCall)
 }
 
 /// An accessory that only counts, such as `Metrics` of LATInspect. It gets the requests and responses themselves. No events are

@@ -1,3 +1,4 @@
+import CurlTransport
 import FoundationEssentials
 import HTTPCore
 import Platform
@@ -14,6 +15,7 @@ final class CallReporters: Sendable {
     let secrets: Secrets
     let accessories: [any RequestAccessory]
     let meters: [any CallMeter]
+    let headObservers: [any SentHeadObserver]
     let hub: CallEventHub
     /// Adds to a request what the engine will add; `nil` without an engine.
     let completes: (@Sendable (HTTPRequest) -> HTTPRequest)?
@@ -26,6 +28,7 @@ final class CallReporters: Sendable {
         self.completes = completes ?? first?.completes
         self.accessories = (first?.accessories ?? []) + accessories.filter { !($0 is any CallMeter) }
         meters = (first?.meters ?? []) + accessories.compactMap { $0 as? any CallMeter }
+        headObservers = (first?.headObservers ?? []) + accessories.compactMap { $0 as? any SentHeadObserver }
         self.hub = hub
     }
 
@@ -90,6 +93,14 @@ final class CallReporter: Sendable {
     }
 
     var trace: TraceParent? { call?.trace }
+
+    /// Passes the heads that the engine sends to the observers that ask for them; `nil` when there are none.
+    var headHandler: (@Sendable (SentHead) -> Void)? {
+        guard let call, !observers.headObservers.isEmpty else { return nil }
+        return { [observers = observers.headObservers] head in
+            for observer in observers { observer.didSend(head, for: call) }
+        }
+    }
 
     func start() {
         guard advance(from: .new, to: .started) else { return }

@@ -4,6 +4,7 @@ import {
 } from './dom.js';
 import { bodyView } from './body.js';
 import { fieldsOf } from './har.js';
+import { messagesView } from './messages.js';
 import { lanes } from './timing.js';
 
 // Key, name in addresses, name on the button, and what is copied.
@@ -40,7 +41,8 @@ const panes = {
       From: call.source, Started: clock(call.startedDateTime), Duration: time(durationOf(call)),
       Domain: call.domain, Row: call.row, Tag: call.tag, 'Request body': call.requestSize > 0 && size(call.requestSize),
       'Response body': call.responseSize >= 0 && size(call.responseSize), Type: call.mediaType,
-      Protocol: entry?.response?.httpVersion, Server: entry?.serverIPAddress, Connection: entry?.connection,
+      Messages: call.messageCount, Program: call.program, Protocol: entry?.response?.httpVersion,
+      Server: entry?.serverIPAddress, Connection: entry?.connection, TLS: entry?.tls, Certificate: entry?.certificate,
     }),
     h('h2', '', 'Timing'), lanes(call),
   ],
@@ -49,6 +51,7 @@ const panes = {
   Request: ({ body }) => bodyView(body),
   Response: ({ body }) => bodyView(body),
   Timing: ({ call }) => lanes(call),
+  Messages: ({ call, messages }) => messagesView(call, messages),
 };
 export const tabs = Object.keys(panes);
 
@@ -60,7 +63,7 @@ export function makeDetail(root, actions) {
   const tabButtons = tabs.map((name, index) => h('button', {
     role: 'tab', id: 'tab-' + index, 'aria-controls': 'pane', onclick: () => choose(index),
     onkeydown: ({ key }) => {
-      const step = { ArrowRight: 1, ArrowLeft: 4 }[key], next = (index + step) % 5;
+      const step = { ArrowRight: 1, ArrowLeft: tabs.length - 1 }[key], next = (index + step) % tabs.length;
       if (!step) return;
       choose(next);
       tabButtons[next].focus();
@@ -69,7 +72,7 @@ export function makeDetail(root, actions) {
   const pane = h('div', { class: 'pane', id: 'pane', role: 'tabpanel', tabindex: 0 });
   root.append(heading(actions.close, [status, method, url], [pin, compare], hops, h('div', 'under',
     h('div', { role: 'tablist', 'aria-label': 'Parts of the call' }, tabButtons),
-    h('div', 'copy', 'Copy as', copies.map(([, as, name]) => h('button', { onclick: () => actions.copy(as) }, name))))), pane);
+    h('div', 'copy', h('button', { onclick: actions.resend }, 'Send again'), ' · Copy as', copies.map(([, as, name]) => h('button', { onclick: () => actions.copy(as) }, name))))), pane);
   return { choose, show, title };
 
   function choose(index, call = shown) {
@@ -91,15 +94,17 @@ export function makeDetail(root, actions) {
       if (state !== wanted) return;
       full = { ...fetched, version: call.version };
     }
-    const { entries = [], headerSources: sources } = full, last = entries.length - 1;
+    const { entries = [], headerSources: sources, messages } = full, last = entries.length - 1;
     const at = chosen < 0 ? last : Math.min(chosen, last), entry = entries[at];
     const names = entries.map(({ request, response }, index) => `${index + 1} · ${response?.status || 'failed'} · ${parts(request?.url).host}`);
     set(hops, { hidden: last < 1 }, group('Attempts and hops', choices(names, at, index => { chosen = index; show(call); })));
     const body = side && await actions.body(call, side, at, entry);
     if (state !== wanted) return;
     const { scrollTop } = pane, name = `${call.key} ${tab}`, isSame = pane.dataset.shown === name;
-    set(pane, { 'data-shown': name }, panes[tab]({ call, entry, sources, body }));
-    pane.scrollTop = isSame ? scrollTop : 0;
+    const isAtEnd = scrollTop + pane.clientHeight >= pane.scrollHeight - 8;
+    set(pane, { 'data-shown': name }, panes[tab]({ call, entry, sources, body, messages }));
+    // Messages are followed as long as the newest is seen.
+    pane.scrollTop = tab === 'Messages' && (isAtEnd || !isSame) ? pane.scrollHeight : isSame ? scrollTop : 0;
   }
 
   function title() {
@@ -113,7 +118,7 @@ export function makeDetail(root, actions) {
       : marked === shown ? 'Marked for comparing; choose another call and press c' : `Compare with number ${marked.number} (c)`, marked === shown);
     tabButtons.forEach((button, index) => {
       const isChosen = tab === tabs[index];
-      set(button, { 'aria-selected': isChosen, tabindex: isChosen ? 0 : -1 });
+      set(button, { hidden: tabs[index] === 'Messages' && !shown.messageCount && !isChosen, 'aria-selected': isChosen, tabindex: isChosen ? 0 : -1 });
       if (isChosen) set(pane, { 'aria-labelledby': button.id });
     });
   }

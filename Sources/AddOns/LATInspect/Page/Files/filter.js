@@ -1,6 +1,11 @@
 // The filter: words that must all match. A leading minus negates a word; quotes allow blanks in it.
 import { durationOf, isCached, isFailed, isOpen } from './dom.js';
 
+// The identifiers of the calls whose bodies contain a text.
+export const bodies = new Map();
+const textsOf = call => [...call.raw.flatMap(({ request, response }) => [request?.postData?.text, response?.content?.text]),
+  ...call.messages?.map(({ text }) => text) ?? []].filter(text => typeof text === 'string');
+
 const lower = text => (text ?? '').toLowerCase();
 // A test for a pattern. With * for any characters it must match the whole value, else a part is enough.
 const like = pattern => {
@@ -38,7 +43,10 @@ export const words = {
   'status-code': ['404, 5xx', text => /^[1-5]xx$/.test(text) ? hasClass(+text[0]) : /^\d+$/.test(text) && (call => call.status === +text)],
   'mime-type': ['json', matches('mediaType')],
   kind: ['timeout', text => call => lower(call.errorKind).includes(text)],
-  row: ['users', matches('row')],
+  row: ['users', matches('row', 'template')],
+  program: ['worker', matches('program')],
+  // The program that holds the bodies looks into them.
+  body: ['"Ada", error', text => call => call.entries ? textsOf(call).some(part => lower(part).includes(text)) : bodies.get(text)?.has(call.id)],
   tag: ['sync', matches('tag')],
   'larger-than': ['10k', exceeds(call => call.responseSize, { k: 1e3, kb: 1e3, m: 1e6, mb: 1e6 })],
   'slower-than': ['200ms', exceeds(durationOf, { ms: 1, s: 1e3 })],
@@ -46,16 +54,17 @@ export const words = {
 };
 
 export function parse(text) {
-  const tests = [];
+  const tests = [], inBodies = [];
   let problem = '';
   for (const [, minus, key, quoted, plain] of text.toLowerCase().matchAll(/(-?)(?:([a-z-]+):(?!\/))?(?:"([^"]*)"?|(\S+))/g)) {
     const value = quoted ?? plain, wanted = key ? `${key}:${value}` : value;
     const [examples, make] = words[key] ?? ['', () => call => call.search.includes(wanted)];
     const test = make(value);
+    if (key === 'body') inBodies.push(value);
     if (!test) problem = `${key}: takes values such as ${examples}`;
     else tests.push(minus ? call => !test(call) : test);
   }
-  return { test: call => tests.every(test => test(call)), problem };
+  return { test: call => tests.every(test => test(call)), problem, inBodies };
 }
 
 // The quick filters above the list.

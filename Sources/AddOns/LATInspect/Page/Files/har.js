@@ -53,13 +53,21 @@ const known = {
 };
 // What the page itself writes into `_call`.
 const ownMembers = {
-  ...all(text, 'startedDateTime', 'method', 'url', 'domain', 'row', 'template', 'tag', 'state', 'errorKind', 'error', 'source', 'mediaType'),
-  ...all(number, 'number', 'status', 'duration', 'requestSize', 'responseSize'),
+  ...all(text, 'startedDateTime', 'method', 'url', 'domain', 'row', 'template', 'tag', 'state', 'errorKind', 'error', 'source', 'mediaType', 'program'),
+  ...all(number, 'number', 'status', 'duration', 'requestSize', 'responseSize', 'messageCount'),
+  messages: value => value && objects(value).map(one => read(one, { ...all(text, 'kind', 'text'), ...all(number, 'time', 'size'), isSent: value => value === true })),
   cache: value => object(value) && read(value, all(text, 'outcome', 'reason', 'tier')),
   headerSources: value => value && objects(value).map(one => read(one, all(text, 'name', 'source'))),
   spans: value => value && objects(value).slice(0, entryLimit)
     .map(one => ({ start: 0, kind: 'wait', ...read(one, { ...all(text, 'kind', 'url', 'note'), ...all(number, 'attempt', 'hop', 'start', 'duration', 'status') }) })),
 };
+
+// The messages of a WebSocket as Chrome writes them.
+function socket(raw, start) {
+  const list = raw.flatMap(({ _webSocketMessages }) => Array.isArray(_webSocketMessages) ? _webSocketMessages : []).filter(Boolean);
+  return list.length > 0 && { messageCount: list.length, messages: list.map(({ type, time, opcode, data }) => ({
+    kind: opcode === 2 ? 'binary' : 'text', isSent: type === 'send', time: 1000 * Number(time) - start || 0, size: String(data).length, text: String(data) })) };
+}
 
 function callOf(own, entries, raw, id, place) {
   const first = entries[0], last = entries.at(-1), { startedDateTime, request } = first, start = Date.parse(startedDateTime);
@@ -73,7 +81,7 @@ function callOf(own, entries, raw, id, place) {
     requestSize: request?.bodySize ?? -1, responseSize: content?.size ?? -1, mediaType: content?.mimeType ?? '',
     spans: entries.flatMap((entry, index) => spansOf(entry.timings, Math.max(0, offset(entry)) || 0, { attempt: entry._attempt ?? 1,
       hop: entry._hop ?? (entry._attempt ? 0 : index), status: entry.response?.status, url: entry.request?.url })).slice(0, entryLimit),
-    ...own, id, entries, raw,
+    ...socket(raw, start), ...own, id, entries, raw,
   };
 }
 

@@ -10,7 +10,7 @@ const columns = [
   ['', 'Status', 'status', showStatus],
   ['', 'Method', 'method', showMethod],
   ['', 'Name', 'path', (cell, { url, path, query }) => set(cell, { class: 'name', title: url }, path, h('span', '', query))],
-  ['dom', 'Domain', 'host', (cell, { host, site, row, tag }) => set(cell, { title: host }, site, h('span', '', dotted(row, tag)))],
+  ['dom', 'Domain', 'host', (cell, { host, site, row, tag, program }) => set(cell, { title: dotted(host, program) }, site, h('span', '', dotted(row, tag)))],
   ['src', 'From', 'source', (cell, call) => set(cell, { title: call.cache?.reason }, source(call))],
   ['type', 'Type', 'mediaType', (cell, { mediaType }) =>
     set(cell, {}, mediaType?.split(';')[0].replace(/^application\/(x-)?|^(text|image)\//, ''))],

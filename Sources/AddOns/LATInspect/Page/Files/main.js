@@ -1,21 +1,22 @@
 // The page: where calls come from, what is shown of them, and what buttons and keys do.
-import { $, choices, count, h, iconButton, isOpen, label, pairs, set, size, time, toast } from './dom.js';
+import { $, choices, count, group, h, iconButton, isOpen, label, pairs, set, size, time, toast } from './dom.js';
 import { bytesOf, callsOf, exportHAR } from './har.js';
-import { chips, parse, words } from './filter.js';
+import { bodies, chips, parse, words } from './filter.js';
 import { compareView } from './compare.js';
 import { copies, makeDetail, tabs } from './detail.js';
 import { legend } from './timing.js';
 import { makeList } from './list.js';
+import { resendForm } from './resend.js';
 import { Store, limit } from './store.js';
-import { summary, totalsTable } from './totals.js';
+import { groups, summary, totalsTable } from './totals.js';
 
 const store = new Store();
 // Browsers make no text of more than 512 MiB.
 const largestFile = 400 * 2 ** 20;
-let filter = parse(''), chip = 0, domain = '', marked = null, shown = [], opened = false, state = 'connecting', hello = {};
+let filter = parse(''), chip = 0, domain = '', marked = null, shown = [], opened = false, state = 'connecting', hello = {}, by = 0;
 
 const list = makeList($('list'), { select, open, sorted: update, clicked: call => { if (opened) open(call); } });
-const detail = makeDetail($('side'), { pin, compare, close, copy, details, body, marked: () => marked });
+const detail = makeDetail($('side'), { pin, compare, close, copy, resend, details, body, marked: () => marked });
 const detailParts = [...$('side').children];
 const totals = h('div', { class: 'totals', tabindex: 0, 'aria-label': 'Totals by domain', hidden: true });
 $('list').append(totals);
@@ -40,7 +41,7 @@ function render() {
     domains();
     sums();
   }
-  if (!totals.hidden) set(totals, {}, totalsTable(shown, name => { domain = name; toggleTotals(); }));
+  if (!totals.hidden) showTotals();
   else {
     const [title, advice] = calls.length ? ['No call matches', 'Change the filter, or press Escape in it to see all.']
       : [hello.file ? 'Reading the file' : 'No calls yet', 'Calls appear here as the program makes them. A HAR file can be dropped here.'];
@@ -49,6 +50,17 @@ function render() {
   }
   if (opened && list.selected) detail.show(list.selected);
   status();
+}
+
+function showTotals() {
+  const names = Object.keys(groups), name = names[by];
+  const choose = value => {
+    if (by === 0) domain = value;
+    else if (!value.startsWith('(')) $('filter').value = `${name.toLowerCase()}:"${value}"`;
+    toggleTotals();
+    setFilter();
+  };
+  set(totals, {}, group('Totals by', choices(names, by, index => { by = index; update(); })), totalsTable(shown, name, choose));
 }
 
 function domains() {
@@ -196,6 +208,13 @@ async function save() {
     toast(`Saved ${count(calls.length)} calls as a HAR file`);
   } catch (error) { toast(`Nothing was saved: ${error.message}`); }
 }
+async function resend() {
+  const call = list.selected;
+  if (!call || hello.file) return toast('A file has no program that could send the request again.');
+  const { entries = [] } = call.entries ? call : await details(call), at = entries.length - 1;
+  if (at < 0) return toast('This call has sent no request.');
+  resendForm(entries[at].request, await body(call, 'request', at, entries[at]), body => post('resend', body));
+}
 function help() { $('help').showModal(); }
 function choose() { $('file').click(); }
 
@@ -271,7 +290,7 @@ async function connect() {
 // Key, its text in the help, the action, and its button: name, title, and whether it is pressed.
 const commands = [
   ['/', 'filter', () => $('filter').select()], [' ', 'pause, resume', pause, 'pause', 'Pause', false], ['x', 'clear', clear, 'clear', 'Clear'],
-  ['p', 'pin', pin], ['c', 'mark, then compare', compare], ['t', 'totals', toggleTotals, 'totals', 'Totals by domain', false],
+  ['p', 'pin', pin], ['r', 'change and send again', resend], ['c', 'mark, then compare', compare], ['t', 'totals', toggleTotals, 'totals', 'Totals by domain, row or program', false],
   ...copies.map(([key, as, , what]) => [key, 'copy as ' + what, () => copy(as)]),
   ['o', 'open a HAR', choose, 'open', 'Open a HAR file'], ['e', 'save as HAR', save, 'save', 'Save what is shown as HAR'],
   ['d', 'dark or light', theme, 'theme', 'Dark or light'], ['?', '', help, 'keys', 'Keys and filter words'],
@@ -287,7 +306,7 @@ tabs.forEach((_, index) => {
     open();
   };
 });
-const shownKeys = [['↑ ↓ or k j', 'move'], ['Enter', 'open'], ['Esc', 'close'], ['1 … 5', tabs.join(', ')]];
+const shownKeys = [['↑ ↓ or k j', 'move'], ['Enter', 'open'], ['Esc', 'close'], [`1 … ${tabs.length}`, tabs.join(', ')]];
 for (const [key, what, action, name, title, pressed] of commands) {
   const keyName = key === ' ' ? 'Space' : key;
   keys[key] = action;
@@ -312,6 +331,7 @@ document.onkeydown = event => {
   action();
 };
 function actionOf(key, target) {
+  if ($('resend').open) return null;
   if ($('help').open) return key === '?' && (() => $('help').close());
   if (target === $('filter')) return { Escape: leaveFilter, Enter: goToList, ArrowDown: goToList }[key];
   // A button that has the focus, and text that scrolls, keep the keys that belong to them.
@@ -331,8 +351,25 @@ function leaveFilter() {
 function setFilter() {
   filter = parse($('filter').value);
   hint(filter.problem);
+  searchBodies();
   update();
 }
+
+// Asks the program for the calls whose bodies contain the words of the filter, and again while calls change.
+let searched = 0, searching = 0;
+function searchBodies() {
+  if (!filter.inBodies.length || hello.file) return;
+  clearTimeout(searching);
+  searching = setTimeout(async () => {
+    searched = store.version;
+    for (const text of filter.inBodies) {
+      const response = await ask('search?text=' + encodeURIComponent(text));
+      if (response?.ok) bodies.set(text, new Set(await response.json()));
+    }
+    update();
+  }, 250);
+}
+setInterval(() => { if (filter.inBodies.length && searched !== store.version && !document.hidden) searchBodies(); }, 1000);
 $('filter').oninput = setFilter;
 $('domain').onchange = ({ target }) => { domain = target.value; update(); };
 $('file').onchange = async ({ target }) => { await readAll(target.files); target.value = ''; };

@@ -35,7 +35,7 @@ export class Store {
     }
     Object.assign(call, fresh, parts(fresh.url), { at: Date.parse(fresh.startedDateTime), version: ++this.version });
     call.site = call.domain || call.host || '(none)';
-    call.search = [call.method, call.url, call.status, call.errorKind, call.error, call.domain, call.row, call.tag]
+    call.search = [call.method, call.url, call.status, call.errorKind, call.error, call.domain, call.row, call.tag, call.program]
       .filter(Boolean).join(' ').toLowerCase();
   }
 

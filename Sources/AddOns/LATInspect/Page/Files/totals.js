@@ -32,10 +32,15 @@ function row(name, total, kind) {
     [total.half, total.most, total.longest].map(value => h('td', '', time(value))), h('td', 'histo', histogramOf(total)));
 }
 
-export function totalsTable(calls, choose) {
-  const totals = [...Map.groupBy(calls, call => call.site)].map(([name, some]) => [name, summary(some)])
+// What calls can be put into groups by.
+export const groups = {
+  Domain: call => call.site, Row: call => call.row ?? call.template ?? '(no row)', Program: call => call.program ?? '(this one)',
+};
+
+export function totalsTable(calls, by, choose) {
+  const totals = [...Map.groupBy(calls, groups[by])].map(([name, some]) => [name, summary(some)])
     .sort(([, a], [, b]) => b.calls - a.calls).slice(0, 200);
-  const titles = ['Domain', 'Calls', 'Failed, 4xx, 5xx', 'From cache', 'Received', 'Median', '95 %', 'Longest'];
+  const titles = [by, 'Calls', 'Failed, 4xx, 5xx', 'From cache', 'Received', 'Median', '95 %', 'Longest'];
   return h('table', '',
     h('thead', '', h('tr', '', titles.map(title => h('th', { scope: 'col' }, title)), h('th', { class: 'histo', scope: 'col' },
       h('div', 'scale', ['≤ 5 ms', '50 ms', '500 ms', '> 10 s'].map(text => h('span', '', text)))))),

@@ -80,6 +80,10 @@ let debugCallback: curl_debug_callback = { _, kind, bytes, count, context in
     if kind == CURLINFO_HEADER_IN {
         InterimAnswer.pass(UnsafeMutableBufferPointer(start: bytes, count: count), EasyHandle.from(context))
     }
+    if kind == CURLINFO_HEADER_OUT {
+        let handle = EasyHandle.from(context)
+        handle.transfer?.sentHeads?.note(UnsafeRawBufferPointer(start: bytes, count: count), on: handle.curl)
+    }
     guard kind == CURLINFO_TEXT else { return 0 }
     EasyHandle.from(context).transfer?.streamRefusal.note(UnsafeRawBufferPointer(start: bytes, count: count))
     return 0

@@ -149,7 +149,7 @@ final class EasyHandle: CallbackContext {
         if Self.update(&applied.connectTimeout, plan.connectTimeout) {
             set(CURLOPT_CONNECTTIMEOUT_MS, Int(plan.connectTimeout))
         }
-        if Self.update(&applied.logs, transfer.mayNeedStreamRefusal || InterimAnswer.isPossible(transfer)) {
+        if Self.update(&applied.logs, transfer.needsLog) {
             set(CURLOPT_VERBOSE, applied.logs ? 1 : 0)
         }
         if Self.update(&applied.version, plan.version.value) { set(CURLOPT_HTTP_VERSION, plan.version.value) }

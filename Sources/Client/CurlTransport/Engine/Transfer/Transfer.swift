@@ -54,6 +54,8 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) private(set) var reservedBodySize = 0
     /// What libcurl's log says about the stream on the current connection; recorded if ``mayNeedStreamRefusal``.
     @exclusivity(unchecked) var streamRefusal = StreamRefusal()
+    /// Collects the heads that are sent; `nil` while nobody observes them.
+    @exclusivity(unchecked) var sentHeads: SentHeads?
     /// An object that must live while the body is read.
     @exclusivity(unchecked) var keepAlive: (any AnyObject & Sendable)?
     /// Receives the progress; `nil` while nobody observes it.
@@ -113,6 +115,9 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     var mayNeedStreamRefusal: Bool {
         (target.isSecure || plan.version.hasPriorKnowledge) && !request.method.isIdempotent
     }
+
+    /// Whether libcurl has to write its log for the transfer.
+    var needsLog: Bool { mayNeedStreamRefusal || sentHeads != nil || InterimAnswer.isPossible(self) }
 
     /// Sends on the connection after its upgrade; `nil` for any other request.
     var output: ConnectionOutput? {

@@ -1,0 +1,319 @@
+import FoundationEssentials
+import LATNetworking
+import LATTesting
+import TestSupport
+import Testing
+
+/// `lat run` as a process, against servers.
+@Suite(.timeLimit(.minutes(1))) struct RunProcessTests {
+    private let server: MockServer
+    private let folder: TemporaryDirectory
+
+    init() throws {
+        server = try MockServer()
+        folder = try TemporaryDirectory()
+    }
+
+    private func run(_ text: String, _ options: String...) async throws -> LatProcess.Result {
+        _ = try folder.write(Data(text.utf8), to: "a.http")
+        return try await LatProcess.run(["run", "a.http"] + options, in: folder.path)
+    }
+
+    @Test func responsesAreKeptAndUsed() async throws {
+        server.enqueue(
+            .json(#"{"token":"t-1","user":{"id":7}}"#), .json(#"{"name":"Ada"}"#), .text("bye"))
+        let result = try await run(
+            """
+            @base = \(server.baseURL)
+            ### login
+            # @capture token = $.token
+            POST {{base}}/login
+            Content-Type: application/json
+
+            {"user": "ada", "nonce": "{{$uuid}}"}
+
+            # @assert status == 200
+            # @assert $.user.id == 7
+            ### user
+            GET {{base}}/users/{{login.response.body.$.user.id}}
+                ?full=true
+            Authorization: Bearer {{token}}
+            Cookie: a={{token}}
+
+            # @assert $.name == "Ada"
+            ### bye
+            DELETE {{base}}/login
+            """)
+        #expect(result.exitCode == 0 && result.err == "", "\(result.err)")
+        let lines = result.text.split(separator: "\n")
+        #expect(lines[0].hasPrefix("✓ login  POST \(server.baseURL)/login  200"), "\(result.text)")
+        #expect(lines.count == 4 && lines[3].hasPrefix("3 requests, all passed, 3 assertions, in "))
+        #expect(server.requests[0].headers["Content-Type"] == "application/json")
+        #expect(server.requests[1].target == "/users/7?full=true")
+        #expect(server.requests[1].headers["Authorization"] == "Bearer t-1" && server.requests[2].method == "DELETE")
+    }
+
+    @Test func failuresNamePlaceAndWhatWasFound() async throws {
+        server.fallback { $0.path == "/404" ? .status(404) : .json(#"{"n":1}"#) }
+        let text = """
+            ### one
+            GET \(server.url("/ok"))
+
+            # @assert $.n == 2
+            # @assert duration < 1h
+            ### two
+            GET \(server.url("/404"))
+            ### three
+            # @assert status == 404
+            GET \(server.url("/404"))
+            """
+        let first = try await run(text)
+        #expect(first.exitCode == 1 && first.text.contains("    a.http:4  $.n == 2: it is 1\n"))
+        #expect(
+            first.text.contains("– two    not run\n")
+                && first.text.contains("1 request, 1 failed, 2 not run, 2 assertions"))
+        #expect(server.requests.count == 1)
+        let whole = try await run(text, "--continue")
+        #expect(whole.exitCode == 1 && whole.text.contains("3 requests, 2 failed, 3 assertions"))
+        #expect(
+            whole.text.contains("    a.http:7  the server answered 404 Not Found; # @assert status == … allows it\n"))
+        let json = try await run(text, "--continue", "--format", "json")
+        let entries = try json.text.split(separator: "\n").map { try JSONValue(parsing: String($0)) }
+        #expect(
+            entries.map { $0["outcome"].string } == ["failed", "failed", "passed"] && entries[2]["status"].int == 404)
+        #expect(entries[0]["failures"][0]["place"].string == "a.http:4")
+    }
+
+    @Test func exitCodesTellWhatWentWrong() async throws {
+        let closed = try ClosedPort()
+        #expect(try await run("GET \(closed.url("/"))\n").exitCode == 3)
+        let missing = try await run("GET {{host}}/\n")
+        #expect(
+            missing.exitCode == 2
+                && missing.err.contains(
+                    "a.http:1:5: error: there is no variable \"host\"; define it with @host = value")
+        )
+        #expect(missing.err.contains("GET {{host}}/\n    ^") || missing.err.contains("^~"))
+        let broken = try await run("GET http://h\nX\n")
+        #expect(
+            broken.exitCode == 2
+                && broken.err.hasSuffix("lat: a.http has 1 error; correct it and run the command again\n"))
+        let none = try await LatProcess.run(["run", "nope.http"], in: folder.path)
+        #expect(none.exitCode == 2 && none.err.contains("nope.http"))
+        let prompt = try await run("# @prompt user\nGET \(server.url("/{{user}}"))\n")
+        #expect(prompt.exitCode == 2 && prompt.err.contains("give it with --variable user=VALUE"))
+        server.enqueue(.text("x"))
+        #expect(
+            try await run("# @prompt user\nGET \(server.url("/{{user}}"))\n", "--variable", "user=ada").exitCode == 0)
+        #expect(server.requests.last?.path == "/ada")
+    }
+
+    @Test func junitIsXMLThatServersRead() async throws {
+        server.fallback { $0.path == "/bad" ? .status(500, reason: "a<b & \"c\"") : .text("x") }
+        let closed = try ClosedPort()
+        let result = try await run(
+            """
+            ### good & <first>
+            # @name good
+            GET \(server.url("/good"))
+            ### bad
+            GET \(server.url("/bad?a=1&b=2"))
+            ### down
+            GET \(closed.url("/"))
+            """, "--continue", "--junit", "out.xml")
+        #expect(result.exitCode == 1)
+        let script = """
+            import json, xml.etree.ElementTree as tree
+            root = tree.parse('out.xml').getroot()
+            suite = root[0]
+            assert root.tag == 'testsuites' and suite.tag == 'testsuite'
+            cases = [[case.get('name'), [child.tag for child in case], float(case.get('time')) >= 0] for case in suite]
+            print(json.dumps([suite.attrib, cases, suite[1][0].get('message'), suite[1][0].text]))
+            """
+        let parsed = try await LatProcess(["-c", script], in: folder.path, program: "/usr/bin/python3").result
+        let value = try JSONValue(parsing: parsed.text)
+        #expect(value[0]["name"].string == "a.http" && value[0]["tests"].string == "3", "\(parsed.err)")
+        #expect(
+            value[0]["failures"].string == "1" && value[0]["errors"].string == "1" && value[0]["skipped"].string == "0")
+        #expect(value[1][0] == ["good", [], true] && value[1][1] == ["bad", ["failure"], true])
+        #expect(value[1][2] == ["down", ["error"], true])
+        #expect(value[2].string?.hasPrefix("the server answered 500 a<b & \"c\";") == true)
+        #expect(value[3].string?.contains("a.http:5: ") == true)
+    }
+
+    @Test func environmentsComeFromFilesAndTable() async throws {
+        server.fallback { _ in .text("x") }
+        _ = try folder.writeTable(
+            """
+            { domains: { shop: { baseURL: "http://h.test", environments: { dev: "\(server.baseURL)/shop" } } },
+              servers: { "item": { domain: "shop", path: "items/{id}", method: "GET" },
+                         "save": { domain: "shop", path: "items/{id}", method: "PUT" } } }
+            """)
+        _ = try folder.write(
+            Data(#"{"$shared":{"v":"2"},"dev":{"v":3,"who":"dev","deep":{"x":"y"}},"prod":{"who":"prod"}}"#.utf8),
+            to: "http-client.env.json")
+        _ = try folder.write(Data(#"{"dev":{"key":"k3y"}}"#.utf8), to: "http-client.private.env.json")
+        _ = try folder.write(Data("DOT=env\n".utf8), to: ".env")
+        let text = """
+            ### url
+            GET {{shop}}/a?v={{v}}&who={{who}}&deep={{deep.x}}&key={{key}}&dot={{$dotenv DOT}}
+            ### row
+            GET item id={{v}} X-Who:{{who}} page:=2
+              note="a b"
+            ### save
+            save id=1
+
+            {"name": "{{who}}"}
+            """
+        let result = try await run(text, "--env", "dev")
+        #expect(result.exitCode == 0, "\(result.err)\(result.text)")
+        #expect(server.requests[0].target == "/shop/a?v=3&who=dev&deep=y&key=k3y&dot=env")
+        #expect(server.requests[1].path == "/shop/items/3" && server.requests[1].headers["X-Who"] == "dev")
+        #expect(Set(server.requests[1].queryItems) == [.init("page", "2"), .init("note", "a b")])
+        #expect(server.requests[2].method == "PUT" && server.requests[2].text == #"{"name":"dev"}"#)
+        #expect(result.text.contains("✓ row   GET item  200"))
+        let unknown = try await run(text, "--env", "dve")
+        #expect(unknown.exitCode == 2 && unknown.err.contains("there is no environment \"dve\"; did you mean \"dev\"?"))
+        let row = try await run("GET itm id=1\n", "--env", "dev")
+        #expect(row.exitCode == 2 && row.err.contains("there is no row \"itm\" in the table; did you mean \"item\"?"))
+        let method = try await run("POST item id=1\n", "--env", "dev")
+        #expect(method.exitCode == 2 && method.err.contains("the row \"item\" has the method GET, not POST"))
+    }
+
+    @Test func bodiesOfFilesAndPartsAreSentAsTheyAre() async throws {
+        server.echo()
+        _ = try folder.write(Data([0, 1, 0xFF]), to: "a.bin")
+        _ = try folder.write(Data("Hello {{who}}".utf8), to: "part.txt")
+        let url = server.url("/anything")
+        let result = try await run(
+            """
+            @who = Ada
+            ### file
+            POST \(url)
+            Content-Type: application/octet-stream
+
+            < ./a.bin
+            ### expanded
+            POST \(url)
+
+            <@ ./part.txt
+            ### parts
+            POST \(url)
+            Content-Type: multipart/form-data; boundary=b
+
+            --b
+            Content-Disposition: form-data; name="who"
+
+            {{who}}
+            --b
+            Content-Disposition: form-data; name="f"; filename="a.bin"
+
+            < ./a.bin
+            --b--
+            ### form
+            POST \(url)
+            Content-Type: application/x-www-form-urlencoded
+
+            a=1
+            &b=2
+            ### graphql
+            GRAPHQL \(url)
+
+            query ($id: ID!) { user(id: $id) { name } }
+
+            {"id": 7}
+            ### missing
+            POST \(url)
+
+            < ./nope.bin
+            """)
+        #expect(server.requests[0].body == Data([0, 1, 0xFF]) && server.requests[1].text == "Hello Ada")
+        #expect(server.requests[1].headers["Content-Type"] == "text/plain; charset=utf-8")
+        let parts = server.requests[2].body
+        #expect(
+            parts.starts(with: Data("--b\r\nContent-Disposition: form-data; name=\"who\"\r\n\r\nAda\r\n--b\r\n".utf8)))
+        #expect(parts.suffix(9) == Data("\r\n--b--\r\n".utf8) && parts.firstRange(of: Data([0, 1, 0xFF])) != nil)
+        #expect(server.requests[3].text == "a=1&b=2")
+        let query = try JSONValue(parsing: server.requests[4].body)
+        #expect(
+            query["variables"] == ["id": 7] && query["query"].string == "query ($id: ID!) { user(id: $id) { name } }")
+        #expect(
+            result.exitCode == 2 && result.err.contains("a.http:39:3: error: \"./nope.bin\" cannot be read"),
+            "\(result.err)")
+    }
+
+    @Test func cookiesRedirectsAndCredentialsFollowTheFile() async throws {
+        server.fallback { request in
+            var reply = request.path == "/old" ? MockReply.redirect(to: "/new") : .text("x")
+            reply.headers["Set-Cookie"] = "a=1"
+            return reply
+        }
+        let url = server.baseURL
+        let result = try await run(
+            """
+            GET \(url)/old
+            Authorization: Basic ada pw
+            ###
+            # @no-redirect
+            # @no-cookie-jar
+            GET /old
+            Host: \(url.dropFirst(7))
+
+            # @assert status == 302
+            # @assert header Location == /new
+            """)
+        #expect(result.exitCode == 0, "\(result.text)\(result.err)")
+        #expect(server.requests.map(\.path) == ["/old", "/new", "/old"])
+        #expect(server.requests[0].headers["Authorization"] == "Basic YWRhOnB3")
+        #expect(server.requests[1].headers["Cookie"] == "a=1" && server.requests[2].headers["Cookie"] == nil)
+    }
+
+    @Test func verboseShowsHeadsAndBodies() async throws {
+        server.fallback { _ in .json(#"{"n":1}"#) }
+        let result = try await run("### a\nGET \(server.url("/x"))\n\n>> out.json\n", "-v")
+        #expect(result.err.contains("> GET /x HTTP/1.1\n") && result.err.contains("< HTTP/1.1 200 OK\n"))
+        #expect(result.text.hasPrefix("{\"n\":1}\n✓ a"))
+        _ = try await run("### a\nGET \(server.url("/x"))\n\n>> out.json\n")
+        #expect(folder.read("out.json") == Data(#"{"n":1}"#.utf8) && folder.read("out-1.json") != nil)
+    }
+
+    @Test func onlyNamedRequestsAndThoseNeededRun() async throws {
+        server.fallback { _ in .json(#"{"t":"x"}"#) }
+        let text = """
+            ### login
+            # @capture t = $.t
+            GET \(server.url("/login"))
+            ### other
+            GET \(server.url("/other"))
+            ### last
+            GET \(server.url("/last"))?t={{t}}
+            """
+        #expect(try await run(text, "--name", "last").exitCode == 0)
+        #expect(server.requests.map(\.target) == ["/login", "/last?t=x"])
+    }
+
+    @Test(.needsHTTPBin) func realServerIsTested() async throws {
+        let base = try #require(Servers.httpbin)
+        let result = try await run(
+            """
+            ### post
+            POST \(base)/post
+            Content-Type: application/json
+
+            {"n": 1, "word": "世界"}
+
+            # @assert $.json.word == "世界"
+            # @assert header Content-Type startsWith application/json
+            ### digest
+            GET \(base)/digest-auth/auth/ada/pw
+            Authorization: Digest ada pw
+
+            # @assert $.authenticated == true
+            ### teapot
+            # @assert status == 418
+            GET \(base)/status/418
+            """)
+        #expect(result.exitCode == 0, "\(result.text)\(result.err)")
+        #expect(result.text.contains("3 requests, all passed, 4 assertions"))
+    }
+}

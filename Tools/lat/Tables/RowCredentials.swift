@@ -1,0 +1,37 @@
+import DomainTables
+import LATNetworking
+
+extension DomainTable {
+    /// Turns the authenticator of a row off if a secret header field is given in its place.
+    ///
+    /// - Throws: ``UsageError`` for a call that needs an authenticator or a sealer, because only a program has those.
+    mutating func replaceAuthenticator(
+        of server: String, _ route: ResolvedRoute, by headers: HTTPHeaders
+    ) throws(UsageError) {
+        let settings = route.settings
+        func place(_ key: String) -> String { settings.origin(of: key)?.description ?? "code" }
+        if case .sealed(let name) = settings.sealing {
+            throw UsageError(
+                "\"\(server)\" is sealed by the sealer \"\(name)\" (\(place("sealing"))), whose keys only the program has; "
+                    + "make this call in the program, or set sealing: null in a copy of the table and name it with --table"
+            )
+        }
+        guard case .named(let name) = settings.authenticator else { return }
+        guard headers.contains(where: { route.secrets.contains(header: $0.name) }) else {
+            throw UsageError(
+                "\"\(server)\" gets its token from the authenticator \"\(name)\" (\(place("authenticator"))), which only the "
+                    + "program has; give a token with -H \"Authorization: Bearer TOKEN\"")
+        }
+        var row = try UsageError.checked(self.server(ServerName(server)))
+        row.settings.authenticator = .off
+        try UsageError.checked(setServer(ServerName(server), row))
+    }
+}
+
+extension DomainTable.ResolvedRoute {
+    /// What must not be shown of a call of the row.
+    var secrets: Secrets { Secrets.standard.union(Secrets(headers: settings.secretHeaders ?? [])) }
+
+    /// Whether responses of the row have an envelope.
+    var hasEnvelope: Bool { if case .rule = settings.envelope { true } else { false } }
+}
