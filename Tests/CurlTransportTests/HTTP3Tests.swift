@@ -255,7 +255,7 @@ import Testing
             #expect(datagrams > 0)
             // The pin forces a new connection, which must not race again.
             let pin = try #require(TestCertificates.shared).pin
-            let request = HTTPRequest("GET", server.url()).with { $0.pinnedPublicKeys = [pin] }
+            let request = HTTPRequest("GET", server.url()).with { $0.tls.pins = [pin] }
             let response = try await transport.answer(to: request)
             #expect(response.version == .http1_1 && !response.timings.connectionReused)
             #expect(server.datagrams == datagrams)
@@ -324,7 +324,7 @@ import Testing
             let request = HTTPRequest(method, relay.url(), body: method == "POST" ? .text("pay") : nil)
             #expect(try await transport.answer(to: request).version == .http3)
             // The pin forces a new connection.
-            let second = request.with { $0.pinnedPublicKeys = [pin] }
+            let second = request.with { $0.tls.pins = [pin] }
             #expect(try await transport.answer(to: second).version == .http3)
         }
         #expect(server.connections.count == 2)
@@ -352,10 +352,10 @@ import Testing
         let pin = try #require(TestCertificates.shared).pin
         let other = "sha256//" + Data(repeating: 7, count: 32).base64EncodedString()
         try await withTransport(trusting()) { transport async throws in
-            let wrong = HTTPRequest("GET", server.url()).with { $0.pinnedPublicKeys = [other] }
+            let wrong = HTTPRequest("GET", server.url()).with { $0.tls.pins = [other] }
             #expect(try await transport.failure(of: wrong).kind == .tls(.pinMismatch))
             #expect(server.requests.isEmpty)
-            let right = HTTPRequest("GET", server.url()).with { $0.pinnedPublicKeys = [other, pin] }
+            let right = HTTPRequest("GET", server.url()).with { $0.tls.pins = [other, pin] }
             #expect(try await transport.answer(to: right).version == .http3)
         }
     }

@@ -156,9 +156,9 @@ struct TLSTests {
         try await withTransport(configuration { $0.pins = ["localhost": [wrong]] }) { transport async throws in
             let request = HTTPRequest("GET", server.url())
             #expect(try await transport.failure(of: request).kind == .tls(.pinMismatch))
-            #expect(try await transport.answer(to: request.with { $0.pinnedPublicKeys = [right] }).status == 200)
+            #expect(try await transport.answer(to: request.with { $0.tls.pins = [right] }).status == 200)
             #expect(try await transport.failure(of: request).kind == .tls(.pinMismatch))
-            let file = request.with { $0.pinnedPublicKeys = ["/etc/passwd"] }
+            let file = request.with { $0.tls.pins = ["/etc/passwd"] }
             #expect(try await transport.failure(of: file).kind == .invalidRequest)
         }
     }
@@ -171,7 +171,7 @@ struct TLSTests {
         }
         try await withTransport(configuration()) { transport async throws in
             let request = HTTPRequest("GET", server.url())
-            let pinned = request.with { $0.pinnedPublicKeys = pins }
+            let pinned = request.with { $0.tls.pins = pins }
             for _ in 0..<3 {
                 let error = try await transport.failure(of: pinned)
                 #expect(error.message.contains("CURLOPT_PINNEDPUBLICKEY"), "\(error)")
@@ -186,7 +186,7 @@ struct TLSTests {
         let wrong = "sha256//" + Data(repeating: 7, count: 32).base64EncodedString()
         try await withTransport(testConfiguration { $0.tls.caFile = Servers.authority }) { transport async throws in
             #expect(try await transport.get(url).status == 200)
-            let pinned = HTTPRequest("GET", url).with { $0.pinnedPublicKeys = [wrong] }
+            let pinned = HTTPRequest("GET", url).with { $0.tls.pins = [wrong] }
             #expect(try await transport.failure(of: pinned).kind == .tls(.pinMismatch))
             #expect(try await transport.get(url).timings.connectionReused)
         }

@@ -13,6 +13,14 @@ import Testing
         #expect(Secrets.standard.shown(form: form).utf8.elementsEqual(shown.utf8))
     }
 
+    @Test func namesOfSecretFieldsAreSecretMembers() {
+        var secrets = Secrets.standard
+        let message: JSONValue = ["payload": ["Authorization": "Bearer t", "cookie": "c", "Accept": "a"]]
+        #expect(secrets.shown(json: message) == ["payload": ["Authorization": "***", "cookie": "***", "Accept": "a"]])
+        secrets.remove(header: "cookie")
+        #expect(!secrets.contains(member: "Cookie"))
+    }
+
     @Test func codeAndKeyAreSecretInFormsOnly() {
         var secrets = Secrets.standard
         #expect(secrets.contains(parameter: "code") && !secrets.contains(member: "code"))

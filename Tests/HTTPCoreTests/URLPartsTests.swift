@@ -77,6 +77,11 @@ import Testing
         ("http:/user:secret@h/x", "http:/h/x"), ("user:secret@h/x", "h/x"), ("@ada/posts", "@ada/posts"),
         ("http://user:sec/ret@h/", "http://…"), ("http://user:sec?ret@h/", "http://…"),
         ("http://user:1/secret@h", "http://user:1/secret@h"), ("http://[::1]/a@b", "http://[::1]/a@b"),
+        ("http://p/http://u:secret@h/x%2Fy", "http://p/http://h/x%2Fy"),
+        ("http://p/http://u:secret@h/x", "http://p/http://h/x"),
+        ("http://p/http%3A//u:secret@h/x", "http://p/http%3A//h/x"), ("http://u:se//cret@h/x%2F", "http://…"),
+        ("http:/HTTPS://u:secret@h:3%BCc", "http:/HTTPS://h:3%BCc"), ("http://u:se/%2F%2Fcret@h/x", "http://…"),
+        ("http://p/token%3Dsecret/secret", "http://p/token%3D***"),
         ("http://h:1?secret@x", "http://…"), ("localhost:8080/x", "localhost:8080/x"), ("", ""),
     ])
     func redactedHidesUserQueryAndFragment(of url: String, redacted: String) {

@@ -97,7 +97,7 @@ import Testing
             ("maxReceiveRate is 0", changed { $0.maxReceiveRate = 0 }),
             ("maxConnectionsPerHost is 0", changed { $0.maxConnectionsPerHost = 0 }),
             ("gopher", changed { $0.proxy = "gopher://h" }),
-            ("\"x\"", changed { $0.pinnedPublicKeys = ["x"] }),
+            ("\"x\"", changed { $0.tls.pins = ["x"] }),
             ("\"nobody\"", changed { $0.authenticator = .named("nobody") }),
             ("\"nobody\"", changed { $0.sealing = .sealed(by: "nobody") }),
         ]

@@ -160,14 +160,14 @@ import Testing
     func strippedRequestKeepsNothingOfItsOrigin(_ url: String, _ isSame: Bool) {
         var request = HTTPRequest("GET", url, headers: ["Authorization": "a", "X-Plain": "1"])
         request.authentication = .basic(user: "u", password: "p")
-        request.pinnedPublicKeys = ["sha256//AAAA"]
+        request.tls.pins = ["sha256//AAAA"]
         request.tls = .init(minimumVersion: .v1_3)
         request.context.rowHeaders = ["X-Row-Key": "k", "X-Row": "1"]
         request.context.rowSecrets = Secrets(headers: ["X-Row-Key"])
         let before = request
         RedirectRule(secrets: .standard).strip(&request, from: "http://h/a", defaults: ["X-Api-Key": "m", "X-M": "1"])
         guard !isSame else { return #expect(request == before) }
-        #expect(request.authentication == nil && request.pinnedPublicKeys == nil && !request.tls.isSet)
+        #expect(request.authentication == nil && request.tls.pins == nil && !request.tls.isSet)
         #expect(request.context.rowHeaders == ["X-Row": "1"])
         // A removal keeps out what the manager or an outer level would add.
         #expect(request.headers == ["X-Plain": "1", "X-Api-Key": nil, "X-Row-Key": nil, "Authorization": nil])

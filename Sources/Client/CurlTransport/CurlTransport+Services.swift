@@ -37,7 +37,9 @@ extension CurlTransport {
     private func probe(
         _ request: HTTPRequest, _ options: ConnectionOptions
     ) throws(NetworkError) -> ConnectionProbe {
+        var request = request
         let target = try targets.target(for: request.url)
+        if let path = target.socketPath { request.unixSocketPath = path }
         var plan = try plan(for: request, target)
         // One timeout covers the whole probe: name look-up, connection and TLS.
         plan.connectTimeout = plan.timeout > 0 ? min(plan.timeout, plan.connectTimeout) : plan.connectTimeout

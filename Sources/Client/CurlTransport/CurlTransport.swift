@@ -142,15 +142,27 @@ package final class CurlTransport: Transport {
         let transfer = try prepare(request, owner)
         do {
             let response = try await answer(to: transfer)
-            if transfer.plan.version.isRace, versions.note(response, of: transfer.target) { observeNetworkForRaces() }
-            guard let origins, origins.note(response, to: transfer) else { return response }
-        } catch let error as NetworkError {
-            if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
-            if transfer.plan.version.isRace, versions.note(error, of: transfer.target) { observeNetworkForRaces() }
-            guard let origins, origins.note(error, of: transfer) else { throw error.attaching(request) }
+            guard note(response, to: transfer) else { return response }
+        } catch {
+            try note(error, of: transfer, request)
         }
         // The alternative service failed and is skipped for a while, so the next attempt goes elsewhere.
         return try await send(request, for: owner)
+    }
+
+    /// Returns whether the response came from an alternative service that has failed with it.
+    private func note(_ response: HTTPResponse, to transfer: Transfer) -> Bool {
+        if transfer.plan.version.isRace, versions.note(response, of: transfer.target) { observeNetworkForRaces() }
+        return origins?.note(response, to: transfer) ?? false
+    }
+
+    /// Throws the error, unless an alternative service has failed. Not inlined, so that a waiting request has no room for it.
+    @inline(never)
+    private func note(_ error: any Error, of transfer: Transfer, _ request: HTTPRequest) throws {
+        guard let error = error as? NetworkError else { throw error }
+        if error.kind == .cancelled, Task.isCancelled { throw CancellationError() }
+        if transfer.plan.version.isRace, versions.note(error, of: transfer.target) { observeNetworkForRaces() }
+        guard origins?.note(error, of: transfer) == true else { throw error.attaching(request) }
     }
 
     private func observeNetworkForRaces() { observeNetwork { [versions] in versions.networkHasChanged() } }
@@ -209,7 +221,7 @@ package final class CurlTransport: Transport {
             guard request.method != .connect else { throw RequestCheck.connect }
             let target = try targets.target(for: request.url)
             // A request that needs no completion is not copied.
-            guard origins != nil || netrc != nil || !request.hasNoSettings else {
+            guard origins != nil || netrc != nil || !request.hasNoSettings || target.socketPath != nil else {
                 return try transfer(request, target, owner, warmUp)
             }
             let (changed, changedTarget) = try completed(request, target, owner?.bodyHandler)
@@ -225,6 +237,7 @@ package final class CurlTransport: Transport {
     ) throws(NetworkError) -> (HTTPRequest, Target) {
         var (request, target) = (request, target)
         request.takeHeadersOfOptions()
+        if let path = target.socketPath { request.unixSocketPath = path }
         if let url = origins?.hsts?.secureURL(of: target) {
             request.url = url
             target = try targets.target(for: url)

@@ -105,14 +105,15 @@ import Testing
         var (configuration, server) = try configuration(of: place, canary)
         let collector = try MockServer()
         collector.fallback { _ in .json("{}") }
-        let (summary, full, curl) = (Log<String>(), Log<String>(), Log<String>())
+        let (summary, full, curl, json) = (Log<String>(), Log<String>(), Log<String>(), Log<String>())
         let (records, har, metrics, inspector) = (Records(), HARRecorder(), Metrics(), Inspector())
         let traces = try TraceExporter(collector.baseURL, service: "test")
         let address = try inspector.start()
         defer { inspector.stop() }
         configuration.accessories = [
             RequestLog(.summary) { summary.append($0) }, RequestLog(.full) { full.append($0) },
-            RequestLog(.curl) { curl.append($0) }, records.recorder(), har, metrics, inspector, traces,
+            RequestLog(.curl) { curl.append($0) }, RequestLog(.json) { json.append($0) }, records.recorder(), har,
+            metrics, inspector, traces,
         ]
         let manager = try CentralRequestManager(configuration: configuration)
         var outputs: [Output] = []
@@ -127,6 +128,7 @@ import Testing
         await traces.flush()
         for (name, log) in [
             ("RequestLog(.summary)", summary), ("RequestLog(.full)", full), ("RequestLog(.curl)", curl),
+            ("RequestLog(.json)", json),
         ] {
             outputs.append((name, Data(log.elements.joined(separator: "\n").utf8)))
         }

@@ -39,7 +39,7 @@ import Testing
             ("authentication", { $0.authentication = .bearer(token: "t") }), ("priority", { $0.priority = .high }),
             ("waits", { $0.waitsForConnectivity = false }), ("version", { $0.version = .http1 }),
             ("socket", { $0.unixSocketPath = "/s" }), ("proxy", { $0.proxy = ProxyPolicy.direct }),
-            ("connections", { $0.maxConnectionsPerHost = 1 }), ("pins", { $0.pinnedPublicKeys = ["sha256//x"] }),
+            ("connections", { $0.maxConnectionsPerHost = 1 }), ("pins", { $0.tls.pins = ["sha256//x"] }),
             ("tls", { $0.tls = HTTPRequest.TLS(minimumVersion: .v1_3) }), ("limits", { $0.ignoresLimits = true }),
             ("maxBodySize", { $0.maxBodySize = 1 }), ("streams", { $0.streamsBody = true }),
             ("sealing", { $0.sealing = .unsealed }), ("tag", { $0.tag = "" }),

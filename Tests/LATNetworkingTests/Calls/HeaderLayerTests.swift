@@ -45,9 +45,10 @@ import Testing
         _ provided: HTTPHeaders, over base: HTTPHeaders, under own: HTTPHeaders,
         changed: (inout HTTPHeaders) -> Void = { _ in }
     ) -> HTTPHeaders {
-        var headers = base.merging(own)
+        var headers = base.marked(as: .base).merging(own.marked(as: .request))
         changed(&headers)
-        return CompositionStage.merge(provided, in: headers, base: base, own: own)
+        let layers = headers.layers
+        return layers.base.merging(provided).merging(layers.own)
     }
 
     // MARK: Values

@@ -187,6 +187,89 @@ import Testing
         #expect(error?.kind == .decoding(path: "next") && error?.message.contains("not a URL") == true)
     }
 
+    @Test(arguments: ["http:///2", "http://[x", "unix:///run/a.sock:/2", "http://h:x/2"])
+    func linkThatIsNoURLDoesNotEndTheList(_ link: String) async throws {
+        let server = try MockServer { _ in .text("1").header("Link", "<\(link)>; rel=next") }
+        var count = 0
+        let error = await failure {
+            for try await _ in try CentralRequestManager.make().pages("GET", server.url()) { count += 1 }
+        }
+        #expect(error?.kind == .protocolViolation && count == 1)
+        #expect(error?.message.contains("its field Link has \"\(link)\", which is not a URL") == true)
+    }
+
+    @Test func parametersOfTheProviderDoNotPileUp() async throws {
+        let server = try MockServer()
+        let number = Counter()
+        let pages = Counter()
+        server.fallback { request in
+            let next = pages.next()
+            let query = (request.query ?? "").split(separator: "&").filter { !$0.hasPrefix("page=") }.joined(
+                separator: "&")
+            return next > 4 ? .text("x") : .text("x").header("Link", "</?\(query)&page=\(next)>; rel=next")
+        }
+        let manager = try CentralRequestManager.make {
+            $0.parameterProvider = { _ in ["nonce": number.next(), "a b": 1, "x": ["y": 2], "own": "provided"] }
+        }
+        for try await _ in manager.pages("GET", server.url("/"), parameters: ["own": "mine"]) {}
+        #expect(server.requestCount == 5)
+        for (index, request) in server.requests.enumerated() {
+            let names = request.queryItems.map(\.name)
+            #expect(Set(names).count == names.count, "\(request.target)")
+            #expect(request.query("own") == "mine" && request.query("a b") == "1" && request.query("x[y]") == "2")
+            #expect(request.query("nonce") == "\(index + 1)")
+        }
+    }
+
+    @Test func longNumbersOfACursorKeepTheirDigits() async throws {
+        let cursors = [
+            "12345678901234567890123456789012345678901234567890", "1.50", "100000000000000000000", "1e2", "-0", "7",
+        ]
+        for cursor in cursors {
+            let count = Counter()
+            let server = try MockServer { _ in
+                count.next() > 1
+                    ? .json(#"{"a": [1, "2"], "next": null}"#) : .json(#"{"a": [1, "3\"4"], "next": \#(cursor)}"#)
+            }
+            for try await _ in try CentralRequestManager.make().pages("GET", server.url(), .cursor(at: "next")) {}
+            #expect(server.requests.last?.query("cursor") == cursor)
+        }
+    }
+
+    @Test func nullSwitchesTheRuleOfADomainOff() async throws {
+        let server = try Self.server()
+        let table = try DomainTable.make(
+            server.url(), domain: #"pages: { cursor: "meta.cursor" }"#,
+            servers: #"s: { domain: "d", path: "x", method: "GET", pages: null }"#)
+        var count = 0
+        // Without a rule the links count, of which there are none.
+        for try await _ in try CentralRequestManager.make(table).pages(server: "s") { count += 1 }
+        #expect(count == 1 && table.explain("s").contains("pages"))
+    }
+
+    @Test func relationOfTheRowIsFollowed() async throws {
+        let count = Counter()
+        let server = try MockServer { _ in
+            .json("[]").header("Link", count.next() > 2 ? "</x>; rel=self" : "</x?n=\(count.value)>; rel=\"older\"")
+        }
+        let manager = try CentralRequestManager.make(
+            .make(server.url(), domain: #"pages: { link: "Older", items: "." }"#))
+        var pages = 0
+        for try await _ in Get<JSONValue>().pages(on: manager) { pages += 1 }
+        #expect(pages == 3)
+    }
+
+    @Test func bodyIsSentWithEachPage() async throws {
+        let server = try MockServer { request in
+            .json(#"{"next": \#(request.json?["cursor"].string == nil ? "7" : "null")}"#)
+        }
+        let manager = try CentralRequestManager.make()
+        for try await _ in manager.pages(
+            "QUERY", server.url(), .cursor(at: "next"), parameters: ["q": "x"], body: .json)
+        {}
+        #expect(server.requests.map(\.text) == [#"{"q":"x"}"#, #"{"cursor":"7","q":"x"}"#])
+    }
+
     @Test func numbersAtTheirLimitEndTheList() async throws {
         let server = try MockServer.answering("[1, 2]")
         let manager = try CentralRequestManager.make()

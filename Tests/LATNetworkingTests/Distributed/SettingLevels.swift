@@ -169,18 +169,17 @@ extension LeveledSetting {
             (1...6).map { ClientCertificate.pkcs12(path: "/\($0).p12", password: "") },
             { if case .pkcs12(let path, _) = $0 { "clientCertificate: { file: \"\(path)\" }" } else { "" } },
             { $0.clientCertificate = $1 }, { $0.clientCertificate }),
-        .option(
-            "pinnedPublicKeys", \.pinnedPublicKeys,
+        tls(
+            "tls.pins", \.pins,
             (1...6).map { ["sha256//" + Data(repeating: $0, count: 32).base64EncodedString()] },
-            row: { "tls: { pins: [\"\($0.joined())\"] }" }, key: "tls",
-            read: { request, _ in request.pinnedPublicKeys }),
+            { "pins: [\"\($0.joined())\"]" }, nil, { _ in nil }),
     ]
 
     /// A member of `tls`.
     private static func tls<Value: Sendable>(
         _ name: String, _ path: WritableKeyPath<HTTPRequest.TLS, Value?> & Sendable, _ values: [Value],
         _ row: @escaping @Sendable (Value) -> String,
-        _ manager: @escaping @Sendable (inout TLSConfiguration, Value) -> Void,
+        _ manager: (@Sendable (inout TLSConfiguration, Value) -> Void)?,
         _ ofManager: @escaping @Sendable (TLSConfiguration) -> Value?
     ) -> LeveledSetting {
         let values = (0..<6).map { values[$0 % values.count] }
@@ -190,7 +189,7 @@ extension LeveledSetting {
         }
         setting.options = ["tls"]
         setting.rows = ["tls"]
-        setting.manager = { manager(&$0.tls, values[$1]) }
+        if let manager { setting.manager = { manager(&$0.tls, values[$1]) } }
         setting.row = { "tls: { \(row(values[$0])) }" }
         setting.entity = { options, level in options.tls[keyPath: path] = values[level] }
         setting.call = { call, level in
@@ -291,7 +290,14 @@ extension LeveledSetting {
             row: { "pages: { number: \"p\", maxPages: \($0 + 1) }" },
             read: { observation in
                 let row = try? observation.configuration.domains?.resolve(server: "s")
-                return row?.settings.pages?.limit.map { "\($0)" } ?? "none"
+                return row?.settings.pages?.rule?.limit.map { "\($0)" } ?? "none"
+            }),
+        LeveledSetting(
+            testDescription: "poll", values: (1...6).map { "\($0)" }, rows: ["poll"],
+            row: { "poll: { attempts: \($0 + 1) }" },
+            read: { observation in
+                let row = try? observation.configuration.domains?.resolve(server: "s")
+                return row?.settings.poll?.rule?.attempts.map { "\($0)" } ?? "none"
             }),
         LeveledSetting(
             testDescription: "errors", values: (0..<6).map { "c\($0)" }, rows: ["errors"],

@@ -38,9 +38,9 @@ import Testing
     /// Downloads a part, as a process does that is then ended.
     private func begin(_ url: String) async throws {
         var request = HTTPRequest("GET", url)
-        request.maxReceiveRate = 8 << 20
+        request.maxReceiveRate = 2 << 20
         let download = manager.download(request, to: target)
-        for await progress in download.progress where progress.completed > 1 << 20 { break }
+        for await progress in download.progress where progress.completed > 1 << 18 { break }
         download.cancel(keepingProgress: true)
         let error = await failure { try await download.value }
         #expect(error?.message.contains("the same download continues with the rest") == true)
@@ -76,9 +76,9 @@ import Testing
         let (server, url) = try await serve()
         defer { withExtendedLifetime(server) {} }
         var request = HTTPRequest("GET", url)
-        request.maxReceiveRate = 8 << 20
+        request.maxReceiveRate = 2 << 20
         let download = manager.download(request, to: target)
-        for await progress in download.progress where progress.completed > 1 << 20 { break }
+        for await progress in download.progress where progress.completed > 1 << 18 { break }
         download.pause()
         for await progress in download.progress where progress.bytesPerSecond == nil { break }
         try write(new, at: 10)

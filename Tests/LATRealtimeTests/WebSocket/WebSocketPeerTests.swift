@@ -72,11 +72,11 @@ struct WebSocketPeerTests {
         let peer = try await WebSocketPeer("websockets", #"{"deflate": [{}]}"#, certificate: certificates.server)
         let manager = try CentralRequestManager.make { $0.tls.caFile = certificates.authority }
         var request = HTTPRequest("GET", peer.url("wss"))
-        request.pinnedPublicKeys = [certificates.pin]
+        request.tls.pins = [certificates.pin]
         let socket = try await manager.webSocket(request)
         try await socket.exchange()
         try await socket.close()
-        request.pinnedPublicKeys = ["sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="]
+        request.tls.pins = ["sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="]
         let wrong = await failure { _ = try await manager.webSocket(request) }
         guard case .tls = wrong?.kind else { throw TestFailure("\(String(describing: wrong))") }
         let unknown = await failure { _ = try await self.manager.webSocket(peer.url("wss")) }

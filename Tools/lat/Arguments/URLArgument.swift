@@ -1,3 +1,4 @@
+import HTTPCore
 import LATNetworking
 
 /// A URL on the command line, which may lack its scheme and, for this machine, its host.
@@ -16,7 +17,7 @@ enum URLArgument {
     /// Completes a URL: `:8080/x` is `http://localhost:8080/x`, and `example.org/x` is `http://example.org/x`. With
     /// port 443 the scheme is `https`.
     ///
-    /// - Throws: ``UsageError`` for a text that is not a URL, and for a scheme other than http and https.
+    /// - Throws: ``UsageError`` for a text that is not a URL, and for a scheme other than http, https and unix.
     static func checked(_ text: String) throws(UsageError) -> String {
         let shown = SafeText.line(text)
         guard !text.isEmpty, !text.unicodeScalars.contains(where: { $0 == " " || $0.controlsTerminal }) else {
@@ -28,6 +29,15 @@ enum URLArgument {
         }
         let scheme = text.lowercased()
         if scheme.hasPrefix("http://") || scheme.hasPrefix("https://") { return text }
+        if UnixAddress.isOne(text) {
+            do throws(UnixAddress.Problem) {
+                _ = try UnixAddress(text)
+                return text
+            } catch {
+                let advice = error.suggestion.map { "did you mean \(SafeText.line($0))?" }
+                throw UsageError("URL \"\(shown)\" \(error.reason); \(advice ?? "write unix:///path/of.sock:/path")")
+            }
+        }
         let start = authority(text)
         guard !(start.hasSuffix(":") && text.dropFirst(start.count).hasPrefix("//")) else {
             throw UsageError("URL \"\(shown)\" has a scheme other than http and https; lat sends only these two")

@@ -11,6 +11,8 @@ struct StartCommand: Command {
     let table: TableArgument
     let timeout: Duration?
     let output: String?
+    /// How all pages of a list are read; `nil` for one response.
+    let pages: PageArguments?
     let format: OutputFormat
     /// All arguments, also for messages that name the option that was given.
     let arguments: ParsedArguments
@@ -30,6 +32,7 @@ struct StartCommand: Command {
         timeout = try DurationArgument.parse(arguments, of: Self.timeout)
         output = try OutputArgument.parse(arguments)
         format = try OutputFormat(arguments)
+        pages = try PageArguments(arguments, without: [], format)
     }
 
     func run(_ console: Console) async throws -> ExitCode { try await StartRun(command: self, console: console).run() }
@@ -84,10 +87,11 @@ extension StartCommand {
         "--timeout", value: "TIME",
         help: "The time limit of the whole call: 500ms, 10s. Default: that of the row, or 60s.")
 
-    static let options = [
-        parameter, RequestCommand.header, TableArgument.table, TableArgument.environment, timeout,
-        OutputArgument.option, RequestCommand.verbose, OutputFormat.option,
-    ]
+    static let options =
+        [
+            parameter, RequestCommand.header, TableArgument.table, TableArgument.environment, timeout,
+            OutputArgument.option, RequestCommand.verbose, OutputFormat.option,
+        ] + PageArguments.options
 
     static let details = """
         ROW is a name under servers in the table; lat domains list shows the rows. The
@@ -99,6 +103,7 @@ extension StartCommand {
         Examples
           lat start user.detail id=42
           lat start user.detail -p id=42 --environment dev --format json
+          lat start order.list --all-pages --max-pages 20
           lat start user.save id=42 name=Ada age:=36 --table Config/domains.json5
 
         Exit codes: 0 success, 1 the server answered with a failure, in its status or
@@ -122,6 +127,7 @@ private struct StartRun {
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
         defer { file?.discard() }
 
+        if let pages = command.pages { return try await run(pages, file, table, route, parameters) }
         let start = ContinuousClock.now
         let answer = try await answer(from: table, by: route, parameters)
         let total = ContinuousClock.now - start
@@ -145,6 +151,30 @@ private struct StartRun {
             console.complain(error, ErrorWords(command.arguments))
         }
         return answer.error.map { ExitCode($0) } ?? .success
+    }
+
+    /// Reads all pages of a list, as the row says. What was written before an error stays, also in a file.
+    private func run(
+        _ pages: PageArguments, _ file: OutputFile?, _ table: DomainTable, _ route: DomainTable.ResolvedRoute,
+        _ parameters: [String: JSONValue]
+    ) async throws -> ExitCode {
+        let paging = pages.paging(of: route.settings.pages?.rule)
+        let writer = PageWriter(
+            console: console, output: file?.output ?? console.out, items: paging.items, showsHeads: command.isVerbose)
+        let error: NetworkError?
+        do {
+            var call = EntityCall(
+                Route(server: ServerName(command.server)), parameters: parameters.isEmpty ? nil : parameters
+            ).headers(command.headers)
+            if let timeout = command.timeout { call = call.timeout(timeout) }
+            error = try await writer.write(call.pages(paging, on: manager(table, route)), \.response)
+        } catch let failure as NetworkError {
+            error = failure
+        }
+        try file?.complete()
+        guard let error else { return .success }
+        console.complain(error, ErrorWords(command.arguments))
+        return ExitCode(error)
     }
 
     // MARK: Preparing

@@ -65,7 +65,7 @@ struct ConnectionArguments {
         request.maxReceiveRate = rate
         request.maxSendRate = rate
         if arguments.contains(Self.gzip) { request.contentCoding = .gzip }
-        request.pinnedPublicKeys = pins
+        request.tls.pins = pins
         if !trailers.fields.isEmpty {
             request.trailers = HTTPRequest.Trailers(trailers.fields.map(\.name)) { [trailers] in trailers }
         }

@@ -43,7 +43,6 @@ struct ErrorWords {
         ("tls.requiresOCSPStapling", [ConnectionArguments.ocspStapling]),
         ("tls.keyLog", [ConnectionArguments.keyLog]),
         ("tls.pins", [ConnectionArguments.pin]),
-        ("pinnedPublicKeys", [ConnectionArguments.pin]),
         ("disableCertificateVerification()", [ConnectionArguments.insecure]),
         ("nameResolver", [ConnectionArguments.doh, ConnectionArguments.dnsServers]),
         ("connectionSource", [ConnectionArguments.interface]),
@@ -82,7 +81,7 @@ struct ErrorWords {
         ("use .https(url) or .system", "use \(ConnectionArguments.doh.name) URL, or leave it out"),
         ("set .off", "leave it out"),
         ("set cookies = .off", "leave out \(RequestCommand.cookies.name)"),
-        ("(tls.pins, a domain's pins, pinnedPublicKeys)", "(\(ConnectionArguments.pin.name))"),
+        ("(tls.pins, or a domain's pins)", "(\(ConnectionArguments.pin.name))"),
         ("check tls.minimumVersion and the", "check the"),
         ("raise maxBodySize, or read it with stream()", "write it to a file with \(OutputArgument.option.name)"),
         (

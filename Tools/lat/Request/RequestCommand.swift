@@ -40,6 +40,8 @@ struct RequestCommand: Command {
     let cookies: String?
     let cache: CachePolicy?
     let connection: ConnectionArguments
+    /// How all pages of a list are read; `nil` for one response.
+    let pages: PageArguments?
     let format: OutputFormat
     /// All arguments, also for messages that name the option that was given.
     let arguments: ParsedArguments
@@ -92,6 +94,8 @@ struct RequestCommand: Command {
         cache = try CacheArgument.parse(arguments, of: Self.cache)
         connection = try ConnectionArguments(arguments, url: line.url)
         format = try OutputFormat(arguments)
+        pages = try PageArguments(
+            arguments, without: [Self.download, Self.curl, Self.include, Self.har, Self.file], format)
     }
 
     func run(_ console: Console) async throws -> ExitCode {

@@ -73,6 +73,7 @@ extension RequestCommand {
         [
             parameter, header, json, data, form, file, OutputArgument.option, download, include, verbose, curl, har,
             noPager,
+            PageArguments.allPages, PageArguments.pages, PageArguments.maxPages,
             user, digest, bearer, cookies, timeout, connectTimeout, idleTimeout, retry, noFollow, maxRedirects, proxy,
             http2, http3, http3Only, unixSocket, cache,
         ] + ConnectionArguments.options + [OutputFormat.option]
@@ -100,6 +101,7 @@ extension RequestCommand {
           lat POST :8080/orders name=Ada age:=36 X-Trace:1
           lat :8080/orders '{"name": "Ada"}' -i
           lat :8080/photos img@a.png title=Holiday
+          lat :8080/orders --all-pages
           lat request GET http://127.0.0.1:8080/big.iso -o big.iso --timeout 10m
 
         On a terminal, JSON is formatted and coloured, and a pager ($PAGER, or less)

@@ -102,6 +102,7 @@ struct RequestRun {
         let content = try RequestContent(command)
         let file = try command.output.map { name throws(UsageError) in try OutputFile(name) }
         defer { file?.discard() }
+        if let pages = command.pages { return try await run(content, pages, file) }
         let recorder = command.har.map { _ in HARRecorder() }
         do {
             let error = try await run(content, file, recorder)
@@ -112,6 +113,27 @@ struct RequestRun {
             _ = save(recorder)
             throw error
         }
+    }
+
+    /// Reads all pages of a list. What was written before an error stays, also in a file.
+    private func run(
+        _ content: RequestContent, _ pages: PageArguments, _ file: OutputFile?
+    ) async throws -> ExitCode {
+        let paging = pages.paging()
+        let writer = PageWriter(
+            console: console, output: file?.output ?? console.out, items: paging.items, showsHeads: command.isVerbose)
+        let sender = RequestSender(command: command, console: console)
+        let manager = try RequestSettings.manager(for: command, console, willSend: sender.trace)
+        let error = try await writer.write(
+            manager.pages(
+                command.method, content.url, paging, parameters: command.parameters.isEmpty ? nil : command.parameters,
+                body: content.body, headers: RequestSettings.headers.merging(content.headers))
+        ) { $0 }
+        try file?.complete()
+        if command.keepsFiles { await manager.shutdown() }
+        guard let error else { return .success }
+        console.complain(error, ErrorWords(command.arguments))
+        return ExitCode(error)
     }
 
     /// Writes the file of `--har`, and shows an error.

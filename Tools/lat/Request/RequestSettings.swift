@@ -31,7 +31,7 @@ enum RequestSettings {
         var configuration = configuration(for: command, console)
         let settings = RequestChange { request in
             // A body of any size can be shown as it arrives, and need not be in memory as a whole.
-            request.streamsBody = true
+            if command.pages == nil { request.streamsBody = true }
             if let authentication = command.authentication { request.authentication = authentication }
             // Over TLS, both sides negotiate the version.
             if command.usesHTTP2, !request.url.lowercased().hasPrefix("https:") {

@@ -1,10 +1,12 @@
+import HTTPCore
 import LATNetworking
 
 /// Heads and timings as lines for people: `>` is sent, `<` is received, `*` is about both.
 enum RequestTrace {
     /// The request without the values of secret headers and parameters.
     static func lines(of request: HTTPRequest, hiding secrets: Secrets = .standard, _ style: Style) -> [String] {
-        let parts = URLParts(secrets.shown(url: request.url))
+        let url = UnixAddress.isOne(request.url) ? (try? UnixAddress(request.url))?.url ?? request.url : request.url
+        let parts = URLParts(secrets.shown(url: url))
         let host = String(parts.hostAndPort ?? "")
         let target = parts.isAbsolute ? parts.target : String(parts.withoutFragment)
         var fields: [(name: String, value: String)] = []

@@ -11,19 +11,23 @@ extension Metrics {
         /// The port.
         public var port: Int { server.port }
         /// The address for the scraper: `http://127.0.0.1:9464/metrics`.
-        public var url: String { "http://127.0.0.1:\(port)/metrics" }
+        public var url: String { "http://\(server.host):\(port)/metrics" }
 
         /// Closes the port. A second call does nothing.
         public func stop() { server.stop() }
     }
 
-    /// Serves the metrics at `/metrics` of 127.0.0.1, in the format that the scraper asks for. Neither other machines
-    /// nor pages of other origins in a browser can read them.
+    /// Serves the metrics at `/metrics`, in the format that the scraper asks for.
     ///
-    /// - Parameter port: 0 for a free one. Default 9464, which OpenTelemetry's exporters use.
-    /// - Throws: ``NetworkError`` when the port is in use.
-    public func serve(port: Int = 9_464) throws -> Endpoint {
-        let server = try LoopbackServer(port: port) { [weak self] request in
+    /// On 127.0.0.1, neither other machines nor pages of other origins in a browser can read them. On another address, everyone
+    /// can who reaches it: there is neither TLS nor a password, so choose that of an internal network.
+    ///
+    /// - Parameters:
+    ///   - address: an IP address of this machine; `0.0.0.0` or `::` for all of them. Default `127.0.0.1`.
+    ///   - port: 0 for a free one. Default 9464, which OpenTelemetry's exporters use.
+    /// - Throws: ``NetworkError`` when the port is in use, or the address is not one of this machine.
+    public func serve(on address: String = "127.0.0.1", port: Int = 9_464) throws -> Endpoint {
+        let server = try LoopbackServer(on: address, port: port) { [weak self] request in
             guard let self, request.path == "/metrics" else {
                 return LoopbackServer.Response(status: 404, "nothing is here; the metrics are at /metrics")
             }

@@ -5,13 +5,14 @@ internal import LATNetworking
 internal import Platform
 internal import Synchronization
 
-/// A minimal HTTP/1.1 server on 127.0.0.1: one request for each connection, each on its own thread, with limits for all that a
-/// client sends.
+/// A minimal HTTP/1.1 server on 127.0.0.1, or on an address that the app chooses: one request for each connection, each on its
+/// own thread, with limits for all that a client sends.
 ///
 /// Connections without a whole request never keep a new one out (``ConnectionRoom``).
 ///
-/// A request must name this server in `Host` and come from no page of another origin (`Origin`), so that a page in a browser
-/// cannot reach it under another host name (DNS rebinding).
+/// On an address of loopback, a request must name this server in `Host` and come from no page of another origin (`Origin`), so
+/// that a page in a browser cannot reach it under another host name (DNS rebinding). On another address its names are not
+/// known, so `Host` may have any; a page of a browser that names an `Origin` is refused there, too.
 final class LoopbackServer: Sendable {
     struct Request: Sendable {
         var method: String
@@ -60,6 +61,8 @@ final class LoopbackServer: Sendable {
     static let maxConnections = 64
     private let wakeUp: WakeUp
     private let core: Core
+    /// The address that it listens on.
+    let address: IPAddress
     let port: Int
 
     /// The state that the threads share. They hold it instead of the server, so that the server can be released.
@@ -67,16 +70,28 @@ final class LoopbackServer: Sendable {
         let state = Mutex(State())
     }
 
+    /// The address as the host of a URL.
+    var host: String { address.isIPv4 ? "\(address)" : "[\(address)]" }
+
     /// Starts to listen.
     ///
-    /// - Parameter port: 0 for a free one.
-    /// - Throws: ``NetworkError`` when the port is in use.
-    init(port: Int, handler: @escaping Handler) throws {
+    /// - Parameters:
+    ///   - place: an address of this machine. Default 127.0.0.1.
+    ///   - port: 0 for a free one.
+    /// - Throws: ``NetworkError`` when the port is in use, or the address is not one of this machine.
+    init(on place: String = "127.0.0.1", port: Int, handler: @escaping Handler) throws {
+        guard let address = IPAddress(place) else {
+            throw NetworkError(
+                .invalidRequest,
+                message:
+                    "\"\(URLText.visible(place))\" is not an IP address; give one of this machine, 127.0.0.1 for this "
+                    + "machine alone, or 0.0.0.0 or :: for all of its addresses")
+        }
         guard (0...65_535).contains(port) else {
             throw NetworkError(.invalidRequest, message: "\(port) is not a port; give 1 to 65535, or 0 for a free one")
         }
         let type = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
-        let listener = socket(AF_INET, Int32(type), 0)
+        let listener = socket(address.isIPv4 ? AF_INET : AF_INET6, Int32(type), 0)
         guard listener >= 0 else { throw Self.failure("make a socket") }
         guard let wakeUp = WakeUp() else {
             defer { close(listener) }
@@ -84,23 +99,25 @@ final class LoopbackServer: Sendable {
         }
         var yes: Int32 = 1
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
-        guard SocketAddress(host: [127, 0, 0, 1], port: UInt16(port))?.call(bind, listener) == true,
+        guard SocketAddress(host: address.bytes, port: UInt16(port))?.call(bind, listener) == true,
             listen(listener, 64) == 0, let own = SocketAddress.own(of: listener)
         else {
             let code = errno
             close(listener)
-            guard code == EADDRINUSE else { throw Self.failure("listen on 127.0.0.1:\(port)", code) }
+            guard code == EADDRINUSE else { throw Self.failure("listen on \(address), port \(port)", code) }
             throw NetworkError(
                 .invalidRequest,
                 message:
-                    "port \(port) of 127.0.0.1 is in use by another program; give another port, or 0 for a free one")
+                    "port \(port) of \(address) is in use by another program; give another port, or 0 for a free one")
         }
         self.wakeUp = wakeUp
+        self.address = address
         self.port = own.port
         core = Core()
         let (core, boundPort) = (core, own.port)
+        let ownHost = address.rule == .loopback ? host : nil
         let isStarted = BackgroundThread.start("lat-serve") {
-            Self.accept(listener, wakeUp, core, boundPort, handler)
+            Self.accept(listener, wakeUp, core, boundPort, ownHost, handler)
             // The shutdown also reaches the copies that child processes hold until they start their program.
             shutdown(listener, Int32(SHUT_RDWR))
             close(listener)
@@ -130,7 +147,8 @@ final class LoopbackServer: Sendable {
     // MARK: Threads
 
     private static func accept(
-        _ listener: Int32, _ wakeUp: WakeUp, _ core: Core, _ port: Int, _ handler: @escaping Handler
+        _ listener: Int32, _ wakeUp: WakeUp, _ core: Core, _ port: Int, _ ownHost: String?,
+        _ handler: @escaping Handler
     ) {
         while true {
             var waits = [
@@ -158,7 +176,7 @@ final class LoopbackServer: Sendable {
             let isServed =
                 isTaken
                 && BackgroundThread.start("lat-serve") {
-                    ServedRequest(socket: socket, port: port).run(handler) {
+                    ServedRequest(socket: socket, port: port, ownHost: ownHost).run(handler) {
                         core.state.withLock { $0.room.hasRequest(socket) }
                     }
                     end()

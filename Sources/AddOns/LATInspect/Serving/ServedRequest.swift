@@ -15,6 +15,8 @@ struct ServedRequest {
 
     let socket: Int32
     let port: Int
+    /// The host of the server's URL, if only this machine can reach it, so that its names are known.
+    let ownHost: String?
 
     private enum Refusal: Error {
         case gone
@@ -100,16 +102,23 @@ struct ServedRequest {
 
     // MARK: Checking
 
-    /// Refuses a request whose `Host` is not this server, or whose `Origin` is another one.
+    /// Refuses a request whose `Host` is not this server, or whose `Origin` is another one; elsewhere than on loopback, one with
+    /// an `Origin`.
     private func check(_ request: LoopbackServer.Request) throws {
-        let hosts = ["127.0.0.1", "localhost", "[::1]"]
-        let names = hosts.map { "\($0):\(port)" } + (port == 80 ? hosts : [])
         // A request with two of the field is invalid (RFC 9112 §3.2).
         guard request.headers[values: "Host"].count <= 1 else {
             throw Refusal.status(400, "the field Host is repeated")
         }
+        guard let ownHost else {
+            if request.headers["Origin"] != nil {
+                throw Refusal.status(403, "pages of a browser may not ask this server")
+            }
+            return
+        }
+        let hosts = ["127.0.0.1", "localhost", "[::1]", ownHost]
+        let names = hosts.map { "\($0):\(port)" } + (port == 80 ? hosts : [])
         guard let host = request.headers["Host"]?.lowercased(), names.contains(host) else {
-            throw Refusal.status(403, "the field Host names another server; use http://127.0.0.1:\(port)/")
+            throw Refusal.status(403, "the field Host names another server; use http://\(ownHost):\(port)/")
         }
         if let origin = request.headers["Origin"]?.lowercased(), !names.contains(where: { "http://\($0)" == origin }) {
             throw Refusal.status(403, "pages of another origin may not ask this server")

@@ -17,7 +17,9 @@ final class Target: @unchecked Sendable {
     let host: String
     /// The zone of a link-local IPv6 address (RFC 6874): the name or number of an interface; `nil` without one.
     let zone: String?
-    /// Scheme, host with its zone, and port. Connections are limited per origin.
+    /// The path of the Unix domain socket that the server listens on; `nil` for a server on the network.
+    let socketPath: String?
+    /// Scheme, host with its zone, and port; the socket in place of all of them. Connections are limited per origin.
     let origin: String
     private let lastBodySize = Atomic<Int>(0)
 
@@ -25,7 +27,7 @@ final class Target: @unchecked Sendable {
 
     /// The URL over TLS: port 80 becomes 443, other ports stay (RFC 6797 §8.3). `nil` when memory is short.
     var secureURL: String? {
-        guard let copy = curl_url_dup(handle) else { return nil }
+        guard socketPath == nil, let copy = curl_url_dup(handle) else { return nil }
         defer { curl_url_cleanup(copy) }
         guard curl_url_set(copy, CURLUPART_SCHEME, "https", 0) == CURLUE_OK else { return nil }
         if Target.part(CURLUPART_PORT, of: handle) == "80" { _ = curl_url_set(copy, CURLUPART_PORT, nil, 0) }
@@ -54,7 +56,8 @@ final class Target: @unchecked Sendable {
                 "the URL holds the control character U+\(Self.hex(control.value)) (control characters "
                     + "are never sent); percent-encode or remove it")
         }
-        let encoded = text.idempotentlyPercentEncoded
+        let unix = try Self.unixAddress(text)
+        let encoded = (unix?.url ?? text).idempotentlyPercentEncoded
         guard let handle = curl_url() else { throw NetworkError(.other, message: "out of memory") }
         var isValid = false
         defer { if !isValid { curl_url_cleanup(handle) } }
@@ -76,12 +79,25 @@ final class Target: @unchecked Sendable {
         zone = host.hasPrefix("[") ? Target.part(CURLUPART_ZONEID, of: handle) : nil
         // The same address in another zone is another server.
         let place = zone.map { "\(host.dropLast())%25\($0)]" } ?? host
-        origin = "\(scheme)://\(place):\(port)"
+        origin = unix?.origin ?? "\(scheme)://\(place):\(port)"
+        socketPath = unix?.socketPath
         let isPlain = host.utf8.allSatisfy { $0 < 0x80 && $0 != UInt8(ascii: "%") }
         self.host = isPlain ? host : Target.asciiHost(of: handle) ?? host
         // The fragment is never sent (RFC 9110 §7.1).
         _ = curl_url_set(handle, CURLUPART_FRAGMENT, nil, 0)
-        url = Target.part(CURLUPART_URL, of: handle) ?? encoded
+        let url = Target.part(CURLUPART_URL, of: handle) ?? encoded
+        self.url = unix?.at(URLParts(url).target) ?? url
+    }
+
+    private static func unixAddress(_ text: String) throws(NetworkError) -> UnixAddress? {
+        guard UnixAddress.isOne(text) else { return nil }
+        do throws(UnixAddress.Problem) {
+            return try UnixAddress(text)
+        } catch {
+            let advice = error.suggestion.map { "did you mean \(URLText.visible($0))?" }
+            throw .invalidRequest(
+                "the URL \(URLText.visible(text)) \(error.reason); \(advice ?? "write unix:///path/of.sock:/path")")
+        }
     }
 
     /// Makes a target from the scheme and authority of a base, which are not parsed again, and a new path and query.
@@ -102,6 +118,7 @@ final class Target: @unchecked Sendable {
         scheme = base.target.scheme
         host = base.target.host
         zone = base.target.zone
+        socketPath = nil
         origin = base.target.origin
         url = base.prefix + String(decoding: rest, as: UTF8.self)
     }
@@ -147,6 +164,16 @@ package enum URLReference {
     /// Returns the absolute URL of a `reference` found at `base`; `nil` when it is malformed. The result keeps the
     /// fragment of the reference, or else that of the base (RFC 9110 §10.2.2).
     package static func resolve(_ reference: String, against base: String) -> String? {
+        // A server must not lead a client to the sockets of its machine.
+        guard !UnixAddress.isOne(reference) else { return nil }
+        if UnixAddress.isOne(base) {
+            guard let unix = try? UnixAddress(base), let url = resolve(reference, against: unix.url) else { return nil }
+            // The host of an absolute URL is the one that the server was asked for in the field Host.
+            let parts = URLParts(url)
+            return parts.origin == "http://localhost:80"
+                ? unix.at(parts.target + (parts.fragment.map { "#" + $0 } ?? "")) : url
+        }
+        if let url = sameServer(reference, base) { return url }
         let (base, baseFragment) = split(base.idempotentlyPercentEncoded)
         let (reference, ownFragment) = split(reference.idempotentlyPercentEncoded)
         guard let handle = curl_url() else { return nil }
@@ -157,6 +184,30 @@ package enum URLReference {
             reference.isEmpty || curl_url_set(handle, CURLUPART_URL, reference, flags) == CURLUE_OK
         else { return nil }
         return Target.part(CURLUPART_URL, of: handle).map { $0 + (ownFragment ?? baseFragment ?? "") }
+    }
+
+    /// The URL of a path, or of an absolute URL at the same server, that parsing leaves as it is; `nil` for any other reference.
+    private static func sameServer(_ reference: String, _ base: String) -> String? {
+        let parts = URLParts(base)
+        let server = parts.beforePath
+        guard parts.isAbsolute, !parts.hasOddSlashes, parts.fragment == nil else { return nil }
+        let isPath = reference.utf8.first == UInt8(ascii: "/")
+        guard isPath || reference.utf8.starts(with: server.utf8) else { return nil }
+        let rest = isPath ? reference.utf8[...] : reference.utf8.dropFirst(server.utf8.count)
+        guard rest.withContiguousStorageIfAvailable(TargetBase.isUnchangedByParsing) == true else { return nil }
+        return isPath ? server + reference : reference
+    }
+
+    /// Whether both URLs surely have the same origin, because they are written in the same way up to their paths.
+    package static func hasSameServer(_ url: String, as other: String) -> Bool {
+        let server = URLParts(url).beforePath
+        return !server.isEmpty && server == URLParts(other).beforePath && !UnixAddress.isOne(url)
+    }
+
+    /// Returns the absolute URL of a link that was found at `base`; `nil` when it is malformed. libcurl connects `http:///x` to
+    /// the host `x`, which may be what a person meant who typed it, but in a link there is no host (RFC 9110 §4.2.1).
+    package static func link(_ reference: String, at base: String) -> String? {
+        URLParts(reference).hasOddSlashes ? nil : resolve(reference, against: base)
     }
 
     /// Splits a URL and its fragment, `#` included.
@@ -181,6 +232,7 @@ package enum URLReference {
     package static func origin(of url: String) -> String? {
         guard let target = try? Target(url) else { return nil }
         let origin = target.origin
+        if target.socketPath != nil { return origin }
         guard target.zone != nil, let zone = origin.utf8.firstIndex(of: UInt8(ascii: "%")) else {
             return origin.lowercased()
         }
@@ -229,7 +281,7 @@ struct TargetBase: Sendable {
 
     /// Whether parsing certainly leaves a path and query unchanged: nothing to encode, no dot segments (`.`, `..`), no
     /// percent-encoding, whose case libcurl may change, no fragment.
-    private static func isUnchangedByParsing(_ rest: UnsafeBufferPointer<UInt8>) -> Bool {
+    fileprivate static func isUnchangedByParsing(_ rest: UnsafeBufferPointer<UInt8>) -> Bool {
         guard rest.first == UInt8(ascii: "/"), rest.last != UInt8(ascii: "?") else { return false }
         var isInQuery = false
         var previous: UInt8 = 0

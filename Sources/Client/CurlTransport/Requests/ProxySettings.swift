@@ -45,7 +45,8 @@ struct ProxySettings: Sendable {
     }
 
     func proxy(for target: Target) -> Proxy? {
-        guard let proxy = target.isSecure ? https : http, !exceptions.contains(target.host) else { return nil }
+        guard let proxy = target.isSecure ? https : http, !exceptions.contains(target.host), target.socketPath == nil
+        else { return nil }
         return proxy
     }
 

@@ -5,7 +5,7 @@ extension HTTPResponse {
     public var links: Links {
         Links(
             headers[values: "Link"].flatMap(Link.all).compactMap { link in
-                guard let target = URLReference.resolve(link.url, against: url) else { return nil }
+                guard let target = URLReference.link(link.url, at: url) else { return nil }
                 var link = link
                 link.url = target
                 if let anchor = link.anchor {
@@ -14,6 +14,14 @@ extension HTTPResponse {
                 }
                 return link
             })
+    }
+
+    /// The URL of the first link of the response itself with a relation in lower case, as the server wrote it.
+    package func writtenLink(_ relation: String) -> String? {
+        headers[values: "Link"].lazy.flatMap(Link.all).first { link in
+            guard link.relations.contains(relation) else { return false }
+            return link.anchor.map { URLReference.resolve($0, against: url) == url } ?? true
+        }?.url
     }
 
     /// The links of a response, in the order of the fields.

@@ -277,7 +277,10 @@ final class TLSMaterials: Sendable {
 
     /// Returns the settings of a request, read and checked at their first use, and again when the files of the client
     /// certificate have changed; `nil` when they are ``own``.
-    func material(for tls: HTTPRequest.TLS) throws(NetworkError) -> TLSMaterial? {
+    func material(for settings: HTTPRequest.TLS) throws(NetworkError) -> TLSMaterial? {
+        var tls = settings
+        // libcurl compares the pins on each connection; see `TransferPlan.pins`.
+        tls.pins = nil
         let own = own.identityFiles == nil ? own : currentOwn()
         guard tls.isSet else { return own === self.own ? nil : own }
         if let known = state.withLock({ $0.ofRequests[tls] }) {

@@ -1,12 +1,12 @@
 import HTTPCore
 import JSONText
 
-/// An absolute http or https URL, split into the parts that a table checks (RFC 3986 §3). A ws or wss URL, of a WebSocket,
-/// counts as the http or https URL with the same parts.
+/// An absolute http or https URL, or that of a server on a Unix domain socket, split into the parts that a table checks (RFC
+/// 3986 §3). A ws or wss URL, of a WebSocket, counts as the http or https URL with the same parts.
 package struct HTTPAddress: Hashable, Sendable {
-    /// `http` or `https`, also for the schemes of WebSockets.
+    /// `http` or `https`, also for the schemes of WebSockets; `unix` for a socket.
     package var scheme: String
-    /// The host in lower case, and the port unless it is the scheme's default.
+    /// The host in lower case, and the port unless it is the scheme's default; the path of a socket.
     package var authority: String
     /// The path as written, from the first slash, without trailing slashes.
     package var path: String
@@ -29,6 +29,10 @@ package struct HTTPAddress: Hashable, Sendable {
         guard !text.isEmpty else { throw Problem(reason: "is empty") }
         if let odd = text.unicodeScalars.first(where: { $0.value <= 0x20 || $0.value == 0x7F }) {
             throw Problem(reason: odd == " " ? "contains a space" : "contains a control character")
+        }
+        if UnixAddress.isOne(text) {
+            self = try Self.onSocket(text)
+            return
         }
         let parts = URLParts(text)
         guard parts.isAbsolute, let written = parts.scheme?.lowercased() else {
@@ -55,6 +59,19 @@ package struct HTTPAddress: Hashable, Sendable {
         if PathTemplate.dotSegment(Array(path.utf8)) != nil {
             throw Problem(reason: "has the segment \"..\" or \".\" in its path")
         }
+    }
+
+    private static func onSocket(_ text: String) throws(Problem) -> HTTPAddress {
+        let unix: UnixAddress
+        do throws(UnixAddress.Problem) {
+            unix = try UnixAddress(text)
+        } catch {
+            throw Problem(reason: error.reason, suggestion: error.suggestion)
+        }
+        // Its second part obeys the rules of every other URL.
+        var address = try HTTPAddress(unix.url)
+        (address.scheme, address.authority) = ("unix", unix.socketPath)
+        return address
     }
 
     /// The URL without user information and query, equal for all spellings of a base URL.

@@ -34,4 +34,13 @@ extension TableReader {
         guard let folder, !path.hasPrefix("/") else { return path }
         return "\(folder)/\(path)"
     }
+
+    /// Reports a socket of this machine that a row may not name.
+    mutating func checkSocket(_ path: String, _ key: String, _ node: JSON5Node) {
+        if case .any = files { return }
+        report(
+            node.range,
+            "\(QuotedText.of(key)) names the socket \(QuotedText.of(path)), which is not allowed in a table from a source; "
+                + "set the base URL of the domain in the program", found: QuotedText.of(path))
+    }
 }

@@ -129,6 +129,7 @@ extension TableReader {
         guard let node, let url = text(node, key, HTTPAddress.expectation) else { return nil }
         do throws(HTTPAddress.Problem) {
             let address = try HTTPAddress(url.value)
+            if address.scheme == "unix" { checkSocket(address.authority, key, node) }
             if address.hasUserInformation {
                 report(
                     node.range,

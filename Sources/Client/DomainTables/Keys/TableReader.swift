@@ -90,8 +90,9 @@ struct TableReader {
         guard let members = object(node, called: name) else { return nil }
         let known = Set(place.keys)
         var fields = Fields()
-        var seen: [String: Range<Int>] = [:]
+        var seen: [String: JSON5Member] = [:]
         for var member in members {
+            let written = member
             if let name = RowKey.formerNames[member.key], known.contains(name) {
                 report(
                     member.keyRange, "the key \(QuotedText.of(member.key)) is now called \"\(name)\"; rename it",
@@ -99,10 +100,11 @@ struct TableReader {
                 member.key = name
             }
             if let first = seen[member.key] {
-                reportDuplicate("key", member, first: first)
+                let former = first.key == member.key ? "" : ", as \(QuotedText.of(first.key))"
+                reportDuplicate("key", member, first: first.keyRange, former)
                 continue
             }
-            seen[member.key] = member.keyRange
+            seen[member.key] = written
             guard known.contains(member.key) else {
                 let advice = TableKey.advice(member.key, in: place)
                 if let name = advice.suggestion { fields.mistyped.insert(name) }
@@ -175,10 +177,12 @@ struct TableReader {
         report(isFirst ? other : one, "\(QuotedText.of(name)) is given twice, first in line \(line); remove one")
     }
 
-    private mutating func reportDuplicate(_ kind: String, _ member: JSON5Member, first: Range<Int>) {
+    private mutating func reportDuplicate(
+        _ kind: String, _ member: JSON5Member, first: Range<Int>, _ spelling: String = ""
+    ) {
         let line = source.position(of: first.lowerBound).line
         report(
-            member.keyRange, "duplicate \(kind) \(QuotedText.of(member.key)); the first is in line \(line)",
+            member.keyRange, "duplicate \(kind) \(QuotedText.of(member.key)); the first is in line \(line)\(spelling)",
             found: QuotedText.of(member.key))
     }
 

@@ -149,7 +149,7 @@ package enum TableSchema {
 
     /// What several definitions refer to.
     private static let shared = [
-        ##""address": { "type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[^\\s#{}]+$" }"##,
+        ##""address": { "type": "string", "pattern": "^([Hh][Tt][Tt][Pp][Ss]?://[^\\s#{}]+|unix:///[^\\s#{}:?]*[^\\s#{}:?/](:(/[^\\s#{}]*)?)?(\\?[^\\s#{}]*)?)$" }"##,
         """
         "duration": { "type": "string", "pattern": "^(?=.)([0-9]+(\\\\.[0-9]+)?d)?([0-9]+(\\\\.[0-9]+)?h)?\
         ([0-9]+(\\\\.[0-9]+)?m)?([0-9]+(\\\\.[0-9]+)?s)?([0-9]+(\\\\.[0-9]+)?ms)?$" }
@@ -184,16 +184,33 @@ package enum TableSchema {
         """##,
         ##"""
         "paging": { "oneOf": [{ "const": "link" }, { "type": "object", "additionalProperties": false, "properties": {
+              "link": { "type": "string", "minLength": 1 },
               "address": { "$ref": "#/$defs/steps" },
               "cursor": { "$ref": "#/$defs/steps" },
               "parameter": { "type": "string", "minLength": 1 },
               "number": { "type": "string", "minLength": 1 },
               "offset": { "type": "string", "minLength": 1 },
               "first": { "type": "integer", "minimum": 0, "maximum": 1000000000 },
-              "items": { "$ref": "#/$defs/steps" },
+              "items": { "oneOf": [{ "const": "." }, { "$ref": "#/$defs/steps" }] },
               "maxPages": { "type": "integer", "minimum": 1, "maximum": 1000000 }
             } }] }
         """##,
+        ##"""
+        "polling": { "oneOf": [{ "const": "location" }, { "type": "object", "additionalProperties": false, "properties": {
+              "status": { "$ref": "#/$defs/steps" },
+              "done": { "$ref": "#/$defs/states" },
+              "failed": { "$ref": "#/$defs/states" },
+              "message": { "$ref": "#/$defs/steps" },
+              "address": { "$ref": "#/$defs/steps" },
+              "header": { "type": "string", "pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$" },
+              "result": { "$ref": "#/$defs/steps" },
+              "interval": { "$ref": "#/$defs/duration" },
+              "longestInterval": { "$ref": "#/$defs/duration" },
+              "deadline": { "$ref": "#/$defs/duration" },
+              "attempts": { "type": "integer", "minimum": 1, "maximum": 1000000 }
+            } }] }
+        """##,
+        #""states": { "type": "array", "items": { "type": ["string", "number", "boolean"] } }"#,
         ##"""
         "errorRule": { "type": "object", "additionalProperties": false, "required": ["code"], "properties": {
               "code": { "$ref": "#/$defs/steps" },

@@ -15,7 +15,7 @@ package struct ValueForm: Sendable {
         self.durations = durations
     }
 
-    fileprivate func orNull(_ words: String) -> ValueForm {
+    func orNull(_ words: String) -> ValueForm {
         ValueForm(
             "\(self.words); `null` for \(words)", schema: #"{ "oneOf": [{ "type": "null" }, \#(schema)] }"#,
             durations: durations)

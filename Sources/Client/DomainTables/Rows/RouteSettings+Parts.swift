@@ -69,7 +69,7 @@ extension DomainTable {
         public var clientCertificate: ClientCertificateRule?
         /// The oldest version that is offered.
         public var minimumVersion: TLSVersion?
-        /// Pins of public keys, `sha256//…` (``RequestOptions/Values/pinnedPublicKeys``). The same as ``DomainTable/DomainRow/pins``.
+        /// Pins of public keys, `sha256//…` (``HTTPRequest/TLS/pins``). The same as ``DomainTable/DomainRow/pins``.
         public var pins: [String]?
 
         /// Creates settings in which nothing is set.
@@ -80,6 +80,7 @@ extension DomainTable {
         /// - Throws: ``NetworkError/Kind/invalidRequest`` when the variable of a password is not set.
         package func request(of route: ResolvedRoute) throws(NetworkError) -> HTTPRequest.TLS {
             var tls = HTTPRequest.TLS(caFile: caFile, minimumVersion: minimumVersion)
+            if let pins, !pins.isEmpty { tls.pins = pins }
             let keys = ["tls.caFile", "tls.clientCertificate", "tls.minimumVersion"]
             let origins = keys.compactMap { route.settings.origin(of: $0)?.description }
             guard !origins.isEmpty else { return tls }

@@ -44,7 +44,9 @@ extension DomainTable {
         /// Where responses that are not a success report their failure.
         public var errors: ErrorChoice?
         /// Where a page of a list says which one is next.
-        public var pages: Paging?
+        public var pages: Choice<Paging>?
+        /// How a job that takes longer than a request is followed.
+        public var poll: Choice<Polling>?
         /// Parameters that are ignored when a cached response is looked up: timestamps, nonces.
         public var volatileParameters: [String]?
         /// Header fields that hold secrets, in addition to the manager's; those of all rows count.
@@ -188,6 +190,19 @@ extension DomainTable {
                 }
             }
             return merged.recorded(origins)
+        }
+    }
+
+    /// A rule of a row, or none, whatever the broader rows say.
+    public enum Choice<Rule: Hashable & Sendable>: Hashable, Sendable {
+        /// No rule: `null` in the table.
+        case off
+        /// This one.
+        case rule(Rule)
+
+        /// The rule; `nil` for ``off``.
+        public var rule: Rule? {
+            if case .rule(let rule) = self { rule } else { nil }
         }
     }
 

@@ -94,12 +94,25 @@ package struct JSONDocument: Sendable {
     /// The number with all its digits; `nil` for everything else, and for a number that a `Decimal` does not hold exactly.
     var exactDecimal: Decimal? { storage.tokens.exactDecimal(at: index) }
 
+    /// The number as it is written in the document; `nil` for everything else.
+    package var numberText: String? {
+        switch token {
+        case .int(let value): return "\(value)"
+        case .number(let index): return storage.tokens.strings[index]
+        case .double(let value):
+            // Its token has no place: it is found as the number that follows as many others in the text.
+            let earlier = storage.tokens.list[..<index].count { $0.isNumber }
+            return withBytes { $0.number(after: earlier) } ?? "\(value)"
+        case .null, .bool, .text, .string, .array, .object: return nil
+        }
+    }
+
     package var isNull: Bool {
         if case .null = token { true } else { false }
     }
 
     /// The kind of the value, for messages.
-    var kindName: String {
+    package var kindName: String {
         switch token {
         case .null: "null"
         case .bool: "a Boolean"
@@ -154,5 +167,38 @@ package struct JSONDocument: Sendable {
 
     private func withBytes<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
         storage.bytes.withUnsafeBufferPointer(body)
+    }
+}
+
+extension JSONToken {
+    fileprivate var isNumber: Bool {
+        switch self {
+        case .int, .double, .number: true
+        case .null, .bool, .text, .string, .array, .object: false
+        }
+    }
+}
+
+extension UnsafeBufferPointer<UInt8> {
+    /// The text of the number that follows so many others in a document of valid JSON.
+    fileprivate func number(after count: Int) -> String? {
+        var (left, place) = (count, startIndex)
+        while place < endIndex {
+            switch self[place] {
+            case UInt8(ascii: "\""):
+                place += 1
+                while place < endIndex, self[place] != UInt8(ascii: "\"") {
+                    place += self[place] == UInt8(ascii: "\\") ? 2 : 1
+                }
+                place += 1
+            case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"):
+                let start = place
+                while place < endIndex, "+-.0123456789Ee".utf8.contains(self[place]) { place += 1 }
+                if left == 0 { return String(decoding: self[start..<place], as: UTF8.self) }
+                left -= 1
+            default: place += 1
+            }
+        }
+        return nil
     }
 }

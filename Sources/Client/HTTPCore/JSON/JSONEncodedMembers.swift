@@ -47,6 +47,8 @@ package struct EncodedMembers: Hashable, Sendable {
 
     package var isEmpty: Bool { list.isEmpty }
 
+    package var names: [String] { list.map(\.name) }
+
     package subscript(name: String) -> JSONValue? { list.first { $0.name == name }?.value }
 
     @discardableResult

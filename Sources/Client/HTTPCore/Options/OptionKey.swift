@@ -65,7 +65,6 @@ package struct OptionKey: Sendable {
         OptionKey("unixSocketPath", \.unixSocketPath, [.transfer, .response]) { $0.hasSameBytes(as: $1) },
         OptionKey("proxy", \.proxy, [.transfer, .response]),
         OptionKey("maxConnectionsPerHost", \.maxConnectionsPerHost, .transfer),
-        OptionKey("pinnedPublicKeys", \.pinnedPublicKeys, [.transfer, .response]),
         OptionKey("tls", \.tls, [.transfer, .response]),
         OptionKey("maxBodySize", \.maxBodySize, [.transfer, .response]),
         OptionKey("maxReceiveRate", \.maxReceiveRate, .transfer),
@@ -124,11 +123,11 @@ extension [String: JSONValue]: Setting {
 }
 
 extension HTTPRequest.TLS: Setting {
-    package var isSet: Bool { caFile != nil || clientCertificate != nil || minimumVersion != nil }
+    package var isSet: Bool { caFile != nil || clientCertificate != nil || minimumVersion != nil || pins != nil }
 
     package func over(_ broader: HTTPRequest.TLS) -> HTTPRequest.TLS {
         HTTPRequest.TLS(
             caFile: caFile ?? broader.caFile, clientCertificate: clientCertificate ?? broader.clientCertificate,
-            minimumVersion: minimumVersion ?? broader.minimumVersion)
+            minimumVersion: minimumVersion ?? broader.minimumVersion, pins: pins ?? broader.pins)
     }
 }

@@ -9,27 +9,32 @@
 public struct Paging: Sendable, Hashable {
     /// Where the next page is.
     package enum Style: Sendable, Hashable {
-        case link
+        case link(relation: String)
         case address(path: String)
         case cursor(path: String, parameter: String)
-        case number(parameter: String, first: Int, items: String)
-        case offset(parameter: String, first: Int, items: String)
+        case number(parameter: String, first: Int)
+        case offset(parameter: String, first: Int)
     }
 
     package let style: Style
+    /// The place of the array of items in the JSON of a page, empty for the page itself; `nil` when it is not known.
+    package var items: String?
     /// The largest number of pages that are read. Default `nil`: all.
     public var limit: Int?
     /// Whether the next page is requested while the app works on the one that it has. If the loop is left early, one page was
     /// requested that nobody reads. Default `true`.
     public var prefetches = true
 
-    package init(_ style: Style, limit: Int? = nil) {
+    package init(_ style: Style, items: String? = nil) {
         self.style = style
-        self.limit = limit
+        self.items = items
     }
 
     /// The link with the relation `next` in the fields `Link` (RFC 8288). The last page has none.
-    public static var link: Paging { Paging(.link) }
+    public static var link: Paging { .link(relation: "next") }
+
+    /// The same with another relation.
+    package static func link(relation: String) -> Paging { Paging(.link(relation: relation.lowercased())) }
 
     /// A URL in the body, absolute or relative to that of the page. The last page has none: it is missing, `null` or empty.
     ///
@@ -54,7 +59,7 @@ public struct Paging: Sendable, Hashable {
     ///   - first: the number of the page to begin with. Default 1.
     ///   - items: the place of the array in the JSON of the page. Default empty: the page is the array.
     public static func number(_ parameter: String = "page", first: Int = 1, items: String = "") -> Paging {
-        Paging(.number(parameter: parameter, first: first, items: items))
+        Paging(.number(parameter: parameter, first: first), items: items)
     }
 
     /// A parameter with the number of items before the page. It grows by the number of items that each page has, and ends as
@@ -65,7 +70,7 @@ public struct Paging: Sendable, Hashable {
     ///   - first: the offset to begin with. Default 0.
     ///   - items: the place of the array in the JSON of the page. Default empty: the page is the array.
     public static func offset(_ parameter: String = "offset", first: Int = 0, items: String = "") -> Paging {
-        Paging(.offset(parameter: parameter, first: first, items: items))
+        Paging(.offset(parameter: parameter, first: first), items: items)
     }
 
     /// The same, but reads no more pages than this.

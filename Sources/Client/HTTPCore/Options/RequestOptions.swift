@@ -170,12 +170,8 @@ public struct RequestOptions: Sendable, Hashable {
         public var proxy: ProxyPolicy?
         /// The largest number of connections to the request's host. Default `nil`: the row's or the manager's.
         public var maxConnectionsPerHost: Int?
-        /// The accepted public keys of the server, each as `sha256//` and the Base64 of the SHA-256 of its
-        /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`); empty for those of the manager alone, whatever the row says.
-        /// Default `nil`: those of the row, and those of the manager (`tls.pins`).
-        public var pinnedPublicKeys: [String]?
-        /// The trusted authorities, client certificate and lowest version of TLS. Each that is `nil`, the default, comes from
-        /// the row or the manager. Dropped, like ``pinnedPublicKeys``, when a redirect changes the origin.
+        /// The trusted authorities, client certificate, lowest version of TLS and pins. Each that is `nil`, the default, comes
+        /// from the row or the manager. Dropped when a redirect changes the origin.
         public var tls = HTTPRequest.TLS()
         /// The largest decoded body that is accepted, in bytes. Default `nil`: the manager's limit for collected bodies, no
         /// limit for streams.

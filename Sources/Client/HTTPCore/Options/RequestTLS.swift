@@ -7,8 +7,7 @@ extension HTTPRequest {
     ///
     /// The files are read and checked when a request with these settings first needs TLS. A missing file or a wrong password
     /// then fails with ``NetworkError/Kind/invalidRequest``. A connection or TLS session is reused only by requests with equal
-    /// settings. They are for the server of the URL: an HTTPS proxy is verified as the manager says. The pins of a request
-    /// are ``RequestOptions/Values/pinnedPublicKeys``.
+    /// settings. They are for the server of the URL: an HTTPS proxy is verified as the manager says.
     public struct TLS: Hashable, Sendable {
         /// A PEM file of trusted certificates, in place of those that the manager trusts. Default `nil`.
         ///
@@ -20,22 +19,28 @@ extension HTTPRequest {
         public var clientCertificate: ClientCertificate?
         /// The lowest version that is offered. Default `nil`.
         public var minimumVersion: TLSVersion?
+        /// The accepted public keys of the server, each as `sha256//` and the Base64 of the SHA-256 of its
+        /// SubjectPublicKeyInfo (`CURLOPT_PINNEDPUBLICKEY`); empty for those of the manager alone, whatever the row says.
+        /// Default `nil`.
+        public var pins: [String]?
         /// What set the values, for error messages. Ignored when settings are compared.
         package var place: String?
 
         /// Makes settings. Each parameter has the default of its property.
         public init(
-            caFile: String? = nil, clientCertificate: ClientCertificate? = nil, minimumVersion: TLSVersion? = nil
+            caFile: String? = nil, clientCertificate: ClientCertificate? = nil, minimumVersion: TLSVersion? = nil,
+            pins: [String]? = nil
         ) {
             self.caFile = caFile
             self.clientCertificate = clientCertificate
             self.minimumVersion = minimumVersion
+            self.pins = pins
         }
 
         /// Compares the settings, and paths byte by byte.
         public static func == (lhs: Self, rhs: Self) -> Bool {
             lhs.caFile.hasSameBytes(as: rhs.caFile) && lhs.clientCertificate == rhs.clientCertificate
-                && lhs.minimumVersion == rhs.minimumVersion
+                && lhs.minimumVersion == rhs.minimumVersion && lhs.pins == rhs.pins
         }
 
         /// Hashes the settings.
@@ -43,6 +48,7 @@ extension HTTPRequest {
             hasher.combine(caFile)
             hasher.combine(clientCertificate)
             hasher.combine(minimumVersion)
+            hasher.combine(pins)
         }
     }
 }

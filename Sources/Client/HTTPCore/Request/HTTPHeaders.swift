@@ -23,14 +23,27 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
     package struct Field: Hashable, Sendable {
         package var name: String
         package var value: String?
+        /// Whose line it is, when that is known. Not compared.
+        fileprivate(set) package var layer: Layer?
 
         package init(name: String, value: String?) {
             self.name = name
             self.value = value
         }
 
+        package enum Layer: Sendable {
+            /// The manager or a row: a provider's line takes its place.
+            case base
+            case request
+        }
+
         package static func == (lhs: Field, rhs: Field) -> Bool {
             lhs.name.hasSameBytes(as: rhs.name) && lhs.value.hasSameBytes(as: rhs.value)
+        }
+
+        package func hash(into hasher: inout Hasher) {
+            hasher.combine(name)
+            hasher.combine(value)
         }
     }
 
@@ -107,9 +120,32 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
         storage = .fields(fields)
     }
 
-    /// Removes every line, and every removal, whose name satisfies the condition.
+    /// Removes every line, and every removal, whose name satisfies the condition. Of the headers that an interceptor is given,
+    /// this makes a removal.
     public mutating func removeAll(where isUnwanted: (_ name: String) -> Bool) {
-        storage = .fields(fields.filter { !isUnwanted($0.name) })
+        storage = .fields(
+            fields.compactMap { field in
+                guard isUnwanted(field.name) else { return field }
+                return field.layer == nil ? nil : Field(name: field.name, value: nil)
+            })
+    }
+
+    /// These headers with every line marked as one of a layer.
+    package func marked(as layer: Field.Layer) -> HTTPHeaders {
+        HTTPHeaders(
+            fields.map { field in
+                var field = field
+                field.layer = layer
+                return field
+            })
+    }
+
+    /// The lines that are still as the manager or a row gave them, and the others. The lines of one name stay together.
+    package var layers: (base: HTTPHeaders, own: HTTPHeaders) {
+        let fields = fields
+        let changed = fields.filter { $0.layer != .base }
+        let isOwn = { (field: Field) in changed.contains { $0.name.equalsIgnoringASCIICase(field.name) } }
+        return (HTTPHeaders(fields.filter { !isOwn($0) }), HTTPHeaders(fields.filter(isOwn)))
     }
 
     /// Whether there is a field of this name.

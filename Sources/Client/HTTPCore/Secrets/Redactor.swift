@@ -155,10 +155,19 @@ package struct Redactor: Sendable {
         return "\(shown[..<own.startIndex])\(user)\(shown[own.endIndex...])"
     }
 
-    /// A URL with its query, and its fragment, redacted as forms, and its path as a text.
+    /// A URL with its query, and its fragment, redacted as forms, and its path as a text in which there may be a URL. Scheme
+    /// and authority stay as they are.
     private mutating func form(ofURL url: String, _ depth: Int) -> String {
         let stem = url.prefix { $0 != "?" && $0 != "#" }
-        var shown = escapes(in: String(stem), depth)
+        let parts = URLParts(stem)
+        var shown = ""
+        if parts.authority != nil, !parts.mayContinueUser {
+            let slash = parts.path.prefix(1)
+            let path = urls(in: String(parts.path), depth).dropFirst()
+            shown = parts.beforePath + slash + escapes(in: String(path), depth)
+        } else {
+            shown = escapes(in: String(stem), depth)
+        }
         var rest = url[stem.endIndex...]
         while let mark = rest.first {
             let part = rest.dropFirst().prefix { $0 != "#" }

@@ -87,9 +87,12 @@ public struct Secrets: Hashable, Sendable {
     }
 
     /// Whether a member of JSON of this name holds a secret; like ``contains(parameter:)``, but `code` and `key` of the
-    /// standard list do not.
+    /// standard list do not. The name of a secret header field is one too: messages of a WebSocket carry credentials as
+    /// `{"Authorization": "Bearer …"}`, since they have no fields.
     public func contains(member name: String) -> Bool {
-        Self.parts(of: name).map(Self.plain).contains { parameters.contains($0) && !shownMembers.contains($0) }
+        let plain = Self.parts(of: name).map(Self.plain)
+        return plain.contains { parameters.contains($0) && !shownMembers.contains($0) }
+            || headers.contains(name.lowercased()) && !plain.contains(where: shownMembers.contains)
     }
 
     package var isEmpty: Bool { self == Secrets() }

@@ -12,12 +12,30 @@ extension URLParts {
             return ParameterEncoder.appending(query: String(path.dropFirst()), to: String(fragmentless))
         }
         while stem.last == "/" { stem.removeLast() }
+        // The colon ends the path of a socket.
+        if UnixAddress.isOne(stem), !stem.dropFirst(5).contains(":") { stem += ":" }
         let joined = stem + "/" + path.drop { $0 == "/" }
         guard !baseQuery.isEmpty else { return String(joined) }
         let ownQueryStart = joined.firstIndex { $0 == "?" || $0 == "#" } ?? joined.endIndex
         let rest = joined[ownQueryStart...]
         let separator = rest.first == "?" ? "&" : ""
         return joined[..<ownQueryStart] + "?" + baseQuery + separator + (rest.first == "?" ? rest.dropFirst() : rest)
+    }
+}
+
+extension URLParts {
+    /// The URL without the parameters of these names in its query, and without the members of such: `a[b]` is one of `a`.
+    package static func removing(parameters names: [String], from url: String) -> String {
+        let parts = URLParts(url)
+        guard let query = parts.query, !names.isEmpty else { return url }
+        let kept = query.split(separator: "&", omittingEmptySubsequences: false).filter { parameter in
+            let name = parameter.prefix { $0 != "=" }.percentDecoded(plusIsSpace: true)
+            return !names.contains { name == $0 || name.hasPrefix("\($0)[") }
+        }
+        guard kept.count < query.split(separator: "&", omittingEmptySubsequences: false).count else { return url }
+        let stem = parts.withoutFragment.dropLast(query.count + 1)
+        let fragment = parts.fragment.map { "#" + $0 } ?? ""
+        return stem + (kept.isEmpty ? "" : "?" + kept.joined(separator: "&")) + fragment
     }
 }
 

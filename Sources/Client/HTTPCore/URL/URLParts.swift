@@ -122,7 +122,9 @@ package struct URLParts: Sendable {
     /// The URL without user information, query and fragment, which may contain secrets. `?…` stands for a query.
     /// A URL within the path is shown without its secrets.
     package var redacted: String {
-        let shown = stem.utf8.contains(UInt8(ascii: "%")) ? Secrets.standard.shown(url: stem) : stem
+        let stem = stem
+        let mayHaveURL = stem.utf8.contains { $0 == UInt8(ascii: "%") || $0 == UInt8(ascii: "@") }
+        let shown = mayHaveURL ? Secrets.standard.shown(url: stem) : stem
         return shown + (shownQuery == nil ? "" : "?…")
     }
 
@@ -141,6 +143,9 @@ package struct URLParts: Sendable {
 
     /// The query, unless it may belong to a password.
     package var shownQuery: Substring? { shown == nil ? nil : query }
+
+    /// Whether what seems to be the path may belong to a password with an unescaped `/`, `?` or `#`.
+    package var mayContinueUser: Bool { shown == nil }
 
     /// Where the text after the user information begins; `nil` when that is not known.
     private var shown: Int? {

@@ -64,6 +64,8 @@ final class CredentialScope: Sendable {
 
     /// Scheme and authority as they are written: the part before the path.
     private static func authority(of url: String) -> Substring {
+        // The authority of a socket is its path.
+        if UnixAddress.isOne(url) { return url.prefix { $0 != "?" && $0 != "#" } }
         let bytes = url.utf8
         guard let slash = bytes.firstIndex(of: UInt8(ascii: "/")), bytes[slash...].starts(with: "//".utf8)
         else { return url[...] }

@@ -125,7 +125,8 @@ struct CacheOperations: Sendable {
         var rule = KeyRule(
             volatileParameters: volatileParameters, partition: call.details.partition, version: version)
         if let row = call.details.row { rule.volatileParameters.formUnion(row.volatileParameters) }
-        let (socket, host) = (request.unixSocketPath ?? unixSocketPath, request.headers["Host"])
+        let unix = UnixAddress.isOne(request.url) ? (try? UnixAddress(request.url))?.socketPath : nil
+        let (socket, host) = (unix ?? request.unixSocketPath ?? unixSocketPath, request.headers["Host"])
         let place = socket == nil && host == nil ? nil : "\(socket ?? "")\u{0}\(host?.lowercased() ?? "")"
         // What describes the content is part of the question.
         let contentType = body.flatMap { _ in

@@ -67,7 +67,9 @@ package final class Call: @unchecked Sendable, TransferOwner {
         static let awaited: UInt32 = 32
         /// A cached reply was delivered.
         static let replied: UInt32 = 64
-        static let priorityShift: UInt32 = 7
+        /// It came after the manager had begun to shut down.
+        static let refused: UInt32 = 128
+        static let priorityShift: UInt32 = 8
     }
 
     private static let count = Atomic<UInt64>(0)
@@ -123,6 +125,9 @@ package final class Call: @unchecked Sendable, TransferOwner {
     /// Ends the call because its deadline has passed.
     func endAtDeadline() { end(Flag.cancelled | Flag.late) }
 
+    /// Ends the call because its manager is shutting down.
+    func refuse() { end(Flag.cancelled | Flag.refused) }
+
     private func end(_ flags: UInt32) {
         guard change({ $0 & (Flag.cancelled | Flag.finished) != 0 ? $0 : $0 | flags }) else { return }
         notifyWaits()
@@ -174,6 +179,7 @@ package final class Call: @unchecked Sendable, TransferOwner {
 
     private func cancellation(after response: HTTPResponse?) -> NetworkError {
         guard has(Flag.late) else {
+            if has(Flag.refused) { return Self.shuttingDown.attaching(request) }
             return NetworkError(.cancelled, message: "the request was cancelled", request: request, response: response)
         }
         return NetworkError(
@@ -181,6 +187,11 @@ package final class Call: @unchecked Sendable, TransferOwner {
             message: "not finished by the deadline, including retries and waits; raise the deadline",
             request: request, response: response)
     }
+
+    private static let shuttingDown = NetworkError(
+        .shutDown,
+        message:
+            "the manager is shutting down: it waits for the calls that run, and takes no new ones; make a new manager")
 
     /// The error for the caller: typed, with the call's own request and the number of its attempts, and naming the deadline
     /// if it ended the call.

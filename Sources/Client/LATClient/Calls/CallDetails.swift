@@ -13,6 +13,9 @@ struct CallDetails: Sendable {
     var judge: SuccessJudge?
     /// Parameters, files and body, to encode them again for another address or with common parameters.
     var content: RequestContent?
+    /// The names of the call's own parameters, for an address that a response has given and that may repeat them; `nil` for
+    /// every other address.
+    var linkedNames: [String]?
     /// The simulation that responds instead of the server.
     var simulation: Simulation?
     /// The path with its parameters filled in and without the base URL, to look fixtures up.

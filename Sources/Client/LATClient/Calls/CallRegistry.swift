@@ -6,30 +6,53 @@ final class CallRegistry: Sendable {
     private struct State {
         var first: Call?
         var count = 0
+        /// Set once the registry takes no new calls, and settled when the last one has left.
+        var drained: Outcome<Void>?
     }
 
     private let state = Mutex(State())
 
     /// Adds a call.
-    func enter(_ call: Call) {
+    ///
+    /// - Returns: `false` for a call that came after ``close()``, which has to end at once.
+    func enter(_ call: Call) -> Bool {
         state.withLock { state in
             call.next = state.first
             state.first?.previous = call
             state.first = call
             state.count += 1
+            return state.drained == nil
         }
+    }
+
+    /// Takes no new calls from now on.
+    ///
+    /// - Returns: what is settled when the last running call has left.
+    func close() -> Outcome<Void> {
+        let (drained, isEmpty) = state.withLock { state in
+            let drained = state.drained ?? Outcome()
+            state.drained = drained
+            return (drained, state.count == 0)
+        }
+        if isEmpty { drained.settle(.success(())) }
+        return drained
     }
 
     /// Removes a call that has ended.
     func leave(_ call: Call) {
-        state.withLock { state in
+        let drained = state.withLock { state -> Outcome<Void>? in
             call.next?.previous = call.previous
             if let previous = call.previous { previous.next = call.next } else { state.first = call.next }
             call.next = nil
             call.previous = nil
             state.count -= 1
+            return state.count == 0 ? state.drained : nil
         }
+        drained?.settle(.success(()))
     }
+
+    /// Whether ``close()`` was called.
+    var isClosed: Bool { state.withLock { $0.drained != nil } }
 
     /// The number of calls that a selection matches.
     func count(_ kind: RequestSelection.Kind) -> Int {

@@ -100,15 +100,19 @@ final class StageTable: Sendable {
     /// Sends a request without recording it, for a call that no stage sends again.
     func send(_ request: HTTPRequest, for call: Call) async throws -> HTTPResponse {
         switch sender {
-        case .engine(let engine):
-            return try await engine.send(request, for: call)
-        case .custom(let transport):
-            // The transport does not know calls, so it runs in a task of its own that is cancelled with the call.
-            call.transferDidStart()
-            var sent = request
-            if let secrets { sent.context.rowSecrets = secrets.union(sent.context.rowSecrets) }
-            return try await limits.run(for: call) { [sent] in try await transport.send(sent) }
+        case .engine(let engine): try await engine.send(request, for: call)
+        case .custom(let transport): try await send(request, for: call, by: transport)
         }
+    }
+
+    @inline(never)
+    private func send(_ request: HTTPRequest, for call: Call, by transport: any Transport) async throws -> HTTPResponse
+    {
+        // The transport does not know calls, so it runs in a task of its own that is cancelled with the call.
+        call.transferDidStart()
+        var sent = request
+        if let secrets { sent.context.rowSecrets = secrets.union(sent.context.rowSecrets) }
+        return try await limits.run(for: call) { [sent] in try await transport.send(sent) }
     }
 
     /// Takes the place of a stage that the manager does not have.
@@ -191,6 +195,11 @@ enum CallScope {
     @TaskLocal static var renewing: Set<ObjectIdentifier> = []
     /// The barrier stages whose barrier this task runs.
     @TaskLocal static var closing: Set<ObjectIdentifier> = []
+    /// Whether this task asks a provider or the resolver of the app.
+    @TaskLocal static var isProviding = false
+
+    /// Whether a call of this task is made for one that runs already.
+    static var isInsideCall: Bool { isProviding || !renewing.isEmpty || !closing.isEmpty }
 }
 
 /// A body that reports its end once: when it was read completely, failed or was released.

@@ -153,5 +153,5 @@ extension TransferProgress {
 
 extension HTTPBody {
     /// The size, if it is known without encoding or reading anything.
-    fileprivate var byteCount: Int? { if case .data(let data) = content { data.count } else { nil } }
+    var byteCount: Int? { if case .data(let data) = content { data.count } else { nil } }
 }

@@ -12,6 +12,7 @@ package struct CallArguments {
     var timeout: Duration?
     var tag: String?
     var streams = false
+    var linkedNames: [String]?
     package var bodyHandler: BodyHandler?
 
     package init(
@@ -61,6 +62,7 @@ extension CentralRequestManager {
                     // The provider's parameters are fresh for each attempt; see `CompositionStage`.
                     details.addresses = [simulatedAddress(of: request.url) ?? request.url]
                     details.content = content
+                    details.linkedNames = parts.linkedNames
                 }
                 try RequestBuilder.put(content, into: &request)
             }
@@ -124,12 +126,18 @@ extension CentralRequestManager {
     private func simulatedAddress(of url: String) -> String? { configuration.simulation?.address(path: nil, of: url) }
 
     /// Makes a call, and notifies the outcome observers when that fails.
+    @inline(__always)
     func made(_ make: () throws(NetworkError) -> Call) async throws(NetworkError) -> Call {
         do throws(NetworkError) {
             return try make()
         } catch {
-            await notifyOutcomeObservers(.failure(error), error.request ?? HTTPRequest("GET", ""))
-            throw error
+            throw await refused(error)
         }
+    }
+
+    @inline(never)
+    private func refused(_ error: NetworkError) async -> NetworkError {
+        await notifyOutcomeObservers(.failure(error), error.request ?? HTTPRequest("GET", ""))
+        return error
     }
 }

@@ -158,8 +158,9 @@ extension CentralRequestManager {
     package func seals(_ request: HTTPRequest) -> Bool { pipeline.seals(request) }
 
     package func enter(_ call: Call) -> TimeLimits.Ticket? {
-        calls.enter(call)
+        let isTaken = calls.enter(call)
         call.watch?.start()
+        if !isTaken, !CallScope.isInsideCall { call.refuse() }
         return call.deadline.map { deadline in pipeline.limits.schedule(at: deadline) { call.endAtDeadline() } }
     }
 
@@ -169,12 +170,16 @@ extension CentralRequestManager {
     }
 
     /// Ends a call that is not in closure form, and notifies its observers.
+    @inline(never)
     package func finish(_ call: Call, _ result: consuming Result<HTTPResponse, NetworkError>) {
         _ = call.finish()
         guard let watch = call.watch else { return }
         watch.willFinish(result)
         watch.didFinish(result)
     }
+
+    // A call in flight holds the frames of its `async` functions. What is rare, and what comes after the wait, is in functions
+    // that are not inlined, so that the frames have no room for it.
 
     /// Sends a call's request until its outcome is final, notifies the observers, and returns the value or throws.
     private func outcome<Value>(
@@ -184,37 +189,55 @@ extension CentralRequestManager {
         while true {
             do {
                 var response = try await pipeline.send(call)
-                if let coding = call.details.coding { response.coding = coding }
-                response.requestMethod = call.request.method
+                complete(&response, of: call)
                 if isObserved, response.body.isStream, !Verdict.isSuccess(response, to: call.request) {
-                    response.body = ResponseBody(try await Verdict.beginning(of: response.body))
-                    guard !call.isCancelled else { throw call.cancellation }
+                    response.body = try await beginning(of: response, call)
                 }
                 let value = try conclude(response, call)
-                if isObserved, !configuration.outcomeObservers.isEmpty {
-                    await notifyOutcomeObservers(.success(response.withoutStream), call.request)
-                }
+                if isObserved, !configuration.outcomeObservers.isEmpty { await notifyOfSuccess(response, call) }
                 return (value, response)
             } catch {
-                var failure = call.failure(error)
-                var isTaskCancellation = error is CancellationError && !call.isCancelled
-                if isObserved {
-                    do throws(NetworkError) {
-                        if try await isReplayed(failure, call, replays) {
-                            replays += 1
-                            continue
-                        }
-                    } catch {
-                        failure = call.failure(error)
-                        isTaskCancellation = failure.underlying is CancellationError && !call.isCancelled
-                    }
-                    await notifyOutcomeObservers(.failure(failure), call.request)
-                }
-                // The cancellation of the current task is thrown as such.
-                if isTaskCancellation { throw CancellationError() }
-                throw failure
+                try await endOrReplay(call, error, isObserved, replays)
+                replays += 1
             }
         }
+    }
+
+    @inline(never)
+    private func complete(_ response: inout HTTPResponse, of call: Call) {
+        if let coding = call.details.coding { response.coding = coding }
+        response.requestMethod = call.request.method
+    }
+
+    /// Returns when the resolver has a failed call sent again. Otherwise notifies the observers and throws the final error.
+    @inline(never)
+    private func endOrReplay(_ call: Call, _ error: any Error, _ isObserved: Bool, _ replays: Int) async throws {
+        var failure = call.failure(error)
+        var isTaskCancellation = error is CancellationError && !call.isCancelled
+        if isObserved {
+            do throws(NetworkError) {
+                if try await isReplayed(failure, call, replays) { return }
+            } catch {
+                failure = call.failure(error)
+                isTaskCancellation = failure.underlying is CancellationError && !call.isCancelled
+            }
+            await notifyOutcomeObservers(.failure(failure), call.request)
+        }
+        // The cancellation of the current task is thrown as such.
+        if isTaskCancellation { throw CancellationError() }
+        throw failure
+    }
+
+    @inline(never)
+    private func beginning(of response: HTTPResponse, _ call: Call) async throws -> ResponseBody {
+        let body = ResponseBody(try await Verdict.beginning(of: response.body))
+        guard !call.isCancelled else { throw call.cancellation }
+        return body
+    }
+
+    @inline(never)
+    private func notifyOfSuccess(_ response: HTTPResponse, _ call: Call) async {
+        await notifyOutcomeObservers(.success(response.withoutStream), call.request)
     }
 
     package func notifyOutcomeObservers(_ result: Result<HTTPResponse, NetworkError>, _ request: HTTPRequest) async {
@@ -231,7 +254,9 @@ extension CentralRequestManager {
         // The resolver is not asked about a call that was cancelled in the meantime.
         guard !call.isCancelled else { throw call.cancellation }
         do {
-            return try await pipeline.limits.run(for: call) { try await resolver.resolve(error, of: call.request) }
+            return try await pipeline.limits.run(for: call) {
+                try await CallScope.$isProviding.withValue(true) { try await resolver.resolve(error, of: call.request) }
+            }
                 == .replay
         } catch let error as NetworkError {
             throw error

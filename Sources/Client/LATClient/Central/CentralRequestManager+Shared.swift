@@ -128,7 +128,6 @@ extension CentralRequestManager {
         if URLParts(domain).isAbsolute { return HTTPRequest("HEAD", domain) }
         let target = try ProbeTarget(domain, in: domains, Reachability.Configuration())
         var request = HTTPRequest("HEAD", target.urls.first ?? "")
-        request.pinnedPublicKeys = target.pins
         request.tls = target.tls
         if let settings = try domains?.resolve(domain: DomainName(domain), path: "").settings {
             request.proxy = settings.proxy

@@ -101,6 +101,29 @@ public final class CentralRequestManager: Sendable {
         await storage.shutdown()
     }
 
+    /// Refuses new calls, waits until those that run have ended, and shuts down as ``shutdown()``.
+    ///
+    /// ```swift
+    /// let ended = await manager.shutdown(draining: .seconds(20))
+    /// if ended > 0 { print("\(ended) calls were ended after 20 s") }
+    /// ```
+    ///
+    /// New calls fail with ``NetworkError/Kind/shutDown``. A running call still sends its repetitions and redirects, and what its
+    /// providers, authenticator and resolver ask for. Streams, sockets and downloads are calls, too. Afterwards none of the
+    /// manager's threads, connections and descriptors is left. When the current task is cancelled, the wait ends at once.
+    ///
+    /// - Parameter limit: the longest wait.
+    /// - Returns: the number of calls that were still running, and were ended.
+    @discardableResult
+    public func shutdown(draining limit: Duration) async -> Int {
+        let drained = calls.close()
+        // Whether they have ended is seen by their number.
+        try? await pipeline.limits.run(within: limit, for: nil) { try await drained.value() }
+        let left = calls.count(.all)
+        await shutdown()
+        return left
+    }
+
     /// An executor that runs tasks on the engine's thread, so that their calls need no thread switch and no wake-up. It is the
     /// fastest way to make many small calls. `nil` with a custom transport.
     ///

@@ -120,11 +120,14 @@ final class Pipeline: Sendable {
             return try await Chain(call, table, stages).proceed(request)
         }
         let response =
-            rest.isEmpty
-            ? try await table.send(request, for: call)
-            : try await AttemptStage.send(request, for: call, hop: 0) { try await table.send($0, for: call) }
+            rest.isEmpty ? try await table.send(request, for: call) : try await sendObserved(request, for: call)
         guard redirect.mayFollow(response) else { return response }
         return try await redirect.follow(response, to: request, Chain(call, table, rest))
+    }
+
+    @inline(never)
+    private func sendObserved(_ request: HTTPRequest, for call: Call) async throws -> HTTPResponse {
+        try await AttemptStage.send(request, for: call, hop: 0) { try await table.send($0, for: call) }
     }
 
     /// Returns a call's request as it reaches the cache. The app's interceptors, authenticator and providers are called, but

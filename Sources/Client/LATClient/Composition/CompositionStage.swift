@@ -24,45 +24,45 @@ struct CompositionStage: Stage {
         // A page at another origin gets none: they may be credentials.
         if let parameterProvider, let content = call.details.content, !call.request.context.hasLeftOrigin {
             let provided = try await ask("parameter", for: composed, call, parameterProvider)
-            let common = try RequestBuilder.encoded(provided, by: call.details.coding)
-            if !common.isEmpty { try add(common, to: content, chain, in: &composed) }
+            try add(provided, to: content, chain, in: &composed)
         }
         guard request.replacesGlobalHeaders != true else { return try await chain.proceed(composed) }
-        var provided = HTTPHeaders()
-        if let immediateHeaderProvider {
-            do {
-                provided = try immediateHeaderProvider(composed)
-            } catch {
-                throw Self.failure(error, "header", request)
-            }
-        }
+        var provided = try immediateHeaders(for: composed)
         if let headerProvider { provided.merge(try await ask("header", for: composed, call, headerProvider)) }
+        compose(request, with: &provided, call, in: &composed)
+        return try await chain.proceed(composed)
+    }
+
+    private func immediateHeaders(for request: HTTPRequest) throws(NetworkError) -> HTTPHeaders {
+        guard let immediateHeaderProvider else { return HTTPHeaders() }
+        do {
+            return try immediateHeaderProvider(request)
+        } catch {
+            throw Self.failure(error, "header", request)
+        }
+    }
+
+    /// Merges the headers of all layers. Not inlined, so that a waiting call has no room for it.
+    @inline(never)
+    private func compose(
+        _ request: HTTPRequest, with provided: inout HTTPHeaders, _ call: Call, in composed: inout HTTPRequest
+    ) {
         let isSecret = { scope.secrets.contains(header: $0) || request.context.rowSecrets.contains(header: $0) }
         if provided.fields.contains(where: { isSecret($0.name) }), !scope.includes(request.url, of: call) {
             provided.removeAll(where: isSecret)
         }
-        let base = base(of: request)
-        composed.headers =
-            isShownBefore
-            ? Self.merge(provided, in: request.headers, base: base, own: call.request.headers)
-            : base.merging(provided).merging(request.headers)
-        // A type that differs from the one that the interceptors saw was set by one of them, so it counts as the request's.
-        let isDefault =
-            !isShownBefore
-            || Self.lines(Self.contentType, request.headers) == Self.lines(Self.contentType, base)
-        if isDefault {
-            Self.removeDefaultType(of: &composed, own: isShownBefore ? call.request.headers : request.headers)
-        }
+        let (base, own) = isShownBefore ? request.headers.layers : (base(of: request), request.headers)
+        composed.headers = base.merging(provided).merging(own)
+        Self.removeDefaultType(of: &composed, own: own)
         if let watch = call.watch, watch.call != nil {
-            watch.record(.composed(sources(of: request, provided, call, composed)))
+            watch.record(.composed(sources(of: request, own, provided, call, composed)))
         }
-        return try await chain.proceed(composed)
     }
 
     /// Returns the request as the app's interceptors see it, before the providers are asked.
     func shown(_ request: HTTPRequest) -> HTTPRequest {
         var shown = request
-        shown.headers = base(of: request).merging(request.headers)
+        shown.headers = base(of: request).marked(as: .base).merging(request.headers.marked(as: .request))
         Self.removeDefaultType(of: &shown, own: request.headers)
         return shown
     }
@@ -72,16 +72,13 @@ struct CompositionStage: Stage {
     /// Removes a `Content-Type` that does not fit the body, unless it is the request's own.
     private static func removeDefaultType(of request: inout HTTPRequest, own: HTTPHeaders) {
         guard let body = request.body else { return }
-        let types = lines(contentType, request.headers)
-        guard !types.isEmpty, lines(contentType, own).isEmpty,
-            !types.allSatisfy({ body.takesDefault(contentType: $0) })
+        let isType = { (field: HTTPHeaders.Field) in field.name.equalsIgnoringASCIICase(contentType) }
+        let fields = request.headers.fields
+        let types = fields.filter(isType)
+        guard !types.isEmpty, !own.fields.contains(where: isType),
+            !types.allSatisfy({ body.takesDefault(contentType: $0.value) })
         else { return }
-        request.headers.removeAll { $0.equalsIgnoringASCIICase(contentType) }
-    }
-
-    /// The lines of a field, including a removal.
-    private static func lines(_ name: String, _ headers: HTTPHeaders) -> [String?] {
-        headers.fields.compactMap { $0.name.equalsIgnoringASCIICase(name) ? .some($0.value) : nil }
+        request.headers = HTTPHeaders(fields.filter { !isType($0) })
     }
 
     /// The headers of manager and rows, which the provider's and the request's own override.
@@ -91,13 +88,12 @@ struct CompositionStage: Stage {
 
     /// Where the values of the fields come from, by the names in lower case.
     private func sources(
-        of request: HTTPRequest, _ provided: HTTPHeaders, _ call: Call, _ composed: HTTPRequest
+        of request: HTTPRequest, _ own: HTTPHeaders, _ provided: HTTPHeaders, _ call: Call, _ composed: HTTPRequest
     ) -> [String: CallEvent.FieldSource] {
         var sources: [String: CallEvent.FieldSource] = [:]
         let layers: [(HTTPHeaders, CallEvent.FieldSource)] = [
             (defaults, .manager), (request.context.rowHeaders, .row), (provided, .provider),
-            (request.headers, .authenticator),
-            (call.request.headers, .call),
+            (own, .authenticator), (call.request.headers, .call),
         ]
         let entityHeaders = call.details.entityHeaders
         for (headers, source) in layers {
@@ -105,12 +101,6 @@ struct CompositionStage: Stage {
                 let (name, value, key) = (field.name, field.value, field.name.lowercased())
                 // What the authenticator replaced is not the request's own any more.
                 if source == .call, value != nil, request.headers[name] != value { continue }
-                // With interceptors the request already has the headers of manager and rows.
-                if source == .authenticator, sources[key] != nil,
-                    defaults[name] == value || request.context.rowHeaders[name] == value
-                {
-                    continue
-                }
                 let isOfEntity = source == .call && value.map(entityHeaders[values: name].contains) ?? false
                 sources[key] = value == nil ? nil : isOfEntity ? .entity : source
             }
@@ -119,28 +109,21 @@ struct CompositionStage: Stage {
         return sources
     }
 
-    /// Merges the provider's fields into headers that already have the base and the request's own. A provider's field
-    /// replaces an unchanged field of the base, but none that the request or an interceptor has set.
-    static func merge(
-        _ provided: HTTPHeaders, in headers: HTTPHeaders, base: HTTPHeaders, own: HTTPHeaders
-    ) -> HTTPHeaders {
-        var result = headers
-        let ownNames = Set(own.fields.map { $0.name.lowercased() })
-        for name in Set(provided.fields.map { $0.name.lowercased() }).sorted() where !ownNames.contains(name) {
-            guard lines(name, headers) == lines(name, base) else { continue }
-            result[name] = nil
-            for field in provided.fields where field.name.lowercased() == name {
-                if let value = field.value { result.append(field.name, value) }
-            }
-        }
-        return result
-    }
-
     /// Adds the provider's parameters to the request's own, which win.
     private func add(
-        _ common: EncodedMembers, to content: RequestContent, _ chain: Chain, in request: inout HTTPRequest
+        _ provided: Parameters, to content: RequestContent, _ chain: Chain, in request: inout HTTPRequest
     ) throws(NetworkError) {
         let call = chain.call
+        let common = try RequestBuilder.encoded(provided, by: call.details.coding)
+        guard !common.isEmpty else { return }
+        if let linked = call.details.linkedNames {
+            var common = common
+            for name in linked { common.remove(name) }
+            // The server may repeat what the provider has given for the page before.
+            let address = URLParts.removing(parameters: common.names, from: request.url)
+            request.url = ParameterEncoder.appending(query: common.queryText, to: address)
+            return
+        }
         var all = content
         all.members = content.members ?? EncodedMembers()
         all.members?.addMissing(common)
@@ -170,7 +153,7 @@ struct CompositionStage: Stage {
     ) async throws -> Answer {
         do {
             return try await limits.run(within: request.timeout ?? timeout, for: call, late: { Late() }) {
-                try await provider(request)
+                try await CallScope.$isProviding.withValue(true) { try await provider(request) }
             }
         } catch is Late {
             throw NetworkError(

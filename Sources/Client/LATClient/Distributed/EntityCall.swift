@@ -51,6 +51,9 @@ public struct EntityCall<Model: Decodable & Sendable>: EntityRequest, Sendable {
         entityHeaders = HTTPHeaders()
     }
 
+    /// The route; `nil` when the entity could not be read.
+    var route: Route? { try? content.get().route }
+
     /// This call itself.
     public var call: EntityCall { self }
 
@@ -142,10 +145,8 @@ package struct EntityPlan: Sendable {
     var isLive = false
     /// Whether it asks for another protocol.
     var upgrades = false
-    /// The URL of a page, in place of that of the route.
-    var address: String?
-    /// Whether a page has led to another origin, which gets no credentials.
-    var hasLeftOrigin = false
+    /// What a response has made of the request: that of another page, or of the state of a job; `nil` for none.
+    var followUp: FollowUp?
 
     package init(
         content: EntityContent, options: RequestOptions, entityHeaders: HTTPHeaders, simulation: Simulation? = nil
@@ -156,10 +157,9 @@ package struct EntityPlan: Sendable {
         self.simulation = simulation
     }
 
-    /// Turns the request into that of a page.
-    mutating func go(to step: PageWalk.Step) throws(NetworkError) {
-        address = step.address
-        hasLeftOrigin = step.hasLeftOrigin
+    /// Turns the request into the one that follows a response.
+    mutating func go(to step: FollowUp) throws(NetworkError) {
+        followUp = step
         guard !step.parameters.isEmpty else { return }
         for name in step.parameters.keys { content.parameters.remove(name) }
         content.parameters.addMissing(try RequestBuilder.deferred(step.parameters.mapValues(Optional.some)))

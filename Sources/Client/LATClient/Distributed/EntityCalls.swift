@@ -44,10 +44,14 @@ extension CentralRequestManager {
         }
         members.addMissing(plan.parameters)
 
-        if let address = entity.address {
+        let asks = entity.followUp?.asks == true
+        if let address = entity.followUp?.address {
             details.addresses = [address]
             // The URL of a page has its parameters.
-            if plan.prototype.method.encodesParametersInQuery { members = EncodedMembers() }
+            if asks || plan.prototype.method.encodesParametersInQuery {
+                details.linkedNames = members.names
+                members = EncodedMembers()
+            }
         }
 
         var request = plan.prototype
@@ -68,13 +72,16 @@ extension CentralRequestManager {
         }
         if request.timeout == nil, let timeout = entity.standardTimeout { request.timeout = timeout }
         let content = RequestContent(
-            members: members.isEmpty && !entity.content.parameters.leavesOutNil ? nil : members,
-            files: entity.content.files,
+            members: members.isEmpty && (asks || !entity.content.parameters.leavesOutNil) ? nil : members,
+            files: asks ? [] : entity.content.files,
             encoding: entity.options.parameterEncoding ?? plan.encoding)
+        entity.followUp?.ask(&request)
         if configuration.parameterProvider != nil || details.addresses.count > 1 { details.content = content }
         try RequestBuilder.put(content, into: &request)
 
-        if entity.hasLeftOrigin { pipeline.redirect.rule.strip(&request, defaults: configuration.headers) }
+        if entity.followUp?.hasLeftOrigin == true {
+            pipeline.redirect.rule.strip(&request, defaults: configuration.headers)
+        }
         details.entity = entity.content.reference
         details.entityHeaders = entity.entityHeaders
         if (request.cachePolicy ?? configuration.cachePolicy) == .cacheThenNetwork {
@@ -136,7 +143,7 @@ extension CentralRequestManager {
 
 extension Call {
     /// Decodes a response with the decoder of the call's route.
-    fileprivate func reply<Model: Decodable & Sendable>(
+    func reply<Model: Decodable & Sendable>(
         _ model: Model.Type, from response: HTTPResponse
     ) throws -> Reply<Model> {
         try (details.row?.decoder ?? ReplyDecoder()).reply(model, from: response, to: request)

@@ -36,7 +36,10 @@ package struct CurlCommand: Sendable {
         }
         words += request.body.map { self.words(of: $0, of: request) } ?? self.words(ofEmptyBody: request)
         if request.decompresses != false, !request.headers.contains("Accept-Encoding") { words.append("--compressed") }
-        words.append(quoted(request.url))
+        let unix = UnixAddress.isOne(request.url) ? try? UnixAddress(request.url) : nil
+        let isGiven = options.contains { $0.name == "--unix-socket" }
+        if !isGiven, let path = unix?.socketPath ?? request.unixSocketPath { words += ["--unix-socket", quoted(path)] }
+        words.append(quoted(unix?.url ?? request.url))
         return words.joined(separator: " ")
     }
 

@@ -1,4 +1,4 @@
-import FoundationEssentials
+public import FoundationEssentials
 import Glibc
 import HTTPCore
 import Platform
@@ -23,6 +23,17 @@ public struct RequestLog: RequestAccessory {
         case full
         /// A curl command for each request, to repeat it.
         case curl
+        /// One line of JSON for each call when it has ended, for programs that read logs.
+        ///
+        /// ```json
+        /// {"attempts":1,"call":"request-7","method":"GET","milliseconds":12.3,"receivedBytes":42,"status":200,…}
+        /// ```
+        ///
+        /// Always there: `time` (of the start), `call` (``ObservedCall/key``), `method`, `url`, `attempts` and `milliseconds`.
+        /// Where it is known: `status`, `version`, `source`, `domain`, `row`, `path`, `tag`, `trace`, `requestID` (of
+        /// `X-Request-ID` or similar), `redirects`, `sentBytes` and `receivedBytes` of the bodies, `timings` of the last
+        /// attempt in milliseconds. Of a failure: `error` (its kind), `message`, `cause` and `curlCode`.
+        case json
     }
 
     /// The format.
@@ -57,6 +68,17 @@ public struct RequestLog: RequestAccessory {
             log(call) { text(of: shown(request, of: call, &$0), "--> [\(call.id)] attempt \(attempt)") }
         case (.full, .answered(let attempt, let response)):
             log(call) { text(of: response, "<-- [\(call.id)] attempt \(attempt)", &$0) }
+        case (.json, .sending(_, let request)): secrets.keep(request, of: call, hop: event.hop)
+        case (.json, .answered(_, let response)): secrets.change(call) { _ = fields(response.headers, &$0) }
+        case (.json, .finished(let result)):
+            let counts = secrets.counts(of: call)
+            log(call) { redactor in
+                RequestLogLine(
+                    call: call, result: result, time: event.offset, attempts: counts.attempts, hops: counts.hops,
+                    sent: counts.sent, received: counts.received ?? Self.size(of: result)
+                ).text(&redactor)
+            }
+            secrets.forget(call)
         case (.curl, .answered(_, let response)): secrets.change(call) { _ = fields(response.headers, &$0) }
         case (.full, .failed(let attempt, let error)):
             log(call) { "<-- [\(call.id)] attempt \(attempt): \(URLText.visible($0.text(error.description)))" }
@@ -68,6 +90,18 @@ public struct RequestLog: RequestAccessory {
         case (_, .finished): secrets.forget(call)
         default:
             break
+        }
+    }
+
+    /// Counts the bytes of a streamed response.
+    public func didRead(_ chunk: Data, of call: ObservedCall) {
+        if format == .json { secrets.count(chunk.count, of: call) }
+    }
+
+    private static func size(of result: Result<HTTPResponse, NetworkError>) -> Int? {
+        switch result {
+        case .success(let response): response.body.data?.count
+        case .failure(let error): error.response?.body.data?.count
         }
     }
 
@@ -201,15 +235,30 @@ private final class LoggedSecrets: Sendable {
         var redactor: Redactor
         /// What was sent, if it is needed only at the end.
         var requests: [HTTPRequest] = []
+        var counts = Counts()
+    }
+
+    /// What was sent and received.
+    struct Counts {
+        var attempts = 0
+        var hops = 0
+        /// The bytes of the last request's body; `nil` when it is not in memory.
+        var sent: Int?
+        /// The bytes of a stream that were read; `nil` for a body in memory.
+        var received: Int?
     }
 
     private let calls = Mutex<[UInt64: Known]>([:])
 
-    func keep(_ request: HTTPRequest, of call: ObservedCall) {
+    func keep(_ request: HTTPRequest, of call: ObservedCall, hop: Int = 0) {
         let request = call.completed(request)
+        let size = request.body.map { $0.byteCount } ?? 0
         calls.withLock { calls in
             calls[call.id, default: Known(redactor: Redactor(call.secrets))].redactor.adopt(call.secrets)
             calls[call.id]?.requests.append(request)
+            calls[call.id]?.counts.attempts += hop == 0 ? 1 : 0
+            calls[call.id]?.counts.hops += hop == 0 ? 0 : 1
+            calls[call.id]?.counts.sent = size
         }
     }
 
@@ -222,6 +271,15 @@ private final class LoggedSecrets: Sendable {
         calls.withLock { [known] in $0[call.id] = known }
         return result
     }
+
+    func count(_ bytes: Int, of call: ObservedCall) {
+        calls.withLock { calls in
+            let known = calls[call.id]?.counts.received ?? 0
+            calls[call.id]?.counts.received = known + bytes
+        }
+    }
+
+    func counts(of call: ObservedCall) -> Counts { calls.withLock { $0[call.id]?.counts } ?? Counts() }
 
     func forget(_ call: ObservedCall) { calls.withLock { $0[call.id] = nil } }
 }

@@ -4,23 +4,9 @@ import HTTPCore
 
 /// Decides from each page of a list where the next one is. A pure value.
 struct PageWalk: Sendable {
-    /// What the request of a page has beyond that of the first one.
-    struct Step: Sendable {
-        /// The URL; `nil` for that of the first request.
-        var address: String?
-        var parameters: [String: JSONValue] = [:]
-        /// Whether an address was at another origin than the page that named it: from then on, no credentials are sent.
-        var hasLeftOrigin = false
-
-        /// The text by which a loop is recognized.
-        var name: String {
-            address ?? parameters.map { "\($0.key) = \($0.value)" }.sorted().joined(separator: ", ")
-        }
-    }
-
     private let paging: Paging
     private let allowsInsecure: Bool
-    private(set) var step = Step()
+    private(set) var step = FollowUp()
     /// The number of the page that `step` requests, from 1.
     private(set) var number = 1
     private var position = 0
@@ -36,7 +22,7 @@ struct PageWalk: Sendable {
         self.paging = paging
         self.allowsInsecure = allowsInsecure
         switch paging.style {
-        case .number(let parameter, let first, _), .offset(let parameter, let first, _):
+        case .number(let parameter, let first), .offset(let parameter, let first):
             position = first
             step.parameters = [parameter: .int(Int64(first))]
         case .link, .address, .cursor: break
@@ -58,32 +44,36 @@ struct PageWalk: Sendable {
     ///
     /// - Throws: ``NetworkError/Kind/decoding(path:)`` for a page whose JSON has not the shape that the paging needs.
     mutating func advance(after page: HTTPResponse) throws(NetworkError) -> Verdict {
-        var next: Step?
+        let marks = WayMarks(response: page, what: "page \(number)", setting: "the paging, or in pages of the row")
+        var next: FollowUp?
         switch paging.style {
-        case .link:
-            next = page.links["next"].map { Step(address: $0.url) }
-        case .address(let path):
-            if let text = try text(at: path, of: page) {
-                // The end of the list is no URL at all; anything else must not end it silently.
-                guard let url = URLReference.resolve(text, against: page.url) else {
-                    return .broken(
-                        shape("\(path) is \"\(URLText.visible(String(text.prefix(40))))\", not a URL", path, page))
+        case .link(let relation):
+            // The end of the list is no link at all; one that cannot be followed must not end it silently.
+            if let written = page.writtenLink(relation) {
+                guard let url = URLReference.link(written, at: page.url) else {
+                    return .broken(marks.unusable("Link", written))
                 }
-                next = Step(address: url)
+                next = FollowUp(address: url)
+            }
+        case .address(let path):
+            do throws(NetworkError) {
+                next = try marks.address(at: path).map { FollowUp(address: $0) }
+            } catch {
+                return .broken(error)
             }
         case .cursor(let path, let parameter):
-            next = try text(at: path, of: page).map { Step(parameters: [parameter: .string($0)]) }
-        case .number(let parameter, _, let items):
-            guard try count(items, of: page) > 0 else { return number > 1 ? .nothing : .last }
+            next = try marks.text(at: path).map { FollowUp(parameters: [parameter: .string($0)]) }
+        case .number(let parameter, _):
+            guard try count(of: marks) > 0 else { return number > 1 ? .nothing : .last }
             guard position < .max else { return .last }
             position += 1
-            next = Step(parameters: [parameter: .int(Int64(position))])
-        case .offset(let parameter, _, let items):
-            let count = try count(items, of: page)
+            next = FollowUp(parameters: [parameter: .int(Int64(position))])
+        case .offset(let parameter, _):
+            let count = try count(of: marks)
             guard count > 0 else { return number > 1 ? .nothing : .last }
             guard position <= .max - count else { return .last }
             position += count
-            next = Step(parameters: [parameter: .int(Int64(position))])
+            next = FollowUp(parameters: [parameter: .int(Int64(position))])
         }
         if let limit = paging.limit, number >= limit { return .last }
         guard let next else { return .last }
@@ -95,25 +85,9 @@ struct PageWalk: Sendable {
         }
     }
 
-    private mutating func go(to next: Step, after page: HTTPResponse) throws(NetworkError) {
+    private mutating func go(to next: FollowUp, after page: HTTPResponse) throws(NetworkError) {
         var next = next
-        next.hasLeftOrigin = step.hasLeftOrigin
-        if let address = next.address {
-            let (origin, pageOrigin) = (URLReference.origin(of: address), URLReference.origin(of: page.url))
-            // A redirect of the page has left the origin that gets credentials, too.
-            if page.redirects.contains(where: { URLReference.origin(of: $0.url) != pageOrigin }) {
-                next.hasLeftOrigin = true
-            }
-            if origin != pageOrigin {
-                if !allowsInsecure, origin?.hasPrefix("http:") == true, page.url.lowercased().hasPrefix("https:") {
-                    throw NetworkError(
-                        .redirect,
-                        message: "page \(number) is encrypted and names \(next.shown) as the next one, which is not; "
-                            + "have the server write https, or set followsInsecureRedirects", response: page)
-                }
-                next.hasLeftOrigin = true
-            }
-        }
+        try next.leave(page, "page \(number)", after: step, allowsInsecure: allowsInsecure)
         if seen.isEmpty { seen[next.address == nil ? step.name : page.url] = 1 }
         if let earlier = seen.updateValue(number + 1, forKey: next.name) {
             throw loop("page \(number) names page \(earlier) as the next one (\(next.shown))", page)
@@ -137,42 +111,10 @@ struct PageWalk: Sendable {
                 + "limit(…), maxPages in a row", response: page)
     }
 
-    // MARK: The JSON of a page
-
-    private func value(at path: String, of page: HTTPResponse) throws(NetworkError) -> JSONDocument? {
-        do {
-            return try page.document()[path: path]
-        } catch {
-            throw error as? NetworkError ?? NetworkError(.decoding(path: path), message: "\(error)", response: page)
-        }
+    private func count(of marks: WayMarks) throws(NetworkError) -> Int {
+        if marks.response.hasNoContent { return 0 }
+        let items = paging.items ?? ""
+        if let count = try marks.value(at: items)?.elementCount { return count }
+        throw marks.shape(items.isEmpty ? "its JSON is no array" : "there is no array at \(items)", items)
     }
-
-    /// A text or number that is not empty; `nil` for what says that there is none.
-    private func text(at path: String, of page: HTTPResponse) throws(NetworkError) -> String? {
-        if page.hasNoContent { return nil }
-        switch try value(at: path, of: page)?.value {
-        case nil, .null, .bool(false), .string(""): return nil
-        case .string(let text): return text
-        case let value? where value.double != nil || value.int != nil: return value.description
-        case let value?:
-            throw shape("\(path) is \(value.description.prefix(40)), not a text or a number", path, page)
-        }
-    }
-
-    private func count(_ items: String, of page: HTTPResponse) throws(NetworkError) -> Int {
-        if page.hasNoContent { return 0 }
-        if let count = try value(at: items, of: page)?.elementCount { return count }
-        throw shape(items.isEmpty ? "its JSON is no array" : "there is no array at \(items)", items, page)
-    }
-
-    private func shape(_ what: String, _ path: String, _ page: HTTPResponse) -> NetworkError {
-        NetworkError(
-            .decoding(path: path),
-            message: "page \(number) cannot be followed: \(what); name the place in the paging, or in pages of the row",
-            response: page)
-    }
-}
-
-extension PageWalk.Step {
-    fileprivate var shown: String { URLText.visible(String(address.map(URLParts.redacted) ?? name)) }
 }

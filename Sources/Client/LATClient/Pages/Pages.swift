@@ -11,7 +11,7 @@ extension Paging {
         let start: @Sendable () -> PageWalk
         let limit: Int?
         let prefetches: Bool
-        let fetch: @Sendable (PageWalk.Step) async throws -> (page: Page, response: HTTPResponse)
+        let fetch: @Sendable (FollowUp) async throws -> (page: Page, response: HTTPResponse)
 
         /// An iterator that begins with the first page.
         public func makeAsyncIterator() -> Iterator { Iterator(reader: Reader(self)) }
@@ -92,7 +92,7 @@ extension EntityRequest {
         _ paging: Paging? = nil, on manager: CentralRequestManager = .shared
     ) -> Paging.Pages<Reply<Model>> {
         let call = call
-        let paging = paging ?? (try? manager.paging(of: call.plan())) ?? .link
+        let paging = paging ?? manager.routePlan(of: call.route)?.paging ?? .link
         return manager.pages(paging) { step in
             var plan = try call.plan()
             try plan.go(to: step)
@@ -114,21 +114,16 @@ extension CentralRequestManager {
     ///   - url: the first page, absolute or relative to the base URL.
     ///   - paging: where the next page is. Default ``Paging/link``.
     ///   - parameters: as in a call. A page with a URL of its own gets none in its query. Default none.
+    ///   - body: the body of each request. Default `nil`.
     ///   - headers: override the manager's. Default none.
     public func pages(
         _ method: String, _ url: some URLConvertible, _ paging: Paging = .link, parameters: Parameters? = nil,
-        headers: HTTPHeaders = HTTPHeaders()
+        body: HTTPBody? = nil, headers: HTTPHeaders = HTTPHeaders()
     ) -> Paging.Pages<HTTPResponse> {
         let first = HTTPRequest(method, url.urlText, headers: headers)
         return pages(paging) { [self] step in
-            var (request, parts) = (first, CallArguments(parameters: parameters))
-            if let address = step.address {
-                request.url = address
-                if request.method.encodesParametersInQuery { parts.parameters = nil }
-            }
-            if !step.parameters.isEmpty {
-                parts.parameters = (parts.parameters ?? [:]).merging(step.parameters.mapValues(Optional.some)) { $1 }
-            }
+            var (request, parts) = (first, CallArguments(parameters: parameters, body: body))
+            step.apply(to: &request, &parts)
             if step.hasLeftOrigin { pipeline.redirect.rule.strip(&request, defaults: configuration.headers) }
             let response = try await response(to: request, parts, nil)
             return (response, response)
@@ -149,7 +144,7 @@ extension CentralRequestManager {
 
     fileprivate func pages<Page: Sendable>(
         _ paging: Paging,
-        _ fetch: @escaping @Sendable (PageWalk.Step) async throws -> (page: Page, response: HTTPResponse)
+        _ fetch: @escaping @Sendable (FollowUp) async throws -> (page: Page, response: HTTPResponse)
     ) -> Paging.Pages<Page> {
         let allowsInsecure = pipeline.redirect.rule.allowsInsecure
         return Paging.Pages(
@@ -157,8 +152,8 @@ extension CentralRequestManager {
             prefetches: paging.prefetches, fetch: fetch)
     }
 
-    /// The paging of the row that an entity's route leads to; `nil` when no row sets one.
-    fileprivate func paging(of entity: EntityPlan) -> Paging? {
-        (try? plans.plan(for: entity.content.route, in: domains, baseURL: baseURL))?.paging
+    /// The plan of the route of an entity; `nil` when it cannot be made, which its calls report.
+    func routePlan(of route: Route?) -> RoutePlan? {
+        route.flatMap { try? plans.plan(for: $0, in: domains, baseURL: baseURL) }
     }
 }

@@ -8,7 +8,6 @@ import Synchronization
 struct ProbeTarget: Hashable, Sendable {
     /// The URLs in the order in which they are probed. The first reachable one counts.
     var urls: [String]
-    var pins: [String] = []
     var tls = HTTPRequest.TLS()
     var proxy: ProxyPolicy?
     var check: Reachability.Configuration.ResponseCheck?
@@ -37,7 +36,6 @@ struct ProbeTarget: Hashable, Sendable {
         }
         let route = try table.resolve(domain: DomainName(text), path: "")
         urls = route.baseURLs
-        pins = route.pins
         tls = try route.settings.tls.request(of: route)
         proxy = route.settings.proxy
         check = configuration.checks[text] ?? configuration.check
@@ -67,7 +65,6 @@ struct ProbeSource: Sendable {
             var request = HTTPRequest("GET", url)
             request.timeout = configuration.timeout
             request.connectTimeout = configuration.timeout
-            request.pinnedPublicKeys = target.pins
             request.tls = target.tls
             request.proxy = target.proxy
             let connection = await engine.connect(for: request)

@@ -74,7 +74,6 @@ struct RedirectRule {
         next.authentication = nil
         next.context.hasLeftOrigin = true
         // Pins and TLS settings belong to the previous origin.
-        next.pinnedPublicKeys = nil
         next.tls = HTTPRequest.TLS()
         let belongsToOrigin = { secrets.contains(header: $0) || $0.equalsIgnoringASCIICase("Host") }
         // Fields that the caller removed, such as the jar's cookies, stay removed.
@@ -102,7 +101,8 @@ struct RedirectRule {
         }
     }
 
-    private static func dropBody(_ request: inout HTTPRequest) {
+    /// Removes the body, and the fields that describe it.
+    static func dropBody(_ request: inout HTTPRequest) {
         request.body = nil
         request.trailers = nil
         removeHeaders(&request) { name in

@@ -52,6 +52,8 @@ final class RoutePlan: Sendable {
     let simulation: Simulation?
     /// How the rows say that a list is read; `nil` when none does.
     let paging: Paging?
+    /// How they say that a job is followed.
+    let polling: Polling?
     let encoding: ParameterEncoding
     /// The coding of the manager with the dates and names of the rows; `nil` for the standard one.
     let coding: CodingRules?
@@ -88,7 +90,7 @@ final class RoutePlan: Sendable {
         case .url(let url):
             prototype = HTTPRequest((route.method ?? .get).rawValue, "")
             simulation = standard.simulation
-            paging = nil
+            (paging, polling) = (nil, nil)
             encoding = standard.parameterEncoding
             coding = CodingRules.of(standard.coding)
             parameters = EncodedMembers()
@@ -107,7 +109,8 @@ final class RoutePlan: Sendable {
         let settings = resolved.settings
         prototype = try Self.prototype(method, resolved, standard)
         simulation = Self.simulation(settings.simulation) ?? standard.simulation
-        paging = settings.pages
+        paging = settings.pages?.rule
+        polling = settings.poll?.rule
         encoding = settings.options.parameterEncoding ?? standard.parameterEncoding
         var coding = standard.coding
         if let dates = settings.dates { coding.dates = dates }
@@ -161,7 +164,6 @@ final class RoutePlan: Sendable {
         let settings = route.settings
         var request = HTTPRequest(method.rawValue, "")
         var options = settings.options
-        if let pins = settings.tls.pins, !pins.isEmpty { options.pinnedPublicKeys = pins }
         let tls = try settings.tls.request(of: route)
         if tls.isSet { options.tls = tls }
         if let policy = settings.retry.over(standard.retryPolicy) {

@@ -112,8 +112,14 @@ package struct CanonicalURL: Hashable, Sendable {
         return named.sorted { $0.name == $1.name ? $0.place < $1.place : $0.name < $1.name }.map(\.text)
     }
 
-    /// - Returns: `nil` unless the text is an absolute http or https URL.
+    /// - Returns: `nil` unless the text is an absolute http or https URL. That of a socket is the URL over TCP, because the socket
+    ///   is the place of its key.
     package init?(_ url: String) {
+        if UnixAddress.isOne(url) {
+            guard let unix = try? UnixAddress(url), let own = CanonicalURL(unix.url) else { return nil }
+            self = own
+            return
+        }
         let parts = URLParts(url.idempotentlyPercentEncoded)
         guard let scheme = parts.scheme?.lowercased(), scheme == "http" || scheme == "https",
             let host = parts.host?.lowercased(), !host.isEmpty, !parts.hasOddSlashes

@@ -94,7 +94,7 @@ enum TLSFault {
                 + "responses, or leave out tls.requiresOCSPStapling"
         case .pinMismatch:
             "the public key of \(origin)\(certificate?.pin.map { " (\($0))" } ?? "") matches no pin: the connection is "
-                + "intercepted, or the server has a new key and the pins (tls.pins, a domain's pins, pinnedPublicKeys) "
+                + "intercepted, or the server has a new key and the pins (tls.pins, or a domain's pins) "
                 + "must be updated"
         case .clientCertificate:
             "\(origin) requires a client certificate that it trusts (\(detail)); give one as "

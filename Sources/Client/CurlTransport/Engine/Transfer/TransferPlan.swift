@@ -78,8 +78,8 @@ struct TransferSettings: Sendable {
         (maxReceiveRate, maxSendRate) = (request.maxReceiveRate, request.maxSendRate)
         maxConnectionsPerHost = request.maxConnectionsPerHost
         if let limit = maxConnectionsPerHost, limit <= 0 { throw RequestCheck.tooFewConnections(limit) }
-        let keys = request.pinnedPublicKeys ?? []
-        pins = keys.isEmpty ? nil : try TLSMaterial.joined(keys, "pinnedPublicKeys")
+        let keys = request.tls.pins ?? []
+        pins = keys.isEmpty ? nil : try TLSMaterial.joined(keys, "tls.pins")
         isLive = request.context.isLive
         needsReset = RequestCheck.needsReset(request)
     }
