@@ -47,6 +47,16 @@ import Testing
         #expect(server.requests[2].headers["Accept"] == "a/b")
     }
 
+    /// A server of others: its lines are chunks of their own.
+    @Test(.needsHTTPBin) func httpbinStreamsLines() async throws {
+        let base = try #require(Servers.httpbin)
+        let lines = try await all(CentralRequestManager.make().values("GET", "\(base)/stream/20", of: JSONValue.self))
+        #expect(lines.map { $0["id"].int } == Array(0..<20))
+        let values = HTTPBody.values((0..<3).map { ["n": $0] })
+        let echo = try await CentralRequestManager.make().startRequest("POST", "\(base)/anything", body: values)
+        #expect(try echo.json()["data"].string == "{\"n\":0}\n{\"n\":1}\n{\"n\":2}\n")
+    }
+
     @Test func sequenceIsKnownByItsType() async throws {
         let server = try MockServer()
         let text = "\u{1E}{\"user_name\":\n\"Ada\",\"at\":60}\n\u{1E}{\"user_name\":\"Bob\"}\n"

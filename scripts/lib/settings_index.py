@@ -34,6 +34,7 @@ LISTS = {"Settings of a call", "The table", "At a glance", "Precedence"}
 # Where one setting has two names: that of the key or the request, and that of the manager.
 SAME = {
     "cache": "cachePolicy", "ttl": "cachePolicy", "circuit": "circuitBreaker", "dates": "coding", "keys": "coding",
+    "decimals": "coding",
     "pins": "tls.pins", "pinnedPublicKeys": "tls.pins", "sealing": "sealer", "observers": "accessories",
     "retry": "retryPolicy",
 }

@@ -91,6 +91,9 @@ package struct JSONDocument: Sendable {
     /// The number, `nil` for everything else.
     var number: JSONValue? { storage.tokens.number(at: index) }
 
+    /// The number with all its digits; `nil` for everything else, and for a number that a `Decimal` does not hold exactly.
+    var exactDecimal: Decimal? { storage.tokens.exactDecimal(at: index) }
+
     /// The number as it is written in the document; `nil` for everything else.
     package var numberText: String? {
         switch token {
@@ -103,9 +106,6 @@ package struct JSONDocument: Sendable {
         case .null, .bool, .text, .string, .array, .object: return nil
         }
     }
-
-    /// The number with all its digits; `nil` for everything else, and for a number that a `Decimal` does not hold exactly.
-    var exactDecimal: Decimal? { storage.tokens.exactDecimal(at: index) }
 
     package var isNull: Bool {
         if case .null = token { true } else { false }
