@@ -55,9 +55,9 @@ struct VersionCommand: Command {
 enum Commands {
     static let all: [any Command.Type] = [
         RequestCommand.self, StartCommand.self, EventsCommand.self, WebSocketCommand.self, DownloadCommand.self,
-        UploadCommand.self, DomainsCommand.self, FleetCommand.self, CacheCommand.self, InspectCommand.self,
-        RecordCommand.self, ProbeCommand.self, DoctorCommand.self, DeviceCommand.self, DemoCommand.self,
-        CompletionsCommand.self, ManCommand.self, HelpCommand.self,
+        UploadCommand.self, LoginCommand.self, LogoutCommand.self, DomainsCommand.self, FleetCommand.self,
+        CacheCommand.self, InspectCommand.self, RecordCommand.self, ProbeCommand.self, DoctorCommand.self,
+        DeviceCommand.self, DemoCommand.self, CompletionsCommand.self, ManCommand.self, HelpCommand.self,
     ]
 
     static let choices = all.map { ValueKind.Choice($0.name, $0.summary) }

@@ -93,8 +93,9 @@ extension StartCommand {
         ROW is a name under servers in the table; lat domains list shows the rows. The
         row sets the URL, method, headers, timeouts, retries and TLS settings. NAME=VALUE
         is short for -p NAME=VALUE, and Name:value for -H. On a terminal, lat asks for
-        the parameters of the path that are missing. Where a row names an authenticator,
-        which only a program has, give the token with -H.
+        the parameters of the path that are missing. Where a domain has oauth2, lat login
+        DOMAIN gets its token. Where a row names an authenticator, which only a program
+        has, give the token with -H.
 
         Examples
           lat start user.detail id=42
@@ -172,14 +173,22 @@ private struct StartRun {
                     + "only the program has; make this call in the program, or set sealing: null in a copy of the table "
                     + "and name it with --table")
         }
-        guard case .named(let name) = settings.authenticator else { return }
         let secrets = Self.secrets(of: route)
-        guard command.headers.contains(where: { secrets.contains(header: $0.name) }) else {
+        let hasToken = command.headers.contains { secrets.contains(header: $0.name) }
+        guard case .named(let name) = settings.authenticator else {
+            if settings.oauth2 != nil, hasToken { try turnAuthenticatorOff(in: &table) }
+            return
+        }
+        guard hasToken else {
             throw UsageError(
                 "\"\(command.server)\" gets its token from the authenticator \"\(name)\" "
                     + "(\(Self.place(settings, "authenticator"))), which only the program has; give a token with "
                     + "-H \"Authorization: Bearer TOKEN\"")
         }
+        try turnAuthenticatorOff(in: &table)
+    }
+
+    private func turnAuthenticatorOff(in table: inout DomainTable) throws(UsageError) {
         var row = try UsageError.checked(table.server(ServerName(command.server)))
         row.settings.authenticator = .off
         try UsageError.checked(table.setServer(ServerName(command.server), row))

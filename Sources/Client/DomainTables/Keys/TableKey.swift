@@ -1,7 +1,7 @@
 /// The keys of a table file, and the kinds of rows that may contain them.
 package enum TableKey {
     package enum Place: String, CaseIterable {
-        case table, defaults, domain, server, envelope, errors, pages, simulation, retry, events, limits, rate,
+        case table, defaults, domain, server, envelope, errors, pages, oauth2, simulation, retry, events, limits, rate,
             circuit, tls, clientCertificate
 
         /// The name in messages.
@@ -13,7 +13,7 @@ package enum TableKey {
             case .envelope: "an envelope"
             case .rate: "a rate"
             case .clientCertificate: "a client certificate"
-            case .defaults, .errors, .pages, .simulation, .retry, .events, .limits, .circuit, .tls: rawValue
+            case .defaults, .errors, .pages, .oauth2, .simulation, .retry, .events, .limits, .circuit, .tls: rawValue
             }
         }
 
@@ -26,6 +26,7 @@ package enum TableKey {
             case .envelope: ["code", "message", "data", "success", "messages"]
             case .errors: ["code", "message", "details", "messages", "names"]
             case .pages: ["address", "cursor", "parameter", "number", "offset", "first", "items", "maxPages"]
+            case .oauth2: OAuth2Keys.all
             case .simulation: ["directory", "baseURL", "delay"]
             case .retry, .events, .tls: RowKey.members(of: self).map(\.member)
             case .limits: ["maxConcurrentRequests", "rate"]
@@ -46,7 +47,9 @@ package enum TableKey {
         "env": "environments", "failover": "mirrors", "policy": "cache", "cachepolicy": "cache", "expires": "ttl",
         "ssl": "tls", "ca": "caFile", "cacert": "caFile", "cert": "certificate", "throttle": "limits",
         "circuitbreaker": "circuit", "attempts": "retries", "backoff": "firstWait", "sse": "events", "stream": "events",
-        "reconnection": "reconnect", "done": "endsAt", "end": "endsAt", "maxeventsize": "eventLimit",
+        "reconnection": "reconnect", "secret": "secretVariable", "clientsecret": "secretVariable", "scope": "scopes",
+        "tokenendpoint": "tokenURL",
+        "done": "endsAt", "end": "endsAt", "maxeventsize": "eventLimit",
     ]
 
     /// Advice on an unknown key, as the rest of a sentence, and the key that was probably meant.

@@ -43,6 +43,8 @@ extension DomainTable {
         public var errors: ErrorChoice?
         /// Where a page of a list says which one is next.
         public var pages: Paging?
+        /// How tokens are got by OAuth 2.0, in place of the manager's authenticator.
+        public var oauth2: OAuth2Rule?
         /// Parameters that are ignored when a cached response is looked up: timestamps, nonces.
         public var volatileParameters: [String]?
         /// Header fields that hold secrets, in addition to the manager's; those of all rows count.
