@@ -74,8 +74,8 @@ struct LoginCommand: Command {
           lat login shop
           lat login shop --browser --table Config/domains.json5
 
-        Exit codes: 0 success, 1 the server refused, 2 the command line or the table
-        cannot be used, 3 no response, 130 interrupted.
+        Exit codes: 0 success, 2 the command line or the table cannot be used, 3 the
+        server refused or did not respond, 130 interrupted.
         """
 }
 
