@@ -43,6 +43,7 @@ let rows = AsyncStream<Data> { $0.finish() }
 func makeRows() -> AsyncStream<Data> { rows }
 let key = data, secret = data
 let password = "open sesame"
+let pem = "", publicPEM = ""
 let path = "/tmp/file"
 
 let tokens = Tokens()

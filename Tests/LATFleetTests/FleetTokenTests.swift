@@ -99,6 +99,27 @@ struct FleetTokenTests {
         #expect(try redis.cli("PTTL", "lat:token:t") != "-1")
     }
 
+    @Test func tokenOfOAuth2IsGotOnceForAll() async throws {
+        let redis = try await RedisServer()
+        let server = try MockServer()
+        let count = Box(0)
+        server.route("POST", "/token") { _ in
+            count.change { $0 += 1 }
+            return .json(#"{"access_token":"secret-\#(count.value)","expires_in":3600}"#)
+        }
+        server.route("GET", "/data") { request in
+            request.headers["Authorization"] == "Bearer secret-1" ? .text("data") : .status(401)
+        }
+        let settings = OAuth2.Settings(tokenURL: server.url("/token"), clientID: "c", secret: .value("s"))
+        try await withManagers(4, redis) { configuration, fleet in
+            configuration.authenticator = try fleet.authenticator("o", sharing: OAuth2(settings), key: Self.key)
+        } _: { fleet in
+            try await fleet.callAll(server.url("/data"), times: 10)
+        }
+        #expect(count.value == 1)
+        #expect(!(try redis.cli("HGETALL", "lat:token:o")).contains("secret"))
+    }
+
     @Test func newProcessBeginsWithTheToken() async throws {
         let redis = try await RedisServer()
         let tokens = try TokenServer()

@@ -107,7 +107,8 @@ package enum Ed25519 {
     private static let unavailable = Problem(reason: "cannot be used: libcrypto has no Ed25519")
 
     /// A key of libcrypto, freed with this object.
-    private final class OwnedKey {
+    final class OwnedKey: @unchecked Sendable {
+        /// Never changed. libcrypto allows several threads to use it at a time.
         let pointer: OpaquePointer
 
         init(_ pointer: OpaquePointer) { self.pointer = pointer }
@@ -129,7 +130,7 @@ package enum Ed25519 {
         }
     }
 
-    private static func readPEM(
+    static func readPEM(
         _ text: String, called name: String, _ read: (OpaquePointer) -> OpaquePointer?
     ) throws(Problem) -> OwnedKey {
         ERR_clear_error()

@@ -10,13 +10,35 @@ import Platform
 /// configuration.signer = try HMACSigner(keyID: "app-7", key: secret)
 /// ```
 ///
-/// The signer is called once for each attempt, after the request was composed and sealed. So times and nonces are
-/// fresh, and the signature covers what is sent. An error that it throws fails the call; one that is not a
-/// ``NetworkError`` becomes ``NetworkError/Kind/provider``.
+/// The signer is called for each attempt and each hop of a redirect, after the request was composed and sealed. So times and
+/// nonces are fresh, and the signature covers what is sent. A hop to another origin than that of the call is not signed. An
+/// error that the signer throws fails the call; one that is not a ``NetworkError`` becomes ``NetworkError/Kind/provider``.
+///
+/// A signer of one's own implements ``sign(_:body:)``, or ``sign(_:bodyDigest:)`` if the digest is all it needs:
+///
+/// ```swift
+/// struct Partner: RequestSigner {
+///     var key: Data
+///
+///     func sign(_ request: HTTPRequest, body: HTTPBody.Bytes) async throws -> HTTPHeaders {
+///         ["X-Partner-Signature": try HMAC.sha256(body.data(), key: key).hexadecimal]
+///     }
+/// }
+/// ```
+///
+/// ``WebhookSignature`` and ``MessageSignature`` (RFC 9421) are ready to use.
 public protocol RequestSigner: Sendable {
     /// The identity that requests are signed with. A stored response to a signed request is used only for requests of the
     /// same identity. Default: the name of the type.
     var identity: String { get }
+    /// Returns fields that are added to the request's headers, replacing those of the same name. Default: calls
+    /// ``sign(_:bodyDigest:)`` with the digest of the body.
+    ///
+    /// - Parameters:
+    ///   - request: The request, with its URL as it is sent.
+    ///   - body: The bytes of the body as they are sent; none for a request without one.
+    func sign(_ request: HTTPRequest, body: HTTPBody.Bytes) async throws -> HTTPHeaders
+
     /// Returns fields that are added to the request's headers, replacing those of the same name.
     ///
     /// - Parameters:
@@ -29,6 +51,18 @@ public protocol RequestSigner: Sendable {
 extension RequestSigner {
     /// The name of the type.
     public var identity: String { String(reflecting: Self.self) }
+
+    /// Calls ``sign(_:bodyDigest:)`` with the digest of the body.
+    public func sign(_ request: HTTPRequest, body: HTTPBody.Bytes) async throws -> HTTPHeaders {
+        try await sign(request, bodyDigest: body.isKnown ? MessageDigest.hexadecimal(body.digest()) : nil)
+    }
+
+    /// Throws ``NetworkError/Kind/provider``, because there is nothing to sign with.
+    public func sign(_ request: HTTPRequest, bodyDigest digest: String?) async throws -> HTTPHeaders {
+        throw NetworkError(
+            .provider, message: "the signer \"\(identity)\" cannot sign; implement sign(_:body:) or sign(_:bodyDigest:)"
+        )
+    }
 }
 
 /// Signs with HMAC-SHA-256 (RFC 2104) over method, URL, time, nonce, chosen header fields and the body's digest.

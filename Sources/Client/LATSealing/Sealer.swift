@@ -73,7 +73,9 @@ public struct OpenedReply: Sendable {
 extension HTTPRequest {
     /// The path and query as they are sent.
     var wireTarget: String {
-        URLParts(URLReference.resolve("", against: url) ?? url).target
+        let target = URLParts(URLReference.resolve("", against: url) ?? url).target
+        // libcurl drops an empty query when it resolves a reference, but sends it.
+        return URLParts(url).query?.isEmpty == true && !target.contains("?") ? target + "?" : target
     }
 
     /// The Host field: the request's own, or host and port without the scheme's default port (RFC 9110 §7.2).

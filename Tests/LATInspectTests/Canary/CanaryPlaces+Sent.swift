@@ -29,6 +29,12 @@ extension CanaryPlace {
         func refresh() async throws {}
     }
 
+    private struct Stamp: RequestSigner {
+        let text: String
+
+        func sign(_ request: HTTPRequest, body: HTTPBody.Bytes) async throws -> HTTPHeaders { ["X-Stamp": text] }
+    }
+
     struct Fetch: RequestEntity {
         typealias Model = JSONValue
 
@@ -57,6 +63,19 @@ extension CanaryPlace {
         },
         CanaryPlace("authenticator").with {
             $0.change = { $0.authenticator = Session(token: $2.text) }
+        },
+        CanaryPlace("field of a signer").with { $0.change = { $0.signer = Stamp(text: $2.text) } },
+        CanaryPlace("secret and tokens of OAuth2").with {
+            $0.change = { configuration, server, canary in
+                server.route("POST", "/token") { _ in
+                    let token = String(decoding: try JSONValue.string(canary.text).data(), as: UTF8.self)
+                    return .json(#"{"access_token":\#(token),"refresh_token":\#(token)}"#)
+                }
+                configuration.authenticator = try OAuth2(
+                    .init(
+                        tokenURL: server.url("/token"), clientID: "c", secret: .value(canary.text),
+                        clientAuthentication: .post))
+            }
         },
         CanaryPlace("header of the manager's list").with {
             $0.change = { configuration, _, canary in

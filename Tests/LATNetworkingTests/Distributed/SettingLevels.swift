@@ -277,6 +277,15 @@ extension LeveledSetting {
             entity: { $0.sealing = .sealed(by: "\($1)") }, call: { $0.sealing(.sealed(by: "\($1)")) },
             read: { "\($0.intercepted.sealing)" }),
         LeveledSetting(
+            testDescription: "oauth2", values: (0..<6).map { "http://127.0.0.1:9/\($0)" }, rows: ["oauth2"],
+            // The request for a token is the only one, since its response has none.
+            row: { "oauth2: { tokenURL: \"http://127.0.0.1:9/\($0)\", clientID: \"c\", secretVariable: \"PATH\" }" },
+            read: { $0.sent.url }),
+        .plain(
+            "signer", \.signer, (0..<6).map { .named("\($0)") },
+            row: { if case .named(let name) = $0 { "signer: \"\(name)\"" } else { "" } },
+            read: { $0.intercepted.signer }),
+        LeveledSetting(
             testDescription: "simulation", values: (0..<6).map { "http://127.0.0.1:\($0 + 1)/x" }, rows: ["simulation"],
             manager: { $0.simulation = .server("http://127.0.0.1:\($1 + 1)") },
             row: { "simulation: { baseURL: \"http://127.0.0.1:\($0 + 1)\" }" },

@@ -55,8 +55,8 @@ struct VersionCommand: Command {
 enum Commands {
     static let all: [any Command.Type] = [
         RequestCommand.self, StartCommand.self, RunCommand.self, EventsCommand.self, WebSocketCommand.self,
-        DownloadCommand.self,
-        UploadCommand.self, DomainsCommand.self, FleetCommand.self, CacheCommand.self, InspectCommand.self,
+        DownloadCommand.self, UploadCommand.self, LoginCommand.self, LogoutCommand.self, DomainsCommand.self,
+        FleetCommand.self, CacheCommand.self, InspectCommand.self,
         RecordCommand.self, ProbeCommand.self, DoctorCommand.self, DeviceCommand.self, DemoCommand.self,
         CompletionsCommand.self, ManCommand.self, HelpCommand.self,
     ]

@@ -97,8 +97,9 @@ extension StartCommand {
         ROW is a name under servers in the table; lat domains list shows the rows. The
         row sets the URL, method, headers, timeouts, retries and TLS settings. NAME=VALUE
         is short for -p NAME=VALUE, and Name:value for -H. On a terminal, lat asks for
-        the parameters of the path that are missing. Where a row names an authenticator,
-        which only a program has, give the token with -H.
+        the parameters of the path that are missing. Where a domain has oauth2, lat login
+        DOMAIN gets its token. Where a row names an authenticator, which only a program
+        has, give the token with -H.
 
         Examples
           lat start user.detail id=42
@@ -167,7 +168,7 @@ private struct StartRun {
                 Route(server: ServerName(command.server)), parameters: parameters.isEmpty ? nil : parameters
             ).headers(command.headers)
             if let timeout = command.timeout { call = call.timeout(timeout) }
-            error = try await writer.write(call.pages(paging, on: manager(table, route)), \.response)
+            error = try await writer.write(call.pages(paging, on: manager(table)), \.response)
         } catch let failure as NetworkError {
             error = failure
         }

@@ -2,7 +2,7 @@ import DomainTables
 import LATNetworking
 
 extension DomainTable {
-    /// Turns the authenticator of a row off if a secret header field is given in its place.
+    /// Turns the authenticator of a row off if a secret header field is given in its place, also that of `oauth2`.
     ///
     /// - Throws: ``UsageError`` for a call that needs an authenticator or a sealer, because only a program has those.
     mutating func replaceAuthenticator(
@@ -16,12 +16,20 @@ extension DomainTable {
                     + "make this call in the program, or set sealing: null in a copy of the table and name it with --table"
             )
         }
-        guard case .named(let name) = settings.authenticator else { return }
-        guard headers.contains(where: { route.secrets.contains(header: $0.name) }) else {
+        let hasToken = headers.contains { route.secrets.contains(header: $0.name) }
+        guard case .named(let name) = settings.authenticator else {
+            if settings.oauth2 != nil, hasToken { try turnAuthenticatorOff(of: server) }
+            return
+        }
+        guard hasToken else {
             throw UsageError(
                 "\"\(server)\" gets its token from the authenticator \"\(name)\" (\(place("authenticator"))), which only the "
                     + "program has; give a token with -H \"Authorization: Bearer TOKEN\"")
         }
+        try turnAuthenticatorOff(of: server)
+    }
+
+    private mutating func turnAuthenticatorOff(of server: String) throws(UsageError) {
         var row = try UsageError.checked(self.server(ServerName(server)))
         row.settings.authenticator = .off
         try UsageError.checked(setServer(ServerName(server), row))

@@ -66,6 +66,17 @@ final class FleetAuthenticator<Inner: SharedTokenAuthenticator>: Authenticator {
         request.userInfo[mark] = .int(Int64(number))
     }
 
+    var needsRefresh: Bool {
+        get async {
+            if !state.withLock(\.hasRead) { await adoptNewest() }
+            let number = state.withLock(\.number)
+            guard await inner.needsRefresh else { return false }
+            // Renewed as if a server had rejected it, unless a newer one arrives first.
+            state.withLock { $0.rejected = max($0.rejected, number) }
+            return true
+        }
+    }
+
     func isRejected(_ response: HTTPResponse, to request: HTTPRequest) async -> Bool {
         guard await inner.isRejected(response, to: request) else { return false }
         let number = request.userInfo[mark]?.int

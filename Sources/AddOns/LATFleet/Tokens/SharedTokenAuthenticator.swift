@@ -35,6 +35,8 @@ public protocol SharedTokenAuthenticator: Authenticator {
     func adopt(_ token: Token) async throws
 }
 
+extension OAuth2: SharedTokenAuthenticator {}
+
 extension Fleet {
     /// Returns an authenticator whose token is renewed once for all processes.
     ///

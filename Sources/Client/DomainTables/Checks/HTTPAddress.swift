@@ -123,3 +123,15 @@ package struct HTTPAddress: Hashable, Sendable {
         return isOwn ? host.lowercased() : "\(host.lowercased()):\(number)"
     }
 }
+
+extension HTTPAddress {
+    /// Whether an authority names this machine by `localhost`, an address of 127.0.0.0/8, or ::1. Any other name, such as
+    /// `127.example.org`, may lead elsewhere.
+    package static func isThisMachine(_ authority: String) -> Bool {
+        var host = Substring(authority)
+        if !host.hasSuffix("]"), let colon = host.lastIndex(of: ":") { host = host[..<colon] }
+        if host == "localhost" || host == "[::1]" { return true }
+        guard let address = IPAddress(String(host)) else { return false }
+        return address.isIPv4 && address.rule == .loopback
+    }
+}

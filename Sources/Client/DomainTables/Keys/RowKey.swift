@@ -156,8 +156,13 @@ package struct RowKey: Sendable {
             "authenticator", \.options.authenticator, .authenticator,
             "A key of `configuration.authenticators`: who puts a token on requests."),
         RowKey(
+            "oauth2", \.oauth2, .oauth2,
+            "How tokens are got by OAuth 2.0, in place of the manager's authenticator."),
+        RowKey(
             "sealing", \.options.sealing, .sealer,
             "A key of `configuration.sealers`: who seals requests and opens responses."),
+        RowKey(
+            "signer", \.options.signer, .signer, "A key of `configuration.signers`: who signs requests."),
         RowKey("contentCoding", \.options.contentCoding, .contentCoding, "The coding in which bodies are sent."),
     ]
 

@@ -1,8 +1,8 @@
 /// The keys of a table file, and the kinds of rows that may contain them.
 package enum TableKey {
     package enum Place: String, CaseIterable {
-        case table, defaults, domain, server, envelope, errors, pages, poll, simulation, retry, events, limits, rate,
-            circuit, tls, clientCertificate
+        case table, defaults, domain, server, envelope, errors, pages, poll, oauth2, simulation, retry, events, limits,
+            rate, circuit, tls, clientCertificate
 
         /// The name in messages.
         var phrase: String {
@@ -13,7 +13,8 @@ package enum TableKey {
             case .envelope: "an envelope"
             case .rate: "a rate"
             case .clientCertificate: "a client certificate"
-            case .defaults, .errors, .pages, .poll, .simulation, .retry, .events, .limits, .circuit, .tls: rawValue
+            case .defaults, .errors, .pages, .poll, .oauth2, .simulation, .retry, .events, .limits, .circuit, .tls:
+                rawValue
             }
         }
 
@@ -31,6 +32,7 @@ package enum TableKey {
                     "status", "done", "failed", "message", "address", "header", "result", "interval", "longestInterval",
                     "deadline", "attempts",
                 ]
+            case .oauth2: OAuth2Keys.all
             case .simulation: ["directory", "baseURL", "delay"]
             case .retry, .events, .tls: RowKey.members(of: self).map(\.member)
             case .limits: ["maxConcurrentRequests", "rate"]
@@ -51,7 +53,9 @@ package enum TableKey {
         "env": "environments", "failover": "mirrors", "policy": "cache", "cachepolicy": "cache", "expires": "ttl",
         "ssl": "tls", "ca": "caFile", "cacert": "caFile", "cert": "certificate", "throttle": "limits",
         "circuitbreaker": "circuit", "attempts": "retries", "backoff": "firstWait", "sse": "events", "stream": "events",
-        "reconnection": "reconnect", "done": "endsAt", "end": "endsAt", "maxeventsize": "eventLimit",
+        "reconnection": "reconnect", "secret": "secretVariable", "clientsecret": "secretVariable", "scope": "scopes",
+        "tokenendpoint": "tokenURL",
+        "done": "endsAt", "end": "endsAt", "maxeventsize": "eventLimit",
     ]
 
     /// Advice on an unknown key, as the rest of a sentence, and the key that was probably meant.

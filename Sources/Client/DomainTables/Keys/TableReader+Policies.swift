@@ -130,3 +130,14 @@ extension TableReader {
         return texts.map(\.0)
     }
 }
+
+extension ValueKind<DomainTable.ClientCertificateRule> {
+    static var clientCertificate: Self {
+        ValueKind(
+            ValueForm(
+                "`{ file }` (PKCS#12) or `{ certificate, key }` (PEM), and `passwordVariable`",
+                schema: ##"{ "$ref": "#/$defs/clientCertificate" }"##),
+            read: { reader, node, _ in reader.clientCertificate(node) },
+            text: { rule in "\(rule.certificate)" + (rule.passwordVariable.map { ", password in \($0)" } ?? "") })
+    }
+}

@@ -211,6 +211,21 @@ package enum TableSchema {
             } }] }
         """##,
         #""states": { "type": "array", "items": { "type": ["string", "number", "boolean"] } }"#,
+        "oauth2Rule": { "type": "object", "additionalProperties": false, "required": ["clientID"], "properties": {
+              "issuer": { "$ref": "#/$defs/address" },
+              "tokenURL": { "$ref": "#/$defs/address" },
+              "authorizationURL": { "$ref": "#/$defs/address" },
+              "deviceURL": { "$ref": "#/$defs/address" },
+              "clientID": { "type": "string", "minLength": 1 },
+              "secretVariable": { "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" },
+              "secretFile": { "type": "string", "minLength": 1 },
+              "clientAuthentication": { "enum": ["basic", "post", "none"] },
+              "grant": { "enum": ["clientCredentials", "deviceCode", "authorizationCode"] },
+              "scopes": { "type": "array", "items": { "type": "string", "minLength": 1 } },
+              "parameters": { "type": "object", "additionalProperties": { "type": "string" } },
+              "leeway": { "$ref": "#/$defs/duration" }
+            } }
+        """##,
         ##"""
         "errorRule": { "type": "object", "additionalProperties": false, "required": ["code"], "properties": {
               "code": { "$ref": "#/$defs/steps" },

@@ -284,6 +284,14 @@ extension ValueKind<RequestOptions.Sealing> {
     }
 }
 
+extension ValueKind<RequestOptions.SignerChoice> {
+    static var signer: Self {
+        named(
+            "a signer", none: .off, { .named($0) },
+            text: { if case .named(let name) = $0 { name } else { nil } })
+    }
+}
+
 extension ValueKind<DomainTable.SimulationRule> {
     static var simulation: Self {
         let delay = ##""delay": { "$ref": "#/$defs/duration" }"##
@@ -379,16 +387,5 @@ extension ValueKind<RequestLimits.CircuitChoice> {
                         + StatusText.list(policy.statuses)
                 }
             })
-    }
-}
-
-extension ValueKind<DomainTable.ClientCertificateRule> {
-    static var clientCertificate: Self {
-        ValueKind(
-            ValueForm(
-                "`{ file }` (PKCS#12) or `{ certificate, key }` (PEM), and `passwordVariable`",
-                schema: ##"{ "$ref": "#/$defs/clientCertificate" }"##),
-            read: { reader, node, _ in reader.clientCertificate(node) },
-            text: { rule in "\(rule.certificate)" + (rule.passwordVariable.map { ", password in \($0)" } ?? "") })
     }
 }

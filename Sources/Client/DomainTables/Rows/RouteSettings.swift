@@ -47,6 +47,8 @@ extension DomainTable {
         public var pages: Choice<Paging>?
         /// How a job that takes longer than a request is followed.
         public var poll: Choice<Polling>?
+        /// How tokens are got by OAuth 2.0, in place of the manager's authenticator.
+        public var oauth2: OAuth2Rule?
         /// Parameters that are ignored when a cached response is looked up: timestamps, nonces.
         public var volatileParameters: [String]?
         /// Header fields that hold secrets, in addition to the manager's; those of all rows count.

@@ -59,6 +59,7 @@ package struct OptionKey: Sendable {
         OptionKey("authentication", \.authentication, [.transfer, .response]),
         OptionKey("authenticator", \.authenticator, .response),
         OptionKey("sealing", \.sealing, .response),
+        OptionKey("signer", \.signer, .response),
         OptionKey("priority", \.priority),
         OptionKey("waitsForConnectivity", \.waitsForConnectivity),
         OptionKey("version", \.version, [.transfer, .response]),
@@ -109,6 +110,10 @@ extension RequestOptions.AuthenticatorChoice: Setting {
 }
 
 extension RequestOptions.Sealing: Setting {
+    package var isSet: Bool { self != .automatic }
+}
+
+extension RequestOptions.SignerChoice: Setting {
     package var isSet: Bool { self != .automatic }
 }
 

@@ -180,6 +180,16 @@ extension RequestOptions {
         /// The manager's authenticator of this name.
         case named(String)
     }
+
+    /// Which signer signs a request.
+    public enum SignerChoice: Hashable, Sendable {
+        /// The row's, else the manager's. The default.
+        case automatic
+        /// No signer.
+        case off
+        /// The manager's signer of this name.
+        case named(String)
+    }
 }
 
 /// The name of ``RequestOptions/Sealing`` in 1.0.

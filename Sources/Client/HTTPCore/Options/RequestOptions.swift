@@ -139,8 +139,8 @@ public struct RequestOptions: Sendable, Hashable {
         /// The body stays as received when this is `false` or the request sets its own `Accept-Encoding` or `Range`. A body
         /// that ends before its coding does is an error (``NetworkError/Kind/connectionLost``); one without a byte is empty.
         public var decompresses: Bool?
-        /// The coding in which the body is sent (`Content-Encoding`). Default `nil`: the row's choice, else none. Use it only for
-        /// servers that are known to accept it.
+        /// The coding in which the body is sent (`Content-Encoding`). Default `nil`: the row's choice, else none. Use it only
+        /// for servers that are known to accept it.
         ///
         /// Data of at most 64 KiB is coded in one step, and sent unchanged when that saves nothing. Longer data, a file or a
         /// stream is coded while it is sent, without `Content-Length`. Multipart bodies, sealed bodies, and bodies of requests
@@ -156,6 +156,9 @@ public struct RequestOptions: Sendable, Hashable {
         /// Whether the content is sealed, and by which of the manager's sealers. Default
         /// ``RequestOptions/Sealing/automatic``: the choice of the row or the manager.
         public var sealing = RequestOptions.Sealing.automatic
+        /// Which of the manager's signers signs the request. Default ``RequestOptions/SignerChoice/automatic``: the row's or
+        /// the manager's.
+        public var signer = RequestOptions.SignerChoice.automatic
         /// The order in which waiting requests get a connection. Default `nil`: ``RequestPriority/normal``.
         public var priority: RequestPriority?
         /// Whether a request that cannot connect waits for the network, and is sent again once its server is reachable.

@@ -36,7 +36,9 @@ public struct HTTPBody: Sendable, Hashable {
     }
 
     package var content: Content
-    package var contentType: String?
+    /// The media type that the body was made with; `nil` for none, and for parameters and multipart bodies, whose type is known
+    /// when they are sent.
+    public package(set) var contentType: String?
 
     /// Whether content and type are equal. Texts are compared byte by byte.
     public static func == (lhs: HTTPBody, rhs: HTTPBody) -> Bool {
@@ -146,6 +148,49 @@ public struct HTTPBody: Sendable, Hashable {
         guard let contentType, MediaType.essence(of: own) == "application/json" else { return false }
         let type = MediaType.essence(of: contentType)
         return type == "application/json" || type.hasSuffix("+json")
+    }
+
+    /// What a body is made of.
+    public enum Kind: Hashable, Sendable {
+        /// The parameters of the call (``HTTPBody/json``, ``HTTPBody/form``).
+        case parameters(ParameterEncoding)
+        /// A value or parameters that are encoded when the request is sent.
+        case value
+        /// Bytes in memory.
+        case data
+        /// A file.
+        case file(path: String)
+        /// The chunks of a sequence.
+        case stream
+        /// The parts of a multipart body.
+        case multipart([UploadFile])
+    }
+
+    /// What the body is made of.
+    public var kind: Kind {
+        switch content {
+        case .parameters(let encoding): .parameters(encoding)
+        case .encoded: .value
+        case .data: .data
+        case .file(let path): .file(path: path)
+        case .stream: .stream
+        case .multipart(let files): .multipart(files)
+        }
+    }
+
+    /// The bytes of data, and those that a value is encoded to; `nil` for any other body, and for a value that does not encode.
+    public var data: Data? {
+        switch content {
+        case .data(let data): data
+        case .encoded(let encoder): try? encoder.encode()
+        case .parameters, .file, .stream, .multipart: nil
+        }
+    }
+
+    /// The number of bytes, where it is known without reading a file: that of ``data``, or the length of a stream.
+    public var size: Int64? {
+        if case .stream(let stream) = content { return stream.length }
+        return data.map { Int64($0.count) }
     }
 
     /// Whether the body can be sent a second time.

@@ -23,8 +23,9 @@ public struct Secrets: Hashable, Sendable {
     /// Fields: `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Api-Key`, `Api-Key`, `X-Goog-Api-Key`,
     /// `X-Auth-Token`, `X-Access-Token`, `X-CSRF-Token`, `X-Amz-Security-Token`. Parameters: `access_token`,
     /// `refresh_token`, `id_token`, `auth_token`, `csrf_token`, `token`, `password`, `passwd`, `pwd`, `passphrase`,
-    /// `secret`, `client_secret`, `api_key`, `private_key`, `session_id`, `signature`, `sig`, `X-Amz-Signature`,
-    /// `X-Amz-Security-Token`, `X-Goog-Signature`; `code` and `key` in queries and forms, but not in JSON.
+    /// `secret`, `client_secret`, `client_assertion`, `device_code`, `user_code`, `code_verifier`, `api_key`, `private_key`,
+    /// `session_id`, `signature`, `sig`, `X-Amz-Signature`, `X-Amz-Security-Token`, `X-Goog-Signature`; `code` and `key` in
+    /// queries and forms, but not in JSON.
     public static let standard = Secrets(
         headers: [
             "Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "Api-Key", "X-Goog-Api-Key",
@@ -32,7 +33,8 @@ public struct Secrets: Hashable, Sendable {
         ],
         parameters: [
             "access_token", "refresh_token", "id_token", "auth_token", "csrf_token", "token", "password", "passwd",
-            "pwd", "passphrase", "secret", "client_secret", "api_key", "private_key", "session_id", "signature", "sig",
+            "pwd", "passphrase", "secret", "client_secret", "client_assertion", "device_code", "user_code",
+            "code_verifier", "api_key", "private_key", "session_id", "signature", "sig",
             "X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature",
         ], formParameters: ["code", "key"])
 

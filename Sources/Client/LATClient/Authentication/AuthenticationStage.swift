@@ -1,3 +1,4 @@
+import DomainTables
 import HTTPCore
 import Platform
 import Synchronization
@@ -11,13 +12,18 @@ struct TokenSource: Sendable {
     let refresh: @Sendable () async throws -> Void
     let refreshTimeout: Duration
     let refreshPause: Duration
+    /// Whether the token is missing or ends soon.
+    var needsRefresh: @Sendable () async -> Bool = { false }
 }
 
 /// Asks the authenticator to put its token on each attempt, and to renew a rejected token as ``RefreshState`` decides.
 final class AuthenticationStage: Stage {
     private struct State {
         var tokens: RefreshState
-        var waiters: [Waiter<Void>] = []
+        /// Those that wait for the renewal, and whether their token was rejected, so that they need a new one.
+        var waiters: [(waiter: Waiter<Void>, isRejected: Bool)] = []
+        /// Whether the renewal began before the token was rejected.
+        var isAhead = false
         var failure: NetworkError?
         /// Whether the authenticator renews now, perhaps after its time limit.
         var isRenewing = false
@@ -45,6 +51,7 @@ final class AuthenticationStage: Stage {
         }
         var isReplay = false
         while true {
+            if await tokens.needsRefresh() { try await renewAhead(call) }
             let epoch = try await epoch(for: call)
             let (authorized, credential) = try await authorized(request, call)
             let response = try await chain.proceed(authorized)
@@ -72,7 +79,7 @@ final class AuthenticationStage: Stage {
             let (waiter, epoch) = state.withLock { state -> (Waiter<Void>?, Int) in
                 guard state.tokens.isRefreshing else { return (nil, state.tokens.epoch) }
                 let waiter = Waiter<Void>()
-                state.waiters.append(waiter)
+                state.waiters.append((waiter, false))
                 return (waiter, 0)
             }
             guard let waiter else { return epoch }
@@ -93,6 +100,9 @@ final class AuthenticationStage: Stage {
             return (authorized, credential)
         } catch {
             if call.isCancelled || error is CancellationError && Task.isCancelled { throw error }
+            if let error = error as? NetworkError, error.kind == .authentication {
+                throw Self.failure(state.withLock { $0.failure } ?? error, request, nil)
+            }
             throw NetworkError(
                 .provider, message: "the authenticator threw: \(error); this attempt was not sent", request: request,
                 underlying: error)
@@ -107,7 +117,8 @@ final class AuthenticationStage: Stage {
         let waiter = Waiter<Void>()
         let (decision, failure) = state.withLock { state in
             let decision = state.tokens.rejected(epoch: epoch, isReplay: isReplay, at: limits.clock.now())
-            if canReplay, decision == .refresh || decision == .wait { state.waiters.append(waiter) }
+            if decision == .refresh { state.isAhead = false }
+            if canReplay, decision == .refresh || decision == .wait { state.waiters.append((waiter, true)) }
             return (decision, state.failure)
         }
         switch decision {
@@ -119,6 +130,20 @@ final class AuthenticationStage: Stage {
         }
         if canReplay { try await wait(waiter, call, response) }
         return canReplay
+    }
+
+    /// Renews a token that is missing or ends soon, once for all calls. A failure is for those alone that have no valid token,
+    /// which ``authorized(_:_:)`` finds out.
+    private func renewAhead(_ call: Call) async throws {
+        let waiter = Waiter<Void>()
+        let decision = state.withLock { state in
+            let decision = state.tokens.ending(at: limits.clock.now())
+            if decision == .refresh { state.isAhead = true }
+            if decision != .proceed { state.waiters.append((waiter, false)) }
+            return decision
+        }
+        if decision == .refresh { renew() }
+        if decision != .proceed { try await wait(waiter, call, nil) }
     }
 
     private func wait(_ waiter: Waiter<Void>, _ call: Call, _ response: HTTPResponse?) async throws {
@@ -142,6 +167,8 @@ final class AuthenticationStage: Stage {
                         try await refresh()
                     }
                 }
+            } catch let error as NetworkError where error.kind == .authentication {
+                failure = error
             } catch {
                 failure = NetworkError(
                     .authentication, message: "the token could not be renewed: \(error); sign in again",
@@ -174,13 +201,15 @@ final class AuthenticationStage: Stage {
     }
 
     private func finish(_ failure: NetworkError?) {
-        let waiters = state.withLock { state in
+        let (waiters, isAhead) = state.withLock { state in
             state.tokens.finished(isRenewed: failure == nil, at: limits.clock.now())
             state.failure = failure
             defer { state.waiters = [] }
-            return state.waiters
+            return (state.waiters, state.isAhead)
         }
-        for waiter in waiters { waiter.end(failure.map { .failure($0) } ?? .success(())) }
+        for (waiter, isRejected) in waiters {
+            if let failure, isRejected || !isAhead { waiter.end(.failure(failure)) } else { waiter.end(.success(())) }
+        }
     }
 
     private static func failure(
@@ -202,16 +231,43 @@ final class AuthenticationStage: Stage {
 struct NamedAuthenticationStage: Stage {
     let standard: AuthenticationStage?
     let named: [String: AuthenticationStage]
+    let ofRows: RowAuthentication
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
         switch request.authenticator {
         case .off: return try await chain.proceed(request)
         case .automatic:
+            if let rule = chain.call.details.row?.oauth2 {
+                return try await ofRows.stage(for: rule).handle(request, chain)
+            }
             guard let standard else { return try await chain.proceed(request) }
             return try await standard.handle(request, chain)
         case .named(let name):
             if let stage = named[name] { return try await stage.handle(request, chain) }
             throw NetworkError.missing("authenticator", name, in: named, request)
+        }
+    }
+}
+
+/// The authenticators that the rows of the table describe, each made when a call first needs it.
+final class RowAuthentication: Sendable {
+    private let make: @Sendable (DomainTable.OAuth2Rule) throws(NetworkError) -> AuthenticationStage
+    private let stages = Mutex<[DomainTable.OAuth2Rule: AuthenticationStage]>([:])
+
+    init(_ make: @escaping @Sendable (DomainTable.OAuth2Rule) throws(NetworkError) -> AuthenticationStage) {
+        self.make = make
+    }
+
+    /// The stage of a rule. A rule that is edited gets another one, with a token of its own.
+    func stage(for rule: DomainTable.OAuth2Rule) throws(NetworkError) -> AuthenticationStage {
+        if let known = stages.withLock({ $0[rule] }) { return known }
+        let made = try make(rule)
+        return stages.withLock { stages in
+            if let known = stages[rule] { return known }
+            // Bounds what a table that is edited for months leaves behind.
+            if stages.count >= 64 { stages = [:] }
+            stages[rule] = made
+            return made
         }
     }
 }
@@ -274,6 +330,24 @@ struct RefreshState: Sendable {
         if isRefreshing { return .wait }
         if epoch < self.epoch { return isRenewed ? .replay : .fail }
         if !isProven, now - endedAt < pause { return isRenewed ? .deliver : .fail }
+        isRefreshing = true
+        return .refresh
+    }
+
+    /// What follows when the token is missing or ends soon.
+    enum Ahead: Hashable {
+        /// Renew the token: this caller starts the renewal, and waits like the others.
+        case refresh
+        /// The token is being renewed: wait for the result.
+        case wait
+        /// A renewal has just not helped: go on with the token.
+        case proceed
+    }
+
+    /// Decides about a token that is missing or ends soon.
+    mutating func ending(at now: Duration) -> Ahead {
+        if isRefreshing { return .wait }
+        if !isProven, now - endedAt < pause { return .proceed }
         isRefreshing = true
         return .refresh
     }

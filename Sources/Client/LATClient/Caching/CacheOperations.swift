@@ -29,8 +29,8 @@ struct CacheOperations: Sendable {
     let fileCredentials: (@Sendable (HTTPRequest) -> HTTPRequest)?
     /// Decides which responses of calls without a judge of their own are stored; `nil` for all.
     let verdict: ReplyDecoder?
-    /// What the manager adds to each request: its client certificate, the identity of its signer.
-    let managerCredentials: [String]
+    /// What the manager adds to a request: its client certificate, the identity of the request's signer.
+    let managerCredentials: @Sendable (HTTPRequest) -> [String]
     /// The Unix domain socket of requests that name none.
     let unixSocketPath: String?
     /// The maximum number of bytes of a collected body.
@@ -91,7 +91,7 @@ struct CacheOperations: Sendable {
         else { throw .noKey }
         let identity = RequestIdentity(
             of: request, partition: call.details.partition, secrets: secrets,
-            cookies: cookieText(for: request), manager: managerCredentials, key: { storage.identityKey.bytes })
+            cookies: cookieText(for: request), manager: managerCredentials(request), key: { storage.identityKey.bytes })
         return Ticket(url: url, primary: primary, identity: identity, mode: mode(of: call))
     }
 

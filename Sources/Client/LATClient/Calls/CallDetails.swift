@@ -68,6 +68,8 @@ final class CallRow: Sendable {
     let limits: RowLimits
     /// How event streams are read.
     let events: DomainTable.EventSettings
+    /// How its calls get their token; `nil` for the manager's way.
+    let oauth2: DomainTable.OAuth2Rule?
     /// Decides whether a response is a success, and decodes it.
     let decoder: ReplyDecoder
 
@@ -75,13 +77,15 @@ final class CallRow: Sendable {
         domain: String? = nil, server: String? = nil, path: String, mirrorKey: String = "",
         volatileParameters: Set<String> = [], limits: RowLimits = RowLimits(),
         events: DomainTable.EventSettings = DomainTable.EventSettings(),
-        headerOrigins: [String: DomainTable.SettingOrigin] = [:], _ decoder: ReplyDecoder
+        headerOrigins: [String: DomainTable.SettingOrigin] = [:], oauth2: DomainTable.OAuth2Rule? = nil,
+        _ decoder: ReplyDecoder
     ) {
         observed = ObservedCall.Row(domain: domain, server: server, path: path, headerOrigins: headerOrigins)
         self.mirrorKey = mirrorKey
         self.volatileParameters = volatileParameters
         self.limits = limits
         self.events = events
+        self.oauth2 = oauth2
         self.decoder = decoder
     }
 }

@@ -154,10 +154,10 @@ enum Place: UInt32, CaseIterable {
     case seal
     /// The app's cache policies inside of `seal`: they store sealed responses.
     case cacheOfSealed
-    /// Signs the request in its final form.
-    case sign
     /// Follows redirects. Every hop is a request of its own to the stages inside.
     case redirect
+    /// Signs the request in its final form, for each hop.
+    case sign
     /// The RFC 9111 cache: every hop is stored under its own URL.
     case httpCache
     /// Concurrency limit, rate limit and circuit breaker. Inside the caches, so that a response from the cache takes no

@@ -12,6 +12,8 @@ public import HTTPCore
 /// configuration.authenticator = Session()
 /// ```
 ///
+/// ``OAuth2`` is ready to use.
+///
 /// However many requests are rejected at once, the token is renewed once. Each of them is then sent again, once, with the new
 /// token and with fresh headers and parameters from the providers. Requests that start during the renewal wait for it. If it
 /// throws, or takes longer than ``refreshTimeout``, the waiting requests fail with ``NetworkError/Kind/authentication``.
@@ -27,8 +29,13 @@ public import HTTPCore
 public protocol Authenticator: Sendable {
     /// Puts the current token on a request, before each attempt.
     ///
-    /// - Throws: any error; the call then fails with ``NetworkError/Kind/provider`` and nothing is sent.
+    /// - Throws: any error; the call then fails with ``NetworkError/Kind/provider``, or with an error of kind
+    ///   ``NetworkError/Kind/authentication`` as it is, and nothing is sent.
     func apply(to request: inout HTTPRequest) async throws
+
+    /// Whether the token is missing or ends soon, so that it is renewed before the request is sent. If that fails, the request
+    /// is sent all the same, unless ``apply(to:)`` throws. Default: `false`, the token is renewed when a server rejects it.
+    var needsRefresh: Bool { get async }
 
     /// Whether the response says that the server rejected the token. Default: its status is 401.
     func isRejected(_ response: HTTPResponse, to request: HTTPRequest) async -> Bool
@@ -49,6 +56,9 @@ public protocol Authenticator: Sendable {
 }
 
 extension Authenticator {
+    /// `false`.
+    public var needsRefresh: Bool { get async { false } }
+
     /// Whether the status is 401.
     public func isRejected(_ response: HTTPResponse, to request: HTTPRequest) async -> Bool { response.status == 401 }
 

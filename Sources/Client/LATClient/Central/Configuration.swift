@@ -66,6 +66,9 @@ extension CentralRequestManager {
         public var cachesSealed = false
         /// Signs requests just before they are sent. Default `nil`: they are sent unsigned.
         public var signer: (any RequestSigner)?
+        /// Signers by name, for the rows of the table (`signer: "name"`) and single requests
+        /// (``RequestOptions/Values/signer``). Default none.
+        public var signers: [String: any RequestSigner] = [:]
         /// The app's interceptors around each call, the first outermost. Default none.
         ///
         /// They see one request and its final response, whatever retries and redirects happen in between. The request has the

@@ -51,14 +51,16 @@ final class Pipeline: Sendable {
                 effectiveURL: { url in engine?.effectiveURL(of: url) ?? url }),
             handler: configuration.redirectHandler, timeout: timeout, limits: limits)
         let certificate = configuration.engine.tls.clientCertificate.map { "certificate \($0)" }
-        let signer = configuration.signer.map { "signer \($0.identity)" }
+        let sign = SignStage(standard: configuration.signer, named: configuration.signers)
         cacheOperations = CacheOperations(
             storage: storage, standard: configuration.cachePolicy, timeout: timeout, limits: limits,
             volatileParameters: volatileParameters, version: configuration.cacheVersion,
             cachesUnsafeMethods: configuration.cachesUnsafeMethods,
             secrets: configuration.secrets, cookies: engine?.cookies, fileCredentials: engine?.fileCredentials,
             verdict: configuration.successJudge.map { ReplyDecoder(judge: $0) },
-            managerCredentials: [certificate, signer].compactMap(\.self),
+            managerCredentials: { request in
+                [certificate, sign.signer(for: request).map { "signer \($0.identity)" }].compactMap(\.self)
+            },
             unixSocketPath: configuration.engine.unixSocketPath, maxBodySize: configuration.engine.maxBodySize,
             servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected, mode: configuration.cacheMode)
         let cache = CacheStage(operations: cacheOperations)
@@ -66,11 +68,11 @@ final class Pipeline: Sendable {
         limit = LimitStage(
             configuration.limits, configuration.circuitBreaker, shared: configuration.companion?.sharedLimits(),
             clock: clock)
-        func authentication(_ authenticator: any Authenticator) -> AuthenticationStage {
+        @Sendable func authentication(_ authenticator: any Authenticator) -> AuthenticationStage {
             AuthenticationStage(TokenSource(authenticator, manager), scope: scope, limits: limits)
         }
 
-        var stages: [Place: any Stage] = [
+        let stages: [Place: any Stage] = [
             .rejection: RejectionStage(sharing), .barrier: barrier,
             .interceptors: InterceptorStage(
                 interceptors: configuration.interceptors, limits: limits, shown: composition.shown),
@@ -80,15 +82,21 @@ final class Pipeline: Sendable {
                 waitUntilReachable: { await reachability.waitUntilConnectable($0, within: $1) }),
             .authentication: NamedAuthenticationStage(
                 standard: configuration.authenticator.map(authentication),
-                named: configuration.authenticators.mapValues(authentication)),
+                named: configuration.authenticators.mapValues(authentication),
+                ofRows: RowAuthentication { rule throws(NetworkError) in
+                    let isOfUser = rule.effectiveGrant != .clientCredentials
+                    return authentication(
+                        try OAuth2(
+                            rule, store: isOfUser ? OAuth2.FileStore.standard(for: rule) : nil,
+                            warningHandler: configuration.engine.warn))
+                }),
             .mirrors: MirrorStage(memory: configuration.mirrorMemory), .composition: composition, .sharing: sharing,
             .simulation: SimulationStage(clock: clock), .cache: cache, .httpCacheOfOpened: httpCache,
             .seal: SealStage(standard: configuration.sealer, named: configuration.sealers), .cacheOfSealed: cache,
-            .redirect: redirect, .httpCache: httpCache, .limits: limit, .attempt: AttemptStage(),
+            .redirect: redirect, .sign: sign, .httpCache: httpCache, .limits: limit, .attempt: AttemptStage(),
             .networkInterceptors: InterceptorStage(
                 interceptors: configuration.networkInterceptors, limits: limits, shown: { $0 }),
         ]
-        if let signer = configuration.signer { stages[.sign] = SignStage(signer: signer) }
         var standard = StageSet(.redirect)
         standard.formUnion(Self.caches(configuration.cachePolicy, isSealed: sealsByDefault, cachesSealed))
         standard.set(.retry, configuration.retries > 0)
@@ -173,7 +181,10 @@ final class Pipeline: Sendable {
         if call.details.addresses.count > 1 { stages.insert(.mirrors) }
         if call.details.simulation != nil { stages.insert(.simulation) }
         if !request.context.rowHeaders.hasNoFields { stages.insert(.composition) }
-        if let row = call.details.row, limit.concerns(row) { stages.insert(.limits) }
+        if let row = call.details.row {
+            if limit.concerns(row) { stages.insert(.limits) }
+            if row.oauth2 != nil { stages.insert(.authentication) }
+        }
         if !request.hasNoSettings { apply(request, to: &stages) }
         // An unsafe request may invalidate stored responses, whatever its policy (RFC 9111 §4.4).
         if request.method != .get, !request.method.isSafe, !stages.contains(.httpCacheOfOpened),
@@ -189,6 +200,7 @@ final class Pipeline: Sendable {
         if let retries = request.retries { stages.set(.retry, retries > 0) }
         if let waits = request.waitsForConnectivity { stages.set(.connectivity, waits) }
         if request.authenticator != .automatic { stages.set(.authentication, request.authenticator != .off) }
+        if request.signer != .automatic { stages.set(.sign, request.signer != .off) }
         if request.traceParent != nil { stages.insert(.attempt) }
         if request.ignoresLimits == true { stages.remove(.limits) }
         if request.sealing != .automatic || request.cachePolicy != nil {
@@ -285,6 +297,7 @@ extension TokenSource {
             refresh: {
                 guard let manager = manager() else { return try await authenticator.refresh() }
                 try await authenticator.refresh(using: manager)
-            }, refreshTimeout: authenticator.refreshTimeout, refreshPause: authenticator.refreshPause)
+            }, refreshTimeout: authenticator.refreshTimeout, refreshPause: authenticator.refreshPause,
+            needsRefresh: { await authenticator.needsRefresh })
     }
 }

@@ -8,17 +8,27 @@ import Platform
 /// Signs requests in their final form. A body that would be encoded while it is sent is encoded here, so that exactly
 /// the signed bytes are sent.
 struct SignStage: Stage {
-    let signer: any RequestSigner
+    let standard: (any RequestSigner)?
+    let named: [String: any RequestSigner]
 
     func handle(_ request: HTTPRequest, _ chain: Chain) async throws -> HTTPResponse {
+        if case .named(let name) = request.signer, named[name] == nil {
+            throw NetworkError.missing("signer", name, in: named, request)
+        }
+        guard let signer = signer(for: request), !request.context.hasLeftOrigin else {
+            return try await chain.proceed(request)
+        }
         var request = request
         do {
             // The signature must cover the compressed body.
             request = try BodyCoding.applied(to: request, chain.call.bodyHandler)
-            let digest = try Self.digest(of: &request)
-            let signature = try await signer.sign(request, bodyDigest: digest)
+            let body = try Self.bytes(of: &request)
+            let signature = try await signer.sign(request, body: body)
             request.headers.merge(signature)
             request.context.signatureFields = Set(signature.fields.map { $0.name.lowercased() })
+            for name in request.context.signatureFields.subtracting(Self.shownFields) {
+                request.context.rowSecrets.insert(header: name)
+            }
         } catch let error as NetworkError {
             throw error.attaching(request)
         } catch {
@@ -27,27 +37,44 @@ struct SignStage: Stage {
                 .provider, message: "the signer threw: \(error); this attempt was not sent", request: request,
                 underlying: error)
         }
-        // The signature is valid for this URL only.
-        if request.redirects == .automatic { request.redirects = .none }
         return try await chain.proceed(request)
     }
 
-    private static func digest(of request: inout HTTPRequest) throws -> String? {
-        let data: Data
+    /// The signer of a request; `nil` for none, and for a name that there is not.
+    func signer(for request: HTTPRequest) -> (any RequestSigner)? {
+        switch request.signer {
+        case .automatic: standard
+        case .off: nil
+        case .named(let name): named[name]
+        }
+    }
+
+    /// The fields of signers that hold no signature. All others are shown nowhere.
+    private static let shownFields: Set<String> = [
+        "content-digest", "digest", "date", "signature-input", "webhook-id", "webhook-timestamp",
+        "x-amz-content-sha256",
+        "x-amz-date", "x-signature-body", "x-signature-fields", "x-signature-key", "x-signature-nonce",
+        "x-signature-time",
+    ]
+
+    private static func bytes(of request: inout HTTPRequest) throws -> HTTPBody.Bytes {
         switch request.body?.content {
-        case nil: data = Data()
-        case .data(let bytes): data = bytes
-        case .parameters(let encoding): data = encoding == .json ? Data("{}".utf8) : Data()
+        case nil: return HTTPBody.Bytes(Data())
+        case .data(let bytes): return HTTPBody.Bytes(bytes)
+        case .parameters(let encoding): return HTTPBody.Bytes(encoding == .json ? Data("{}".utf8) : Data())
         case .encoded(let encoder):
-            data = try encoder.encode()
+            let data = try encoder.encode()
             request.body?.content = .data(data)
+            return HTTPBody.Bytes(data)
         case .file(let path):
             // Opening a pipe would wait for its other end.
             _ = try UploadedFile.size(of: path)
-            return try FileDigest.hexadecimal(path, .sha256, failure: Self.failure)
-        case .stream, .multipart: return nil
+            return HTTPBody.Bytes(
+                .file(path: path) { algorithm in
+                    try FileDigest.hexadecimal(path, algorithm, failure: Self.failure)
+                })
+        case .stream, .multipart: return HTTPBody.Bytes(.unknown)
         }
-        return MessageDigest.hexadecimal(try MessageDigest.of(data, .sha256))
     }
 
     private static func failure(_ path: String) -> NetworkError {

@@ -205,21 +205,11 @@ final class URLFeed: TableFeed {
             throw .invalidRequest("the URL of the table must be \(HTTPAddress.expectation); \(name) \(error.reason)")
         }
         guard address.scheme == "http", publicKey == nil else { return }
-        guard Self.isThisMachine(address.authority) else {
+        guard HTTPAddress.isThisMachine(address.authority) else {
             throw .invalidRequest(
                 "a table from \(name) could be changed in transit; write https://, or give a public key and sign the table"
             )
         }
-    }
-
-    /// Whether an authority names this machine by `localhost`, an address of 127.0.0.0/8, or ::1. Any other name, such as
-    /// `127.example.org`, may lead elsewhere.
-    private static func isThisMachine(_ authority: String) -> Bool {
-        var host = Substring(authority)
-        if !host.hasSuffix("]"), let colon = host.lastIndex(of: ":") { host = host[..<colon] }
-        if host == "localhost" || host == "[::1]" { return true }
-        guard let address = IPAddress(String(host)) else { return false }
-        return address.isIPv4 && address.rule == .loopback
     }
 
     private func get(
