@@ -1,7 +1,7 @@
 /// The keys of a table file, and the kinds of rows that may contain them.
 package enum TableKey {
     package enum Place: String, CaseIterable {
-        case table, defaults, domain, server, envelope, errors, pages, simulation, retry, events, limits, rate,
+        case table, defaults, domain, server, envelope, errors, pages, simulation, retry, events, query, limits, rate,
             circuit, tls, clientCertificate
 
         /// The name in messages.
@@ -13,7 +13,7 @@ package enum TableKey {
             case .envelope: "an envelope"
             case .rate: "a rate"
             case .clientCertificate: "a client certificate"
-            case .defaults, .errors, .pages, .simulation, .retry, .events, .limits, .circuit, .tls: rawValue
+            case .defaults, .errors, .pages, .simulation, .retry, .events, .query, .limits, .circuit, .tls: rawValue
             }
         }
 
@@ -27,7 +27,7 @@ package enum TableKey {
             case .errors: ["code", "message", "details", "messages", "names"]
             case .pages: ["address", "cursor", "parameter", "number", "offset", "first", "items", "maxPages"]
             case .simulation: ["directory", "baseURL", "delay"]
-            case .retry, .events, .tls: RowKey.members(of: self).map(\.member)
+            case .retry, .events, .query, .tls: RowKey.members(of: self).map(\.member)
             case .limits: ["maxConcurrentRequests", "rate"]
             case .rate: ["perSecond", "burst"]
             case .circuit: ["failures", "pause", "statuses"]

@@ -69,8 +69,8 @@ extension CentralRequestManager {
         if request.timeout == nil, let timeout = entity.standardTimeout { request.timeout = timeout }
         let content = RequestContent(
             members: members.isEmpty && !entity.content.parameters.leavesOutNil ? nil : members,
-            files: entity.content.files,
-            encoding: entity.options.parameterEncoding ?? plan.encoding)
+            files: entity.content.files, body: entity.content.body,
+            encoding: entity.options.parameterEncoding ?? plan.encoding, query: plan.query)
         if configuration.parameterProvider != nil || details.addresses.count > 1 { details.content = content }
         try RequestBuilder.put(content, into: &request)
 

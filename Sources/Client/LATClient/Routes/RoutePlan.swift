@@ -53,6 +53,8 @@ final class RoutePlan: Sendable {
     /// How the rows say that a list is read; `nil` when none does.
     let paging: Paging?
     let encoding: ParameterEncoding
+    /// How the rows write queries; `nil` where they do not say.
+    let query: ParameterEncoding.QueryRule?
     /// The coding of the manager with the dates and names of the rows; `nil` for the standard one.
     let coding: CodingRules?
     /// The parameters that the rows set, for calls that do not set them.
@@ -90,6 +92,7 @@ final class RoutePlan: Sendable {
             simulation = standard.simulation
             paging = nil
             encoding = standard.parameterEncoding
+            query = nil
             coding = CodingRules.of(standard.coding)
             parameters = EncodedMembers()
             row = CallRow(
@@ -109,6 +112,7 @@ final class RoutePlan: Sendable {
         simulation = Self.simulation(settings.simulation) ?? standard.simulation
         paging = settings.pages
         encoding = settings.options.parameterEncoding ?? standard.parameterEncoding
+        query = settings.query.rule
         var coding = standard.coding
         if let dates = settings.dates { coding.dates = dates }
         if let keys = settings.keys { coding.keys = keys }
