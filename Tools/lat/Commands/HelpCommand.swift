@@ -55,7 +55,8 @@ struct VersionCommand: Command {
 enum Commands {
     static let all: [any Command.Type] = [
         RequestCommand.self, StartCommand.self, EventsCommand.self, WebSocketCommand.self, DownloadCommand.self,
-        UploadCommand.self, DomainsCommand.self, FleetCommand.self, CacheCommand.self, InspectCommand.self,
+        UploadCommand.self, DomainsCommand.self, OpenAPICommand.self, FleetCommand.self, CacheCommand.self,
+        InspectCommand.self,
         RecordCommand.self, ProbeCommand.self, DoctorCommand.self, DeviceCommand.self, DemoCommand.self,
         CompletionsCommand.self, ManCommand.self, HelpCommand.self,
     ]
