@@ -3,7 +3,7 @@ import PackageDescription
 
 // The storeys, lowest first. A target imports only targets of the storeys below it, and of its own those before it.
 let storeys = [
-    ("Sources/Base", ["CLinux", "CSQLite", "CLibcrypto", "CLibcurl", "CZlib", "CHiredis"]),
+    ("Sources/Base", ["CLinux", "CSQLite", "CLibcrypto", "CLibcurl", "CZlib", "CHiredis", "CLibyaml"]),
     ("Sources/Base", ["Platform", "SQLite", "Cryptography", "JSONText"]),
     ("Sources/Client", ["HTTPCore", "DomainTables", "CurlTransport", "ResponseCache", "LATSealing", "LATClient"]),
     ("Sources/Client", ["LATTransfers", "LATNetworking"]),
@@ -11,7 +11,7 @@ let storeys = [
         "Sources/AddOns",
         ["LATKit", "LATRealtime", "LATInspect", "LATFleet", "CassetteTesting", "LATStorage", "LATTesting"]
     ),
-    ("Tools", ["DomainTableGenerator", "lat"]),
+    ("Tools", ["DomainTableGenerator", "OpenAPIImport", "lat"]),
     ("Examples", ["Demo", "FleetDemo"]),
 ]
 
@@ -57,6 +57,7 @@ let package = Package(
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         // Found without pkg-config, which SwiftPM would ask even if the trait is off.
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+        .systemLibrary(name: "CLibyaml", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
         .systemLibrary(name: "CLinux"),
         .target(name: "Platform", dependencies: ["CLinux"]),
         .target(name: "SQLite", dependencies: ["CSQLite"]),
@@ -103,9 +104,13 @@ let package = Package(
             dependencies: ["CLinux", "Cryptography", "HTTPCore", "JSONText", "Platform", "ResponseCache"]),
         .executableTarget(name: "DomainTableGenerator", dependencies: ["DomainTables"]),
         .plugin(name: "DomainTablePlugin", capability: .buildTool(), dependencies: ["DomainTableGenerator"]),
+        // Documents of the OpenAPI in, rows of the table and Swift out.
+        .target(
+            name: "OpenAPIImport", dependencies: ["CLibyaml", "JSONText", "HTTPCore", "DomainTables"]),
         .executableTarget(
             name: "lat",
             dependencies: [
+                "OpenAPIImport",
                 "LATNetworking", "LATRealtime", "LATInspect", "LATFleet", "LATStorage", "LATTesting", "ResponseCache",
                 "DomainTables", "Cryptography", "Demo", "HTTPCore", "Platform",
             ]),
@@ -175,6 +180,10 @@ let package = Package(
         .testTarget(
             name: "LATCommandTests",
             dependencies: ["LATTesting", "LATFleet", "CurlTransport", "Platform", "lat", "TestSupport"]),
+        .testTarget(
+            name: "OpenAPIImportTests",
+            dependencies: ["OpenAPIImport", "LATNetworking", "DomainTables", "HTTPCore", "LATTesting"],
+            exclude: ["Documents"]),
         // What Documentation/Coming-from*.md shows, compiled and run.
         .testTarget(
             name: "ComingFromTests",

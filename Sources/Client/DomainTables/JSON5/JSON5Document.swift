@@ -154,7 +154,7 @@ extension JSON5Node {
 
 extension JSONValue {
     /// The value of a tree. Of equal keys the first counts.
-    init(_ node: JSON5Node.Value) {
+    package init(_ node: JSON5Node.Value) {
         switch node {
         case .null: self = .null
         case .bool(let flag): self = .bool(flag)

@@ -114,6 +114,16 @@ package struct RowKey: Sendable {
             "events.eventLimit", \.events.eventLimit, .integer(1...1_073_741_824),
             "The largest size of an event, in bytes."),
         RowKey(
+            "query.arrays", \.query.arrays, ValueKind.word(ParameterEncoding.Arrays.self),
+            "How arrays are written in the query: `ids[]=1`, `ids=1&ids=2`, `ids=1,2` and so on."),
+        RowKey("query.styles", \.query.styles, .styles, "The same for single parameters."),
+        RowKey(
+            "query.names", \.query.names, .names("the name of a parameter"),
+            "Parameters that go into the query although the method has a body."),
+        RowKey(
+            "query.takesAll", \.query.takesAll, .flag,
+            "Whether all parameters go into the query, and there is no body of parameters."),
+        RowKey(
             "limits", \.limits, .limits,
             "The limits of each domain, or of the calls of one server row, in addition to the manager's."),
         RowKey(

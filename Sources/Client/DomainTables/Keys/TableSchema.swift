@@ -8,6 +8,7 @@ package enum TableSchema {
             "When a request is repeated, and after what wait. Each member comes from the nearest row that has it."
         ),
         (.events, "How event streams are read, and whether a lost one is opened again."),
+        (.query, "Which parameters go into the query although there is a body, and how arrays are written there."),
         (.tls, "How servers are verified and the client identifies itself. Paths are relative to this file."),
     ]
 

@@ -122,6 +122,25 @@ extension ValueKind<String> {
     }
 }
 
+extension ValueKind<[String: ParameterEncoding.Arrays]> {
+    /// The styles of arrays by the names of parameters.
+    static var styles: Self {
+        let words = ParameterEncoding.Arrays.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+        return ValueKind(
+            ValueForm(
+                "names with the words of `arrays`",
+                schema: #"{ "type": "object", "additionalProperties": { "enum": [\#(words)] } }"#),
+            read: { reader, node, key in
+                var styles: [String: ParameterEncoding.Arrays] = [:]
+                for (member, _) in reader.entries(of: node, called: "\"\(key)\"", each: "parameter") {
+                    styles[member.key] = reader.choice(member.value, member.key, ParameterEncoding.Arrays.self)?.value
+                }
+                return styles
+            },
+            text: { $0.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value.rawValue)" }.joined(separator: ", ") })
+    }
+}
+
 extension ValueKind<[String]> {
     /// Names of parameters.
     static func names(_ expected: String) -> Self {

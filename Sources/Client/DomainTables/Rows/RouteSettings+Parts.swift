@@ -60,6 +60,29 @@ extension DomainTable {
         public init() {}
     }
 
+    /// The members of `query` in a row. Each comes from the last row that sets it.
+    public struct QuerySettings: Sendable {
+        /// How arrays are written: `brackets` (`ids[]=1&ids[]=2`), as by default, `repeated` (`ids=1&ids=2`), `comma`
+        /// (`ids=1,2`), `space` or `pipe`.
+        public var arrays: ParameterEncoding.Arrays?
+        /// The same for single parameters, by name.
+        public var styles: [String: ParameterEncoding.Arrays]?
+        /// Parameters that go into the query although the method has a body.
+        public var names: [String]?
+        /// Whether all parameters go into the query, and there is no body of parameters.
+        public var takesAll: Bool?
+
+        /// Creates settings in which nothing is set.
+        public init() {}
+
+        package var rule: ParameterEncoding.QueryRule? {
+            guard arrays != nil || styles != nil || names != nil || takesAll != nil else { return nil }
+            return ParameterEncoding.QueryRule(
+                arrays: arrays ?? .brackets, styles: styles ?? [:], names: Set(names ?? []), takesAll: takesAll ?? false
+            )
+        }
+    }
+
     /// The members of `tls` in a row. Each comes from the last row that sets it, and from the manager when none does.
     public struct TLSSettings: Sendable {
         /// A PEM file of trusted certificates (``HTTPRequest/TLS/caFile``). In the table its path is relative to the table's

@@ -14,7 +14,13 @@ package enum SourceFile {
     }
 
     /// Reads a regular file.
-    package static func bytes(of path: String) throws(Problem) -> [UInt8] {
+    ///
+    /// - Parameters:
+    ///   - limit: the largest size in bytes.
+    ///   - kind: what the file is, for the message about one that is too large.
+    package static func bytes(
+        of path: String, limit: Int = SourceFile.limit, kind: String = "a table"
+    ) throws(Problem) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             let code = errno
@@ -39,7 +45,7 @@ package enum SourceFile {
             if count == 0 { return bytes }
             bytes.append(contentsOf: buffer[..<count])
             if bytes.count > limit {
-                throw Problem(reason: "is larger than \(limit >> 20) MiB, too large for a table", isMissing: false)
+                throw Problem(reason: "is larger than \(limit >> 20) MiB, too large for \(kind)", isMissing: false)
             }
         }
     }

@@ -118,6 +118,12 @@ public struct NetworkError: Error, Sendable {
     }
 }
 
+extension NetworkError {
+    /// What the response of a failure says, decoded as its type: `error.model(of: Problem.self)?.title`. `nil` if there is no
+    /// response, or its body is something else.
+    public func model<Model: Decodable>(of type: Model.Type) -> Model? { try? response?.decode(type) }
+}
+
 extension NetworkError: CustomStringConvertible {
     /// The kind, the message, the number of attempts when there were several, the request's method and the URL requested
     /// last, without query and user information.

@@ -6,8 +6,9 @@ internal import FoundationEssentials
 ///   `encode(nil, forKey:)`, a type that encodes nil, and dictionaries and arrays of optionals give a null.
 /// - Numbers and Booleans stay typed. Integers beyond `Int64` become ``JSONValue/decimal(_:)``. A `Float` becomes the
 ///   double with the same shortest text, so that `0.1` stays `0.1`.
-/// - The ``Coding`` determines the form of a `Date`, of `Data` and of names. `URL` is its absolute text, `UUID` its text,
-///   `Decimal` a number. Sets are sorted by their JSON; otherwise equal requests would differ from run to run.
+/// - The ``Coding`` determines the form of a `Date`, of `Data` and of names. `URL` is its absolute text, `UUID` its text in
+///   small letters (RFC 9562 §4), `Decimal` a number. Sets are sorted by their JSON; otherwise equal requests would differ
+///   from run to run.
 /// - A type that encodes nothing is an empty object.
 ///
 /// Errors are `EncodingError.invalidValue` with the path: for a refused number or date, and for more than
@@ -208,7 +209,7 @@ extension URL: DirectlyJSONEncodable {
 
 extension UUID: DirectlyJSONEncodable {
     func json(by encoder: JSONValueEncoder, at path: () -> [any CodingKey]) -> JSONValue {
-        .string(uuidString)
+        .string(uuidString.lowercased())
     }
 }
 

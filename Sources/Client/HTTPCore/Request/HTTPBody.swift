@@ -218,6 +218,47 @@ public enum ParameterEncoding: String, Hashable, Sendable, CaseIterable {
     }
 }
 
+extension ParameterEncoding {
+    /// How an array is written in a query or a form.
+    public enum Arrays: String, Hashable, Sendable, CaseIterable {
+        /// `ids[]=1&ids[]=2`. The default.
+        case brackets
+        /// `ids=1&ids=2`: the default of OpenAPI.
+        case repeated
+        /// `ids=1,2`.
+        case comma
+        /// `ids=1%202`.
+        case space
+        /// `ids=1%7C2`.
+        case pipe
+
+        /// What stands between the elements of a single value; `nil` for a value of its own for each element.
+        var separator: String? {
+            switch self {
+            case .brackets, .repeated: nil
+            case .comma: ","
+            case .space: " "
+            case .pipe: "|"
+            }
+        }
+    }
+
+    /// How the parameters of a row are divided between query and body, and how arrays are written.
+    package struct QueryRule: Hashable, Sendable {
+        package var arrays: Arrays
+        package var styles: [String: Arrays]
+        /// The parameters that go into the query, whatever the method.
+        package var names: Set<String>
+        package var takesAll: Bool
+
+        package init(
+            arrays: Arrays = .brackets, styles: [String: Arrays] = [:], names: Set<String> = [], takesAll: Bool = false
+        ) {
+            (self.arrays, self.styles, self.names, self.takesAll) = (arrays, styles, names, takesAll)
+        }
+    }
+}
+
 /// A value that is encoded when it is sent. Compared by identity.
 package final class BodyEncoder: Sendable, ComparedByIdentity {
     private let make: @Sendable (CodingRules?) throws -> Data

@@ -55,10 +55,13 @@ extension EncodedMembers {
     /// null is a name without `=`. Empty arrays and objects are left out. Booleans are `true` and `false`, numbers their
     /// shortest exact text. All but the unreserved characters of RFC 3986 §2.3 are escaped in names and values, also
     /// brackets (`a%5Bb%5D=1`), which a query must not contain. A space is `%20`, which every form parser accepts.
-    package var queryText: String {
+    package var queryText: String { queryText(by: nil) }
+
+    /// The query in which arrays are written as a rule says.
+    package func queryText(by rule: ParameterEncoding.QueryRule?) -> String {
         var query: [UInt8] = []
         query.reserveCapacity(list.count * 32)
-        Self.forEachField(of: list, in: nil) { name, value in
+        Self.forEachField(of: list, in: nil, rule) { name, value in
             if !query.isEmpty { query.append(UInt8(ascii: "&")) }
             query.append(contentsOf: name.percentEncodedComponent.utf8)
             guard let value else { return }
@@ -72,30 +75,52 @@ extension EncodedMembers {
     /// no value.
     package var fields: [(name: String, value: String?)] {
         var fields: [(name: String, value: String?)] = []
-        Self.forEachField(of: list, in: nil) { fields.append(($0, $1)) }
+        Self.forEachField(of: list, in: nil, nil) { fields.append(($0, $1)) }
         return fields
     }
 
     private static func forEachField(
-        of members: [Member], in parent: String?, _ body: (_ name: String, _ value: String?) -> Void
+        of members: [Member], in parent: String?, _ rule: ParameterEncoding.QueryRule?,
+        _ body: (_ name: String, _ value: String?) -> Void
     ) {
         for member in members {
             let name = parent.map { "\($0)[\(member.name)]" } ?? member.name
-            forEachField(of: member.value, named: name, body)
+            forEachField(of: member.value, named: name, rule, body)
         }
     }
 
     private static func forEachField(
-        of value: JSONValue, named name: String, _ body: (_ name: String, _ value: String?) -> Void
+        of value: JSONValue, named name: String, _ rule: ParameterEncoding.QueryRule?,
+        _ body: (_ name: String, _ value: String?) -> Void
     ) {
         switch value {
-        case .object(let members): forEachField(of: list(of: members), in: name, body)
+        case .object(let members): forEachField(of: list(of: members), in: name, rule, body)
         case .array(let elements):
-            for element in elements { forEachField(of: element, named: "\(name)[]", body) }
+            let style = rule.map { $0.styles[name] ?? $0.arrays } ?? .brackets
+            if let separator = style.separator {
+                let texts = elements.compactMap(\.fieldText)
+                // Elements that are no scalars have no such form.
+                if texts.count == elements.count {
+                    if !texts.isEmpty { body(name, texts.joined(separator: separator)) }
+                    return
+                }
+            }
+            let each = style == .brackets ? name + "[]" : name
+            for element in elements { forEachField(of: element, named: each, rule, body) }
         case .null: body(name, nil)
-        case .bool(let value): body(name, value ? "true" : "false")
-        case .string(let value): body(name, value)
-        case .int, .double, .decimal: body(name, value.numberText)
+        case .bool, .string, .int, .double, .decimal: body(name, value.fieldText)
+        }
+    }
+}
+
+extension JSONValue {
+    /// A scalar as the value of a field.
+    fileprivate var fieldText: String? {
+        switch self {
+        case .bool(let value): value ? "true" : "false"
+        case .string(let value): value
+        case .int, .double, .decimal: numberText
+        case .null, .array, .object: nil
         }
     }
 }

@@ -11,17 +11,24 @@ package enum RequestBuilder {
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for content that cannot be combined.
     static func put(_ content: RequestContent, into request: inout HTTPRequest) throws(NetworkError) {
         request.body = content.body
-        let members = content.members ?? EncodedMembers()
+        var members = content.members ?? EncodedMembers()
+        var isWhole = false
+        if let rule = content.query, rule.takesAll || !rule.names.isEmpty, !request.method.encodesParametersInQuery {
+            let inQuery = rule.takesAll ? members : members.only(Array(rule.names))
+            request.url = ParameterEncoder.appending(query: inQuery.queryText(by: rule), to: request.url)
+            for name in inQuery.object.keys { members.remove(name) }
+            isWhole = rule.takesAll
+        }
         guard content.files.isEmpty else { return try setParts(content.files, members, on: &request) }
         switch content.body?.content {
         case .multipart:
             try setParts([], members, on: &request)
         case .parameters(let encoding):
-            request.body = try body(members, encoding)
+            request.body = try body(members, encoding, content.query)
         case nil where !request.method.encodesParametersInQuery:
-            if content.members != nil { request.body = try body(members, content.encoding) }
+            if content.members != nil, !isWhole { request.body = try body(members, content.encoding, content.query) }
         case nil, .encoded, .data, .file, .stream:
-            request.url = ParameterEncoder.appending(query: members.queryText, to: request.url)
+            request.url = ParameterEncoder.appending(query: members.queryText(by: content.query), to: request.url)
         }
     }
 
@@ -76,10 +83,10 @@ package enum RequestBuilder {
     // MARK: Bodies
 
     private static func body(
-        _ members: EncodedMembers, _ encoding: ParameterEncoding
+        _ members: EncodedMembers, _ encoding: ParameterEncoding, _ rule: ParameterEncoding.QueryRule?
     ) throws(NetworkError) -> HTTPBody {
         switch encoding {
-        case .form: return .data(Data(members.queryText.utf8), contentType: encoding.contentType)
+        case .form: return .data(Data(members.queryText(by: rule).utf8), contentType: encoding.contentType)
         case .json:
             return .data(try self.encoding { try members.jsonData() }, contentType: encoding.contentType)
         }
@@ -110,6 +117,8 @@ struct RequestContent: Sendable {
     var files: [UploadFile] = []
     var body: HTTPBody?
     var encoding: ParameterEncoding
+    /// How the row divides the parameters between query and body; `nil` for the rules of the method.
+    var query: ParameterEncoding.QueryRule?
 }
 
 /// The digest of a whole file.

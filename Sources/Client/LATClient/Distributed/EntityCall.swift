@@ -75,6 +75,8 @@ package struct EntityContent: Sendable {
     /// The encoded properties, kept beside explicit parameters because they may fill the path.
     var properties = EncodedMembers()
     package let files: [UploadFile]
+    /// The body that the entity makes itself.
+    var body: HTTPBody?
     /// The name of a type whose properties are not read because it is not `Encodable`; otherwise `nil`.
     var unreadType: String?
     /// Identifies the entity, to cancel its calls; `nil` for a call without an entity.
@@ -83,6 +85,7 @@ package struct EntityContent: Sendable {
     init<Entity: RequestEntity>(_ entity: Entity) throws(NetworkError) {
         route = Entity.route
         files = entity.files
+        body = entity.body
         let encodable = entity as? any Encodable
         if let explicit = entity.parameters {
             parameters = try RequestBuilder.deferred(explicit)

@@ -73,8 +73,8 @@ extension CentralRequestManager {
         if request.timeout == nil, let timeout = entity.standardTimeout { request.timeout = timeout }
         let content = RequestContent(
             members: members.isEmpty && (asks || !entity.content.parameters.leavesOutNil) ? nil : members,
-            files: asks ? [] : entity.content.files,
-            encoding: entity.options.parameterEncoding ?? plan.encoding)
+            files: asks ? [] : entity.content.files, body: asks ? nil : entity.content.body,
+            encoding: entity.options.parameterEncoding ?? plan.encoding, query: plan.query)
         entity.followUp?.ask(&request)
         if configuration.parameterProvider != nil || details.addresses.count > 1 { details.content = content }
         try RequestBuilder.put(content, into: &request)

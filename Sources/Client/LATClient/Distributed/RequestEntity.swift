@@ -29,6 +29,14 @@ public protocol RequestEntity: EntityRequest {
     /// Files of a multipart request. Default none.
     var files: [UploadFile] { get }
 
+    /// The body, if the parameters are not its members: an array, bytes, a file, a stream. The parameters then go into the
+    /// query. Default `nil`: the parameters are the body where the method has one.
+    ///
+    /// ```swift
+    /// var body: HTTPBody? { .json(lines) }
+    /// ```
+    var body: HTTPBody? { get }
+
     /// The entity's own settings: headers, timeout, cache policy and the rest. Default none.
     ///
     /// ```swift
@@ -43,6 +51,9 @@ extension RequestEntity {
 
     /// No files.
     public var files: [UploadFile] { [] }
+
+    /// The parameters are the body.
+    public var body: HTTPBody? { nil }
 
     /// No settings.
     public var options: RequestOptions { RequestOptions() }

@@ -55,6 +55,8 @@ final class RoutePlan: Sendable {
     /// How they say that a job is followed.
     let polling: Polling?
     let encoding: ParameterEncoding
+    /// How the rows write queries; `nil` where they do not say.
+    let query: ParameterEncoding.QueryRule?
     /// The coding of the manager with the dates and names of the rows; `nil` for the standard one.
     let coding: CodingRules?
     /// The parameters that the rows set, for calls that do not set them.
@@ -92,6 +94,7 @@ final class RoutePlan: Sendable {
             simulation = standard.simulation
             (paging, polling) = (nil, nil)
             encoding = standard.parameterEncoding
+            query = nil
             coding = CodingRules.of(standard.coding)
             parameters = EncodedMembers()
             row = CallRow(
@@ -112,6 +115,7 @@ final class RoutePlan: Sendable {
         paging = settings.pages?.rule
         polling = settings.poll?.rule
         encoding = settings.options.parameterEncoding ?? standard.parameterEncoding
+        query = settings.query.rule
         var coding = standard.coding
         if let dates = settings.dates { coding.dates = dates }
         if let keys = settings.keys { coding.keys = keys }

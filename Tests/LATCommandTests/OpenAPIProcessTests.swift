@@ -1,0 +1,152 @@
+import FoundationEssentials
+import Glibc
+import LATTesting
+import TestSupport
+import Testing
+
+/// `lat openapi` as a process.
+@Suite(.timeLimit(.minutes(1))) struct OpenAPIProcessTests {
+    private let folder: TemporaryDirectory
+
+    init() throws {
+        folder = try TemporaryDirectory()
+        try FileManager.default.createDirectory(
+            atPath: folder.path + "/Sources/App", withIntermediateDirectories: true)
+        try write(Self.document, "zoo.yaml")
+    }
+
+    private static let document = """
+        openapi: 3.1.0
+        info: { title: Zoo API }
+        servers: [{ url: "https://zoo.example.org" }]
+        paths:
+          /animals:
+            get:
+              operationId: listAnimals
+              tags: [Animals]
+              responses:
+                "200":
+                  description: All.
+                  content:
+                    application/json:
+                      schema: { type: array, items: { type: object, properties: { name: { type: string } } } }
+                      example: [{ name: Nemo }]
+          /food:
+            put: { operationId: feed, tags: [Food], responses: { "204": { description: "" } } }
+
+        """
+
+    private func write(_ text: String, _ name: String) throws {
+        try Data(text.utf8).write(to: URL(filePath: "\(folder.path)/\(name)"))
+    }
+
+    private func text(_ name: String) throws -> String {
+        try String(contentsOfFile: "\(folder.path)/\(name)", encoding: .utf8)
+    }
+
+    private func files() throws -> [String] {
+        try FileManager.default.subpathsOfDirectory(atPath: folder.path).filter { $0.contains(".") }.sorted()
+    }
+
+    private func openapi(_ arguments: String...) async throws -> LatProcess.Result {
+        try await LatProcess.run(["openapi"] + arguments, in: folder.path)
+    }
+
+    @Test func documentWithoutChoiceIsListed() async throws {
+        let result = try await openapi("import", "zoo.yaml")
+        #expect(result.exitCode == 0)
+        #expect(
+            result.text == """
+                Zoo API: choose with --tags, --operations or --all
+
+                Animals (1)
+                  listAnimals
+
+                Food (1)
+                  feed
+
+                """)
+        #expect(try files() == ["zoo.yaml"])
+    }
+
+    @Test func choiceIsWrittenAndRepeated() async throws {
+        let result = try await openapi("import", "zoo.yaml", "--tags", "Animals", "--examples", "Fixtures")
+        #expect(result.exitCode == 0 && result.err == "")
+        #expect(
+            try files() == [
+                "Config/domains.json5", "Fixtures/animals.GET.json", "Sources/App/Zoo/Animals.swift",
+                "Sources/App/Zoo/zoo.openapi.json", "zoo.yaml",
+            ])
+        #expect(try text("Config/domains.json5").contains(#""zoo.listAnimals": { domain: "zoo", path: "/animals""#))
+        let again = try await openapi("import", "zoo.yaml")
+        #expect(again.text == "zoo: 1 call\nnothing has changed\n")
+        let more = try await openapi("import", "zoo.yaml", "--operations", "feed")
+        #expect(more.text.contains("zoo: 2 calls") && more.text.contains("new in the table: zoo.feed"))
+        try write(Self.document.replacing("Food", with: "Meals"), "zoo.yaml")
+        let moved = try await openapi("import", "zoo.yaml")
+        #expect(moved.text.contains("wrote Sources/App/Zoo/Meals.swift"))
+        #expect(moved.text.contains("removed Sources/App/Zoo/Food.swift"))
+        // The rows work with the examples.
+        try write(
+            text("Config/domains.json5").replacing(
+                "query: {", with: "simulation: { directory: \"../Fixtures\" }, query: {"), "Config/domains.json5")
+        let call = try await LatProcess.run(["start", "zoo.listAnimals"], in: folder.path)
+        #expect(call.exitCode == 0 && call.text.contains("Nemo"))
+    }
+
+    @Test func dryRunWritesNothing() async throws {
+        let result = try await openapi("import", "zoo.yaml", "--all", "--dry-run")
+        #expect(result.exitCode == 0 && result.text.contains("would write Config/domains.json5"))
+        #expect(try files() == ["zoo.yaml"])
+    }
+
+    @Test func nothingIsWrittenOverForeignFile() async throws {
+        let own = "\(folder.path)/Sources/App/Zoo"
+        try FileManager.default.createDirectory(atPath: own, withIntermediateDirectories: true)
+        try write("// mine\n", "Sources/App/Zoo/Food.swift")
+        let result = try await openapi("import", "zoo.yaml", "--all")
+        #expect(result.exitCode == 2)
+        #expect(
+            result.err == "lat: Sources/App/Zoo/Food.swift is not made by an import; move it, or name another folder "
+                + "with --to DIR\n")
+        #expect(try files() == ["Sources/App/Zoo/Food.swift", "zoo.yaml"])
+    }
+
+    @Test(arguments: [
+        (["import"], "DOCUMENT is missing; write lat openapi import DOCUMENT"),
+        (["import", "no.yaml"], "no.yaml is not there; name a file that can be read"),
+        (["import", "zoo.yaml", "--all", "--tags", "A"], "--tags"),
+        (["import", "zoo.yaml", "--tags", "Animal"], "no operation has the tag Animal; did you mean Animals?"),
+        (["import", "zoo.yaml", "--all", "--domain", "a b"], "--domain \"a b\" is no name"),
+        (["diff", "zoo.yaml"], "two documents are needed; write lat openapi diff OLD NEW"),
+        (["export"], "lat openapi knows no \"export\"; "),
+        ([], "the action is missing; write lat openapi import DOCUMENT"),
+    ]) func uselessCommandHasItsNextStep(_ arguments: [String], _ message: String) async throws {
+        let result = try await LatProcess.run(["openapi"] + arguments, in: folder.path)
+        #expect(result.exitCode == 2 && result.err.contains(message))
+        #expect(result.err.split(separator: "\n").count == 1 && result.out.isEmpty)
+        #expect(try files() == ["zoo.yaml"])
+    }
+
+    @Test func linkOutOfTheFolderIsRefused() async throws {
+        let elsewhere = try TemporaryDirectory()
+        try Data("A: { type: string }".utf8).write(to: URL(filePath: elsewhere.path + "/a.yaml"))
+        symlink(elsewhere.path + "/a.yaml", folder.path + "/a.yaml")
+        try write(
+            Self.document.replacing("{ type: array, items", with: "{ $ref: 'a.yaml#/A', items"), "zoo.yaml")
+        let result = try await openapi("import", "zoo.yaml", "--all")
+        #expect(result.exitCode == 2 && result.err.contains("a.yaml is a link out of the folder of the document"))
+    }
+
+    @Test func differenceCountsWhatTheTableHas() async throws {
+        _ = try await openapi("import", "zoo.yaml", "--tags", "Animals")
+        try write(Self.document.replacing("/food", with: "/meals"), "new.yaml")
+        let unused = try await openapi("diff", "zoo.yaml", "new.yaml")
+        #expect(unused.exitCode == 0)
+        #expect(unused.text == "breaking  Feed: PUT /food is PUT /meals  (not used here)\n")
+        try write(Self.document.replacing("/animals", with: "/beasts"), "new.yaml")
+        let used = try await openapi("diff", "zoo.yaml", "new.yaml")
+        #expect(used.exitCode == 1)
+        #expect(used.text == "breaking  ListAnimals: GET /animals is GET /beasts  (used by zoo.listAnimals)\n")
+    }
+}

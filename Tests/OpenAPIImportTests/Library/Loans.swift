@@ -1,0 +1,188 @@
+// Made by lat openapi import from Library API (library.yaml). Change the document or the overrides, and import again.
+import LATNetworking
+
+/// `POST /loans`.
+struct Lend: RequestEntity, Encodable {
+    typealias Model = [Event]
+    static let route = Route(server: "library.lend")
+    /// The body.
+    var content: [Loan]
+
+    var body: HTTPBody? { .json(content) }
+
+    private enum CodingKeys: CodingKey {}
+}
+
+/// `GET /shelves`.
+struct Shelves: RequestEntity {
+    typealias Model = Shelf
+    static let route = Route(server: "library.shelves")
+}
+
+enum Event: Codable, Hashable, Sendable {
+    case lent(Lent)
+    case returned(Returned)
+    /// What the document does not describe.
+    case unknown(JSONValue)
+
+    private enum CodingKeys: String, CodingKey { case kind = "type" }
+
+    init(from decoder: any Decoder) throws {
+        let kind = try? decoder.container(keyedBy: CodingKeys.self).decode(String.self, forKey: .kind)
+        switch kind {
+        case "lent": self = .lent(try Lent(from: decoder))
+        case "returned": self = .returned(try Returned(from: decoder))
+        default: self = .unknown(try JSONValue(from: decoder))
+        }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        switch self {
+        case .lent(let value): try value.encode(to: encoder)
+        case .returned(let value): try value.encode(to: encoder)
+        case .unknown(let value): try value.encode(to: encoder)
+        }
+    }
+}
+
+struct Lent: Codable, Hashable, Sendable {
+    var type = "lent"
+    var book: String
+    var due: Timestamp.Day
+}
+
+struct Loan: Codable, Hashable, Sendable {
+    var book: String
+    /// Default 14.
+    var days: Int?
+}
+
+struct Returned: Codable, Hashable, Sendable {
+    var type = "returned"
+    var book: String
+    var fine: Double?
+}
+
+struct Shelf: Codable, Hashable, Sendable {
+    var name: String
+    @Boxed var parent: Shelf?
+    var children: [Shelf]?
+    var size: ShelfSize?
+    var label: ShelfLabel?
+    /// The members that the document does not name.
+    var additional: [String: ShelfValue] = [:]
+
+    private enum CodingKeys: String, CodingKey { case name, parent, children, size, label }
+
+    func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encode(self.name, forKey: .name)
+        try members.encodeIfPresent(self.parent, forKey: .parent)
+        try members.encodeIfPresent(self.children, forKey: .children)
+        try members.encodeIfPresent(self.size, forKey: .size)
+        try members.encodeIfPresent(self.label, forKey: .label)
+        var others = encoder.container(keyedBy: MemberName.self)
+        for (name, value) in additional { try others.encode(value, forKey: MemberName(name)) }
+    }
+}
+
+extension Shelf {
+    init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        self.name = try members.decode(String.self, forKey: .name)
+        _parent = Boxed(wrappedValue: try members.decodeIfPresent(Shelf.self, forKey: .parent))
+        self.children = try members.decodeIfPresent([Shelf].self, forKey: .children)
+        self.size = try members.decodeIfPresent(ShelfSize.self, forKey: .size)
+        self.label = try members.decodeIfPresent(ShelfLabel.self, forKey: .label)
+        let others = try decoder.container(keyedBy: MemberName.self)
+        for name in others.allKeys where CodingKeys(stringValue: name.stringValue) == nil {
+            additional[name.stringValue] = try others.decode(ShelfValue.self, forKey: name)
+        }
+    }
+}
+
+enum ShelfLabel: Codable, Hashable, Sendable {
+    case text(String)
+    case number(Int)
+    /// What the document does not describe.
+    case unknown(JSONValue)
+
+    init(from decoder: any Decoder) throws {
+        let value = try JSONValue(from: decoder)
+        switch value {
+        case .string:
+            self = .text(try String(from: decoder))
+        case .int:
+            self = .number(try Int(from: decoder))
+        default: self = .unknown(value)
+        }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        switch self {
+        case .text(let value): try value.encode(to: encoder)
+        case .number(let value): try value.encode(to: encoder)
+        case .unknown(let value): try value.encode(to: encoder)
+        }
+    }
+}
+
+enum ShelfSize: Codable, Hashable, Sendable {
+    case round(ShelfSizeRound)
+    case square(ShelfSizeSquare)
+    /// What the document does not describe.
+    case unknown(JSONValue)
+
+    init(from decoder: any Decoder) throws {
+        let value = try JSONValue(from: decoder)
+        switch value {
+        case .object(let members) where members["radius"] != nil:
+            self = .round(try ShelfSizeRound(from: decoder))
+        case .object(let members) where members["width"] != nil:
+            self = .square(try ShelfSizeSquare(from: decoder))
+        default: self = .unknown(value)
+        }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        switch self {
+        case .round(let value): try value.encode(to: encoder)
+        case .square(let value): try value.encode(to: encoder)
+        case .unknown(let value): try value.encode(to: encoder)
+        }
+    }
+}
+
+struct ShelfSizeRound: Codable, Hashable, Sendable {
+    var radius: Double
+}
+
+struct ShelfSizeSquare: Codable, Hashable, Sendable {
+    var width: Double
+}
+
+enum ShelfValue: Codable, Hashable, Sendable {
+    case text(String)
+    case number(Double)
+    /// What the document does not describe.
+    case unknown(JSONValue)
+
+    init(from decoder: any Decoder) throws {
+        let value = try JSONValue(from: decoder)
+        switch value {
+        case .string:
+            self = .text(try String(from: decoder))
+        case .int, .double, .decimal:
+            self = .number(try Double(from: decoder))
+        default: self = .unknown(value)
+        }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        switch self {
+        case .text(let value): try value.encode(to: encoder)
+        case .number(let value): try value.encode(to: encoder)
+        case .unknown(let value): try value.encode(to: encoder)
+        }
+    }
+}

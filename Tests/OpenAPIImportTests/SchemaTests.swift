@@ -1,0 +1,152 @@
+import Testing
+
+@testable import OpenAPIImport
+
+/// What schemas become in Swift.
+@Suite struct SchemaTests {
+    private func swift(_ schema: String, more: String = "") throws -> String {
+        try OpenAPIImporter.swift(document(schema, more: more))
+    }
+
+    @Test(arguments: [
+        (#"{"type": ["string", "null"]}"#, "String?"), (#"{"type": "integer", "format": "int32"}"#, "Int?"),
+        (#"{"type": "number", "format": "decimal"}"#, "Decimal?"),
+        (#"{"type": "string", "format": "date"}"#, "Timestamp.Day?"),
+        (#"{"type": "string", "format": "date-time"}"#, "Timestamp?"),
+        (#"{"type": "string", "format": "rfc2822"}"#, "Timestamp.Mail?"),
+        (#"{"type": "integer", "format": "unix-time"}"#, "Timestamp.Unix?"),
+        (#"{"type": "string", "format": "uuid"}"#, "UUID?"),
+        (#"{"type": "string", "format": "uri"}"#, "URL?"), (#"{"type": "string", "format": "byte"}"#, "Data?"),
+        (#"{"type": "string", "format": "snowflake"}"#, "String?"), (#"{"type": "object"}"#, "[String: JSONValue]?"),
+        (#"{"type": "object", "additionalProperties": {"type": ["integer", "null"]}}"#, "[String: Int?]?"),
+        (#"{"type": "array", "items": {"type": "boolean"}}"#, "[Bool]?"), ("{}", "JSONValue?"), ("true", "JSONValue?"),
+        (#"{"type": "array", "items": {"type": ["string", "null"]}}"#, "[String?]?"),
+        (#"{"anyOf": [{"type": "integer"}, {"type": "null"}]}"#, "Int?"),
+        (#"{"type": "string", "format": "uuid", "example": "not one"}"#, "String?"),
+        (#"{"oneOf": [{"type": "integer"}, {"type": "number"}]}"#, "Double?"),
+        (#"{"anyOf": [{"type": "string", "format": "uri"}, {"type": "string"}]}"#, "String?"),
+    ]) func memberHasTheTypeOfItsSchema(_ schema: String, _ type: String) throws {
+        let text = try swift(#"{"type": "object", "properties": {"a": \#(schema)}}"#)
+        #expect(text.contains("    var a: \(type)\n"))
+    }
+
+    @Test func requiredNullIsWritten() throws {
+        let text = try swift(
+            #"{"type": "object", "required": ["a"], "properties": {"a": {"type": ["string", "null"]}}}"#)
+        #expect(text.contains("try members.encode(self.a, forKey: .a)"))
+    }
+
+    @Test func singleValueIsConstant() throws {
+        let text = try swift(
+            #"{"type": "object", "required": ["a", "n"], "properties": {"a": {"const": "x\"y"}, "n": {"enum": [7]}}}"#)
+        #expect(text.contains("var a = \"x\\\"y\"\n") && text.contains("var n = 7\n"))
+    }
+
+    @Test func enumIsOpen() throws {
+        let text = try swift(#"{"type": "string", "enum": ["a b", "a-b", "in", "+1", "", null]}"#)
+        for line in [
+            "struct GetXReply: RawRepresentable, Codable, Hashable, Sendable {", "aB = Self(rawValue: \"a b\")",
+            "aB2 = Self(rawValue: \"a-b\")", "`in` = Self(rawValue: \"in\")", "empty = Self(rawValue: \"\")",
+        ] { #expect(text.contains(line)) }
+        #expect(text.contains("typealias Model = GetXReply?"))
+    }
+
+    @Test func namedConstantsAreOneEnum() throws {
+        let text = try swift(
+            #"{"type": "integer", "oneOf": [{"title": "PLAYING", "const": 0}, {"title": "STREAMING", "const": 1}]}"#)
+        #expect(text.contains("static let playing = Self(rawValue: 0)") && text.contains("var rawValue: Int"))
+    }
+
+    @Test func inheritedMembersAndTheirRequiredAreThere() throws {
+        let text = try swift(
+            ##"{"allOf": [{"$ref": "#/components/schemas/A"}, {"required": ["a"], "properties": {"b": {"type": "string"}}}]}"##,
+            more: #""A": {"type": "object", "properties": {"a": {"type": "string"}}}"#)
+        #expect(text.contains("    var a: String\n") && text.contains("    var b: String?\n"))
+    }
+
+    @Test func wrappedReferenceIsTheTypeItself() throws {
+        let text = try swift(
+            ##"{"type": "object", "properties": {"a": {"allOf": [{"$ref": "#/components/schemas/A"}], "nullable": true}}}"##,
+            more: #""A": {"type": "object", "properties": {"a": {"type": "string"}}}"#)
+        #expect(text.contains("var a: A?") && !text.contains("struct GetXReplyA"))
+    }
+
+    @Test func discriminatorChoosesByItsMapping() throws {
+        let text = try swift(
+            ##"""
+            {"oneOf": [{"$ref": "#/components/schemas/Cat"}, {"$ref": "#/components/schemas/Dog"}],
+            "discriminator": {"propertyName": "kind", "mapping": {"c": "#/components/schemas/Cat", "kitten": "Cat"}}}
+            """##,
+            more:
+                #"""
+                "Cat": {"type": "object", "properties": {"kind": {"type": "string"}}},
+                "Dog": {"type": "object", "properties": {"kind": {"type": "string"}}}
+                """#
+        )
+        #expect(text.contains(#"case "c", "kitten": self = .cat(try Cat(from: decoder))"#))
+        #expect(text.contains(#"case "Dog": self = .dog(try Dog(from: decoder))"#))
+        #expect(text.contains("default: self = .unknown(try JSONValue(from: decoder))"))
+    }
+
+    @Test func childrenOfParentAreItsCases() throws {
+        let text = try swift(
+            ##"{"$ref": "#/components/schemas/Pet"}"##,
+            more: ##"""
+                "Pet": {"type": "object", "discriminator": {"propertyName": "kind"}, "properties": {"kind": {"type": "string"}}},
+                "Cat": {"allOf": [{"$ref": "#/components/schemas/Pet"}, {"properties": {"claws": {"type": "integer"}}}]}
+                """##)
+        #expect(text.contains("enum Pet:") && text.contains("case cat(Cat)") && text.contains("var claws: Int?"))
+    }
+
+    @Test func membersTellVariantsApart() throws {
+        let text = try swift(
+            #"""
+            {"oneOf": [{"type": "object", "title": "A", "required": ["id"], "properties": {"id": {"type": "string"}}},
+            {"type": "object", "title": "B", "required": ["id", "b"],
+            "properties": {"id": {"type": "string"}, "b": {"type": "string"}}}]}
+            """#
+        )
+        let first = try #require(text.firstRange(of: "members[\"b\"] != nil"))
+        let second = try #require(text.firstRange(of: "members[\"id\"] != nil"))
+        #expect(first.lowerBound < second.lowerBound)
+    }
+
+    @Test func readOnlyIsInRepliesOnly() throws {
+        let text = try OpenAPIImporter.swift(
+            ##"""
+            {"openapi": "3.0.0", "info": {}, "paths": {"/a": {"post": {"operationId": "makeA",
+            "requestBody": {"content": {"application/json": {"schema": {"type": "array", "items": {"$ref": "#/components/schemas/A"}}}}},
+            "responses": {"200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/A"}}}}}}}},
+            "components": {"schemas": {"A": {"type": "object", "properties": {"id": {"type": "string", "readOnly": true},
+            "key": {"type": "string", "writeOnly": true}}}}}}
+            """##)
+        #expect(text.contains("var content: [ARequest]?"))
+        #expect(text.contains("struct A: Codable, Hashable, Sendable {\n    var id: String?\n}"))
+        #expect(text.contains("struct ARequest: Codable, Hashable, Sendable {\n    var key: String?\n}"))
+    }
+
+    @Test func patchTellsNullFromMissing() throws {
+        let text = try OpenAPIImporter.swift(
+            #"""
+            {"openapi": "3.1.0", "info": {}, "paths": {"/a": {"patch": {"requestBody": {"content": {"application/json":
+            {"schema": {"type": "object", "properties": {"a": {"type": ["string", "null"]}, "b": {"type": "string"}}}}}},
+            "responses": {}}}}}
+            """#
+        )
+        #expect(text.contains("var a: Settable<String> = .leftOut") && text.contains("var b: String?"))
+    }
+
+    @Test func exampleLoosensTheType() throws {
+        let text = try OpenAPIImporter.swift(
+            #"""
+            {"openapi": "3.1.0", "info": {}, "paths": {"/a": {"get": {"operationId": "a", "responses": {"200": {"content":
+            {"application/json": {"schema": {"type": "object", "required": ["a", "b", "c"],
+            "properties": {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": "integer"}}},
+            "example": {"b": 1.5, "c": "x", "extra": 1}}}}}}}}}
+            """#
+        )
+        for line in ["var a: String?", "var b: Double\n", "var c: JSONValue\n", "var extra: JSONValue?"] {
+            #expect(text.contains(line))
+        }
+    }
+}

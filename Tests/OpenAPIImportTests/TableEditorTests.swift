@@ -1,0 +1,152 @@
+import DomainTables
+import HTTPCore
+import Testing
+
+@testable import OpenAPIImport
+
+/// What an import does to a table that people edit.
+@Suite struct TableEditorTests {
+    private func table(_ rows: [(String, [(String, String)])], base: String = "https://zoo.example.org")
+        -> ImportedTable
+    {
+        ImportedTable(
+            domain: "zoo", domainRow: .object([("baseURL", .text(base))]),
+            rows: rows.map { name, members in
+                (name, .object([("domain", .text("zoo"))] + members.map { ($0.0, .text($0.1)) }))
+            }, comment: "")
+    }
+
+    private func edited(_ text: String?, _ base: ImportedTable?, _ new: ImportedTable) throws(ImportProblem)
+        -> TableEditor
+    {
+        try TableEditor(text, file: "t.json5", base: base?.json, new: new)
+    }
+
+    private var first: ImportedTable { table([("zoo.a", [("path", "/a")]), ("zoo.b", [("path", "/b")])]) }
+
+    @Test func newTableIsValidAndReadable() throws {
+        let text = try edited(nil, nil, first).text
+        #expect(
+            text == """
+                {
+                  domains: {
+                    zoo: { baseURL: "https://zoo.example.org" },
+                  },
+                  servers: {
+                    "zoo.a": { domain: "zoo", path: "/a" },
+                    "zoo.b": { domain: "zoo", path: "/b" },
+                  },
+                }
+
+                """)
+        #expect(try DomainTable(json5: text, environment: nil).serverNames.count == 2)
+    }
+
+    @Test func sameImportChangesNothing() throws {
+        let text = try edited(nil, nil, first).text
+        let again = try edited(text, first, first)
+        #expect(again.text == text && again.added.isEmpty && again.changed.isEmpty && again.kept.isEmpty)
+    }
+
+    @Test func onlyWhatChangedIsChanged() throws {
+        let text = try edited(nil, nil, first).text
+            .replacing("zoo.a\": { domain: \"zoo\",", with: "zoo.a\": { /* mine */ domain: \"zoo\", timeout: \"3s\",")
+        let new = table([("zoo.a", [("path", "/aa"), ("method", "PUT")]), ("zoo.c", [("path", "/c")])])
+        let editor = try edited(text, first, new)
+        #expect(
+            editor.text == """
+                {
+                  domains: {
+                    zoo: { baseURL: "https://zoo.example.org" },
+                  },
+                  servers: {
+                    "zoo.a": { /* mine */ domain: "zoo", timeout: "3s", path: "/aa", method: "PUT" },
+                    "zoo.c": { domain: "zoo", path: "/c" },
+                  },
+                }
+
+                """)
+        #expect(
+            editor.added == ["zoo.c"] && editor.changed == ["zoo.a"] && editor.removed == ["zoo.b"]
+                && editor.kept.isEmpty)
+    }
+
+    @Test func editsOfPeopleStay() throws {
+        let text = try edited(nil, nil, first).text
+            .replacing("https://zoo.example.org", with: "https://other.example.org")
+            .replacing("    \"zoo.a\": { domain: \"zoo\", path: \"/a\" },\n", with: "")
+            .replacing("path: \"/b\"", with: "path: \"/mine\"")
+        let new = table([("zoo.a", [("path", "/a")]), ("zoo.b", [("path", "/bb")])], base: "https://new.example.org")
+        let editor = try edited(text, first, new)
+        #expect(editor.text == text)
+        #expect(
+            editor.kept == [
+                "zoo: the document says baseURL: \"https://new.example.org\", and the table has been edited",
+                "zoo.a was removed from the table, and stays out",
+                "zoo.b: the document says path: \"/bb\", and the table has been edited",
+            ])
+    }
+
+    @Test func rowsJoinTableOfSomebodyElse() throws {
+        let text = """
+            // Ours.
+            {
+              defaults: { timeout: "9s" },
+              domains: { shop: { baseURL: "https://shop.example.org" } },   // one line
+              servers: {
+                "shop.x": { domain: "shop", path: "x" }   // the last, without a comma
+              }
+            }
+            """
+        let editor = try edited(text, nil, first)
+        #expect(
+            editor.text == """
+                // Ours.
+                {
+                  defaults: { timeout: "9s" },
+                  domains: { shop: { baseURL: "https://shop.example.org" }, zoo: { baseURL: "https://zoo.example.org" } },   // one line
+                  servers: {
+                    "shop.x": { domain: "shop", path: "x" },   // the last, without a comma
+                    "zoo.a": { domain: "zoo", path: "/a" },
+                    "zoo.b": { domain: "zoo", path: "/b" },
+                  }
+                }
+                """)
+    }
+
+    @Test(arguments: ["{}", "{ domains: {} }", "{\n}\n", "{\n  domains: {},\n  servers: {},\n}"])
+    func rowsJoinEmptyTable(_ text: String) throws {
+        let editor = try edited(text, nil, first)
+        #expect(try DomainTable(json5: editor.text, environment: nil).serverNames.count == 2)
+        #expect(try edited(editor.text, first, first).text == editor.text)
+    }
+
+    @Test func rowThatWasThereStays() throws {
+        let text =
+            #"{ domains: { zoo: { baseURL: "https://a.example" } }, servers: { "zoo.a": { domain: "zoo", path: "/own" } } }"#
+        let editor = try edited(text, nil, table([("zoo.a", [("path", "/a")])]))
+        #expect(editor.text == text)
+        #expect(
+            editor.kept == [
+                "zoo is in the table already, and stays as it is", "zoo.a is in the table already, and stays as it is",
+            ])
+    }
+
+    @Test(arguments: ["{ domains: ", "[]", #"{ servers: { "x": { domain: "nowhere", path: "x" } } }"#])
+    func brokenTableIsNotTouched(_ text: String) {
+        #expect(throws: ImportProblem.self) { try edited(text, nil, first) }
+    }
+
+    @Test func stateIsReadAsItWasWritten() throws {
+        var state = ImportState()
+        #expect(state.choose(all: false, tags: [], operations: []) == nil)
+        #expect(state.choose(all: false, tags: ["A"], operations: []) == .some(tags: ["A"], operations: []))
+        state.table = first.json
+        state.files = ["A.swift"]
+        var again = try ImportState(state.text, file: "s")
+        #expect(again.text == state.text)
+        #expect(again.choose(all: false, tags: ["B"], operations: ["x"]) == .some(tags: ["A", "B"], operations: ["x"]))
+        #expect(again.choose(all: true, tags: [], operations: []) == .all)
+        #expect(throws: ImportProblem.self) { try ImportState("{}", file: "s") }
+    }
+}

@@ -1,0 +1,257 @@
+/// Reads a document: the list of its operations first, and the operations that were chosen then, so that a reference that
+/// leads nowhere disturbs only those who need it.
+final class APIReader {
+    let documents: Documents
+    let isSwagger: Bool
+    private(set) var warnings: [ImportWarning] = []
+
+    private static let methods = ["get", "put", "post", "delete", "options", "head", "patch", "trace", "query"]
+
+    init(_ documents: Documents) throws(ImportProblem) {
+        self.documents = documents
+        let root = documents.root
+        let file = documents.files[0].name
+        guard root.node.members != nil else {
+            throw ImportProblem(
+                "\(file) is \(root.node.kind), not a document of the OpenAPI; it begins with openapi or swagger")
+        }
+        let version = root.node["openapi"]?.text ?? root.node["swagger"]?.text
+        guard let version, version.hasPrefix("3.") || version.hasPrefix("2") else {
+            let found =
+                version.map { "version \($0) of the OpenAPI, which is not known" } ?? "no openapi and no swagger"
+            throw ImportProblem("\(file) has \(found); 2.0 and 3.0 to 3.2 are read")
+        }
+        isSwagger = version.hasPrefix("2")
+    }
+
+    func warn(_ spot: Spot, _ message: String) {
+        warnings.append(ImportWarning(place: documents.place(of: spot), message: message))
+    }
+
+    // MARK: The document
+
+    func api() throws(ImportProblem) -> API {
+        let root = documents.root
+        guard let paths = root["paths"], paths.node.members != nil else {
+            throw ImportProblem("\(documents.files[0].name) has no paths, so it describes no operations")
+        }
+        var heads: [Operation.Head] = []
+        for (path, item) in paths.members where !path.hasPrefix("x-") {
+            let resolved = try documents.resolved(item)
+            for (name, spot) in resolved.members where Self.methods.contains(name.lowercased()) {
+                // Some documents keep each operation in a file of its own.
+                if let head = try head(name.uppercased(), path, documents.resolved(spot), resolved) {
+                    heads.append(head)
+                }
+            }
+            for (name, spot) in resolved["additionalOperations"]?.members ?? [] {
+                if let head = try head(name, path, documents.resolved(spot), resolved) { heads.append(head) }
+            }
+        }
+        return API(
+            title: root["info"]?.node["title"]?.text ?? "API", servers: servers(root), schemes: schemes(root),
+            security: security(root), heads: heads)
+    }
+
+    private func head(_ method: String, _ path: String, _ spot: Spot, _ item: Spot) -> Operation.Head? {
+        guard spot.node.members != nil else { return nil }
+        let id = spot.node["operationId"]?.text
+        if id == nil || id == "" { warn(spot, "there is no operationId; the name is made from method and path") }
+        return Operation.Head(
+            method: method, path: path, id: id == "" ? nil : id,
+            tags: (spot.node["tags"]?.array ?? []).compactMap(\.text), spot: spot, item: item)
+    }
+
+    private func security(_ spot: Spot) -> [[String]]? {
+        spot.node["security"]?.array?.map { $0.members?.names ?? [] }
+    }
+
+    private func servers(_ spot: Spot) -> [Server] {
+        if isSwagger {
+            guard let host = spot.node["host"]?.text else {
+                return spot.node["basePath"]?.text.map { [Server(url: $0, description: nil)] } ?? []
+            }
+            let schemes = spot.node["schemes"]?.strings ?? ["https"]
+            let scheme = schemes.contains("https") ? "https" : schemes.first { $0 == "http" } ?? "https"
+            return [Server(url: "\(scheme)://\(host)\(spot.node["basePath"]?.text ?? "")", description: nil)]
+        }
+        var servers: [Server] = []
+        for server in spot["servers"]?.elements ?? [] {
+            guard let url = server.node["url"]?.text else { continue }
+            let variables = server["variables"]?.members ?? []
+            func filled(_ values: [String: String]) -> String {
+                variables.reduce(url) { text, variable in
+                    let value = values[variable.name] ?? variable.spot.node["default"]?.text ?? ""
+                    return text.replacing("{\(variable.name)}", with: value)
+                }
+            }
+            servers.append(Server(url: filled([:]), description: server.node["description"]?.text))
+            // Each other value of a variable is an environment.
+            for variable in variables {
+                for value in variable.spot.node["enum"]?.strings ?? [] {
+                    let other = Server(url: filled([variable.name: value]), description: "\(variable.name) \(value)")
+                    if !servers.contains(where: { $0.url == other.url }) { servers.append(other) }
+                }
+            }
+        }
+        return servers
+    }
+
+    private func schemes(_ root: Spot) -> [SecurityScheme] {
+        let list = root["components"]?["securitySchemes"] ?? root["securityDefinitions"]
+        return (list?.members ?? []).map { name, spot in
+            let node = ((try? documents.resolved(spot)) ?? spot).node
+            let field = node["name"]?.text ?? "?"
+            let words: String
+            switch node["type"]?.text {
+            case "apiKey": words = "a key in the \(node["in"]?.text ?? "header") \(field)"
+            case "http": words = "HTTP \(node["scheme"]?.text ?? "authentication")"
+            case "basic": words = "HTTP basic"
+            case "oauth2": words = "OAuth 2"
+            case "openIdConnect": words = "OpenID Connect"
+            case "mutualTLS": words = "a client certificate"
+            default: words = node["type"]?.text ?? "of an unknown type"
+            }
+            let isHeader = node["type"]?.text == "apiKey" && node["in"]?.text == "header"
+            return SecurityScheme(name: name, header: isHeader ? field : nil, words: words)
+        }
+    }
+
+    // MARK: An operation
+
+    func operation(_ head: Operation.Head) throws(ImportProblem) -> Operation {
+        var operation = Operation(head: head)
+        let node = head.spot.node
+        operation.summary = node["summary"]?.text
+        operation.description = node["description"]?.text
+        operation.isDeprecated = node["deprecated"]?.bool ?? false
+        operation.security = security(head.spot)
+        operation.servers = isSwagger ? [] : servers(head.spot) + servers(head.item)
+        let list = (head.item["parameters"]?.elements ?? []) + (head.spot["parameters"]?.elements ?? [])
+        var swagger: [Spot] = []
+        for element in list {
+            let spot = try documents.resolved(element)
+            if isSwagger, ["body", "formData"].contains(spot.node["in"]?.text) {
+                swagger.append(spot)
+                continue
+            }
+            guard let parameter = try parameter(spot) else { continue }
+            // Those of the operation replace those of the path.
+            if let known = operation.parameters.firstIndex(where: {
+                $0.name == parameter.name && $0.location == parameter.location
+            }) {
+                operation.parameters[known] = parameter
+            } else {
+                operation.parameters.append(parameter)
+            }
+        }
+        checkPath(&operation)
+        operation.body = isSwagger ? swaggerBody(swagger, head) : try body(head.spot)
+        operation.responses = try responses(head)
+        return operation
+    }
+
+    private func parameter(_ spot: Spot) throws(ImportProblem) -> Parameter? {
+        let node = spot.node
+        guard let name = node["name"]?.text, let location = Parameter.Location(rawValue: node["in"]?.text ?? "") else {
+            warn(spot, "a parameter needs a name, and in: query, header, path or cookie; it is left out")
+            return nil
+        }
+        var parameter = Parameter(name: name, location: location, spot: spot)
+        parameter.isRequired = node["required"]?.bool ?? (location == .path)
+        parameter.description = node["description"]?.text
+        parameter.schema = isSwagger ? spot : spot["schema"]
+        if let content = spot["content"]?.members.first {
+            parameter.schema = content.spot["schema"]
+            parameter.isJSON = content.name.lowercased().contains("json")
+        }
+        switch (node["style"]?.text, node["collectionFormat"]?.text) {
+        case ("deepObject"?, _): parameter.style = .brackets
+        case ("spaceDelimited"?, _), (_, "ssv"?): parameter.style = .space
+        case ("pipeDelimited"?, _), (_, "pipes"?): parameter.style = .pipe
+        case (_, "multi"?): parameter.style = .repeated
+        default:
+            let explodes = node["explode"]?.bool ?? (!isSwagger && [.query, .cookie].contains(location))
+            parameter.style = explodes ? .repeated : .comma
+        }
+        return parameter
+    }
+
+    /// Adds the parameters that the path names and the operation does not declare.
+    private func checkPath(_ operation: inout Operation) {
+        let names = PathNames.of(operation.head.path)
+        for name in names where !operation.parameters.contains(where: { $0.location == .path && $0.name == name }) {
+            warn(operation.head.spot, "the parameter \(name) of the path is not declared; it is made as a text")
+            operation.parameters.append(
+                Parameter(name: name, location: .path, isRequired: true, spot: operation.head.spot))
+        }
+        operation.parameters.removeAll { parameter in
+            guard parameter.location == .path, !names.contains(parameter.name) else { return false }
+            warn(parameter.spot, "the path \(operation.head.path) has no {\(parameter.name)}; it is left out")
+            return true
+        }
+    }
+
+    private func body(_ spot: Spot) throws(ImportProblem) -> Body? {
+        guard let body = spot["requestBody"] else { return nil }
+        let resolved = try documents.resolved(body)
+        return Body(
+            isRequired: resolved.node["required"]?.bool ?? false, description: resolved.node["description"]?.text,
+            contents: try contents(resolved))
+    }
+
+    func contents(_ spot: Spot) throws(ImportProblem) -> [Content] {
+        var contents: [Content] = []
+        for (name, media) in spot["content"]?.members ?? [] {
+            let media = try documents.resolved(media)
+            var content = Content(type: Self.mediaType(name), schema: media["schema"], itemSchema: media["itemSchema"])
+            content.examples = try examples(media)
+            contents.append(content)
+        }
+        return contents
+    }
+
+    /// The values of `example` and `examples`.
+    private func examples(_ media: Spot) throws(ImportProblem) -> [Spot] {
+        var examples: [Spot] = []
+        if let example = media["example"] { examples.append(example) }
+        for (_, example) in media["examples"]?.members ?? [] {
+            if let value = try documents.resolved(example)["value"] { examples.append(value) }
+        }
+        return examples
+    }
+
+    private func responses(_ head: Operation.Head) throws(ImportProblem) -> [Response] {
+        var responses: [Response] = []
+        for (name, spot) in head.spot["responses"]?.members ?? [] where !name.hasPrefix("x-") {
+            let spot = try documents.resolved(spot)
+            if name.contains("x") {
+                warn(spot, "the status \(name) is written in lower case; it is read as \(name.uppercased())")
+            }
+            var response = Response(status: name == "default" ? name : name.uppercased())
+            response.description = spot.node["description"]?.text
+            response.headers = spot["headers"]?.members.map(\.name) ?? []
+            response.contents = isSwagger ? swaggerContents(spot, head) : try contents(spot)
+            responses.append(response)
+        }
+        return responses
+    }
+
+    static func mediaType(_ text: String) -> String {
+        String(text.prefix { $0 != ";" }).lowercased().filter { $0 != " " }
+    }
+}
+
+/// The names in braces of a path.
+enum PathNames {
+    static func of(_ path: String) -> [String] {
+        var names: [String] = []
+        var rest = path[...]
+        while let start = rest.firstIndex(of: "{"), let end = rest[start...].firstIndex(of: "}") {
+            let name = String(rest[rest.index(after: start)..<end])
+            if !names.contains(name) { names.append(name) }
+            rest = rest[rest.index(after: end)...]
+        }
+        return names
+    }
+}

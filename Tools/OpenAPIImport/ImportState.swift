@@ -1,0 +1,50 @@
+import HTTPCore
+
+/// What the next import needs to know of the last one: the choice, and the rows as they were written. It is a file beside the
+/// Swift files and is committed with them.
+package struct ImportState {
+    package var tags: [String] = []
+    package var operations: [String] = []
+    package var isAll = false
+    package var isPublic = false
+    /// ``ImportedTable/json``.
+    package var table: JSONValue?
+    /// The names of the Swift files.
+    package var files: [String] = []
+
+    package init() {}
+
+    /// Reads the text of a state file.
+    package init(_ text: String, file: String) throws(ImportProblem) {
+        guard let json = try? JSONValue(parsing: text), let table = json["table"], json["format"].int == 1 else {
+            throw ImportProblem(
+                "\(file) is not what an import wrote; delete it to import anew, and the table stays as it is"
+            )
+        }
+        func texts(_ name: String) -> [String] { json[name].array?.compactMap(\.string) ?? [] }
+        (tags, operations, files) = (texts("tags"), texts("operations"), texts("files"))
+        (isAll, isPublic) = (json["all"].bool ?? false, json["public"].bool ?? false)
+        self.table = table
+    }
+
+    package var text: String {
+        let json: JSONValue = [
+            "format": 1, "all": .bool(isAll), "public": .bool(isPublic), "tags": .array(tags.map(JSONValue.string)),
+            "operations": .array(operations.map(JSONValue.string)), "files": .array(files.map(JSONValue.string)),
+            "table": table ?? .null,
+        ]
+        return ((try? json.data(prettyPrinted: true)).map { String(decoding: $0, as: UTF8.self) } ?? "") + "\n"
+    }
+
+    /// Adds a choice to those before. `nil` if nothing was ever chosen.
+    package mutating func choose(
+        all: Bool, tags: [String], operations: [String]
+    ) -> OpenAPIImporter.Choice? {
+        if all { isAll = true }
+        self.tags += tags.filter { !self.tags.contains($0) }
+        self.operations += operations.filter { !self.operations.contains($0) }
+        if isAll { return .all }
+        if self.tags.isEmpty, self.operations.isEmpty { return nil }
+        return .some(tags: self.tags, operations: self.operations)
+    }
+}

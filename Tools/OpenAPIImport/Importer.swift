@@ -1,0 +1,193 @@
+import DomainTables
+
+/// An import of a document: what is in it, and the files that are made of what is chosen.
+///
+/// ```swift
+/// let importer = try OpenAPIImporter(bytes, name: "museum.yaml", domain: "museum") { path in try read(path) }
+/// let result = try importer.run(choosing: .all)
+/// for file in result.files { print(file.name, file.text.count) }
+/// ```
+package final class OpenAPIImporter {
+    /// Which operations are made.
+    package enum Choice: Hashable, Sendable {
+        case all
+        /// Those with one of the tags, and those that are named by id or as `GET /path`.
+        case some(tags: [String], operations: [String])
+    }
+
+    /// The largest file that is read.
+    package static var byteLimit: Int { Documents.byteLimit }
+    /// The first words of every Swift file, by which an import knows its own.
+    package static var mark: String { SwiftFiles.mark }
+
+    /// What an import made.
+    package struct Result {
+        package var files: [(name: String, text: String)] = []
+        /// The row of the domain, and those of the calls.
+        package var table: ImportedTable
+        /// The first example reply of each call that has one, under the names that a simulation looks for.
+        package var examples: [(name: String, text: String)] = []
+        package var warnings: [ImportWarning] = []
+        package var skipped: [(operation: String, reason: String)] = []
+        /// The number of calls, and of those that have a `JSONValue` in them.
+        package var calls = 0
+        package var vague = 0
+    }
+
+    let reader: APIReader
+    let api: API
+    package let domain: String
+    private let overrides: Overrides
+
+    /// - Parameters:
+    ///   - bytes: the document.
+    ///   - name: its path, which names it in messages and is the folder of what it refers to.
+    ///   - domain: the name of the domain in the table; `nil` for one made from the title.
+    ///   - overrides: the text and the name of a file of overrides.
+    ///   - read: returns the bytes of another file.
+    package init(
+        _ bytes: [UInt8], name: String, domain: String? = nil, overrides: (bytes: [UInt8], file: String)? = nil,
+        read: @escaping (_ path: String) throws(ImportProblem) -> [UInt8]
+    ) throws(ImportProblem) {
+        reader = try APIReader(Documents(bytes, name: name, read: read))
+        api = try reader.api()
+        self.overrides =
+            try overrides.map { pair throws(ImportProblem) in try Overrides(pair.bytes, file: pair.file) }
+            ?? Overrides()
+        self.domain = domain ?? Self.domain(of: api.title)
+    }
+
+    private static func domain(of title: String) -> String {
+        let noise: Set<String> = [
+            "api", "the", "rest", "openapi", "swagger", "http", "v1", "v2", "v3", "public", "preview",
+        ]
+        let words = SwiftName.words(title).map { $0.lowercased() }
+        let word = words.first { !noise.contains($0) && $0.first?.isLetter == true } ?? "api"
+        return String(word.unicodeScalars.filter { $0.isASCII }.map(Character.init)).isEmpty ? "api" : word
+    }
+
+    /// The title of the document.
+    package var title: String { api.title }
+
+    /// The operations by tag, in the order of the document: what there is to choose from.
+    package var contents: [(tag: String, operations: [String])] {
+        var list: [(tag: String, operations: [String])] = []
+        for head in api.heads {
+            let tags = head.tags.isEmpty ? ["(without a tag)"] : head.tags
+            let name = head.id ?? "\(head.method) \(head.path)"
+            for tag in tags {
+                if let known = list.firstIndex(where: { $0.tag == tag }) {
+                    list[known].operations.append(name)
+                } else {
+                    list.append((tag, [name]))
+                }
+            }
+        }
+        return list
+    }
+
+    package func run(choosing choice: Choice, isPublic: Bool = false) throws(ImportProblem) -> Result {
+        let generation = try generate(choice)
+        let files = SwiftFiles(
+            generation.plans, title: api.title, source: Self.fileName(reader), isPublic: isPublic)
+        var result = Result(files: files.files, table: generation.table)
+        result.warnings = generation.warnings
+        result.examples = generation.plans.compactMap(Self.fixture)
+        result.skipped = generation.skipped
+        result.calls = generation.plans.count
+        result.vague = generation.plans.count(where: \.isVague)
+        return result
+    }
+
+    private static func fixture(of plan: EntityPlan) -> (name: String, text: String)? {
+        guard let (_, spot) = plan.simulated, let data = try? spot.node.json.data(prettyPrinted: true) else {
+            return nil
+        }
+        let path = plan.path.hasPrefix("/") ? String(plan.path.dropFirst()) : plan.path
+        let isSafe = !path.isEmpty && !path.contains("..") && !path.contains("?") && !path.contains("://")
+        guard isSafe else { return nil }
+        return ("\(path).\(plan.operation.head.method).json", String(decoding: data, as: UTF8.self) + "\n")
+    }
+
+    private static func fileName(_ reader: APIReader) -> String {
+        reader.documents.files[0].name.split(separator: "/").last.map(String.init) ?? ""
+    }
+
+    // MARK: Generation
+
+    struct Generation {
+        var plans: [EntityPlan]
+        var declarations: [Declaration]
+        var table: ImportedTable
+        var warnings: [ImportWarning]
+        var skipped: [(operation: String, reason: String)]
+    }
+
+    func generate(_ choice: Choice) throws(ImportProblem) -> Generation {
+        let calls = Set(api.heads.map { Planner.wanted($0, overrides).lowercased() })
+        let types = TypeMaker(reader.documents, overrides, prefix: SwiftName.type(domain), calls: calls)
+        let planner = Planner(reader, api, types, domain: domain)
+        let names = planner.names()
+        var plans: [EntityPlan] = []
+        for index in try chosen(choice) {
+            let (name, row) = names[index]
+            if let plan = try planner.plan(api.heads[index], name: name, row: row) { plans.append(plan) }
+        }
+        let bodies = plans.compactMap(\.bodyDeclaration)
+        let all = types.declarations + bodies
+        Finishing.decideUnions(all)
+        let check = ExampleCheck(reader.documents)
+        for index in plans.indices {
+            for example in plans[index].bodyExamples { _ = check.fit(example.spot, to: example.type) }
+            for example in plans[index].replyExamples {
+                let type = check.fit(example.spot, to: example.type)
+                if example.type == plans[index].model { plans[index].model = type }
+            }
+        }
+        for declaration in types.declarations where declaration.properties.isEmpty == false {
+            let spot = declaration.spot
+            for example in (spot["example"].map { [$0] } ?? []) + (spot["examples"]?.elements ?? [])
+            where example.node.members != nil {
+                _ = check.fit(example, to: .named(declaration))
+            }
+        }
+        ExampleCheck.finish(all)
+        Finishing.decideUnions(all)
+        Finishing.box(types.declarations)
+        var warnings: [ImportWarning] = []
+        let domainRow = RowSettings.domain(api) { message in
+            warnings.append(ImportWarning(place: reader.documents.place(of: reader.documents.root), message: message))
+        }
+        let table = ImportedTable(
+            domain: domain, domainRow: domainRow, rows: plans.map { ($0.row, RowSettings.row($0, domain: domain)) },
+            comment: api.schemes.map { "\($0.name): \($0.words)" }.joined(separator: "; "))
+        var seen: Set<ImportWarning> = []
+        let found = (warnings + reader.warnings + types.warnings + check.warnings).filter { seen.insert($0).inserted }
+        return Generation(
+            plans: plans, declarations: types.declarations, table: table,
+            warnings: found, skipped: planner.skipped)
+    }
+
+    private func chosen(_ choice: Choice) throws(ImportProblem) -> [Int] {
+        guard case .some(let tags, let operations) = choice else { return Array(api.heads.indices) }
+        let known = contents
+        for tag in tags where !known.contains(where: { $0.tag == tag }) {
+            let hint = Self.hint(tag, known.map(\.tag))
+            throw ImportProblem("no operation has the tag \(tag)\(hint); without a choice, the tags are listed")
+        }
+        for word in operations where !api.heads.contains(where: { $0.isNamed(word) }) {
+            let names = api.heads.map { $0.id ?? "\($0.method) \($0.path)" }
+            throw ImportProblem(
+                "there is no operation \(word)\(Self.hint(word, names)); without a choice, they are listed")
+        }
+        return api.heads.indices.filter { index in
+            let head = api.heads[index]
+            let own = head.tags.isEmpty ? ["(without a tag)"] : head.tags
+            return own.contains(where: tags.contains) || operations.contains(where: head.isNamed)
+        }
+    }
+
+    private static func hint(_ word: String, _ names: [String]) -> String {
+        NearestName.of(word, among: names).map { "; did you mean \($0)?" } ?? ""
+    }
+}

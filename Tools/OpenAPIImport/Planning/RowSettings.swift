@@ -1,0 +1,142 @@
+/// What the row of a call and that of its domain have.
+enum RowSettings {
+    static func add(to plan: inout EntityPlan, _ api: API) {
+        let operation = plan.operation
+        addQuery(to: &plan)
+        if let security = operation.security, security != api.security {
+            plan.settings.append(("authenticator", authenticator(security)))
+        }
+        if let pages = pages(of: plan) { plan.settings.append(("pages", pages)) }
+        if let server = operation.servers.first, !api.servers.contains(server), server.url.contains("://") {
+            let base = server.url.hasSuffix("/") ? String(server.url.dropLast()) : server.url
+            plan.path = base + plan.path
+            plan.settings.append(("allowsAbsolute", Node(.bool(true))))
+        }
+    }
+
+    /// The first scheme of the first set. An operation that may be called without one has none.
+    static func authenticator(_ security: [[String]]) -> Node {
+        guard !security.contains(where: \.isEmpty), let name = security.first?.first else { return Node(.null) }
+        return .text(name)
+    }
+
+    private static func addQuery(to plan: inout EntityPlan) {
+        let parameters = plan.members.filter { $0.location == .query }
+        let isInQuery = ["GET", "HEAD", "DELETE"].contains(plan.operation.head.method)
+        var names: [Node] = []
+        var styles: [(String, Node)] = []
+        for member in parameters {
+            if !isInQuery, plan.bodyDeclaration != nil { names.append(.text(member.property.member)) }
+            guard case .array = TypeMaker.kind(of: member.property.type) else { continue }
+            let parameter = plan.operation.parameters.first {
+                $0.location == .query && $0.spot.key == member.property.spot?.key
+            }
+            // The domain's rule is `repeated`.
+            let style =
+                parameter?.name.hasSuffix("[]") == true ? Parameter.Style.brackets : parameter?.style ?? .repeated
+            if style != .repeated { styles.append((member.property.member, .text(style.rawValue))) }
+        }
+        var query: [(String, Node)] = []
+        if !isInQuery, plan.operation.body == nil, !parameters.isEmpty { query.append(("takesAll", Node(.bool(true)))) }
+        if !names.isEmpty { query.append(("names", .array(names))) }
+        if !styles.isEmpty { query.append(("styles", .object(styles))) }
+        if !query.isEmpty { plan.settings.append(("query", .object(query))) }
+    }
+
+    /// How a list is read page by page: by the field `Link`, or a member that has the address or the cursor of the next one.
+    private static func pages(of plan: EntityPlan) -> Node? {
+        guard plan.operation.head.method == "GET" else { return nil }
+        if plan.operation.responses.contains(where: {
+            $0.isSuccess && $0.headers.contains { $0.lowercased() == "link" }
+        }) {
+            return .text("link")
+        }
+        guard case .named(let model) = plan.model, case .object = model.kind else { return nil }
+        let hasList = model.properties.contains { if case .array = $0.type { true } else { false } }
+        guard hasList else { return nil }
+        func members(_ declaration: Declaration, _ path: String, _ depth: Int) -> [(path: String, type: SwiftType)] {
+            declaration.properties.flatMap { property -> [(path: String, type: SwiftType)] in
+                let name = path + property.member
+                if depth < 2, case .named(let inner) = property.type, case .object = inner.kind {
+                    return members(inner, name + ".", depth + 1)
+                }
+                return [(name, property.type)]
+            }
+        }
+        let all = members(model, "", 0)
+        let query = plan.members.filter { $0.location == .query }.map(\.property.member)
+        for (path, type) in all {
+            let last = path.split(separator: ".").last.map { $0.lowercased().filter { $0.isLetter } } ?? ""
+            if type == .url || type == .string, ["next", "nexturl", "nextlink", "nextpageurl"].contains(last),
+                type == .url || last != "next"
+            {
+                return .object([("address", .text(path))])
+            }
+            let cursors = [
+                "nextcursor": ["cursor", "after"], "nextpagetoken": ["page_token", "pageToken"],
+                "nexttoken": ["next_token", "nextToken"],
+            ]
+            if let parameter = cursors[last]?.first(where: query.contains) {
+                return .object([("cursor", .text(path)), ("parameter", .text(parameter))])
+            }
+        }
+        return nil
+    }
+
+    /// The rows of the domain.
+    static func domain(_ api: API, warn: (String) -> Void) -> Node {
+        var members: [(String, Node)] = []
+        var (base, others): (String?, [(String, String)]) = (nil, [])
+        var names = NameSet()
+        for server in api.servers {
+            let url = server.url.hasSuffix("/") ? String(server.url.dropLast()) : server.url
+            guard url.contains("://") else {
+                if base == nil { base = "http://localhost" + (url.hasPrefix("/") || url.isEmpty ? url : "/" + url) }
+                continue
+            }
+            if base == nil || base?.hasPrefix("http://localhost") == true, others.isEmpty, base == nil {
+                base = url
+            } else if url != base {
+                let words = SwiftName.member(
+                    server.description.map { SwiftName.words($0).prefix(2).joined(separator: " ") } ?? "server")
+                others.append((names.claim(words), url))
+            }
+        }
+        if base == nil
+            || base?.hasPrefix("http://localhost") == true
+                && !api.servers.contains(where: { $0.url.hasPrefix("http://localhost") })
+        {
+            warn("the document has no absolute address; set baseURL of the domain in the table")
+        }
+        members.append(("baseURL", .text(base ?? "http://localhost")))
+        if !others.isEmpty { members.append(("environments", .object(others.map { ($0.0, .text($0.1)) }))) }
+        if let security = api.security, !authenticator(security).isNull {
+            members.append(("authenticator", authenticator(security)))
+        }
+        let secrets = api.schemes.compactMap(\.header).filter { $0.lowercased() != "authorization" }
+        if !secrets.isEmpty { members.append(("secretHeaders", .array(secrets.map(Node.text)))) }
+        members.append(("query", .object([("arrays", .text("repeated"))])))
+        return .object(members)
+    }
+
+    static func row(_ plan: EntityPlan, domain: String) -> Node {
+        .object(
+            [("domain", .text(domain)), ("path", .text(plan.path)), ("method", .text(plan.operation.head.method))]
+                + joined(plan.settings))
+    }
+
+    /// Members that occur twice, such as `headers`, are one.
+    private static func joined(_ settings: [(String, Node)]) -> [(String, Node)] {
+        var list: [(String, Node)] = []
+        for (name, value) in settings {
+            guard let known = list.firstIndex(where: { $0.0 == name }), let new = value.members,
+                let old = list[known].1.members
+            else {
+                list.append((name, value))
+                continue
+            }
+            list[known].1 = .object(zip(old.names + new.names, old.values + new.values).map { ($0, $1) })
+        }
+        return list
+    }
+}

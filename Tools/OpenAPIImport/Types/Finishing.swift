@@ -1,0 +1,81 @@
+/// What is decided when all types are known: how the variants of unions are told apart, and what is stored in a box.
+enum Finishing {
+    /// Decides by which members the variants of unions are recognized. What is not recognized is `.unknown`.
+    static func decideUnions(_ declarations: [Declaration]) {
+        for declaration in declarations {
+            guard case .union(var shape) = declaration.kind else { continue }
+            for index in shape.variants.indices {
+                guard case .named(let variant) = shape.variants[index].type, case .object = variant.kind else {
+                    continue
+                }
+                shape.variants[index].required = variant.properties.filter { $0.isRequired }.map(\.member)
+                shape.variants[index].constants = variant.properties.compactMap { property in
+                    guard let constant = property.constant else { return nil }
+                    let node = (try? JSONReader.node(Array(constant.utf8), file: "")) ?? .text(constant)
+                    return (property.member, [node])
+                }
+            }
+            if shape.discriminator == nil { shape.discriminator = common(shape.variants) }
+            if shape.discriminator == nil {
+                // The variant that asks for most is tried first.
+                let order = shape.variants.enumerated().sorted { left, right in
+                    let (a, b) = (weight(left.element), weight(right.element))
+                    return a == b ? left.offset < right.offset : a > b
+                }
+                shape.variants = order.map(\.element)
+                dropShared(&shape.variants)
+            }
+            declaration.kind = .union(shape)
+        }
+    }
+
+    /// What all objects must have tells none of them apart.
+    private static func dropShared(_ variants: inout [UnionShape.Variant]) {
+        let objects = variants.filter { $0.kind == .object }
+        guard objects.count > 1, let first = objects.first else { return }
+        let shared = objects.dropFirst().reduce(Set(first.required)) { $0.intersection($1.required) }
+        for index in variants.indices {
+            let own = variants[index].required.filter { !shared.contains($0) }
+            if !own.isEmpty { variants[index].required = own }
+        }
+    }
+
+    private static func weight(_ variant: UnionShape.Variant) -> Int {
+        variant.kind == .object ? variant.constants.count * 1000 + variant.required.count : 1_000_000
+    }
+
+    /// A member that has another value in each variant.
+    private static func common(_ variants: [UnionShape.Variant]) -> (member: String, values: [[Node]])? {
+        guard variants.count > 1, variants.allSatisfy({ $0.kind == .object }), let first = variants.first else {
+            return nil
+        }
+        for (member, _) in first.constants {
+            let values = variants.map { variant in variant.constants.first { $0.member == member }?.values ?? [] }
+            let texts = values.flatMap { $0.map { $0.string ?? $0.number ?? "" } }
+            guard values.allSatisfy({ !$0.isEmpty }), Set(texts).count == texts.count else { continue }
+            return (member, values)
+        }
+        return nil
+    }
+
+    /// Boxes properties, and makes enums indirect, so that no value contains itself.
+    static func box(_ declarations: [Declaration]) {
+        var state: [Declaration: Bool] = [:]  // `true` when it and all below are done.
+        func visit(_ declaration: Declaration) {
+            state[declaration] = false
+            for index in declaration.properties.indices {
+                guard let inner = declaration.properties[index].type.direct else { continue }
+                if state[inner] == false { declaration.properties[index].isBoxed = true }
+                if state[inner] == nil { visit(inner) }
+            }
+            if case .union(let shape) = declaration.kind {
+                for inner in shape.variants.compactMap(\.type.direct) {
+                    if state[inner] == false { declaration.isIndirect = true }
+                    if state[inner] == nil { visit(inner) }
+                }
+            }
+            state[declaration] = true
+        }
+        for declaration in declarations where state[declaration] == nil { visit(declaration) }
+    }
+}

@@ -1,0 +1,156 @@
+/// The types of scalars by their format.
+enum Formats {
+    /// Formats whose values are plain texts.
+    private static let texts: Set<String> = [
+        "password", "email", "idnemail", "hostname", "idnhostname", "ipv4", "ipv6", "ip", "cidr", "regex",
+        "jsonpointer",
+        "relativejsonpointer", "urireference", "urireference", "iri", "irireference", "uritemplate", "time", "duration",
+        "phone", "string", "char", "text", "markdown", "html", "color", "hex", "base64url", "mac", "jwt", "currency",
+        "decimal",
+    ]
+
+    static func type(
+        of type: String, _ flat: FlatSchema, _ overrides: Overrides, _ warn: (String) -> Void
+    ) -> SwiftType {
+        let format = flat.format ?? ""
+        if let override = overrides.formats[format] { return override }
+        let plain = format.lowercased().filter { $0.isLetter || $0.isNumber }
+        switch type {
+        case "integer":
+            return ["unixtime", "timestamp", "epoch", "unixtimestamp", "unix"].contains(plain) ? .unix : .int
+        case "number":
+            if ["unixtime", "timestamp", "epoch", "unixtimestamp", "unix"].contains(plain) { return .unix }
+            if ["int32", "int64", "integer", "int", "long"].contains(plain) { return .int }
+            return ["decimal", "decimal128", "bignumber", "currency"].contains(plain) ? .decimal : .double
+        default: break
+        }
+        switch plain {
+        case "datetime", "isodatetime", "iso8601", "rfc3339", "datetimeoffset", "timestamp":
+            if !["date-time", "iso8601", "rfc3339", "iso-date-time", "timestamp"].contains(format) {
+                warn("the format \(format) is read as date-time")
+            }
+            return .timestamp
+        case "date", "fulldate": return checked(.day, flat, warn, Texts.isDay)
+        case "rfc2822", "datetimerfc2822", "rfc1123", "datetimerfc1123", "httpdate", "rfc7231": return .mail
+        case "uuid", "guid", "uuid4", "uuid7": return checked(.uuid, flat, warn, Texts.isUUID)
+        case "uri", "url": return checked(.url, flat, warn, Texts.isURL)
+        case "byte", "base64": return checked(.data, flat, warn, Texts.isBase64)
+        case "binary", "file": return .data
+        case "" where flat.encoding?.lowercased() == "base64": return checked(.data, flat, warn, Texts.isBase64)
+        case "" where ["binary", "8bit", "7bit"].contains(flat.encoding?.lowercased()): return .data
+        default: return .string
+        }
+    }
+
+    /// A note for a comment: the format of a text that has no type of its own.
+    static func note(_ flat: FlatSchema, _ type: SwiftType) -> String? {
+        guard type == .string, let format = flat.format, !format.isEmpty else { return nil }
+        return texts.contains(format.lowercased().filter { $0.isLetter || $0.isNumber }) ? nil : "Format: \(format)."
+    }
+
+    /// The type that the format says, or a text if the schema's own values have another form.
+    private static func checked(
+        _ type: SwiftType, _ flat: FlatSchema, _ warn: (String) -> Void, _ check: (String) -> Bool
+    ) -> SwiftType {
+        let values = (flat.examples.map(\.node) + [flat.defaultValue].compactMap { $0 }).compactMap(\.string)
+        guard let other = values.first(where: { !check($0) }) else { return type }
+        warn("the example \"\(other.prefix(40))\" is no \(type.text); the type is String")
+        return .string
+    }
+}
+
+/// Forms of texts.
+enum Texts {
+    static func isDateTime(_ text: String) -> Bool { text.count >= 10 && isDay(String(text.prefix(10))) }
+
+    static func isDay(_ text: String) -> Bool {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        return parts.map(\.count) == [4, 2, 2] && parts.allSatisfy { Int($0) != nil }
+            && (1...12).contains(Int(parts[1]) ?? 0) && (1...31).contains(Int(parts[2]) ?? 0)
+    }
+
+    static func isUUID(_ text: String) -> Bool {
+        text.split(separator: "-", omittingEmptySubsequences: false).map(\.count) == [8, 4, 4, 4, 12]
+            && text.allSatisfy { $0.isHexDigit && $0.isASCII || $0 == "-" }
+    }
+
+    static func isURL(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && !"<>\"{}|\\^`".utf8.contains($0) }
+    }
+
+    static func isBase64(_ text: String) -> Bool {
+        let body = text.utf8.reversed().drop { $0 == UInt8(ascii: "=") }
+        return text.utf8.count.isMultiple(of: 4) && text.utf8.count - body.count <= 2
+            && body.allSatisfy {
+                (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0 | 0x20) && $0 >= 0x41 || $0 == UInt8(ascii: "+")
+                    || (UInt8(ascii: "/")...UInt8(ascii: "9")).contains($0)
+            }
+    }
+}
+
+/// Comments of generated code.
+enum Comments {
+    static func text(of description: String?, _ flat: FlatSchema, _ type: SwiftType) -> String? {
+        var parts: [String] = []
+        if let description, !description.isEmpty { parts.append(short(description)) }
+        if let last = parts.first?.last, !".!?…:;,".contains(last) { parts[0] += "." }
+        if flat.isDeprecated { parts.append("Deprecated.") }
+        if let note = Formats.note(flat, type) { parts.append(note) }
+        if let value = flat.defaultValue, value.array == nil, value.members == nil, !value.isNull {
+            parts.append("Default \(value.json).")
+        }
+        return parts.isEmpty ? nil : parts.joined(separator: " ")
+    }
+
+    /// The first paragraph of a description, without marks of Markdown that stand alone.
+    static func short(_ text: String) -> String {
+        var lines: [Substring] = []
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+            let trimmed = line.drop { $0 == " " || $0 == "\t" }
+            // A text that ends with a colon goes on with an example.
+            if trimmed.isEmpty || trimmed.hasPrefix("```") || trimmed.hasPrefix("|") {
+                if lines.isEmpty { continue } else { break }
+            }
+            // A list after the first lines is detail.
+            if !lines.isEmpty, trimmed.hasPrefix("- ") || trimmed.hasPrefix("* ") { break }
+            lines.append(trimmed)
+        }
+        let joined = lines.joined(separator: " ").split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        let heading = joined.drop { $0 == "#" || $0 == " " }
+        guard heading.count > 400 else { return String(heading) }
+        let cut = heading.prefix(400)
+        return String(cut[..<(cut.lastIndex(of: " ") ?? cut.endIndex)]) + " …"
+    }
+
+    /// The lines of a comment, each with its three slashes.
+    static func lines(_ text: String?, indent: Int) -> [String] {
+        guard let text, !text.isEmpty else { return [] }
+        let blank = String(repeating: " ", count: indent)
+        let clean = String(text.map { $0.isNewline || $0 == "\0" ? " " : $0 })
+        var (lines, line): ([String], String) = ([], "")
+        for word in words(clean) {
+            if !line.isEmpty, line.count + word.count + indent + 5 > 118 {
+                lines.append("\(blank)/// \(line)")
+                line = ""
+            }
+            line += line.isEmpty ? word : " \(word)"
+        }
+        if !line.isEmpty { lines.append("\(blank)/// \(line)") }
+        return lines
+    }
+
+    /// The words of a text, with short code in backticks as one word.
+    private static func words(_ text: String) -> [String] {
+        var (words, isCode): ([String], Bool) = ([], false)
+        for word in text.split(separator: " ") {
+            if isCode, let last = words.last, last.count + word.count < 60 {
+                words[words.count - 1] += " \(word)"
+            } else {
+                isCode = false
+                words.append(String(word))
+            }
+            if !word.filter({ $0 == "`" }).count.isMultiple(of: 2) { isCode.toggle() }
+        }
+        return words
+    }
+}

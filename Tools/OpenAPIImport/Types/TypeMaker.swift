@@ -1,0 +1,271 @@
+/// Makes types from schemas. Each schema has one type, however often it is used; one that has `readOnly` or `writeOnly`
+/// members has one for each direction.
+final class TypeMaker {
+    let documents: Documents
+    let flattener: Flattener
+    let overrides: Overrides
+    /// The types, in the order in which they were first used.
+    var declarations: [Declaration] = []
+    private(set) var warnings: [ImportWarning] = []
+    var names = NameSet()
+
+    private struct Key: Hashable {
+        let spot: Spot.Key
+        let direction: Direction
+    }
+    private var known: [Key: Use] = [:]
+    /// Schemas that are being read and have no declaration, such as arrays.
+    private var open: Set<Key> = []
+    private let directions: Directions
+    private var componentNames: [Spot.Key: String] = [:]
+
+    /// - Parameters:
+    ///   - prefix: stands before names that mean something else in Swift.
+    ///   - calls: the names of all calls, in small letters, which no type takes.
+    init(_ documents: Documents, _ overrides: Overrides, prefix: String, calls: Set<String>) {
+        self.documents = documents
+        self.overrides = overrides
+        flattener = Flattener(documents: documents)
+        directions = Directions(documents)
+        nameComponents(prefix, calls)
+    }
+
+    func warn(_ spot: Spot, _ message: String) {
+        warnings.append(ImportWarning(place: documents.place(of: spot), message: message))
+    }
+
+    /// Names all schemas of the document, also those that are not chosen: a name does not change with the choice.
+    private func nameComponents(_ prefix: String, _ calls: Set<String>) {
+        let root = documents.root
+        let schemas = root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? []
+        for (name, spot) in schemas {
+            let wanted = overrides.name(at: spot.pointer) ?? SwiftName.type(name)
+            var free = SwiftName.takenTypes.contains(wanted) ? prefix + wanted : wanted
+            if calls.contains(free.lowercased()) { free += "Model" }
+            let given = names.claim(free)
+            if given != free {
+                warn(spot, "another schema has the name \(free) too, or in another case; this one is \(given)")
+            }
+            componentNames[spot.key] = given
+        }
+    }
+
+    /// The name of a type: that of its schema, or the hint for a schema without a name.
+    func name(for spot: Spot, hint: String, _ direction: Direction) -> String {
+        if let name = overrides.name(at: spot.pointer), componentNames[spot.key] == nil { return names.claim(name) }
+        let isVariant = direction == .request && directions.differ(spot)
+        if let name = componentNames[spot.key] { return isVariant ? names.claim(name + "Request") : name }
+        let steps = Pointer.steps(spot.pointer)
+        let file = documents.files[spot.document].name.split(separator: "/").last.map(String.init) ?? ""
+        var base = hint
+        if steps.count == 2, steps[0] == "definitions" || steps[0] == "$defs" { base = SwiftName.type(steps[1]) }
+        if steps.count == 3, steps[0] == "components" { base = SwiftName.type(steps[2]) }
+        if steps.isEmpty { base = SwiftName.type(String(file.prefix { $0 != "." })) }
+        if SwiftName.takenTypes.contains(base) { base += "Model" }
+        return names.claim(isVariant && base != hint ? base + "Request" : base)
+    }
+
+    // MARK: Types
+
+    /// The type of a schema.
+    ///
+    /// - Parameter hint: the name of the type if it needs one and has none.
+    func use(_ spot: Spot, hint: String, _ direction: Direction) throws(ImportProblem) -> Use {
+        if let type = overrides.type(at: spot.pointer) { return Use(type: type) }
+        if spot.node.members == nil { return Use(type: .json) }
+        let (target, isNullable) = try flattener.named(spot)
+        if let type = overrides.type(at: target.pointer) { return Use(type: type, isNullable: isNullable) }
+        let key = Key(spot: target.key, direction: directions.differ(target) ? direction : .reply)
+        var use: Use
+        if let known = known[key] {
+            use = known
+        } else if !open.insert(key).inserted {
+            warn(target, "this schema contains itself without an object between; it is JSONValue")
+            return Use(type: .json)
+        } else {
+            defer { open.remove(key) }
+            use = try make(target, flattener.flat(target), hint: hint, key.direction) { self.known[key] = $0 }
+            known[key] = use
+        }
+        if isNullable { use.isNullable = true }
+        return use
+    }
+
+    /// - Parameter declare: remembers the type before its parts are read, so that it may contain itself.
+    private func make(
+        _ spot: Spot, _ flat: FlatSchema, hint: String, _ direction: Direction, _ declare: (Use) -> Void
+    ) throws(ImportProblem) -> Use {
+        let isNullable = flat.isNullable
+        if let values = flat.values, let type = enumType(values, flat, spot, hint) {
+            return Use(type: type, isNullable: isNullable)
+        }
+        if let children = try children(of: flat, spot) {
+            return try union(children, FlatSchema(), flat, spot, hint, direction, isParent: true, declare)
+        }
+        if let choices = flat.choices.first {
+            if flat.choices.count > 1 { warn(spot, "of oneOf and anyOf beside each other, the first is read") }
+            return try union(choices, flat, flat, spot, hint, direction, declare)
+        }
+        if flat.types.count > 1 {
+            return Use(type: try ofSeveral(flat, spot, hint, direction), isNullable: isNullable)
+        }
+        if flat.isObject {
+            let type = try objectType(flat, spot, hint, direction) { declare(Use(type: $0, isNullable: isNullable)) }
+            return Use(type: type, isNullable: isNullable)
+        }
+        return Use(type: try simple(flat, flat.types.first, spot, hint, direction), isNullable: isNullable)
+    }
+
+    /// A type without members: an array or a scalar.
+    func simple(
+        _ flat: FlatSchema, _ type: String?, _ spot: Spot, _ hint: String, _ direction: Direction
+    ) throws(ImportProblem) -> SwiftType {
+        switch type {
+        case _ where flat.items != nil && (type == "array" || type == nil):
+            guard let items = flat.items else { return .array(.json, isNullable: false) }
+            let element = try use(items, hint: SwiftName.singular(hint), direction)
+            return .array(element.type, isNullable: element.isNullable)
+        case "array"?: return .array(.json, isNullable: false)
+        case "object"?: return .dictionary(.json, isNullable: false)
+        case "boolean"?: return .bool
+        case "file"?: return .data
+        case "integer"?, "number"?, "string"?:
+            return Formats.type(of: type ?? "", flat, overrides) { self.warn(spot, $0) }
+        case nil:
+            return flat.format == nil ? .json : Formats.type(of: "string", flat, overrides) { self.warn(spot, $0) }
+        case let other?:
+            warn(spot, "\(other) is no type of JSON Schema; it is JSONValue")
+            return .json
+        }
+    }
+
+    /// A dictionary, or a declaration with properties.
+    func objectType(
+        _ flat: FlatSchema, _ spot: Spot, _ hint: String, _ direction: Direction, _ declare: (SwiftType) -> Void
+    ) throws(ImportProblem) -> SwiftType {
+        if flat.properties.isEmpty {
+            guard case .schema(let schema) = flat.additional else { return .dictionary(.json, isNullable: false) }
+            let value = try use(schema, hint: SwiftName.singular(hint), direction)
+            return .dictionary(value.type, isNullable: value.isNullable)
+        }
+        let declaration = Declaration(name: name(for: spot, hint: hint, direction), spot: spot, direction: direction)
+        declaration.comment = flat.comment
+        declarations.append(declaration)
+        declare(.named(declaration))
+        declaration.properties = try properties(flat, hint: declaration.name, direction, taken: [])
+        switch flat.additional {
+        case .any: declaration.additional = Use(type: .json)
+        case .schema(let schema):
+            declaration.additional = try use(schema, hint: declaration.name + "Value", direction)
+        case .none, .unsaid: break
+        }
+        return .named(declaration)
+    }
+
+    /// - Parameter taken: names that the properties must not have.
+    func properties(
+        _ flat: FlatSchema, hint: String, _ direction: Direction, taken: Set<String>
+    ) throws(ImportProblem) -> [Property] {
+        var (list, names): ([Property], Set<String>) = ([], taken)
+        for (member, spot) in flat.properties {
+            let (target, _) = spot.node.members == nil ? (spot, false) : try flattener.named(spot)
+            let inner = spot.node.members == nil ? FlatSchema() : try flattener.flat(target)
+            let outer = spot.node
+            if direction == .request, inner.isReadOnly || outer["readOnly"]?.bool == true { continue }
+            if direction == .reply, inner.isWriteOnly || outer["writeOnly"]?.bool == true { continue }
+            let wanted = overrides.name(at: spot.pointer) ?? SwiftName.member(member)
+            var name = taken.contains(wanted) ? wanted + "Value" : wanted
+            var number = 2
+            while names.contains(name) {
+                name = "\(wanted)\(number)"
+                number += 1
+            }
+            if number > 2 { warn(spot, "another member is \(wanted) in Swift too; \(member) is \(name)") }
+            names.insert(name)
+            let use = try use(spot, hint: hint + SwiftName.type(member), direction)
+            var property = Property(
+                member: member, name: name, type: use.type, isRequired: flat.required.contains(member),
+                isNullable: use.isNullable, spot: spot)
+            property.comment = Comments.text(of: outer["description"]?.text ?? inner.comment, inner, use.type)
+            if property.isRequired, !use.isNullable, let value = inner.values?.first, inner.values?.count == 1 {
+                property.constant = constant(value.node, use.type)
+            }
+            list.append(property)
+        }
+        for member in flat.required.sorted() where !flat.properties.contains(where: { $0.name == member }) {
+            guard let first = flat.properties.first else { continue }
+            warn(first.spot, "required names \(member), which is no member of the schema; it is left out")
+        }
+        return list
+    }
+
+    private func constant(_ node: Node, _ type: SwiftType) -> String? {
+        switch (type, node.value) {
+        case (.string, .string(let text)): SwiftName.literal(text)
+        case (.int, .number(let text)): text
+        case (.bool, .bool(let flag)): "\(flag)"
+        default: nil
+        }
+    }
+}
+
+/// Which schemas have members that are only in requests or only in replies, they or what they refer to.
+private final class Directions {
+    private var (edges, marked): ([Spot.Key: [Spot.Key]], Set<Spot.Key>) = ([:], [])
+    private let documents: Documents
+    private let isNeeded: Bool
+
+    init(_ documents: Documents) {
+        self.documents = documents
+        isNeeded = Self.hasMark(documents.root.node)
+        guard isNeeded else { return }
+        let root = documents.root
+        for (_, spot) in root["components"]?["schemas"]?.members ?? root["definitions"]?.members ?? [] {
+            discover(spot)
+        }
+        // A schema differs if one that it refers to does.
+        var sources: [Spot.Key: [Spot.Key]] = [:]
+        for (source, targets) in edges { for target in targets { sources[target, default: []].append(source) } }
+        var next = Array(marked)
+        while let key = next.popLast() {
+            for source in sources[key] ?? [] where marked.insert(source).inserted { next.append(source) }
+        }
+    }
+
+    func differ(_ spot: Spot) -> Bool {
+        guard isNeeded else { return false }
+        if edges[spot.key] != nil { return marked.contains(spot.key) }
+        return Self.hasMark(spot.node) || references(in: spot).contains { marked.contains($0.key) }
+    }
+
+    private func discover(_ spot: Spot) {
+        guard edges[spot.key] == nil else { return }
+        if Self.hasMark(spot.node) { marked.insert(spot.key) }
+        edges[spot.key] = []
+        let targets = references(in: spot)
+        edges[spot.key] = targets.map(\.key)
+        for target in targets { discover(target) }
+    }
+
+    private static func hasMark(_ node: Node) -> Bool {
+        switch node.value {
+        case .object(let members):
+            members["readOnly"]?.bool == true || members["writeOnly"]?.bool == true
+                || members.values.contains(where: hasMark)
+        case .array(let elements): elements.contains(where: hasMark)
+        default: false
+        }
+    }
+
+    private func references(in spot: Spot) -> [Spot] {
+        var found: [Spot] = []
+        func walk(_ node: Node) {
+            if let reference = node["$ref"]?.string, let target = try? documents.target(of: reference, from: spot) {
+                found.append(target)
+            }
+            for value in node.members?.values ?? node.array ?? [] { walk(value) }
+        }
+        walk(spot.node)
+        return found
+    }
+}

@@ -1,0 +1,56 @@
+import HTTPCore
+
+/// The rows of an import: those that the table gets.
+package struct ImportedTable: Sendable {
+    package let domain: String
+    let domainRow: Node
+    let rows: [(name: String, row: Node)]
+    /// The security schemes in words.
+    let comment: String
+
+    /// Names and values, for the next import: what differs from them was edited by a person.
+    package var json: JSONValue {
+        let rows = JSONValue.object(Dictionary(self.rows.map { ($0.name, $0.row.json) }) { first, _ in first })
+        return ["domain": domainRow.json, "rows": rows]
+    }
+}
+
+/// Writes values as JSON5 for people: names without quotes, several members in a line.
+enum JSON5Text {
+    static func name(_ name: String) -> String {
+        let isBare =
+            name.unicodeScalars.first?.beginsName == true
+            && name.unicodeScalars.allSatisfy { $0.beginsName || ("0"..."9").contains($0) }
+        return isBare ? name : "\(JSONValue.string(name))"
+    }
+
+    static func inline(_ node: Node) -> String {
+        switch node.value {
+        case .object(let members):
+            if members.names.isEmpty { return "{}" }
+            return "{ " + self.members(members).joined(separator: ", ") + " }"
+        case .array(let elements): return "[" + elements.map(inline).joined(separator: ", ") + "]"
+        default: return "\(node.json)"
+        }
+    }
+
+    private static func members(_ members: Node.Members) -> [String] {
+        zip(members.names, members.values).map { "\(name($0)): \(inline($1))" }
+    }
+
+    /// A member of an object, in several lines if one would be too long.
+    static func member(_ name: String, _ node: Node, indent: Int) -> String {
+        let blank = String(repeating: " ", count: indent)
+        let line = "\(blank)\(self.name(name)): \(inline(node)),"
+        guard line.count > 120, let members = node.members else { return line }
+        return
+            (["\(blank)\(self.name(name)): {"] + SwiftWriter.packed(self.members(members), indent: indent + 2) + [
+                "\(blank)},"
+            ])
+            .joined(separator: "\n")
+    }
+}
+
+extension Unicode.Scalar {
+    fileprivate var beginsName: Bool { isASCII && (properties.isAlphabetic || self == "_" || self == "$") }
+}

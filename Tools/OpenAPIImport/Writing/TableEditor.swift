@@ -1,0 +1,218 @@
+import DomainTables
+import HTTPCore
+
+/// Puts the rows of an import into the text of a table. What the last import wrote and nobody has changed since follows the
+/// document; everything else stays as it is, to the byte.
+package struct TableEditor {
+    package private(set) var text: String
+    /// What was added, changed and removed, by the names of rows.
+    package private(set) var added: [String] = []
+    package private(set) var changed: [String] = []
+    package private(set) var removed: [String] = []
+    /// Where the document and a person say different things, and the person's word stands.
+    package private(set) var kept: [String] = []
+
+    private let document: JSON5Document
+    private var edits: [(range: Range<Int>, text: String)] = []
+
+    /// - Parameters:
+    ///   - text: the table; `nil` for none yet.
+    ///   - base: ``ImportedTable/json`` of the last import; `nil` for the first.
+    package init(_ text: String?, file: String, base: JSONValue?, new: ImportedTable) throws(ImportProblem) {
+        guard let text else {
+            self.text = Self.fresh(new)
+            document = JSON5Document([], name: file)
+            added = [new.domain] + new.rows.map(\.name)
+            return
+        }
+        self.text = text
+        document = JSON5Document(Array(text.utf8), name: file)
+        guard let root = document.root, document.diagnostics.isEmpty, case .object(let members) = root.value else {
+            let reason = document.diagnostics.first?.description ?? "\(file) is not an object"
+            throw ImportProblem("\(reason); correct the table first")
+        }
+        merge("domains", [(new.domain, new.domainRow)], base?["domain"].map { [new.domain: $0] } ?? [:], members, root)
+        merge("servers", new.rows, base?["rows"]?.object ?? [:], members, root)
+        var bytes = Array(text.utf8)
+        // Of two insertions at one place, the first stands before the second.
+        for (_, edit) in edits.enumerated().sorted(by: {
+            ($0.element.range.lowerBound, $0.offset) > ($1.element.range.lowerBound, $1.offset)
+        }) {
+            bytes.replaceSubrange(edit.range, with: edit.text.utf8)
+        }
+        self.text = String(decoding: bytes, as: UTF8.self)
+        do {
+            _ = try DomainTable(json5: self.text)
+        } catch {
+            throw ImportProblem("\(file) would not be valid with the new rows: \(error); correct the table first")
+        }
+    }
+
+    private static func fresh(_ table: ImportedTable) -> String {
+        var lines = ["{", "  domains: {"]
+        if !table.comment.isEmpty {
+            // The names of the authenticators that the app provides.
+            let words = "Authenticators: \(table.comment)."
+            lines += Comments.lines(words, indent: 4).map { $0.replacing("///", with: "//") }
+        }
+        lines.append(JSON5Text.member(table.domain, table.domainRow, indent: 4))
+        lines += ["  },", "  servers: {"]
+        lines += table.rows.map { JSON5Text.member($0.name, $0.row, indent: 4) }
+        return (lines + ["  },", "}"]).joined(separator: "\n") + "\n"
+    }
+
+    // MARK: Rows
+
+    private mutating func merge(
+        _ section: String, _ new: [(name: String, row: Node)], _ base: [String: JSONValue], _ members: [JSON5Member],
+        _ root: JSON5Node
+    ) {
+        guard let node = members.first(where: { $0.key == section })?.value, case .object(let rows) = node.value else {
+            let lines = new.map { JSON5Text.member($0.name, $0.row, indent: 4) }
+            insert(["  \(section): {"] + lines + ["  },"], into: root, members)
+            added += new.map(\.name)
+            return
+        }
+        var lines: [String] = []
+        for (name, row) in new {
+            let current = rows.first { $0.key == name }
+            switch (current, base[name]) {
+            case (nil, nil):
+                lines.append(JSON5Text.member(name, row, indent: 4))
+                added.append(name)
+            case (nil, _?): kept.append("\(name) was removed from the table, and stays out")
+            case (let current?, let base): update(current, base, row)
+            }
+        }
+        let names = Set(new.map(\.name))
+        for (name, base) in base.sorted(by: { $0.key < $1.key }) where !names.contains(name) {
+            guard let current = rows.first(where: { $0.key == name }) else { continue }
+            if JSONValue(current.value.value) == base {
+                remove(current)
+                removed.append(name)
+            } else {
+                kept.append("\(name) is not in the document any more; it was edited, and stays")
+            }
+        }
+        insert(lines, into: node, rows)
+    }
+
+    /// Changes the members of a row that are as the last import wrote them.
+    private mutating func update(_ row: JSON5Member, _ base: JSONValue?, _ new: Node) {
+        guard case .object(let members) = row.value.value else { return }
+        guard let base else {
+            if JSONValue(row.value.value) != new.json {
+                kept.append("\(row.key) is in the table already, and stays as it is")
+            }
+            return
+        }
+        var lines: [String] = []
+        var isChanged = false
+        let names = Set(new.members?.names ?? [])
+        for (name, value) in zip(new.members?.names ?? [], new.members?.values ?? []) where base[name] != value.json {
+            let current = members.first { $0.key == name }
+            let now = current.map { JSONValue($0.value.value) }
+            if now == value.json { continue }
+            guard now == base[name] else {
+                kept.append(
+                    "\(row.key): the document says \(name): \(JSON5Text.inline(value)), and the table has been edited")
+                continue
+            }
+            isChanged = true
+            if let current {
+                edits.append((current.value.range, JSON5Text.inline(value)))
+            } else {
+                lines.append(JSON5Text.member(name, value, indent: 0))
+            }
+        }
+        for (name, old) in base.object ?? [:] where !names.contains(name) {
+            guard let current = members.first(where: { $0.key == name }) else { continue }
+            if JSONValue(current.value.value) == old {
+                remove(current)
+                isChanged = true
+            } else {
+                kept.append("\(row.key): the document has no \(name) any more; it was edited, and stays")
+            }
+        }
+        if !lines.isEmpty {
+            insert(lines, into: row.value, members)
+        }
+        if isChanged { changed.append(row.key) }
+    }
+
+    // MARK: Text
+
+    private var bytes: [UInt8] { document.source.bytes }
+
+    /// Inserts members, each with its comma, after the last one of an object.
+    private mutating func insert(_ lines: [String], into node: JSON5Node, _ members: [JSON5Member]) {
+        guard !lines.isEmpty else { return }
+        let close = node.range.upperBound - 1
+        guard let last = members.last else {
+            edits.append((close..<close, "\n" + lines.joined(separator: "\n") + "\n" + indent(of: node)))
+            return
+        }
+        let end = last.value.range.upperBound
+        let comma = self.comma(after: end)
+        if comma == nil { edits.append((end..<end, ",")) }
+        let start = comma.map { $0 + 1 } ?? end
+        // After a comment in the same line, which belongs to the member before it.
+        let line = bytes[start...].firstIndex { $0 == 0x0A || $0 == 0x0D } ?? bytes.count
+        if line < close {
+            let blank = indent(of: last)
+            let text = lines.map { $0.hasPrefix(" ") ? $0 : blank + $0 }.joined(separator: "\n")
+            edits.append((line..<line, "\n" + text))
+        } else {
+            let text = lines.map { String($0.drop { $0 == " " }) }.joined(separator: " ")
+            edits.append((start..<start, " " + (text.hasSuffix(",") ? String(text.dropLast()) : text)))
+        }
+    }
+
+    private mutating func remove(_ member: JSON5Member) {
+        var start = member.keyRange.lowerBound
+        var end = comma(after: member.value.range.upperBound).map { $0 + 1 } ?? member.value.range.upperBound
+        let lineStart = bytes[..<start].lastIndex { $0 == 0x0A }.map { $0 + 1 } ?? 0
+        let isAlone = bytes[lineStart..<start].allSatisfy { $0 == 0x20 || $0 == 0x09 }
+        if isAlone, let lineEnd = bytes[end...].firstIndex(of: 0x0A),
+            bytes[end..<lineEnd].allSatisfy({ $0 == 0x20 || $0 == 0x0D })
+        {
+            (start, end) = (lineStart, lineEnd + 1)
+        } else {
+            while end < bytes.count, bytes[end] == 0x20 { end += 1 }
+        }
+        edits.append((start..<end, ""))
+    }
+
+    /// The comma after a value, with nothing but white space and comments between.
+    private func comma(after offset: Int) -> Int? {
+        var index = offset
+        while index < bytes.count {
+            switch bytes[index] {
+            case UInt8(ascii: ","): return index
+            case 0x20, 0x09, 0x0A, 0x0D: index += 1
+            case UInt8(ascii: "/") where index + 1 < bytes.count:
+                if bytes[index + 1] == UInt8(ascii: "*") {
+                    index += 2
+                    while index + 1 < bytes.count,
+                        bytes[index] != UInt8(ascii: "*") || bytes[index + 1] != UInt8(ascii: "/")
+                    {
+                        index += 1
+                    }
+                    index += 2
+                } else {
+                    while index < bytes.count, bytes[index] != 0x0A { index += 1 }
+                }
+            default: return nil
+            }
+        }
+        return nil
+    }
+
+    private func indent(of member: JSON5Member) -> String { indent(at: member.keyRange.lowerBound) }
+    private func indent(of node: JSON5Node) -> String { indent(at: node.range.lowerBound) }
+
+    private func indent(at offset: Int) -> String {
+        let lineStart = bytes[..<offset].lastIndex { $0 == 0x0A }.map { $0 + 1 } ?? 0
+        return String(decoding: bytes[lineStart...].prefix { $0 == 0x20 || $0 == 0x09 }, as: UTF8.self)
+    }
+}

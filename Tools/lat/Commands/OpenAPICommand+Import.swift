@@ -1,0 +1,145 @@
+import DomainTables
+import Glibc
+import LATNetworking
+import OpenAPIImport
+import Platform
+
+/// `lat openapi import`.
+extension OpenAPICommand {
+    func runImport(_ document: String, _ console: Console) throws -> ExitCode {
+        let importer = try importer(document, domain: arguments.value(Self.domain))
+        let domain = importer.domain
+        let hasChoice =
+            arguments.contains(Self.all) || arguments.contains(Self.tags) || arguments.contains(Self.operations)
+        let folder = arguments.value(Self.folder) ?? Self.standardFolder(domain)
+        guard let folder else {
+            if !hasChoice { return try list(importer, console) }
+            throw UsageError("Sources has no single target; name the folder of the Swift files with --to DIR")
+        }
+        let stateFile = "\(folder)/\(domain).openapi.json"
+        var state =
+            try Self.text(of: stateFile).map { text throws(ImportProblem) in
+                try ImportState(text, file: stateFile)
+            } ?? ImportState()
+        let choice = state.choose(
+            all: arguments.contains(Self.all), tags: list(Self.tags), operations: list(Self.operations))
+        guard let choice else { return try list(importer, console) }
+        if arguments.contains(Self.isPublic) { state.isPublic = true }
+
+        // Everything is made before anything is written.
+        let result = try importer.run(choosing: choice, isPublic: state.isPublic)
+        let oldTable = try Self.text(of: table.path)
+        let editor = try TableEditor(oldTable, file: table.path, base: state.table, new: result.table)
+        var writes = result.files.map { (path: "\(folder)/\($0.name)", text: $0.text) }
+        for write in writes {
+            let old = try Self.text(of: write.path)
+            if let old, !old.hasPrefix(OpenAPIImporter.mark) {
+                throw UsageError(
+                    "\(write.path) is not made by an import; move it, or name another folder with --to DIR")
+            }
+        }
+        let gone = state.files.filter { file in !result.files.contains { $0.name == file } && !file.contains("/") }
+        state.files = result.files.map(\.name)
+        state.table = result.table.json
+        writes.append((table.path, editor.text))
+        writes.append((stateFile, state.text))
+        if let examples = arguments.value(Self.examples) {
+            writes += result.examples.map { ("\(examples)/\($0.name)", $0.text) }
+        }
+        let changed = try writes.filter { write in try Self.text(of: write.path) != write.text }
+        let removed = try gone.map { "\(folder)/\($0)" }.filter {
+            try Self.text(of: $0)?.hasPrefix(OpenAPIImporter.mark) == true
+        }
+        if !arguments.contains(Self.isDry) {
+            for write in changed { try Self.write(write.text, to: write.path) }
+            for path in removed { AtomicFile.remove(path) }
+        }
+        try report(result, editor, importer, changed.map(\.path), removed, console)
+        return .success
+    }
+
+    // MARK: Reports
+
+    /// What there is to choose from.
+    private func list(_ importer: OpenAPIImporter, _ console: Console) throws -> ExitCode {
+        let contents = importer.contents
+        try console.print("\(SafeText.line(importer.title)): choose with --tags, --operations or --all")
+        for (tag, operations) in contents {
+            try console.print("")
+            try console.print("\(SafeText.line(tag)) (\(operations.count))")
+            for operation in operations { try console.print("  \(SafeText.line(operation))") }
+        }
+        return .success
+    }
+
+    private func report(
+        _ result: OpenAPIImporter.Result, _ editor: TableEditor, _ importer: OpenAPIImporter, _ changed: [String],
+        _ removed: [String], _ console: Console
+    ) throws {
+        let shown = arguments.contains(Self.allWarnings) ? result.warnings.count : 20
+        for warning in result.warnings.prefix(shown) { console.note(SafeText.line("\(warning)")) }
+        if result.warnings.count > shown {
+            console.note("and \(result.warnings.count - shown) more warnings; --warnings shows all")
+        }
+        for (operation, reason) in result.skipped { console.note(SafeText.line("\(operation) is left out: \(reason)")) }
+        let calls = TableReport.count(result.calls, "call")
+        let vague = result.vague == 0 ? "" : ", \(result.vague) with a JSONValue in them"
+        try console.print("\(importer.domain): \(calls)\(vague)")
+        let verb = arguments.contains(Self.isDry) ? ("would write", "would remove") : ("wrote", "removed")
+        for path in changed { try console.print("\(verb.0) \(path)") }
+        for path in removed { try console.print("\(verb.1) \(path)") }
+        if changed.isEmpty, removed.isEmpty { try console.print("nothing has changed") }
+        for (word, rows) in [("new", editor.added), ("changed", editor.changed), ("removed", editor.removed)]
+        where !rows.isEmpty {
+            let list = rows.count > 8 ? "\(rows.count) rows" : rows.joined(separator: ", ")
+            try console.print("\(word) in the table: \(list)")
+        }
+        for text in editor.kept { try console.print("kept: \(SafeText.line(text))") }
+    }
+
+    // MARK: Files
+
+    /// A folder of the only target of the package.
+    private static func standardFolder(_ domain: String) -> String? {
+        guard let folder = opendir("Sources") else { return nil }
+        defer { closedir(folder) }
+        var targets: [String] = []
+        while let entry = readdir(folder) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            var status = stat()
+            if !name.hasPrefix("."), stat("Sources/\(name)", &status) == 0, status.st_mode & S_IFMT == S_IFDIR {
+                targets.append(name)
+            }
+        }
+        guard targets.count == 1 else { return nil }
+        return "Sources/\(targets[0])/\(domain.prefix(1).uppercased() + domain.dropFirst())"
+    }
+
+    /// The text of a file; `nil` if there is none.
+    static func text(of path: String) throws(ImportProblem) -> String? {
+        do throws(SourceFile.Problem) {
+            return String(decoding: try SourceFile.bytes(of: path, limit: OpenAPIImporter.byteLimit), as: UTF8.self)
+        } catch {
+            if error.isMissing { return nil }
+            throw ImportProblem("\(path) \(error.reason)")
+        }
+    }
+
+    private static func write(_ text: String, to path: String) throws(UsageError) {
+        var folder = ""
+        for step in path.split(separator: "/", omittingEmptySubsequences: false).dropLast() {
+            folder += folder.isEmpty && !path.hasPrefix("/") ? String(step) : "/" + step
+            if !folder.isEmpty, folder != "/" { mkdir(folder, 0o777) }
+        }
+        do throws(SystemError) {
+            // The permissions of a file that is there stay.
+            var status = stat()
+            let mode = stat(path, &status) == 0 ? status.st_mode & 0o777 : 0o644
+            try AtomicFile.write(Array(text.utf8), to: path, mode: mode)
+        } catch {
+            throw UsageError("\(path) cannot be written: \(error.text)")
+        }
+    }
+}
