@@ -73,13 +73,14 @@ public struct OpenedReply: Sendable {
 extension HTTPRequest {
     /// The path and query as they are sent.
     var wireTarget: String {
-        URLParts(URLReference.resolve("", against: url) ?? url).target
+        let url = UnixAddress.seen(url)
+        return URLParts(URLReference.resolve("", against: url) ?? url).target
     }
 
     /// The Host field: the request's own, or host and port without the scheme's default port (RFC 9110 §7.2).
     var wireHost: String {
         if let host = headers["Host"] { return host }
-        let origin = URLParts(URLReference.origin(of: url) ?? "")
+        let origin = URLParts(URLReference.origin(of: UnixAddress.seen(url)) ?? "")
         guard var host = origin.host.map(String.init), let scheme = origin.scheme, let port = origin.port else {
             return ""
         }
