@@ -75,6 +75,15 @@ final class RecipeServer: Sendable {
             let reply = MockReply.json("[\(number * 3 - 2), \(number * 3 - 1), \(number * 3)]")
             return number < 3 ? reply.header("Link", "</page?number=\(number + 1)>; rel=\"next\"") : reply
         }
+        server.route("POST", "/jobs") { _ in
+            .json(#"{"state": "queued"}"#, status: 202).header("Location", "/jobs/1?left=2")
+        }
+        server.route("GET", "/jobs/1") { request in
+            let left = request.query("left").flatMap { Int($0) } ?? 0
+            return left > 0
+                ? .json(#"{"state": "running"}"#, status: 202).header("Location", "/jobs/1?left=\(left - 1)")
+                : .json(#"{"state": "done", "total": 42}"#)
+        }
         server.route("QUERY", "/search") { .json($0.text).header("Cache-Control", "max-age=60") }
         server.route("GET", "/problem") { _ in
             .data(

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import LATClient
+@testable import LATSealing
 
 /// Servers on Unix domain sockets, by their addresses.
 @Suite(.timeLimit(.minutes(1))) struct UnixSocketTests {
@@ -149,6 +150,11 @@ import Testing
         let reading = DomainTableFile.read(table, name: "t", files: .none)
         #expect(reading.diagnostics.first?.message.contains("names the socket") == true)
         #expect(DomainTableFile.read(table, name: "t").diagnostics.isEmpty)
+    }
+
+    @Test func signerSeesWhatTheServerSees() {
+        let request = HTTPRequest("GET", "unix:///run/a.sock:/x/../y?z")
+        #expect(request.wireTarget == "/y?z" && request.wireHost == "localhost")
     }
 
     @Test func curlCommandConnectsToTheSocket() {

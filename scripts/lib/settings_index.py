@@ -17,6 +17,7 @@ PAGE = "Documentation/Settings.md"
 CONFIGURATION = "Sources/Client/LATClient/Central/Configuration.swift"
 ENGINE = "Sources/Client/CurlTransport/Settings/EngineConfiguration.swift"
 TLS = "Sources/Client/CurlTransport/Settings/TLSConfiguration.swift"
+REQUEST_TLS = "Sources/Client/HTTPCore/Options/RequestTLS.swift"
 OPTIONS = "Sources/Client/HTTPCore/Options/OptionKey.swift"
 ROWS = "Sources/Client/DomainTables/Keys/RowKey.swift"
 SCHEMA = "Sources/Client/DomainTables/Keys/TableSchema.swift"
@@ -35,7 +36,7 @@ LISTS = {"Settings of a call", "The table", "At a glance", "Precedence"}
 SAME = {
     "cache": "cachePolicy", "ttl": "cachePolicy", "circuit": "circuitBreaker", "dates": "coding", "keys": "coding",
     "decimals": "coding",
-    "pins": "tls.pins", "pinnedPublicKeys": "tls.pins", "sealing": "sealer", "observers": "accessories",
+    "pins": "tls.pins", "sealing": "sealer", "observers": "accessories",
     "retry": "retryPolicy",
 }
 # Options of the command whose names are not those of their settings.
@@ -144,6 +145,8 @@ def page():
     add("manager", "tls.verifiesCertificates", "`tls.disableCertificateVerification()`")
     for name in re.findall(r'OptionKey\("(\w+)"', read(OPTIONS)):
         add("request", name, "`accessories`" if name == "observers" else f"`{name}`")
+    for name in properties(REQUEST_TLS, "public struct TLS"):
+        add("request", f"tls.{name}", f"`tls.{name}`")
     keys = re.findall(r'RowKey\(\s*"([\w.]+)"', read(ROWS))
     keys += re.findall(r'\(\s*"(\w+)",\s*"[^"]*(?:\\"[^"]*)*",\s*ValueForm', read(SCHEMA))
     keys += re.findall(r'definition\(\s*"(\w+)", "', read(SCHEMA))

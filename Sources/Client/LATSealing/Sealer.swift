@@ -73,6 +73,7 @@ public struct OpenedReply: Sendable {
 extension HTTPRequest {
     /// The path and query as they are sent.
     var wireTarget: String {
+        let url = UnixAddress.seen(url)
         let target = URLParts(URLReference.resolve("", against: url) ?? url).target
         // libcurl drops an empty query when it resolves a reference, but sends it.
         return URLParts(url).query?.isEmpty == true && !target.contains("?") ? target + "?" : target
@@ -81,7 +82,7 @@ extension HTTPRequest {
     /// The Host field: the request's own, or host and port without the scheme's default port (RFC 9110 §7.2).
     var wireHost: String {
         if let host = headers["Host"] { return host }
-        let origin = URLParts(URLReference.origin(of: url) ?? "")
+        let origin = URLParts(URLReference.origin(of: UnixAddress.seen(url)) ?? "")
         guard var host = origin.host.map(String.init), let scheme = origin.scheme, let port = origin.port else {
             return ""
         }

@@ -133,6 +133,17 @@ import Testing
         #expect(stalled?.message.contains("not done after 0 answers") == true, "\(stalled?.message ?? "")")
     }
 
+    @Test func deadlineOfARowEndsEachCall() async throws {
+        let server = try MockServer { _ in MockReply.text("").stalling(.start) }
+        let manager = try CentralRequestManager.make(.make(server.url(), domain: #"deadline: "50ms""#))
+        let error = await failure { _ = try await Get<Job>().poll(on: manager) }
+        #expect(error?.kind == .timeout(.deadline) && error?.message.contains("raise the deadline") == true)
+        #expect(error?.message.contains("the job") == false)
+        let central = try CentralRequestManager.make { $0.deadline = .milliseconds(50) }
+        let other = await failure { _ = try await central.poll("GET", server.url()) }
+        #expect(other?.kind == .timeout(.deadline) && other?.message.contains("the job") == false)
+    }
+
     @Test func cancelledTaskEndsTheWait() async throws {
         let server = try MockServer { _ in .status(202).header("Retry-After", "300") }
         let manager = try CentralRequestManager.make()

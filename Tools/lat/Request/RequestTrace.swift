@@ -5,8 +5,7 @@ import LATNetworking
 enum RequestTrace {
     /// The request without the values of secret headers and parameters.
     static func lines(of request: HTTPRequest, hiding secrets: Secrets = .standard, _ style: Style) -> [String] {
-        let url = UnixAddress.isOne(request.url) ? (try? UnixAddress(request.url))?.url ?? request.url : request.url
-        let parts = URLParts(secrets.shown(url: url))
+        let parts = URLParts(secrets.shown(url: UnixAddress.seen(request.url)))
         let host = String(parts.hostAndPort ?? "")
         let target = parts.isAbsolute ? parts.target : String(parts.withoutFragment)
         var fields: [(name: String, value: String)] = []

@@ -140,6 +140,8 @@ struct SpanMaker {
         if let host = origin.host, let port = origin.port.flatMap({ Int64($0) }) {
             span.attributes.append(("server.address", .string(String(host))))
             span.attributes.append(("server.port", .int(port)))
+        } else if let unix = try? UnixAddress(exchange.request.url) {
+            span.attributes.append(("server.address", .string(unix.socketPath)))
         }
         if let template { span.attributes.append(("url.template", .string(template))) }
         if index > 0 { span.attributes.append(("http.request.resend_count", .int(Int64(index)))) }

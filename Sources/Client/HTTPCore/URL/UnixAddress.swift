@@ -60,6 +60,9 @@ package struct UnixAddress: Hashable, Sendable {
         origin = "unix://\(written)"
     }
 
+    /// A URL as its server sees it: that of a socket as ``url``, and any other unchanged.
+    package static func seen(_ url: String) -> String { isOne(url) ? (try? UnixAddress(url))?.url ?? url : url }
+
     /// The URL of the same request over TCP, whose host is in the field `Host`, as of curl with `--unix-socket`.
     package var url: String { "http://localhost" + target }
 

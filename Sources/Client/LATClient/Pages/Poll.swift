@@ -79,7 +79,7 @@ extension CentralRequestManager {
             var (request, parts) = (first, CallArguments(parameters: parameters, body: body))
             step.apply(to: &request, &parts)
             if step.hasLeftOrigin { pipeline.redirect.rule.strip(&request, defaults: configuration.headers) }
-            request.deadline = left
+            request.deadline = [configuration.deadline, left].compactMap { $0 }.min()
             let call = try await made { () throws(NetworkError) in try self.call(request, parts) }
             let response = try await run(call) { response, call in try checked(response, of: call) }
             return Answer(response: response, call: call, isDone: try isDone?(response)) { response }
@@ -112,12 +112,13 @@ extension CentralRequestManager {
         _ isDone: (@Sendable (Reply<Model>) throws -> Bool)?
     ) async throws -> Reply<Model> {
         let plan = routePlan(of: entity.route)
+        let own = entity.options.deadline ?? plan?.prototype.deadline ?? configuration.deadline
         return try await poll(
             polling ?? plan?.polling ?? .location, entity.route?.method ?? plan?.prototype.method ?? .get, progress
         ) { [self] step, left in
             var plan = try entity.plan()
             try plan.go(to: step)
-            plan.options.deadline = [plan.options.deadline, left].compactMap { $0 }.min()
+            plan.options.deadline = [own, left].compactMap { $0 }.min()
             let call = try await made { () throws(NetworkError) in try self.call(plan) }
             // The envelope decides about each answer; only the result has to be the model.
             let response = try await run(call) { try $1.reply(Empty.self, from: $0).response }
