@@ -127,8 +127,7 @@ struct RequestRun {
         let paging = pages.paging()
         let writer = PageWriter(
             console: console, output: file?.output ?? console.out, items: paging.items, showsHeads: command.isVerbose)
-        let sender = RequestSender(command: command, console: console)
-        let manager = try RequestSettings.manager(for: command, console, willSend: sender.trace)
+        let manager = try RequestSettings.manager(for: command, console)
         let error = try await writer.write(
             manager.pages(
                 command.method, content.url, paging, parameters: command.parameters.isEmpty ? nil : command.parameters,

@@ -212,6 +212,7 @@ package enum TableSchema {
             } }] }
         """##,
         #""states": { "type": "array", "items": { "type": ["string", "number", "boolean"] } }"#,
+        ##"""
         "oauth2Rule": { "type": "object", "additionalProperties": false, "required": ["clientID"], "properties": {
               "issuer": { "$ref": "#/$defs/address" },
               "tokenURL": { "$ref": "#/$defs/address" },
