@@ -142,10 +142,12 @@ import Testing
             {"openapi": "3.1.0", "info": {}, "paths": {"/a": {"get": {"operationId": "a", "responses": {"200": {"content":
             {"application/json": {"schema": {"type": "object", "required": ["a", "b", "c"],
             "properties": {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": "integer"}}},
-            "example": {"b": 1.5, "c": "x", "extra": 1}}}}}}}}}
+            "examples": {"x": {"value": {"b": 1.5, "c": "x", "extra": 1}}, "y": {"value": {"b": 1, "c": null, "extra": null}}}}}}}}}}}
             """#
         )
-        for line in ["var a: String?", "var b: Double\n", "var c: JSONValue\n", "var extra: JSONValue?"] {
+        for line in [
+            "var a: String?", "var b: Double\n", "var c: JSONValue\n", "try members.encode(self.extra, forKey: .extra)",
+        ] {
             #expect(text.contains(line))
         }
     }

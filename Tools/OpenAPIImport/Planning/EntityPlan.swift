@@ -66,8 +66,20 @@ struct EntityPlan {
         return all.filter { !$0.property.isOptional } + all.filter { $0.property.isOptional }
     }
 
-    /// Whether the document could not say what a part of the call is.
-    var isVague: Bool { model.isVague || properties.contains { $0.property.type.isVague } }
+    /// The types that the call names itself.
+    var types: [SwiftType] {
+        properties.map(\.property.type) + [model] + failures.map(\.type) + [streamType].compactMap { $0 }
+    }
+
+    /// Whether the document does not say what a part of the call is, or of a type that it sends or receives.
+    var isVague: Bool {
+        var (next, seen): ([SwiftType], Set<Declaration>) = (types, [])
+        while let type = next.popLast() {
+            if type.isVague { return true }
+            for declaration in type.declarations where seen.insert(declaration).inserted { next += declaration.parts }
+        }
+        return false
+    }
 
     var tag: String {
         if let tag = operation.head.tags.first, !tag.isEmpty { return tag }

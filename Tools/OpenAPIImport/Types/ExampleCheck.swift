@@ -116,14 +116,17 @@ final class ExampleCheck {
             }
             return
         }
-        guard value.node.isNull, property.type != .json || property.isNullable else {
+        // A JSONValue that must be there holds the null itself.
+        guard value.node.isNull, property.type != .json || property.isNullable || !property.isRequired else {
             let type = fit(value, to: property.type)
             if type != property.type { declaration.properties[index].type = type }
             return
         }
         declaration.properties[index].seen.null = true
         if !property.isNullable {
-            warn(value, "the example has null, which the schema does not allow; it is optional")
+            if property.type != .json {
+                warn(value, "the example has null, which the schema does not allow; it is optional")
+            }
             declaration.properties[index].isNullable = true
             declaration.properties[index].constant = nil
         }

@@ -11,7 +11,7 @@ struct SwiftFiles {
         // Which tags need a type: a type that one tag needs is in its file.
         var (tags, order): ([Declaration: Set<String>], [Declaration]) = ([:], [])
         for plan in plans {
-            var next = Self.roots(of: plan)
+            var next = plan.types.flatMap(\.declarations)
             while let declaration = next.popLast() {
                 guard tags[declaration, default: []].insert(plan.tag).inserted else { continue }
                 if tags[declaration]?.count == 1 { order.append(declaration) }
@@ -93,11 +93,6 @@ struct SwiftFiles {
     private mutating func add(_ name: String, _ writer: SwiftWriter, _ header: String, _ needsFoundation: Bool) {
         let imports = (needsFoundation ? ["import Foundation"] : []) + ["import LATNetworking"]
         files.append((name + ".swift", ([header] + imports + writer.lines).joined(separator: "\n") + "\n"))
-    }
-
-    static func roots(of plan: EntityPlan) -> [Declaration] {
-        plan.properties.flatMap(\.property.type.declarations) + plan.model.declarations
-            + plan.failures.flatMap(\.type.declarations) + (plan.streamType?.declarations ?? [])
     }
 
     private static func oneLine(_ text: String) -> String {

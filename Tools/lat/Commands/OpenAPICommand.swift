@@ -13,7 +13,7 @@ struct OpenAPICommand: Command {
 
     static let name = "openapi"
     static let summary = "Makes rows and Swift from an OpenAPI document."
-    static let usage = "import DOCUMENT [options] | diff OLD NEW [options]"
+    static let usage = "import DOCUMENT | diff OLD NEW [options]"
 
     static let all = Option("--all", help: "Imports all operations.")
     static let tags = Option(

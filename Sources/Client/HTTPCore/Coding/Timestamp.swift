@@ -3,10 +3,12 @@ public import FoundationEssentials
 /// A moment as a server wrote it (RFC 3339): the text as it came, and the date that it means.
 ///
 /// ```swift
-/// struct Booking: Codable { var departure: Timestamp, day: Timestamp.Day, created: Timestamp.Unix }
-/// booking.departure.date                       // Date?, of any zone and with any fraction
-/// booking.departure.rawValue                   // 2025-03-01T09:30:00.123456789+02:00, sent back unchanged
-/// booking.departure = Timestamp(.now)
+/// struct Booking: Codable {
+///     var departure: Timestamp                 // 2025-03-01T09:30:00.123456789+02:00, sent back unchanged
+///     var day: Timestamp.Day
+/// }
+/// func hasLeft(_ booking: Booking) -> Bool { booking.departure.date.map { $0 < .now } ?? false }
+/// let now = Timestamp(.now)
 /// ```
 ///
 /// A `Date` loses the zone and what is below a microsecond, and a response with one text that is no date cannot be decoded.

@@ -33,7 +33,7 @@ public protocol RequestEntity: EntityRequest {
     /// query. Default `nil`: the parameters are the body where the method has one.
     ///
     /// ```swift
-    /// var body: HTTPBody? { .json(lines) }
+    /// var body: HTTPBody? { .json(["a", "b"]) }
     /// ```
     var body: HTTPBody? { get }
 
