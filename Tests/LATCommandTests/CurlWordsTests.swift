@@ -66,7 +66,7 @@ import Testing
 
     /// The proposed lines send what curl sends.
     @Test(arguments: [
-        ["-X", "POST", "-d", "name=Ada&age=36"], ["-G", "-d", "q=a b"],
+        ["-X", "POST", "-d", "name=Ada&age=36"], ["-G", "-d", "q=a%20b"],
         ["-X", "PUT", "-H", "Content-Type: application/json", "-d", "[1]"],
         ["-I"], ["-s", "-A", "me", "-b", "c=d"],
     ]) func proposedLineSendsTheSame(_ options: [String]) async throws {

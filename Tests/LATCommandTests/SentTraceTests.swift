@@ -39,7 +39,7 @@ import Testing
         let shown = result.err.split(separator: "\n").filter { $0.hasPrefix("> ") }.map { String($0.dropFirst(2)) }
         let received = try #require(server.requests.first).headers.map { "\($0.name): \($0.value)" }
         #expect(shown.first == "POST /echo HTTP/1.1" && Array(shown.dropFirst()) == received)
-        for name in ["Host: ", "User-Agent: lat/", "Accept-Encoding: ", "Content-Length: 7", "X-Own: o"] {
+        for name in ["Host: ", "User-Agent: lat/", "Accept-Encoding: ", "Content-Length: 9", "X-Own: o"] {
             #expect(shown.contains { $0.hasPrefix(name) }, "\(name)")
         }
     }

@@ -29,7 +29,7 @@ import Testing
         #expect(
             fields["Host"]?.source == "sdk" && fields["Content-Length"]?.value == "7"
                 && fields["X-App"]?.source == "manager")
-        #expect(fields["Authorization"]?.value == "Bearer ***" && fields["Accept-Encoding"]?.source == "sdk")
+        #expect(fields["Authorization"]?.value == "***" && fields["Accept-Encoding"]?.source == "sdk")
         #expect(record.exchanges[0].response?.connection?.tls == nil)
         // The request of the caller stays as it was made.
         #expect(record.request.headers.map(\.name) == ["Authorization"])
@@ -51,7 +51,7 @@ import Testing
         let fields = try #require(records.all.first?.exchanges.last).request.headers
         #expect(
             fields.contains {
-                $0.name == "Authorization" && $0.value.hasPrefix("Digest") && !$0.value.contains("CANARY")
+                $0.name == "Authorization" && $0.value == "***" && $0.source == "sdk"
             })
     }
 
@@ -62,7 +62,7 @@ import Testing
             $0.accessories = [records.recorder()]
             $0.tls.caFile = authority
         }
-        for _ in 0..<2 { _ = try await manager.startRequest("GET", base + "/") }
+        for _ in 0..<2 { _ = try await manager.startRequest("GET", base + "/1k.bin") }
         for record in records.all {
             let connection = try #require(record.exchanges.last?.response?.connection)
             let tls = try #require(connection.tls)

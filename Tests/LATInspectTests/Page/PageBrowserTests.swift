@@ -124,7 +124,7 @@ import Testing
         let result = try await PageBrowser.run("live", inspected.address, trigger.url(), folder: folder)
         #expect(
             result["messages"].string?.contains("tick") == true && result["messages"].string?.contains("three") == true)
-        for name in ["User-Agent", "Accept-Encoding", "Host"] {
+        for name in ["User-Agent", "Sec-WebSocket-Key", "Host"] {
             #expect(result["headers"].string?.contains(name) == true, "\(name)")
         }
         #expect(result["form"][0].string == "POST" && result["form"][1].string == server.url("/orders"))

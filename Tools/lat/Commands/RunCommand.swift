@@ -30,14 +30,14 @@ struct RunCommand: Command {
         FILE has requests as JetBrains' HTTP Client and the REST Client of VS Code write them. Lines that begin with ###
         are between them. A request may name a row of the table in place of a URL: GET user.detail id=42.
 
-          @host = http://h           sets a variable; {{host}} is replaced by it
-          {{$uuid}}                  is computed, as {{$timestamp}} and {{$randomInt 1 9}}
-          {{$processEnv HOME}}       is a variable of the shell
-          # @name login              names a request
-          {{login.response.body.$}}  is a part of its response
-          # @capture token = $.t     keeps a part of the response as {{token}}
-          # @assert status == 200    tests status, header NAME, $.path, body or duration
-          < ./file.json              is the content of a file, as the body or in it
+          @host = http://h       sets a variable; {{host}} is replaced by it
+          {{$uuid}}              is computed, as {{$timestamp}} and {{$randomInt 1 9}}
+          {{$processEnv HOME}}   is a variable of the shell
+          # @name a              names a request
+          {{a.response.body.$}}  is a part of its response
+          # @capture t = $.t     keeps a part of the response as {{t}}
+          # @assert $.n == 200   tests status, header NAME, $.path, body or duration
+          < ./file.json          is the content of a file, as the body or in it
 
         Without an assertion about the status, a status of 400 or more is a failure. JavaScript is not run. The run
         ends at the first failure.

@@ -53,10 +53,12 @@ struct LiveMessages: Sendable {
 
     func redacted(_ redactor: inout Redactor) -> [CallRecord.Message] {
         redactor.isAnswer = true
-        return kept.map { message in
+        // A later message may repeat a secret of an earlier one, so all are read before any value is searched for.
+        let binary = kept.map { $0.kind == .binary ? redactor.data($0.bytes) : Data() }
+        return zip(kept, binary).map { message, bytes in
             var text = ""
             if message.kind == .binary {
-                text = message.bytes.base64EncodedString()
+                text = redactor.scrubbed(bytes).base64EncodedString()
             } else if case .text(let shown) = redactor.body(
                 message.bytes, type: "application/json", isTruncated: message.size > message.bytes.count)
             {
