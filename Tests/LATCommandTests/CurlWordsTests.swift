@@ -55,6 +55,15 @@ import Testing
         )
     }
 
+    /// Lines for which lat would send something else.
+    @Test(arguments: [
+        ["-F", "b=c"], ["-F", "a=<f"], ["--data-raw", "@tpl.txt"], ["--data-urlencode", "name@f"],
+        ["--data-urlencode", "plain text"], ["-d", "a=1", "-d", "@f"],
+    ]) func lineWithoutACounterpartIsNotTranslated(_ options: [String]) throws {
+        let answer = try #require(CurlWords.answer(to: ["-X", "POST"] + options + ["http://h/a"]))
+        #expect(answer.contains("no exact counterpart") && !answer.contains("write lat"))
+    }
+
     @Test func answerIsAnErrorAndNothingIsSent() async throws {
         let server = try MockServer()
         let result = try await LatProcess.run(["-X", "PUT", "-L", server.url("/a")])

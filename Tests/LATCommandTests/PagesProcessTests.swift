@@ -29,6 +29,27 @@ import Testing
 
     private let item = #"{"b":1.50,"a":"x, \"y\""}"#
 
+    @Test(arguments: [["-u", "ada:secret"], ["--bearer", "secret"], ["X-Api-Key:secret"]])
+    func credentialsStayWithTheirOrigin(_ options: [String]) async throws {
+        let other = try MockServer()
+        other.fallback { _ in .json("[3]") }
+        server.route("GET", "/away") { _ in .json("[1]").header("Link", "<\(other.url("/2"))>; rel=next") }
+        let result = try await LatProcess.run([server.url("/away"), "--all-pages"] + options)
+        #expect(result.exitCode == 0, "\(result.err)")
+        let secrets = { (request: RecordedRequest?) in
+            ["Authorization", "X-Api-Key"].compactMap { request?.headers[$0] }
+        }
+        #expect(secrets(server.requests.first).count == 1)
+        #expect(other.requests.count == 1 && secrets(other.requests.first).isEmpty)
+    }
+
+    @Test func fileStaysWhenNothingIsRead() async throws {
+        server.route("GET", "/gone") { _ in .status(404) }
+        let path = try folder.write(Data("precious".utf8), to: "list")
+        let result = try await LatProcess.run([server.url("/gone"), "--all-pages", "-o", path])
+        #expect(result.exitCode != 0 && folder.read("list") == Data("precious".utf8))
+    }
+
     @Test func itemsAreLinesWhereTheRuleNamesThem() async throws {
         for rule in ["link=next,items=data", "cursor=next,parameter=page,items=data"] {
             let result = try await LatProcess.run([server.url("/items"), "--pages", rule])

@@ -37,6 +37,27 @@ import Testing
         #expect(there.headers["Host"] == "127.0.0.1:\(second.port)")
     }
 
+    /// What an interceptor has seen is dropped like other fields, and not sent as a removal.
+    @Test func hostOfAnInterceptedRequestIsDropped() async throws {
+        struct Passing: Interceptor {
+            func intercept(
+                _ request: HTTPRequest, next: @Sendable (HTTPRequest) async throws -> HTTPResponse
+            ) async throws -> HTTPResponse { try await next(request) }
+        }
+        for headers: HTTPHeaders in [[:], ["X-App": "1"]] {
+            let (first, second) = (try MockServer(), try MockServer())
+            let manager = try CentralRequestManager.make {
+                $0.interceptors = [Passing()]
+                $0.headers = headers
+            }
+            first.route("GET", "/here") { _ in .redirect(to: second.url("/there")) }
+            second.route("GET", "/there") { _ in .text("end") }
+            _ = try await manager.startRequest("GET", first.url("/here"), headers: ["Host": "a.example"])
+            #expect(first.requests.first?.headers["Host"] == "a.example")
+            #expect(second.requests.first?.headers["Host"] == "127.0.0.1:\(second.port)")
+        }
+    }
+
     @Test func managersSecretsStayWithTheirOrigin() async throws {
         let first = try MockServer()
         let second = try MockServer()

@@ -34,6 +34,7 @@ import Testing
             "the reference #/components/schemas/B leads nowhere: there is no B; correct its name"
         ),
         (##"{"$ref": "#/components/schemas/A"}"##, "leads back to itself"),
+        (##"{"$ref": "#/components/schemas/A/x"}"##, "leads back to itself"),
         (
             ##"{"$ref": "../b.yaml#/X"}"##,
             "the reference ../b.yaml#/X leads out of the folder of the document; import a document above both"

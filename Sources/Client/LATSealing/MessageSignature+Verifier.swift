@@ -163,15 +163,17 @@ extension MessageSignature {
                     reason: "its body is read as a stream, so that Content-Digest cannot be checked; collect it")
             }
             let digests = StructuredField.dictionary(headers[values: "Content-Digest"].joined(separator: ", "))
+            var hasDigest = false
+            // Each that is known has to fit, because the signature may cover any one of them.
             for (name, algorithm) in digestNames {
                 guard case .bytes(let digest) = digests?[name]?.value else { continue }
                 let found = try? HTTPBody.Bytes(body).digest(algorithm)
                 guard let found, isEqualInConstantTime(Array(found), digest) else {
                     throw .init(reason: "its body is not that of Content-Digest; it was changed")
                 }
-                return
+                hasDigest = true
             }
-            throw .init(reason: "its Content-Digest has neither sha-256 nor sha-512")
+            guard hasDigest else { throw .init(reason: "its Content-Digest has neither sha-256 nor sha-512") }
         }
 
         private static func refusal(_ reason: String) -> NetworkError {

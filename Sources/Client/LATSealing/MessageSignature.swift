@@ -134,8 +134,9 @@ public struct MessageSignature: RequestSigner {
         } catch {
             throw .invalidRequest("the signature cannot be made: \(error.reason)")
         }
-        if let lifetime, lifetime < .seconds(1) {
-            throw .invalidRequest("the lifetime of the signature is \(lifetime); give a second or more, or nil")
+        if let lifetime, lifetime < .seconds(1) || lifetime > .seconds(3_155_760_000) {
+            throw .invalidRequest(
+                "the lifetime of the signature is \(lifetime); give a second or more, at most 100 years, or nil")
         }
         guard digest == .sha256 || digest == .sha512 else {
             throw .invalidRequest("Content-Digest has no \(digest.rawValue); use sha256 or sha512")

@@ -11,7 +11,7 @@ import Testing
         response.headers = ["Content-Type": "application/json", "X-Count": "7"]
         response.body = ResponseBody(
             Data(
-                #"{"name":"Ada","age":36,"ok":true,"none":null,"tags":["a","b"],"o":{"first name":"x"},"day":"2026-11-29"}"#
+                #"{"name":"Ada","age":36,"ok":true,"none":null,"tags":["a","b"],"o":{"first name":"x"},"day":"2026-11-29","big":9007199254740993,"huge":123456789012345678901235}"#
                     .utf8))
         return RunExchange(request: HTTPRequest("GET", "http://h/a"), response: response, duration: .milliseconds(250))
     }()
@@ -47,7 +47,10 @@ import Testing
 
     @Test(arguments: [
         ("status == 200", "it is 201"), ("status == 4xx", "it is 201"), ("$.name == \"Eve\"", "it is \"Ada\""),
-        ("$.nope == 1", "there is none"), ("header X-Nope exists", "there is none"), ("$.tags count > 2", "it is 2"),
+        ("$.nope == 1", "there is none"), ("$.nope != 1", "there is none"),
+        ("$.big == 9007199254740992", "it is 9007199254740993"),
+        ("$.huge == 123456789012345678901234", "it is 123456789012345678901235"),
+        ("header X-Nope exists", "there is none"), ("$.tags count > 2", "it is 2"),
         ("$.none missing", "it is null"), ("duration < 100ms", "it is 250"), ("$.age is text", "it is 36"),
         ("$.age == \"36\"", "it is 36"),
         ("$.name < 5", "it is \"Ada\""), ("$.name matches ^B", "it is \"Ada\""),

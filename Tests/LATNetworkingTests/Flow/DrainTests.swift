@@ -9,6 +9,18 @@ import Testing
 
 /// `shutdown(draining:)`.
 @Suite(.timeLimit(.minutes(1))) struct DrainTests {
+    @Test func refusedCallsAreNotWaitedFor() {
+        let registry = CallRegistry()
+        let (running, late) = (Call(HTTPRequest("GET", "http://h/1")), Call(HTTPRequest("GET", "http://h/2")))
+        #expect(registry.enter(running, isInside: false))
+        let drained = registry.close()
+        #expect(!registry.enter(late, isInside: false) && registry.count(.all) == 1)
+        registry.leave(running)
+        #expect(drained.result != nil && registry.count(.all) == 0)
+        registry.leave(late)
+        #expect(registry.count(.all) == 0)
+    }
+
     /// Lets requests of `/slow` go on when an event has happened.
     private struct Gate: Interceptor {
         let isOpen = Event()

@@ -53,7 +53,7 @@ import Testing
 
     @Test(arguments: [
         (#"{"access_token":"a","token_type":"DPoP"}"#, "type \"DPoP\"; only Bearer"),
-        (#"{"token_type":"Bearer"}"#, "without a token"),
+        (#"{"token_type":"Bearer"}"#, "without one"),
         (#"{"error":"invalid_scope","error_description":"no \u0007"}"#, "check scopes"), ("oops", "with 503"),
         (#"{"error":"strange"}"#, "look at the documentation"),
     ])
@@ -73,6 +73,46 @@ import Testing
         let manager = try CentralRequestManager.make(OAuth2.make(settings()))
         let error = await failure(of: { try await call(manager) })
         #expect(error?.kind == .authentication && other.acceptedConnections == 0)
+    }
+
+    /// A file keeps times less exactly. That is no renewal by another process.
+    @Test func roundedTimeIsNoNewToken() async throws {
+        let (clock, store) = (WallClock(), TestStore())
+        let count = tokens([#"{"access_token":"b","expires_in":100}"#])
+        let oauth = try OAuth2.make(settings(), store: store, clock: clock)
+        store.stored.change {
+            $0 = OAuth2.Token(access: "bad", issued: clock.now, expires: clock.now.addingTimeInterval(1_000))
+        }
+        let manager = try CentralRequestManager.make(oauth)
+        #expect(await oauth.needsRefresh == false)
+        store.stored.change { $0?.issued = clock.now.addingTimeInterval(1e-6) }
+        #expect(try await call(manager) == 200)
+        #expect(count.value == 1 && oauth.token?.access == "b")
+    }
+
+    /// Another process has renewed the token, and that one has ended, too: its refresh token is the one to use.
+    @Test func newerRefreshTokenOfTheStoreIsUsed() async throws {
+        let (clock, store) = (WallClock(), TestStore())
+        _ = tokens([#"{"access_token":"c","refresh_token":"r3","expires_in":100}"#])
+        let oauth = try OAuth2.make(
+            settings {
+                $0.grant = .deviceCode; $0.deviceURL = server.url("/device")
+            }, store: store, clock: clock)
+        store.stored.change {
+            $0 = OAuth2.Token(access: "a", refresh: "r1", issued: clock.now, expires: clock.now.addingTimeInterval(10))
+        }
+        let manager = try CentralRequestManager.make(oauth)
+        #expect(try await call(manager) == 200)
+        store.stored.change {
+            $0 = OAuth2.Token(access: "b", refresh: "r2", issued: clock.now, expires: clock.now.addingTimeInterval(20))
+        }
+        clock.advance(by: 60)
+        #expect(try await call(manager) == 200)
+        #expect(server.requests.first { $0.path == "/token" }?.text.contains("refresh_token=r2") == true)
+        // Another process signs out.
+        store.stored.change { $0 = nil }
+        clock.advance(by: 95)
+        #expect(await failure(of: { try await call(manager) })?.kind == .authentication)
     }
 
     @Test func replacedTokenThatIsNotStoredIsTold() async throws {

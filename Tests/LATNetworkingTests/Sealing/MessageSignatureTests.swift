@@ -196,6 +196,26 @@ import Testing
         #expect(nonces.count == 3 && !nonces.contains(nil))
     }
 
+    /// Only one of two digests is signed. The other one cannot stand for it.
+    @Test func eachKnownDigestHasToFit() async throws {
+        let key = try MessageSignature.Key.hmac(Vectors.secret)
+        let component = "content-digest;key=\"sha-256\""
+        let signer = try MessageSignature(key: key, keyID: "k", components: ["@method", component])
+        let server = try MockServer()
+        server.fallback { _ in .text("x") }
+        let manager = try CentralRequestManager.make { $0.signer = signer }
+        _ = try await manager.startRequest("POST", server.url("/x"), body: .json(["a": 1]))
+        let sent = try #require(server.requests.first)
+        var received = HTTPRequest("POST", server.url("/x"), headers: sent.headers)
+        let verifier = try MessageSignature.Verifier(keys: ["k": key], requires: [component])
+        _ = try verifier.verify(received, body: sent.body)
+        let changed = Data("changed".utf8)
+        let digest = try HTTPBody.Bytes(changed).digest(.sha512)
+        let own = try #require(received.headers["Content-Digest"])
+        received.headers["Content-Digest"] = own + ", sha-512=:\(Data(digest).base64EncodedString()):"
+        #expect(throws: NetworkError.self) { try verifier.verify(received, body: changed) }
+    }
+
     @Test func everyHopAndAttemptIsSignedAnew() async throws {
         let other = try MockServer()
         other.route("GET", "/end") { _ in .text("end") }

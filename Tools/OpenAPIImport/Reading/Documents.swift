@@ -95,19 +95,21 @@ final class Documents {
     // MARK: References
 
     /// Follows `$ref` until there is none.
-    func resolved(_ spot: Spot) throws(ImportProblem) -> Spot {
+    ///
+    /// - Parameter depth: how many references are followed on the way to this one.
+    func resolved(_ spot: Spot, depth: Int = 0) throws(ImportProblem) -> Spot {
         var (spot, seen): (Spot, Set<Spot.Key>) = (spot, [])
         while let reference = spot.node["$ref"]?.string {
-            guard seen.insert(spot.key).inserted else {
+            guard seen.insert(spot.key).inserted, depth < 100 else {
                 throw ImportProblem(place(of: spot), "the reference \(reference) leads back to itself; name a schema")
             }
-            spot = try target(of: reference, from: spot)
+            spot = try target(of: reference, from: spot, depth: depth + 1)
         }
         return spot
     }
 
     /// The value that a reference names.
-    func target(of reference: String, from spot: Spot) throws(ImportProblem) -> Spot {
+    func target(of reference: String, from spot: Spot, depth: Int = 0) throws(ImportProblem) -> Spot {
         let parts = reference.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
         let document = try self.document(String(parts.first ?? ""), reference, spot)
         let fragment = Self.decoded(parts.count > 1 ? String(parts[1]) : "")
@@ -120,7 +122,7 @@ final class Documents {
             var next =
                 found[step] ?? Int(step).flatMap { found.elements.indices.contains($0) ? found.elements[$0] : nil }
             // A step may lead through a reference.
-            if next == nil, found.node["$ref"] != nil { next = try resolved(found)[step] }
+            if next == nil, found.node["$ref"] != nil { next = try resolved(found, depth: depth)[step] }
             guard let next else {
                 throw ImportProblem(
                     place(of: spot), "the reference \(reference) leads nowhere: there is no \(step); correct its name")

@@ -96,6 +96,8 @@ struct InspectCommand: Command {
             unlink(path)
             rmdir(folder)
         }
+        // Whether the file can be written is found out before the program runs.
+        try save.map { name throws(UsageError) in try OutputFile(name, of: Self.save.name) }?.discard()
         let name = String(words[0].split(separator: "/").last ?? "program")
         let session: InspectorSession
         do {
@@ -136,6 +138,9 @@ struct InspectCommand: Command {
 
     private func save(_ session: InspectorSession, _ console: Console) throws {
         guard let save else { return }
+        guard session.callCount > 0 else {
+            return console.note("lat: there is no call to save; \(save.shellWord) stays as it is")
+        }
         do {
             try AtomicFile.write(session.har(), to: save)
         } catch {

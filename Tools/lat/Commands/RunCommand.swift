@@ -100,6 +100,9 @@ struct RunCommand: Command {
     }
 
     private func run(_ runs: [FileRun], _ console: Console) async throws -> ExitCode {
+        // Found out before anything is sent.
+        let file = try junit.map { name throws(UsageError) in try OutputFile(name, of: Self.junit.name) }
+        defer { file?.discard() }
         var reports: [RunReport] = []
         var interruption: (any Error)?
         for var run in runs {
@@ -109,8 +112,7 @@ struct RunCommand: Command {
             reports.append(run.report)
             if interruption != nil { break }
         }
-        if let junit {
-            let file = try OutputFile(junit)
+        if let file {
             try file.output.write(RunReport.junit(reports))
             try file.complete()
         }

@@ -15,8 +15,9 @@ final class OutputFile {
 
     /// Makes the temporary file, or opens a target that is not a regular file.
     ///
+    /// - Parameter option: What named it, for messages.
     /// - Throws: ``UsageError`` when nothing can be written there.
-    init(_ name: String) throws(UsageError) {
+    init(_ name: String, of option: String = "--output") throws(UsageError) {
         self.name = name
         // Follows symbolic links, or the rename would replace the link instead of the file.
         let path = realpath(name, nil)
@@ -25,7 +26,7 @@ final class OutputFile {
         var status = stat()
         let exists = stat(target, &status) == 0
         if exists, status.st_mode & S_IFMT == S_IFDIR {
-            throw UsageError("--output \"\(name)\" is a directory; name a file in it")
+            throw UsageError("\(option) \"\(name)\" is a directory; name a file in it")
         }
         let isReplaced = !exists || status.st_mode & S_IFMT == S_IFREG
         temporary = isReplaced ? Self.temporaryName(beside: target) : nil
@@ -34,11 +35,17 @@ final class OutputFile {
         guard descriptor >= 0 else {
             let reason = SystemError().text
             throw UsageError(
-                "--output \"\(name)\" cannot be written (\(reason)); name a file in a folder you may write to")
+                "\(option) \"\(name)\" cannot be written (\(reason)); name a file in a folder you may write to")
         }
         if exists, isReplaced { fchmod(descriptor, status.st_mode & 0o7777) }
         output = Output(descriptor: descriptor, name: name)
         if let temporary { Interrupts.register(temporary) }
+    }
+
+    /// Whether nothing was written.
+    var isEmpty: Bool {
+        var status = stat()
+        return fstat(output.descriptor, &status) == 0 && status.st_size == 0
     }
 
     /// Renames the complete file to its name.

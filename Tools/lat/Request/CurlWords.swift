@@ -85,6 +85,8 @@ struct CurlWords {
     private var options: [String] = []
     private var urls: [String] = []
     private var hasParts = false
+    private var hasUpload = false
+    private var hasTextPart = false
 
     /// The command line of lat that does the same, and why; `nil` for a line without words of curl, and for one that cannot
     /// be translated.
@@ -96,7 +98,29 @@ struct CurlWords {
         let names = line.foreign.reduce(into: [String]()) { if !$0.contains($1) { $0.append($1) } }
         let why = line.reasons.isEmpty ? "" : " (lat \(line.reasons.listed))"
         let verb = names.count == 1 ? "is a word" : "are words"
+        guard line.isExact else {
+            return
+                "\(names.listed) \(verb) of curl, and this line has no exact counterpart; lat help request says what lat has"
+        }
         return "\(names.listed) \(verb) of curl\(why); write \(line.rewritten())"
+    }
+
+    /// Whether the line of lat sends the same. A part of a form is a file, a text after `@` names one, and what curl joins or
+    /// encodes in its own way is left to the reader.
+    private var isExact: Bool {
+        let isFile = { (text: String) in text.hasPrefix("@") }
+        let isPlain = data.allSatisfy { text, meaning in
+            switch meaning {
+            case .rawData: !isFile(text)
+            case .encodedData:
+                text.firstIndex(of: "=").map { $0 > text.startIndex && !text[..<$0].contains("@") } ?? false
+            default: true
+            }
+        }
+        let joinsFiles = data.count > 1 && data.contains { isFile($0.text) }
+        let putsIntoFolder = hasUpload && urls.contains { $0.hasSuffix("/") }
+        return isPlain && !joinsFiles && !putsIntoFolder && !(isQuery && data.contains { isFile($0.text) })
+            && !hasTextPart
     }
 
     /// Reads a line as curl does. Returns `false` for an option that curl does not have.
@@ -159,11 +183,13 @@ struct CurlWords {
         case .upload:
             method = method ?? "PUT"
             items.append("@\(value)")
-            hasParts = true
+            (hasParts, hasUpload) = (true, true)
         case .data, .rawData, .encodedData: data.append((value, word.meaning))
         case .part:
             items.append(Self.part(value))
             hasParts = true
+            // Without a file, lat sends no multipart body.
+            hasTextPart = hasTextPart || !value.contains("=@") || value.prefix { $0 != "=" }.contains(":")
             isForeign = isForeign || value.contains("=@") || value.contains("=<")
         case .header: headers.append(value)
         case .field(let field): headers.append("\(field): \(value)")

@@ -133,7 +133,8 @@ struct RequestRun {
                 command.method, content.url, paging, parameters: command.parameters.isEmpty ? nil : command.parameters,
                 body: content.body, headers: RequestSettings.headers.merging(content.headers))
         ) { $0 }
-        try file?.complete()
+        // A file that was there before stays when nothing was read.
+        if error == nil || file?.isEmpty == false { try file?.complete() }
         if command.keepsFiles { await manager.shutdown() }
         guard let error else { return .success }
         console.complain(error, ErrorWords(command.arguments))

@@ -30,7 +30,10 @@ enum RequestSettings {
         let settings = RequestChange { request in
             // A body of any size can be shown as it arrives, and need not be in memory as a whole.
             if command.pages == nil { request.streamsBody = true }
-            if let authentication = command.authentication { request.authentication = authentication }
+            // A page at another origin gets no credentials.
+            if let authentication = command.authentication, !request.context.hasLeftOrigin {
+                request.authentication = authentication
+            }
             // Over TLS, both sides negotiate the version.
             if command.usesHTTP2, !request.url.lowercased().hasPrefix("https:") {
                 request.version = .http2PriorKnowledge

@@ -188,8 +188,7 @@ struct FileRun {
     ) async throws -> Answer {
         guard var table else { return Answer() }
         let route = try UsageError.checked(table.resolve(server: ServerName(name)))
-        let hasOwnToken = { if case .named = route.settings.authenticator { true } else { false } }()
-        try table.replaceAuthenticator(of: name, route, by: made.headers)
+        let hasOwnToken = try table.replaceAuthenticator(of: name, route, by: made.headers)
         let manager = try hasOwnToken ? makeManager(table, keepsCookies: request.keepsCookies) : manager(request)
         do {
             let reply = try await manager.startRequest(

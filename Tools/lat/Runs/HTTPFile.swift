@@ -128,8 +128,10 @@ struct HTTPFile: Sendable {
         guard wanted.insert(index).inserted else { return }
         var names = requests[index].templates.flatMap { RunScope.names(in: $0.text) }
         // A variable of the file may use others, which may need a request.
-        for variable in variables where names.contains(variable.name) {
-            names += RunScope.names(in: variable.value.text)
+        var seen: Set<String> = []
+        while let next = variables.first(where: { names.contains($0.name) && !seen.contains($0.name) })?.name {
+            seen.insert(next)
+            names += variables.filter { $0.name == next }.flatMap { RunScope.names(in: $0.value.text) }
         }
         for (other, request) in requests.enumerated() where other < index {
             let isNeeded = names.contains { name in

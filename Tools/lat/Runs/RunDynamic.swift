@@ -77,7 +77,7 @@ struct RunDynamic {
             return "\(outside.random(low...(high - 1)))"
         case "$random.float":
             let (low, high) = try bounds()
-            return "\(Double(low) + Double(outside.random(0...999_999)) / 1_000_000 * Double(high - low))"
+            return "\(Double(low) + Double(outside.random(0...999_999)) / 1_000_000 * (Double(high) - Double(low)))"
         case "$random.alphabetic": return try letters("abcdefghijklmnopqrstuvwxyz", outside)
         case "$random.alphanumeric": return try letters("abcdefghijklmnopqrstuvwxyz0123456789", outside)
         case "$random.hexadecimal": return try letters("0123456789abcdef", outside)
@@ -143,6 +143,9 @@ struct RunDynamic {
         guard let number = offset.first else { return outside.now() }
         guard let number = Double(number), let unit = offset.dropFirst().first, let seconds = Self.seconds[unit] else {
             throw .init("\(name) takes a number and a unit, which is ms, s, m, h, d or w; write {{\(name) -1 d}}")
+        }
+        guard (number * seconds).magnitude < 1e11 else {
+            throw .init("\(name) is too far away; give less than 3,000 years")
         }
         return outside.now().addingTimeInterval(number * seconds)
     }

@@ -140,7 +140,7 @@ struct RunAssertion: Hashable, Sendable {
         case .isMissing: isPassed = found == nil
         case .isKind: isPassed = found.map { Self.kind(of: $0) == operand } ?? false
         case .equal: isPassed = isEqual(found, operand)
-        case .unequal: isPassed = !isEqual(found, operand)
+        case .unequal: isPassed = found != nil && !isEqual(found, operand)
         case .below, .above, .atMost, .atLeast: isPassed = isOrdered(found, operand)
         case .contains: isPassed = Self.contains(found, operand)
         case .startsWith: isPassed = found.map { Self.text(of: $0).hasPrefix(Self.plain(operand)) } ?? false
@@ -153,7 +153,12 @@ struct RunAssertion: Hashable, Sendable {
         guard let found else {
             return subject.isJSON && exchange.json == nil ? "the body is not JSON" : "there is none"
         }
-        let shown = found.description
+        if case .json(let steps) = subject, case .member(let name)? = steps.last,
+            Secrets.standard.contains(member: name)
+        {
+            return "it is another secret than the expected one"
+        }
+        let shown = Secrets.standard.shown(json: found).description
         return "it is " + (shown.count > 200 ? shown.prefix(200) + "…" : shown)
     }
 
@@ -164,6 +169,13 @@ struct RunAssertion: Hashable, Sendable {
             let hundreds = operand.first?.wholeNumberValue
         {
             return found.int.map { $0 / 100 == Int64(hundreds) } ?? false
+        }
+        // A Double does not hold every identifier.
+        if let value = found.int, let number = Int64(operand), subject != .duration { return value == number }
+        if found.double != nil, subject != .duration, operand.utf8.allSatisfy(\.isDigit), !operand.isEmpty,
+            found.description.utf8.allSatisfy(\.isDigit)
+        {
+            return found.description == operand
         }
         if let number = number(operand), let value = found.double { return value == number }
         if let wanted = try? JSONValue(parsing: operand) {

@@ -69,6 +69,10 @@ struct RunScope: Sendable {
                 throw RunProblem(at: place, of: source, error.message)
             }
             end = range.upperBound
+            guard result.utf8.count <= 16 << 20 else {
+                throw RunProblem(
+                    at: place, of: source, "the variables make a text of more than 16 MiB; send a file: < ./file")
+            }
         }
         return result + template.text[end...]
     }
@@ -93,6 +97,10 @@ struct RunScope: Sendable {
         if let value = captured[name] { return Self.text(of: value) }
         if let text = evaluated[name] { return text }
         if let definition = definitions[name] {
+            guard names.count < 100 else {
+                throw Missing(
+                    "the variable \"\(SafeText.line(name))\" is the last of 100 that use each other; shorten the chain")
+            }
             guard !names.contains(name) else {
                 throw Missing("the variable \"\(name)\" is defined by itself; give it a value")
             }

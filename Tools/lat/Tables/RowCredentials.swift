@@ -5,9 +5,11 @@ extension DomainTable {
     /// Turns the authenticator of a row off if a secret header field is given in its place, also that of `oauth2`.
     ///
     /// - Throws: ``UsageError`` for a call that needs an authenticator or a sealer, because only a program has those.
+    /// - Returns: whether the table was changed.
+    @discardableResult
     mutating func replaceAuthenticator(
         of server: String, _ route: ResolvedRoute, by headers: HTTPHeaders
-    ) throws(UsageError) {
+    ) throws(UsageError) -> Bool {
         let settings = route.settings
         func place(_ key: String) -> String { settings.origin(of: key)?.description ?? "code" }
         if case .sealed(let name) = settings.sealing {
@@ -18,8 +20,9 @@ extension DomainTable {
         }
         let hasToken = headers.contains { route.secrets.contains(header: $0.name) }
         guard case .named(let name) = settings.authenticator else {
-            if settings.oauth2 != nil, hasToken { try turnAuthenticatorOff(of: server) }
-            return
+            guard settings.oauth2 != nil, hasToken else { return false }
+            try turnAuthenticatorOff(of: server)
+            return true
         }
         guard hasToken else {
             throw UsageError(
@@ -27,6 +30,7 @@ extension DomainTable {
                     + "program has; give a token with -H \"Authorization: Bearer TOKEN\"")
         }
         try turnAuthenticatorOff(of: server)
+        return true
     }
 
     private mutating func turnAuthenticatorOff(of server: String) throws(UsageError) {

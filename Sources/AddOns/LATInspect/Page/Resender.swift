@@ -57,6 +57,8 @@ final class Resender: Sendable {
             fields.first { $0.1.contains(Secrets.placeholder) }.map { "the field \($0.0)" }
             ?? (edited.url.contains(Secrets.placeholder) ? "the URL" : nil)
             ?? (edited.body.contains(Secrets.placeholder) ? "the body" : nil)
+            ?? (edited.base64.flatMap { Data(base64Encoded: $0) }?.firstRange(of: Data(Secrets.placeholder.utf8))
+                .map { _ in "the body" })
         return place.map {
             "\(Secrets.placeholder) in \($0) stands for a secret, which the inspector does not keep: write its value, or delete it."
         }

@@ -113,6 +113,8 @@ package final class InspectorSession: Sendable {
                 if isRead { state.programs = number } else { state.open -= 1 }
             }
             if socket >= 0, !isRead { close(socket) }
+            // Without a descriptor the program waits in the backlog; looking again at once would only cost time.
+            if socket < 0 { usleep(50_000) }
         }
         close(listener)
     }

@@ -35,6 +35,15 @@ extension TableReader {
         return "\(folder)/\(path)"
     }
 
+    /// Reports a variable of the environment that a row may not name, because its value would be sent.
+    mutating func checkVariable(_ name: String, _ key: String, _ node: JSON5Node) {
+        if case .any = files { return }
+        report(
+            node.range,
+            "\(QuotedText.of(key)) names the variable \(QuotedText.of(name)), which is not allowed in a table from a source; "
+                + "set the authenticator in the program", found: QuotedText.of(name))
+    }
+
     /// Reports a socket of this machine that a row may not name.
     mutating func checkSocket(_ path: String, _ key: String, _ node: JSON5Node) {
         if case .any = files { return }

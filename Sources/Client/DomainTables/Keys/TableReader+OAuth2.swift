@@ -36,7 +36,10 @@ extension TableReader {
             authorizationURL: address(row["authorizationURL"], "authorizationURL")?.0.value,
             deviceURL: address(row["deviceURL"], "deviceURL")?.0.value,
             clientID: name(row["clientID"], "clientID", "the identifier of the client")?.value ?? "")
-        if let variable = name(row["secretVariable"], "secretVariable", "the name of an environment variable") {
+        if let node = row["secretVariable"],
+            let variable = name(node, "secretVariable", "the name of an environment variable")
+        {
+            checkVariable(variable.value, "secretVariable", node)
             rule.secret = .variable(variable.value)
         }
         if let node = row["secretFile"], let path = name(node, "secretFile", "the path of a file") {
@@ -74,6 +77,12 @@ extension TableReader {
         var parameters: [String: String] = [:]
         for (member, isFirst) in entries(of: node, called: "\"parameters\" of \"oauth2\"", each: "parameter") {
             guard let value = text(member.value, member.key)?.value, isFirst else { continue }
+            if Secrets.standard.contains(parameter: member.key) {
+                report(
+                    member.keyRange,
+                    "\(QuotedText.of(member.key)) would be a secret in the table; give it with \"secretVariable\" or \"secretFile\"",
+                    found: QuotedText.of(member.key))
+            }
             parameters[member.key] = value
         }
         return parameters

@@ -54,6 +54,8 @@ extension Coding {
         private let name: String
         private let other: Case?
         private var cases: [JSONValue: Case] = [:]
+        /// The tags in the order in which they were added.
+        private var tags: [JSONValue] = []
 
         /// A union without cases, whose tag has this name. A tag that no case has is an error.
         public init(_ name: String) {
@@ -69,7 +71,7 @@ extension Coding {
             self.other = Case(other)
         }
 
-        /// The union with one more case.
+        /// The union with one more case. Of several tags for one case, the first one is written.
         ///
         /// - Parameters:
         ///   - tag: the value of the member for this case: a text, or a number.
@@ -78,7 +80,7 @@ extension Coding {
             _ tag: JSONValue, _ make: @escaping @Sendable (Payload) -> Value
         ) -> Union {
             var union = self
-            union.cases[tag] = Case(make)
+            if union.cases.updateValue(Case(make), forKey: tag) == nil { union.tags.append(tag) }
             return union
         }
 
@@ -105,8 +107,8 @@ extension Coding {
 
         func encode(_ value: Value, to encoder: any Encoder) throws {
             if let payload = other?.payload(value) as? JSONValue { return try payload.encode(to: encoder) }
-            for (tag, known) in cases {
-                guard let payload = known.payload(value) else { continue }
+            for tag in tags {
+                guard let payload = cases[tag]?.payload(value) else { continue }
                 let type = "\(Swift.type(of: payload))"
                 guard let payload = payload as? any Encodable else {
                     throw problem(encoder, "\(type) is not Encodable; declare it so")

@@ -40,7 +40,7 @@ extension HTTPBody {
     }
 
     /// The values of a sequence that the closure makes again each time the body is sent; otherwise like
-    /// ``values(_:as:contentType:)``.
+    /// the body of a sequence.
     public static func values<S: AsyncSequence & Sendable>(
         as format: ValueFormat = .jsonLines, contentType: String? = nil, _ makeValues: @escaping @Sendable () -> S
     ) -> HTTPBody where S.Element: Encodable {

@@ -130,8 +130,8 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
             })
     }
 
-    /// These headers with every line marked as one of a layer.
-    package func marked(as layer: Field.Layer) -> HTTPHeaders {
+    /// These headers with every line marked as one of a layer, or as one of none.
+    package func marked(as layer: Field.Layer?) -> HTTPHeaders {
         HTTPHeaders(
             fields.map { field in
                 var field = field

@@ -35,6 +35,8 @@ package final class Call: @unchecked Sendable, TransferOwner {
     /// Neighbours in the registry's list.
     var next: Call?
     unowned(unsafe) var previous: Call?
+    /// Whether the registry had been closed before, so that it does not wait for this call. Guarded like the neighbours.
+    var cameLate = false
 
     private let word: Atomic<UInt32>
     private let state = Mutex(State())

@@ -14,14 +14,19 @@ final class CallRegistry: Sendable {
 
     /// Adds a call.
     ///
-    /// - Returns: `false` for a call that came after ``close()``, which has to end at once.
-    func enter(_ call: Call) -> Bool {
+    /// - Parameter isInside: whether a running call has started it.
+    /// - Returns: `false` for another call that came after ``close()``, which has to end at once, and is not waited for.
+    func enter(_ call: Call, isInside: @autoclosure () -> Bool) -> Bool {
         state.withLock { state in
             call.next = state.first
             state.first?.previous = call
             state.first = call
+            guard state.drained == nil || isInside() else {
+                call.cameLate = true
+                return false
+            }
             state.count += 1
-            return state.drained == nil
+            return true
         }
     }
 
@@ -45,6 +50,7 @@ final class CallRegistry: Sendable {
             if let previous = call.previous { previous.next = call.next } else { state.first = call.next }
             call.next = nil
             call.previous = nil
+            guard !call.cameLate else { return nil }
             state.count -= 1
             return state.count == 0 ? state.drained : nil
         }

@@ -160,9 +160,9 @@ extension CentralRequestManager {
     package func seals(_ request: HTTPRequest) -> Bool { pipeline.seals(request) }
 
     package func enter(_ call: Call) -> TimeLimits.Ticket? {
-        let isTaken = calls.enter(call)
+        let isTaken = calls.enter(call, isInside: CallScope.isInsideCall)
         call.watch?.start()
-        if !isTaken, !CallScope.isInsideCall { call.refuse() }
+        if !isTaken { call.refuse() }
         return call.deadline.map { deadline in pipeline.limits.schedule(at: deadline) { call.endAtDeadline() } }
     }
 

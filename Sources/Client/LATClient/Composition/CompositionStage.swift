@@ -53,6 +53,7 @@ struct CompositionStage: Stage {
         }
         let (base, own) = isShownBefore ? request.headers.layers : (base(of: request), request.headers)
         composed.headers = base.merging(provided).merging(own)
+        if isShownBefore { composed.headers = composed.headers.marked(as: nil) }
         Self.removeDefaultType(of: &composed, own: own)
         if let watch = call.watch, watch.call != nil {
             watch.record(.composed(sources(of: request, own, provided, call, composed)))

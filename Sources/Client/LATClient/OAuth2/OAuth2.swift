@@ -111,12 +111,14 @@ public final class OAuth2: Authenticator {
         try await load()
         let before = token
         try await exclusively {
-            // Another process may have renewed the token while this one waited.
-            if let store = self.store, let stored = try await store.token(), stored != before,
-                stored.isFresh(at: self.clock(), leeway: self.settings.leeway)
-            {
-                self.state.withLock { $0.token = stored }
-                return
+            // Another process may have renewed the token while this one waited, or signed out. Its refresh token counts, also
+            // when its access token has ended. The times are not compared: a file keeps them less exactly.
+            if let store = self.store, self.state.withLock({ $0.unsaved == nil }) {
+                let stored = try await store.token()
+                if stored?.access != before?.access || stored?.refresh != before?.refresh {
+                    self.state.withLock { $0.token = stored }
+                    if let stored, stored.isFresh(at: self.clock(), leeway: self.settings.leeway) { return }
+                }
             }
             try await self.renew(on: manager)
         }
@@ -223,8 +225,13 @@ public final class OAuth2: Authenticator {
             state.unsaved?.at = now
             return unsaved.token
         }
-        guard let unsaved, (try? await store?.store(unsaved)) != nil else { return }
-        state.withLock { state in if state.unsaved?.token == unsaved { state.unsaved = nil } }
+        guard let unsaved, let store else { return }
+        try? await exclusively {
+            // A later token, or signing out, has taken its place meanwhile.
+            guard self.state.withLock({ $0.unsaved?.token == unsaved }) else { return }
+            try await store.store(unsaved)
+            self.state.withLock { $0.unsaved = nil }
+        }
     }
 
     func signInError(_ reason: String) -> NetworkError {

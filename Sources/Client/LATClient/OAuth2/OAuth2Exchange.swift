@@ -73,16 +73,16 @@ struct OAuth2Exchange {
     /// The addresses of the server, which are asked for once.
     func metadata() async throws -> OAuth2Metadata {
         if let known = oauth.state.withLock({ $0.metadata }) { return known }
-        var metadata = OAuth2Metadata(settings)
-        if let issuer = settings.issuer {
-            metadata = try await discover(issuer, metadata)
-        }
-        let found = metadata
+        let known = OAuth2Metadata(settings)
+        guard let issuer = settings.issuer else { return known }
+        // A server that has no document now may have one later.
+        guard let found = try await discover(issuer, known) else { return known }
         oauth.state.withLock { $0.metadata = found }
         return found
     }
 
-    private func discover(_ issuer: String, _ settings: OAuth2Metadata) async throws -> OAuth2Metadata {
+    /// - Returns: `nil` when the server has no document, and the settings have an address for tokens.
+    private func discover(_ issuer: String, _ settings: OAuth2Metadata) async throws -> OAuth2Metadata? {
         var problem = ""
         for address in OAuth2Metadata.addresses(of: issuer) {
             let response = try await send(HTTPRequest("GET", address))
@@ -99,7 +99,7 @@ struct OAuth2Exchange {
             }
         }
         // All that is needed may be in the settings.
-        if settings.token != nil { return settings }
+        if settings.token != nil { return nil }
         throw failure(
             "the issuer \(issuer) has no metadata: \(problem); check it, or give tokenURL and the other addresses")
     }
@@ -121,7 +121,7 @@ struct OAuth2Exchange {
         let response = try await post(parameters + settings.sortedParameters, to: url)
         guard response.isSuccess, let json = try? response.json(), let access = json["access_token"].string,
             !access.isEmpty
-        else { throw refusal("a token", response) }
+        else { throw refusal("a token", response, to: parameters) }
         if let type = json["token_type"].string, type.lowercased() != "bearer" {
             throw failure("the server gave a token of the type \"\(type.prefix(40))\"; only Bearer is supported")
         }
@@ -158,6 +158,9 @@ struct OAuth2Exchange {
 
     private func send(_ request: HTTPRequest) async throws -> HTTPResponse {
         var request = request
+        // The manager's headers may be secrets of the API, which this server must not get.
+        request.replacesGlobalHeaders = true
+        if let name = manager.configuration.headers["User-Agent"] { request.headers["User-Agent"] = name }
         request.authenticator = .off
         request.signer = .off
         request.sealing = .unsealed
@@ -172,13 +175,21 @@ struct OAuth2Exchange {
     // MARK: Errors
 
     /// The error for an answer without what was asked for.
-    func refusal(_ what: String, _ response: HTTPResponse) -> NetworkError {
-        if let refused = Self.failure(in: response) { return refused.error(what, settings, response) }
-        let answer = response.isSuccess ? "without \(what)" : "\(response.status)"
+    ///
+    /// - Parameter sent: what was sent, which the server may repeat in its text: long values of it are not shown.
+    func refusal(
+        _ what: String, _ response: HTTPResponse, to sent: [(String, String)] = []
+    ) -> NetworkError {
+        if let refused = Self.failure(in: response) {
+            let secrets = sent.filter { $0.0 != "grant_type" && $0.0 != "scope" && $0.1.utf8.count >= 6 }
+            let text = secrets.reduce(refused.text) { $0?.replacing($1.1, with: Secrets.placeholder) }
+            return OAuth2.Failure(code: refused.code, text: text).error(what, settings, response)
+        }
+        let answer = response.isSuccess ? "without one" : "with \(response.status)"
         return NetworkError(
             .authentication,
             message:
-                "\(URLParts.redacted(settings.place)) answered the request for \(what) with \(answer); check the addresses "
+                "\(URLParts.redacted(settings.place)) answered the request for \(what) \(answer); check the addresses "
                 + "in the settings",
             response: response.isSuccess ? nil : response)
     }
