@@ -86,7 +86,8 @@ struct CurlWords {
     private var urls: [String] = []
     private var hasParts = false
     private var hasUpload = false
-    private var hasTextPart = false
+    private var hasFilePart = false
+    private var hasOtherPart = false
 
     /// The command line of lat that does the same, and why; `nil` for a line without words of curl, and for one that cannot
     /// be translated.
@@ -120,7 +121,8 @@ struct CurlWords {
         let joinsFiles = data.count > 1 && data.contains { isFile($0.text) }
         let putsIntoFolder = hasUpload && urls.contains { $0.hasSuffix("/") }
         return isPlain && !joinsFiles && !putsIntoFolder && !(isQuery && data.contains { isFile($0.text) })
-            && !hasTextPart
+            // Without a file, lat sends no multipart body.
+            && !hasOtherPart && (hasFilePart || hasUpload || !hasParts)
     }
 
     /// Reads a line as curl does. Returns `false` for an option that curl does not have.
@@ -188,8 +190,8 @@ struct CurlWords {
         case .part:
             items.append(Self.part(value))
             hasParts = true
-            // Without a file, lat sends no multipart body.
-            hasTextPart = hasTextPart || !value.contains("=@") || value.prefix { $0 != "=" }.contains(":")
+            let isOther = value.contains("=<") || value.prefix { $0 != "=" }.contains(":")
+            if isOther { hasOtherPart = true } else { hasFilePart = hasFilePart || value.contains("=@") }
             isForeign = isForeign || value.contains("=@") || value.contains("=<")
         case .header: headers.append(value)
         case .field(let field): headers.append("\(field): \(value)")
