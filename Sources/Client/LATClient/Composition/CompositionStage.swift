@@ -63,7 +63,14 @@ struct CompositionStage: Stage {
     /// Returns the request as the app's interceptors see it, before the providers are asked.
     func shown(_ request: HTTPRequest) -> HTTPRequest {
         var shown = request
-        shown.headers = base(of: request).marked(as: .base).merging(request.headers.marked(as: .request))
+        let base = base(of: request)
+        // Without anything to compose, this stage does not run, and would leave its marks.
+        let isComposed =
+            request.replacesGlobalHeaders != true
+            && (!base.hasNoFields || headerProvider != nil || immediateHeaderProvider != nil)
+        if isComposed {
+            shown.headers = base.marked(as: .base).merging(request.headers.marked(as: .request))
+        }
         Self.removeDefaultType(of: &shown, own: request.headers)
         return shown
     }
