@@ -257,10 +257,14 @@ class Site:
     def entries(self):
         """What the search finds: name, kind, owner, address and first sentence of all symbols, pages and headings."""
         entries = []
+        # A page does not list what DocC leaves out of it, such as a default implementation of an initializer of Codable.
+        listed = {
+            id(member) for page in self.reference.pages() for _, group in self.reference.members(page) for member in group
+        }
         for node in sorted(
             self.reference.nodes.values(), key=lambda node: (not node.is_page, len(node.title), node.title)
         ):
-            if node.address and not node.is_group and node.kind != "extension":
+            if node.address and not node.is_group and node.kind != "extension" and (node.is_page or id(node) in listed):
                 plain = "".join(self.plain(piece, node) for piece in node.content.get("abstract", []))
                 where = ".".join([node.path[0]] + ([] if node.is_page else node.names[:-1]))
                 entries.append([node.name, node.metadata.get("roleHeading", ""), where, node.address, plain])
