@@ -97,7 +97,7 @@ extension HTTPBody {
         package enum Source: Sendable {
             case data(Data)
             /// A file, and what computes its digest without reading all of it into memory.
-            case file(path: String, digest: @Sendable (MessageDigest.Algorithm) throws -> String)
+            case file(path: String, digest: @Sendable (MessageDigest.Algorithm) throws -> [UInt8])
             /// A stream or a multipart body.
             case unknown
         }
@@ -122,7 +122,10 @@ extension HTTPBody {
         public func data() throws(NetworkError) -> Data {
             switch source {
             case .data(let data): return data
-            case .file(let path, _): return try Self.content(of: path)
+            case .file(let path, _):
+                return try Self.content(
+                    of: path, upTo: Self.limit, "signed",
+                    tooLarge: "signed as a whole; sign its digest, or send a smaller file")
             case .unknown: throw Self.unknown
             }
         }
@@ -138,12 +141,7 @@ extension HTTPBody {
                 } catch {
                     throw NetworkError.unsupported(algorithm)
                 }
-            case .file(_, let digest):
-                let digits = Array(try digest(algorithm.function).utf8)
-                return Data(
-                    stride(from: 0, to: digits.count, by: 2).compactMap { index in
-                        UInt8(String(decoding: digits[index..<(index + 2)], as: UTF8.self), radix: 16)
-                    })
+            case .file(_, let digest): return Data(try digest(algorithm.function))
             case .unknown: throw Self.unknown
             }
         }
@@ -152,22 +150,30 @@ extension HTTPBody {
             "the signature needs the bytes of the body, which a stream or a multipart body has only while it is sent; send "
                 + "data or a file, or sign without the body")
 
-        private static func content(of path: String) throws(NetworkError) -> Data {
+        /// The content of a file that is signed or sealed.
+        ///
+        /// - Parameters:
+        ///   - limit: The largest size in bytes.
+        ///   - purpose: What is done with it, as in `sealed`.
+        ///   - tooLarge: What cannot be done with a larger file, and the next step.
+        package static func content(
+            of path: String, upTo limit: Int, _ purpose: String, tooLarge: String
+        ) throws(NetworkError) -> Data {
             do {
                 let size = try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? 0
                 guard size <= limit else {
                     throw NetworkError(
                         .requestBody,
                         message:
-                            "the file \"\(path)\" has \(size) bytes, more than the \(limit) that can be signed as a "
-                            + "whole; sign its digest, or send a smaller file")
+                            "the file \"\(path)\" has \(size) bytes, more than the \(limit) that can be \(tooLarge)")
                 }
                 return try Data(contentsOf: URL(filePath: path))
             } catch let error as NetworkError {
                 throw error
             } catch {
                 throw NetworkError(
-                    .requestBody, message: "the file \"\(path)\" cannot be signed: \(NetworkError.reason(of: error))",
+                    .requestBody,
+                    message: "the file \"\(path)\" cannot be \(purpose): \(NetworkError.reason(of: error))",
                     underlying: error)
             }
         }

@@ -26,10 +26,7 @@ extension TableReader {
                 } else {
                     "write a path below the program's folder of files, without \"..\""
                 }
-            report(
-                node.range,
-                "\(QuotedText.of(key)) names the file \(QuotedText.of(path)), which is not allowed in a "
-                    + "table from a source; \(advice)", found: QuotedText.of(path))
+            refuse("file", path, key, node, advice)
         }
         guard let folder, !path.hasPrefix("/") else { return path }
         return "\(folder)/\(path)"
@@ -38,18 +35,19 @@ extension TableReader {
     /// Reports a variable of the environment that a row may not name, because its value would be sent.
     mutating func checkVariable(_ name: String, _ key: String, _ node: JSON5Node) {
         if case .any = files { return }
-        report(
-            node.range,
-            "\(QuotedText.of(key)) names the variable \(QuotedText.of(name)), which is not allowed in a table from a source; "
-                + "set the authenticator in the program", found: QuotedText.of(name))
+        refuse("variable", name, key, node, "set the authenticator in the program")
     }
 
     /// Reports a socket of this machine that a row may not name.
     mutating func checkSocket(_ path: String, _ key: String, _ node: JSON5Node) {
         if case .any = files { return }
+        refuse("socket", path, key, node, "set the base URL of the domain in the program")
+    }
+
+    private mutating func refuse(_ kind: String, _ name: String, _ key: String, _ node: JSON5Node, _ advice: String) {
         report(
             node.range,
-            "\(QuotedText.of(key)) names the socket \(QuotedText.of(path)), which is not allowed in a table from a source; "
-                + "set the base URL of the domain in the program", found: QuotedText.of(path))
+            "\(QuotedText.of(key)) names the \(kind) \(QuotedText.of(name)), which is not allowed in a table from a source; "
+                + advice, found: QuotedText.of(name))
     }
 }

@@ -123,13 +123,19 @@ struct RequestContent: Sendable {
 
 /// The digest of a whole file.
 package enum FileDigest {
-    /// The digest as lowercase hexadecimal digits.
+    /// The digest as lowercase hexadecimal digits. Otherwise like ``bytes(_:_:failure:)``.
+    package static func hexadecimal(
+        _ path: String, _ algorithm: MessageDigest.Algorithm, failure: (_ path: String) -> NetworkError
+    ) throws(NetworkError) -> String {
+        MessageDigest.hexadecimal(try bytes(path, algorithm, failure: failure))
+    }
+
+    /// The digest.
     ///
     /// - Parameter failure: Makes the error for a file that cannot be read, from `errno`.
-    package static func hexadecimal(
-        _ path: String, _ algorithm: MessageDigest.Algorithm,
-        failure: (_ path: String) -> NetworkError
-    ) throws(NetworkError) -> String {
+    package static func bytes(
+        _ path: String, _ algorithm: MessageDigest.Algorithm, failure: (_ path: String) -> NetworkError
+    ) throws(NetworkError) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure(path) }
         defer { close(descriptor) }
@@ -142,14 +148,20 @@ package enum FileDigest {
             if count == 0 { break }
             buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
         }
-        return try text(of: digest, algorithm)
+        return try bytes(of: digest, algorithm)
     }
 
     package static func text(
         of digest: consuming MessageDigest, _ algorithm: MessageDigest.Algorithm
     ) throws(NetworkError) -> String {
+        MessageDigest.hexadecimal(try bytes(of: digest, algorithm))
+    }
+
+    private static func bytes(
+        of digest: consuming MessageDigest, _ algorithm: MessageDigest.Algorithm
+    ) throws(NetworkError) -> [UInt8] {
         do {
-            return MessageDigest.hexadecimal(try digest.finalize())
+            return try digest.finalize()
         } catch {
             throw NetworkError(
                 .unsupported, message: "libcrypto does not support \(algorithm.rawValue); give a SHA-256 instead",

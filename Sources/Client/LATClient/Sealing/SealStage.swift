@@ -83,35 +83,18 @@ struct SealStage: Stage {
                 throw error.attaching(request)
             }
         case .file(let path):
-            return try Self.file(path, request)
+            do throws(NetworkError) {
+                return try HTTPBody.Bytes.content(
+                    of: path, upTo: Self.limit, "sealed", tooLarge: "sealed in memory; send a smaller file")
+            } catch {
+                throw error.attaching(request)
+            }
         case .stream, .multipart:
             throw NetworkError(
                 .invalidRequest,
                 message:
                     "a stream or a multipart body cannot be sealed, because sealing needs all of it; send data or "
                     + "a file, or set sealing = .unsealed", request: request)
-        }
-    }
-
-    private static func file(_ path: String, _ request: HTTPRequest) throws(NetworkError) -> Data {
-        do {
-            let size = try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? 0
-            guard size <= limit else {
-                throw NetworkError(
-                    .requestBody,
-                    message:
-                        "the file \"\(path)\" has \(size) bytes, more than the \(limit) that can be sealed in "
-                        + "memory; send a smaller file",
-                    request: request)
-            }
-            return try Data(contentsOf: URL(filePath: path))
-        } catch let error as NetworkError {
-            throw error
-        } catch {
-            throw NetworkError(
-                .requestBody,
-                message: "the file \"\(path)\" cannot be sealed: \(NetworkError.reason(of: error))", request: request,
-                underlying: error)
         }
     }
 }

@@ -71,7 +71,7 @@ struct SignStage: Stage {
             _ = try UploadedFile.size(of: path)
             return HTTPBody.Bytes(
                 .file(path: path) { algorithm in
-                    try FileDigest.hexadecimal(path, algorithm, failure: Self.failure)
+                    try FileDigest.bytes(path, algorithm, failure: Self.failure)
                 })
         case .stream, .multipart: return HTTPBody.Bytes(.unknown)
         }
