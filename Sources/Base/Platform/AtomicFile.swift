@@ -195,6 +195,15 @@ package struct PathParts {
         name = String(path[path.index(after: slash)...])
     }
 
+    /// Makes the folder, and those above it that do not exist.
+    package func makeFolder(mode: mode_t) throws(SystemError) {
+        var made = ""
+        for part in folder.split(separator: "/", omittingEmptySubsequences: false) {
+            made += made.isEmpty && part.isEmpty ? "/" : (made.isEmpty || made == "/" ? "" : "/") + part
+            guard mkdir(made, mode) == 0 || errno == EEXIST || access(made, X_OK) == 0 else { throw SystemError() }
+        }
+    }
+
     /// The path without symbolic links; `nil` if nothing exists there.
     package static func resolved(_ path: String) -> String? {
         guard let text = realpath(path, nil) else { return nil }

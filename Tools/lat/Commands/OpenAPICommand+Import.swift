@@ -128,12 +128,8 @@ extension OpenAPICommand {
     }
 
     private static func write(_ text: String, to path: String) throws(UsageError) {
-        var folder = ""
-        for step in path.split(separator: "/", omittingEmptySubsequences: false).dropLast() {
-            folder += folder.isEmpty && !path.hasPrefix("/") ? String(step) : "/" + step
-            if !folder.isEmpty, folder != "/" { mkdir(folder, 0o777) }
-        }
         do throws(SystemError) {
+            try PathParts(path).makeFolder(mode: 0o777)
             // The permissions of a file that is there stay.
             var status = stat()
             let mode = stat(path, &status) == 0 ? status.st_mode & 0o777 : 0o644

@@ -19,23 +19,17 @@ final class LoopbackRedirect: Sendable {
     init() throws(NetworkError) {
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard listener >= 0 else { throw Self.failure() }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, size) == 0 && listen(listener, 8) == 0 && getsockname(listener, $0, &size) == 0
-            }
-        }
         let answer = answer
-        guard isBound, BackgroundThread.start("lat-redirect", { Self.serve(listener, answer) }) else {
+        guard SocketAddress(host: [127, 0, 0, 1])?.call(bind, listener) == true, listen(listener, 8) == 0,
+            let own = SocketAddress.own(of: listener),
+            BackgroundThread.start("lat-redirect", { Self.serve(listener, answer) })
+        else {
             let failure = Self.failure()
             Glibc.close(listener)
             throw failure
         }
         self.listener = listener
-        url = "http://127.0.0.1:\(UInt16(bigEndian: address.sin_port))\(Self.path)"
+        url = "http://127.0.0.1:\(own.port)\(Self.path)"
     }
 
     /// Stops listening. The thread closes the socket. Called once.

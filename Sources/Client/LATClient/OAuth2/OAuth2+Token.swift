@@ -46,8 +46,7 @@ extension OAuth2 {
         func isFresh(at now: Date, leeway: Duration) -> Bool {
             guard let expires else { return true }
             let lifetime = max(0, expires.timeIntervalSince(issued))
-            let seconds = Double(leeway.components.seconds) + Double(leeway.components.attoseconds) * 1e-18
-            return expires.timeIntervalSince(now) > min(seconds, lifetime / 4)
+            return expires.timeIntervalSince(now) > min(leeway.inSeconds, lifetime / 4)
         }
 
         func hasEnded(at now: Date) -> Bool { expires.map { $0 <= now } ?? false }
@@ -158,13 +157,7 @@ extension OAuth2 {
             try await work()
         }
 
-        private func makeFolder() throws(SystemError) {
-            var made = ""
-            for part in PathParts(path).folder.split(separator: "/", omittingEmptySubsequences: false) {
-                made += made.isEmpty && part.isEmpty ? "/" : (made.isEmpty || made == "/" ? "" : "/") + part
-                guard mkdir(made, 0o700) == 0 || errno == EEXIST || access(made, X_OK) == 0 else { throw SystemError() }
-            }
-        }
+        private func makeFolder() throws(SystemError) { try PathParts(path).makeFolder(mode: 0o700) }
 
         private func failure(_ reason: String) -> NetworkError {
             NetworkError(.storage, message: "the token file \"\(path)\" \(reason)")
