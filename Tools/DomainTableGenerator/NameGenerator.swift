@@ -115,7 +115,7 @@ enum SwiftName {
         if !start.properties.isXIDStart { member = "_" + member }
         // A name that every type has as a member, or that backticks do not allow, gets an underscore at its end.
         if reserved.contains(member) { return member + "_" }
-        return keywords.contains(member) ? "`\(member)`" : member
+        return SwiftKeywords.all.contains(member) ? "`\(member)`" : member
     }
 
     /// Lowercases the capitals at the start, but not the one that begins the next word: `URLCheck` → `urlCheck`.
@@ -127,12 +127,4 @@ enum SwiftName {
     }
 
     private static let reserved: Set<String> = ["self", "Type", "Protocol", "all", "init"]
-
-    private static let keywords: Set<String> = [
-        "Any", "Self", "as", "associatedtype", "await", "break", "case", "catch", "class", "continue", "default",
-        "defer", "deinit", "do", "else", "enum", "extension", "fallthrough", "false", "fileprivate", "for", "func",
-        "guard", "if", "import", "in", "inout", "internal", "is", "let", "nil", "operator", "precedencegroup",
-        "private", "protocol", "public", "repeat", "rethrows", "return", "static", "struct", "subscript", "super",
-        "switch", "throw", "throws", "true", "try", "typealias", "var", "where", "while",
-    ]
 }

@@ -27,7 +27,6 @@ struct FlatSchema {
     var encoding: String?
     var examples: [Spot] = []
     var defaultValue: Node?
-    var isFormatOfText: Bool { types.contains("string") }
 
     var isObject: Bool {
         types.contains("object") || types.isEmpty && (!properties.isEmpty || hasAdditional)

@@ -61,8 +61,6 @@ enum Formats {
 
 /// Forms of texts.
 enum Texts {
-    static func isDateTime(_ text: String) -> Bool { text.count >= 10 && isDay(String(text.prefix(10))) }
-
     static func isDay(_ text: String) -> Bool {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         return parts.map(\.count) == [4, 2, 2] && parts.allSatisfy { Int($0) != nil }

@@ -1,3 +1,5 @@
+import DomainTables
+
 /// Names of Swift from names of a document.
 enum SwiftName {
     /// Words that are written in capitals where they are not the first of a name.
@@ -7,14 +9,7 @@ enum SwiftName {
         "sql", "ssl", "tls", "dns", "cpu", "gpu", "ui", "utc", "csv", "pdf", "png", "vpc", "vpn", "ssh", "oauth2",
         "ascii",
     ]
-    private static let keywords: Set<String> = [
-        "associatedtype", "class", "deinit", "enum", "extension", "fileprivate", "func", "import", "init", "inout",
-        "internal", "let", "open", "operator", "private", "precedencegroup", "protocol", "public", "rethrows", "static",
-        "struct", "subscript", "typealias", "var", "break", "case", "catch", "continue", "default", "defer", "do",
-        "else",
-        "fallthrough", "for", "guard", "if", "in", "repeat", "return", "throw", "switch", "where", "while", "any", "as",
-        "await", "false", "is", "nil", "super", "throws", "true", "try", "actor", "async", "Any", "Self", "self",
-    ]
+    private static let keywords = SwiftKeywords.all.union(["actor", "any", "async", "init", "open", "self"])
     /// Names that mean something else where generated types stand.
     static let takenTypes: Set<String> = [
         "Any", "AnyObject", "Array", "Bool", "Boxed", "Call", "Character", "Codable", "CodingKey", "CodingKeys",
@@ -71,7 +66,7 @@ enum SwiftName {
 
     /// The name of a type: `user-detail` is `UserDetail`.
     static func type(_ text: String) -> String {
-        let name = words(text).map { capitalized($0, isFirst: false) }.joined()
+        let name = words(text).map(capitalized).joined()
         return beginsWithLetter(name) ? name : "Type" + name
     }
 
@@ -82,7 +77,7 @@ enum SwiftName {
         let start =
             first.contains { $0.isLowercase } && first.dropFirst().contains { $0.isUppercase }
             ? first.prefix(1).lowercased() + first.dropFirst() : first.lowercased()
-        let name = start + words.dropFirst().map { capitalized($0, isFirst: false) }.joined()
+        let name = start + words.dropFirst().map(capitalized).joined()
         let safe = beginsWithLetter(name) ? name : "value" + name
         return takenMembers.contains(safe) ? safe + "Value" : safe
     }
@@ -99,7 +94,7 @@ enum SwiftName {
         return name.isEmpty ? "empty" : name.prefix(1).lowercased() + name.dropFirst()
     }
 
-    private static func capitalized(_ word: String, isFirst: Bool) -> String {
+    private static func capitalized(_ word: String) -> String {
         let lower = word.lowercased()
         if acronyms.contains(lower) {
             return lower.hasSuffix("s") && acronyms.contains(String(lower.dropLast()))

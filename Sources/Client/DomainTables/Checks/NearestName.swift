@@ -84,3 +84,14 @@ package enum QuotedText {
         return escaped
     }
 }
+
+/// The words that a name in Swift has in backticks.
+package enum SwiftKeywords {
+    package static let all: Set<String> = [
+        "Any", "Self", "as", "associatedtype", "await", "break", "case", "catch", "class", "continue", "default",
+        "defer", "deinit", "do", "else", "enum", "extension", "fallthrough", "false", "fileprivate", "for", "func",
+        "guard", "if", "import", "in", "inout", "internal", "is", "let", "nil", "operator", "precedencegroup",
+        "private", "protocol", "public", "repeat", "rethrows", "return", "static", "struct", "subscript", "super",
+        "switch", "throw", "throws", "true", "try", "typealias", "var", "where", "while",
+    ]
+}
