@@ -7,7 +7,7 @@ import Testing
 
 /// Parsers get inputs that no honest server or file has: deeply nested, in one long piece, and in many pieces. The sizes are
 /// so large that work which grows with their square would take many minutes.
-@Suite(.timeLimit(.minutes(5))) struct LargeInputTests {
+@Suite(.timeLimit(.minutes(5)), .serialized) struct LargeInputTests {
     private static let (depth, long, many) = (5_000, 1 << 20, 100_000)
     private let now = Date(timeIntervalSince1970: 1_000)
     private let later = "20991231 23:59:59"
