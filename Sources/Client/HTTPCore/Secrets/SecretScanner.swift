@@ -41,7 +41,7 @@ struct SecretScanner {
                 output.append(byte)
                 index = replace(bytes, index + 1, Self.endOfWord(bytes, index + 1), &output, quotes: false, mark)
             } else if byte == 0x20 || byte == UInt8(ascii: ":"),
-                let value = secretLine(bytes, index) ?? Self.bearerToken(bytes, index)
+                let value = secretLine(bytes, index) ?? bearerToken(bytes, index)
             {
                 output += bytes[index..<value.lowerBound]
                 index = replace(bytes, value.lowerBound, value.upperBound, &output, quotes: false, mark)
@@ -67,11 +67,14 @@ struct SecretScanner {
     }
 
     /// What follows the scheme `Bearer` (RFC 6750 §2.1), unless it is a word of a sentence.
-    private static func bearerToken(_ bytes: [UInt8], _ space: Int) -> Range<Int>? {
-        guard bytes[space] == 0x20, let start = startOfWord(bytes, space), space - start == 6,
-            String(decoding: bytes[start..<space], as: UTF8.self).lowercased() == "bearer"
+    private func bearerToken(_ bytes: [UInt8], _ space: Int) -> Range<Int>? {
+        guard bytes[space] == 0x20, let start = Self.startOfWord(bytes, space), space - start == 6,
+            String(decoding: bytes[start..<space], as: UTF8.self).lowercased() == "bearer",
+            secrets.contains(header: "Authorization")
         else { return nil }
-        let token = bytes[(space + 1)...].prefix { isOfName($0) && !"[]%".utf8.contains($0) || "~+/=".utf8.contains($0) }
+        let token = bytes[(space + 1)...].prefix {
+            Self.isOfName($0) && !"[]%".utf8.contains($0) || "~+/=".utf8.contains($0)
+        }
         let isToken = token.count >= 8 && !Redactor.isWord(String(decoding: token, as: UTF8.self))
         return isToken ? token.indices : nil
     }
