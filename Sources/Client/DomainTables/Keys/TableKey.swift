@@ -36,7 +36,7 @@ package enum TableKey {
             case .oauth2: OAuth2Keys.all
             case .simulation: ["directory", "baseURL", "delay"]
             case .retry, .events, .query, .tls, .digests: RowKey.members(of: self).map(\.member)
-            case .limits: ["maxConcurrentRequests", "rate"]
+            case .limits: ["maxConcurrentRequests", "rate", "followsServer"]
             case .rate: ["perSecond", "burst"]
             case .circuit: ["failures", "pause", "statuses"]
             case .clientCertificate: ["file", "certificate", "key", "password", "passwordVariable"]

@@ -27,6 +27,7 @@ extension TableReader {
         guard let row = fields(of: node, in: .limits, called: "\"limits\"") else { return nil }
         let mostRequests = integer(row["maxConcurrentRequests"], "maxConcurrentRequests", 1...1_000_000)
         limits.maxConcurrentRequests = mostRequests?.value
+        limits.followsServer = flag(row["followsServer"], "followsServer")?.value ?? false
         guard let rate = row["rate"] else { return limits }
         if case .number = rate.value {
             limits.rate = perSecond(rate, "rate").map { RequestLimits.RateLimit(perSecond: $0) }

@@ -165,7 +165,8 @@ package enum TableSchema {
         { "type": "object", "additionalProperties": false, "required": ["perSecond"], "properties": {
                 "perSecond": { "type": "number", "exclusiveMinimum": 0 },
                 "burst": { "type": "integer", "minimum": 1, "maximum": 1000000 }
-              } }] }
+              } }] },
+              "followsServer": { "type": "boolean" }
             } }
         """,
         ##"""

@@ -142,7 +142,7 @@ extension ValueKind<RequestLimits> {
     static var limits: Self {
         ValueKind(
             ValueForm(
-                "`{ maxConcurrentRequests, rate }`, the rate as a number per second or `{ perSecond, burst }`",
+                "`{ maxConcurrentRequests, rate, followsServer }`, the rate as a number per second or `{ perSecond, burst }`",
                 schema: ##"{ "$ref": "#/$defs/requestLimits" }"##
             ).orNull("none"),
             read: { reader, node, _ in reader.limits(node) },
@@ -154,6 +154,7 @@ extension ValueKind<RequestLimits> {
                 if let rate = limits.ratePerHost {
                     parts.append("\(rate.perSecond) per second per host, burst \(rate.burst)")
                 }
+                if limits.followsServer { parts.append("as the server tells") }
                 return parts.isEmpty ? "null" : parts.joined(separator: ", ")
             })
     }

@@ -18,8 +18,18 @@ public struct RequestLimits: Hashable, Sendable {
     /// The maximum rate at which requests to one host and port are started. Default `nil`: unlimited.
     public var ratePerHost: RateLimit?
 
+    /// Whether the limits that a server tells are kept, for each host and port. Default `false`.
+    ///
+    /// The fields are `RateLimit` with `RateLimit-Policy`, `RateLimit-Remaining` with `RateLimit-Reset`, and those of the same
+    /// name with `X-`. What remains of a quota is spread over the rest of its window, with bursts of a tenth of it, so that the
+    /// quota is not used up. After a 429, 503 or 425 with `Retry-After`, all requests to the host wait that long.
+    public var followsServer = false
+
     /// Creates limits that allow everything.
     public init() {}
+
+    /// Limits with one rate for each host.
+    package init(ratePerHost: RateLimit) { self.ratePerHost = ratePerHost }
 
     /// - Parameter what: the owner of the limits, for the message.
     /// - Throws: ``NetworkError/Kind/invalidRequest`` for limits under which nothing could ever start, and for an infinite rate.
@@ -37,6 +47,7 @@ public struct RequestLimits: Hashable, Sendable {
 
     package var isUnlimited: Bool {
         maxConcurrentRequests == nil && maxConcurrentRequestsPerHost == nil && rate == nil && ratePerHost == nil
+            && !followsServer
     }
 }
 

@@ -29,6 +29,21 @@ final class LimitGate: Sendable {
         if let turn { perform(turn) }
     }
 
+    /// Records what the host of a response tells of its limits, if the limits follow it.
+    ///
+    /// - Parameter date: the time in seconds since 1970.
+    func learn(from response: HTTPResponse, _ host: String, date: Int64) {
+        guard state.withLock(\.queue.limits.followsServer) else { return }
+        let asksForPause = [425, 429, 503].contains(response.status)
+        let pause = asksForPause ? response.retryAfter(at: date).map { min($0, .seconds(86_400)) } : nil
+        let reports = QuotaFields.reports(response.headers, date: date)
+        guard pause != nil || !reports.isEmpty else { return }
+        perform(state.withLock { $0.queue.learn(reports, pause: pause, of: host, at: clock.now()) })
+    }
+
+    /// The rate that the host tells, for the limits of all processes.
+    func toldRate(of host: String) -> RequestLimits.RateLimit? { state.withLock { $0.queue.toldRate(of: host) } }
+
     /// Sends a request as soon as all limits allow it. A request that ends while it waits at one gate returns the slots and
     /// tokens that it got at the gates before.
     ///

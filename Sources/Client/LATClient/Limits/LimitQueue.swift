@@ -29,6 +29,37 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         /// The waiting requests, the next one first.
         var waiting: [Waiting] = []
         var bucket: TokenBucket?
+        /// What the host tells of its own limits, by policy.
+        var quotas: [String: ToldQuota] = [:]
+        /// Until when the host asked for a pause.
+        var pausedUntil: Duration?
+
+        /// The time until the host takes another request.
+        func wait(at now: Duration) -> Duration {
+            var wait = bucket?.wait(at: now) ?? .zero
+            if let pausedUntil { wait = max(wait, pausedUntil - now) }
+            for quota in quotas.values { wait = max(wait, quota.wait(at: now)) }
+            return wait
+        }
+
+        mutating func take(at now: Duration) {
+            running += 1
+            _ = bucket?.take(at: now)
+            for name in quotas.keys { quotas[name]?.take(at: now) }
+        }
+
+        mutating func leave(isUnused: Bool, at now: Duration) {
+            running -= 1
+            guard isUnused else { return }
+            bucket?.deposit(1, at: now)
+            for name in quotas.keys { quotas[name]?.giveBack(at: now) }
+        }
+
+        /// Whether a new entry would say the same.
+        func isForgettable(at now: Duration) -> Bool {
+            running == 0 && waiting.isEmpty && bucket?.isFull(at: now) != false && (pausedUntil ?? now) <= now
+                && quotas.values.allSatisfy { $0.isOver(at: now) }
+        }
     }
 
     private(set) var limits: RequestLimits
@@ -56,11 +87,8 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     /// - Parameter isUnused: Whether it was never sent, so that its token returns to the rate limit.
     mutating func leave(host: String, isUnused: Bool = false, at now: Duration) -> Turn {
         running -= 1
-        hosts[host]?.running -= 1
-        if isUnused {
-            bucket?.deposit(1, at: now)
-            hosts[host]?.bucket?.deposit(1, at: now)
-        }
+        hosts[host]?.leave(isUnused: isUnused, at: now)
+        if isUnused { bucket?.deposit(1, at: now) }
         return advance(at: now)
     }
 
@@ -80,8 +108,38 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         if limits.ratePerHost != self.limits.ratePerHost {
             for (name, host) in hosts { hosts[name]?.bucket = limits.ratePerHost?.bucket(after: host.bucket, at: now) }
         }
+        if !limits.followsServer {
+            for name in hosts.keys {
+                hosts[name]?.quotas = [:]
+                hosts[name]?.pausedUntil = nil
+            }
+        }
         self.limits = limits
         return advance(at: now)
+    }
+
+    /// Records what a host tells of its limits, once the response that tells it has left.
+    mutating func learn(_ reports: [QuotaReport], pause: Duration?, of host: String, at now: Duration) -> Turn {
+        guard limits.followsServer, let running = hosts[host]?.running else { return advance(at: now) }
+        for report in reports {
+            hosts[host]?.quotas[report.name, default: ToldQuota()].learn(report, running: running, at: now)
+        }
+        // A server that names its policies anew each time does not fill the memory.
+        if let quotas = hosts[host]?.quotas, quotas.count > 16 {
+            hosts[host]?.quotas = quotas.filter { name, _ in reports.contains { $0.name == name } }
+        }
+        if let pause { hosts[host]?.pausedUntil = now + pause }
+        return advance(at: now)
+    }
+
+    /// The strictest of the host's policies that say how many requests a whole window allows.
+    func toldRate(of host: String) -> RequestLimits.RateLimit? {
+        (hosts[host]?.quotas.values).map { quotas in
+            quotas.compactMap { quota -> RequestLimits.RateLimit? in
+                guard let limit = quota.limit, limit > 0, let window = quota.window, window > .zero else { return nil }
+                return RequestLimits.RateLimit(perSecond: Double(limit) / window.inSeconds, burst: max(1, limit / 10))
+            }.min { $0.perSecond < $1.perSecond }
+        } ?? nil
     }
 
     /// Starts all requests that may start.
@@ -89,9 +147,8 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         var turn = Turn()
         while let (host, first) = next(at: now) {
             if bucket?.take(at: now) == false { break }
-            _ = hosts[host]?.bucket?.take(at: now)
             _ = remove(first.id, of: host)
-            hosts[host]?.running += 1
+            hosts[host]?.take(at: now)
             running += 1
             turn.started.append(first.id)
         }
@@ -113,7 +170,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         var best: (host: String, first: Waiting)?
         for name in hostsWithWaiters {
             guard let host = hosts[name], let first = host.waiting.first, hasRoom(host) else { continue }
-            if let bucket = host.bucket, bucket.wait(at: now) != .zero { continue }
+            if host.wait(at: now) > .zero { continue }
             if let best, !Self.isBefore(first, best.first) { continue }
             best = (name, first)
         }
@@ -128,7 +185,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         var first: Duration?
         for name in hostsWithWaiters {
             guard let host = hosts[name], hasRoom(host) else { continue }
-            let wait = max(commonWait, host.bucket?.wait(at: now) ?? .zero)
+            let wait = max(commonWait, host.wait(at: now))
             first = min(first ?? wait, wait)
         }
         return first
@@ -155,10 +212,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
 
     private mutating func add(_ name: String, at now: Duration) {
         if hosts.count >= 1_024 {
-            // A host with a partly used bucket is kept, because a new entry would start with a full one.
-            hosts = hosts.filter { _, host in
-                host.running > 0 || !host.waiting.isEmpty || host.bucket?.isFull(at: now) == false
-            }
+            hosts = hosts.filter { !$0.value.isForgettable(at: now) }
         }
         hosts[name] = Host(bucket: limits.ratePerHost?.bucket(at: now))
     }

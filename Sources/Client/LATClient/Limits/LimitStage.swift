@@ -1,4 +1,5 @@
 import CurlTransport
+import FoundationEssentials
 import HTTPCore
 import Platform
 import Synchronization
@@ -87,16 +88,24 @@ final class LimitStage: Stage {
         var leave: (@Sendable (_ isUnused: Bool) -> Void)?
         if let shared {
             var limits: [SharedLimit] = []
-            func add(_ name: @autoclosure () -> String, _ given: RequestLimits?) {
-                guard let given, !given.isUnlimited else { return }
-                limits.append(SharedLimit(name: name(), limits: given))
+            func add(_ name: @autoclosure () -> String, _ given: RequestLimits?, _ gate: LimitGate?) {
+                guard var given, !given.isUnlimited else { return }
+                if given.followsServer, let told = gate?.toldRate(of: host) {
+                    limits.append(SharedLimit(name: "told \(name())", limits: RequestLimits(ratePerHost: told)))
+                }
+                given.followsServer = false
+                if !given.isUnlimited { limits.append(SharedLimit(name: name(), limits: given)) }
             }
-            add("row \(row?.domain ?? "") \(row?.server ?? "")", server?.row.limits)
-            add("domain \(row?.domain ?? "")", domain?.row.limits)
-            add("manager", self.limits)
+            add("row \(row?.domain ?? "") \(row?.server ?? "")", server?.row.limits, server?.gate)
+            add("domain \(row?.domain ?? "")", domain?.row.limits, domain?.gate)
+            add("manager", self.limits, gate)
             if !limits.isEmpty { leave = try await shared.enter(LimitedCall(call: call), limits, host: host) }
         }
-        return try await LimitGate.pass(gates, call, host, leave) { try await unlessOpen(circuit, request, chain) }
+        let response = try await LimitGate.pass(gates, call, host, leave) {
+            try await unlessOpen(circuit, request, chain)
+        }
+        for gate in gates { gate.learn(from: response, host, date: Int64(Date().timeIntervalSince1970)) }
+        return response
     }
 
     // MARK: Rows
