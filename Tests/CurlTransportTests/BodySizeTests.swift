@@ -191,6 +191,13 @@ enum Codings {
         return directory.read("zeros.gz") ?? Data()
     }
 
+    static func gzip(_ data: Data) throws -> Data {
+        let directory = try TemporaryDirectory()
+        try directory.write(data, to: "data")
+        try ChildProcess.run("gzip", ["-n", "data"], in: directory.path(of: ""))
+        return directory.read("data.gz") ?? Data()
+    }
+
     /// A frame of blocks that each repeat one byte 131,072 times (RFC 8878 §3.1.1.2).
     static func zstdZeros(mebibytes: Int) -> Data {
         var frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x58]

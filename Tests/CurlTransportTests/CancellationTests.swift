@@ -26,7 +26,7 @@ import Testing
         try await withTransport { transport async throws in
             let url = server.url()
             for _ in 0..<30 {
-                try await within(.seconds(10), "an answer to every request") {
+                try await within(.seconds(20), "an answer to every request") {
                     await withTaskGroup(of: Void.self) { group in
                         for index in 0..<200 {
                             group.addTask {

@@ -184,7 +184,7 @@ import Testing
             let tasks = (0..<5000).map { _ in Task { try await transport.send(HTTPRequest("GET", url)) } }
             try await server.waitForRequests(5)
             try await within { await transport.shutdown() }
-            let count = try await within(.seconds(10), "an answer to every request") {
+            let count = try await within(.seconds(20), "an answer to every request") {
                 var count = 0
                 for task in tasks {
                     if case .failure(let error as NetworkError) = await task.result, error.kind == .shutDown {
@@ -206,7 +206,7 @@ import Testing
             let tasks = (0..<1000).map { _ in Task { try await transport.send(HTTPRequest("GET", url)) } }
             try await server.waitForRequests(5)
             for task in tasks.reversed() { task.cancel() }
-            try await within(.seconds(10), "an answer to every request") {
+            try await within(.seconds(20), "an answer to every request") {
                 for task in tasks {
                     await #expect(throws: CancellationError.self) { try await task.value }
                 }

@@ -9,7 +9,7 @@ import Testing
 @Suite struct ShutdownTests {
     /// Waits for all requests and returns the kinds of their errors; `nil` for a response.
     private func outcomes(_ tasks: [Task<HTTPResponse, any Error>]) async throws -> [NetworkError.Kind?] {
-        try await within(.seconds(8), "an answer to every request") {
+        try await within(.seconds(20), "an answer to every request") {
             var kinds: [NetworkError.Kind?] = []
             for task in tasks {
                 switch await task.result {

@@ -32,6 +32,7 @@ import Testing
             (.table, schema), (.defaults, schema["properties"]["defaults"]), (.domain, definitions["domain"]),
             (.server, definitions["server"]), (.retry, definitions["retry"]),
             (.events, definitions["events"]), (.tls, definitions["tls"]),
+            (.digests, definitions["digests"]),
             (.limits, definitions["requestLimits"]), (.circuit, definitions["circuitBreaker"]),
             (.envelope, definitions["envelopeRule"]),
             (.rate, definitions["requestLimits"]["properties"]["rate"]["oneOf"][1]),

@@ -21,6 +21,18 @@ import Testing
         #expect(!secrets.contains(member: "Cookie"))
     }
 
+    @Test(arguments: [
+        ("CONNECT\nlogin:ada\npasscode: s3c\r\nhost:h\n", "CONNECT\nlogin:ada\npasscode: ***\r\nhost:h\n"),
+        ("authorization:Bearer s3c", "authorization:***"), ("the token: s3c", "the token: s3c"), ("token:", "token:"),
+        ("auth bearer s3cret-09", "auth bearer ***"), ("Bearer s3cret09==, x", "Bearer ***, x"),
+        ("Bearer authentication", "Bearer authentication"), (#"Bearer realm="api""#, #"Bearer realm="api""#),
+        (#"{"m":"Bearer s3cret09"}"#, #"{"m":"Bearer ***"}"#), ("xBearer s3cret09", "xBearer s3cret09"),
+    ])
+    func linesAndBearerTokensAreHidden(_ text: String, _ shown: String) {
+        var redactor = Redactor(.standard)
+        #expect(redactor.text(text) == shown)
+    }
+
     @Test func codeAndKeyAreSecretInFormsOnly() {
         var secrets = Secrets.standard
         #expect(secrets.contains(parameter: "code") && !secrets.contains(member: "code"))

@@ -74,7 +74,8 @@ import Testing
 
     @Test(arguments: [
         ("http://user:secret@h/x?token=secret#secret", "http://h/x?…"),
-        ("http:/user:secret@h/x", "http:/h/x"), ("user:secret@h/x", "h/x"), ("@ada/posts", "@ada/posts"),
+        ("http:/u:secret@/h\\x@y/", "http:/…"), ("http:/user:secret@h/x", "http:/h/x"), ("user:secret@h/x", "h/x"),
+        ("@ada/posts", "@ada/posts"),
         ("http://user:sec/ret@h/", "http://…"), ("http://user:sec?ret@h/", "http://…"),
         ("http://user:1/secret@h", "http://user:1/secret@h"), ("http://[::1]/a@b", "http://[::1]/a@b"),
         ("http://p/http://u:secret@h/x%2Fy", "http://p/http://h/x%2Fy"),

@@ -10,6 +10,8 @@ package struct Overdue: Error, CustomStringConvertible {
 
 /// Awaits an operation for a limited time. Unlike a task group, it does not wait for an operation that hangs, so that a
 /// hang fails one test and not the whole run.
+///
+/// The time is counted in steps on the threads that the operation needs too: where other tests keep those busy, it is longer.
 @discardableResult
 package func within<Result: Sendable>(
     _ limit: Duration = .seconds(20), _ what: String = "the end", sourceLocation: SourceLocation = #_sourceLocation,
@@ -24,7 +26,8 @@ package func within<Result: Sendable>(
         }
     }
     let clock = Task {
-        try await Task.sleep(for: limit)
+        let step = Duration.milliseconds(50)
+        for _ in 0..<max(1, Int(limit / step)) { try await Task.sleep(for: step) }
         race.finish(.failure(Overdue(description: "waited \(limit) for \(what)")))
     }
     defer { clock.cancel() }

@@ -147,8 +147,8 @@ extension HTTPBody {
         }
 
         private static let unknown = NetworkError.invalidRequest(
-            "the signature needs the bytes of the body, which a stream or a multipart body has only while it is sent; send "
-                + "data or a file, or sign without the body")
+            "a signature or digest needs the bytes of the body, which a stream or a multipart body has only while it is sent; send "
+                + "data or a file, or leave the body out of it")
 
         /// The content of a file that is signed or sealed.
         ///

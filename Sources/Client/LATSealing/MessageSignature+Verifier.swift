@@ -162,18 +162,15 @@ extension MessageSignature {
                 throw .init(
                     reason: "its body is read as a stream, so that Content-Digest cannot be checked; collect it")
             }
-            let digests = StructuredField.dictionary(headers[values: "Content-Digest"].joined(separator: ", "))
-            var hasDigest = false
+            let digests = RequestOptions.Digests.digests(in: headers[values: "Content-Digest"])
             // Each that is known has to fit, because the signature may cover any one of them.
-            for (name, algorithm) in digestNames {
-                guard case .bytes(let digest) = digests?[name]?.value else { continue }
-                let found = try? HTTPBody.Bytes(body).digest(algorithm)
-                guard let found, isEqualInConstantTime(Array(found), digest) else {
+            for (algorithm, digest) in digests {
+                let found = try? MessageDigest.of(body, algorithm == .sha512 ? .sha512 : .sha256)
+                guard let found, isEqualInConstantTime(found, digest) else {
                     throw .init(reason: "its body is not that of Content-Digest; it was changed")
                 }
-                hasDigest = true
             }
-            guard hasDigest else { throw .init(reason: "its Content-Digest has neither sha-256 nor sha-512") }
+            guard !digests.isEmpty else { throw .init(reason: "its Content-Digest has neither sha-256 nor sha-512") }
         }
 
         private static func refusal(_ reason: String) -> NetworkError {

@@ -176,7 +176,8 @@ public struct MessageSignature: RequestSigner {
         let hasContent = request.body != nil
         let components = components.filter { hasContent || !Self.ofContent.contains($0.name) }
         if components.contains(where: { $0.name == "content-digest" }), !request.headers.contains("Content-Digest") {
-            added["Content-Digest"] = try Self.digest(of: body, digest)
+            added["Content-Digest"] = try RequestOptions.Digests.field(
+                digest == .sha512 ? .sha512 : .sha256, body.digest(digest))
             request.headers.merge(added)
         }
         if components.contains(where: { $0.name == "content-length" }), !request.headers.contains("Content-Length") {
@@ -223,14 +224,4 @@ public struct MessageSignature: RequestSigner {
         return StructuredField.text(dictionary) ?? ""
     }
 
-    /// The names of digests in `Content-Digest` (RFC 9530 §5).
-    static let digestNames: [(name: String, algorithm: HMAC.Algorithm)] = [("sha-512", .sha512), ("sha-256", .sha256)]
-
-    private static func digest(of body: HTTPBody.Bytes, _ algorithm: HMAC.Algorithm) throws -> String {
-        var digests = StructuredField.Keyed<StructuredField.Member>()
-        for (name, known) in digestNames where known == algorithm {
-            digests[name] = StructuredField.Member(.bytes(Array(try body.digest(algorithm))))
-        }
-        return StructuredField.text(digests) ?? ""
-    }
 }

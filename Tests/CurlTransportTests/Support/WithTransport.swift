@@ -28,7 +28,7 @@ func withTransport(
     } catch {
         thrown = error
     }
-    try await within(.seconds(10), "the engine's end", sourceLocation: sourceLocation) { await transport.shutdown() }
+    try await within(.seconds(20), "the engine's end", sourceLocation: sourceLocation) { await transport.shutdown() }
     let left = await transport.gauges
     #expect(left.easyHandles == 0, "libcurl handles were left", sourceLocation: sourceLocation)
     #expect(left.sockets == 0, "sockets were left", sourceLocation: sourceLocation)

@@ -26,7 +26,7 @@ func withFleet(
     } catch {
         thrown = error
     }
-    try await within(.seconds(10), "the fleet's end", sourceLocation: sourceLocation) { await fleet.shutdown() }
+    try await within(.seconds(20), "the fleet's end", sourceLocation: sourceLocation) { await fleet.shutdown() }
     #expect(fleet.status.state == .shutDown, sourceLocation: sourceLocation)
     if let thrown { throw thrown }
 }

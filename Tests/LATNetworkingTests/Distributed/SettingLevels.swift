@@ -155,7 +155,31 @@ extension LeveledSetting {
             manager: { $0.reachability.waitsForConnectivity = $1 },
             read: { $0.waitsForConnectivity ?? $1.reachability.waitsForConnectivity }),
         .option("decompresses", \.decompresses, flags, read: { request, _ in request.decompresses }),
+        digests("digests.checks", \.checks, flags) { "checks: \($0)" },
+        digests("digests.sends", \.sends, [.sha256, .sha512]) { "sends: \"\($0.rawValue)\"" },
+        digests("digests.wants", \.wants, [.sha256, .sha512]) { "wants: \"\($0.rawValue)\"" },
     ]
+
+    /// A member of `digests`.
+    private static func digests<Value: Sendable>(
+        _ name: String, _ path: WritableKeyPath<RequestOptions.Digests, Value?> & Sendable, _ values: [Value],
+        row: @escaping @Sendable (Value) -> String
+    ) -> LeveledSetting {
+        let values = (0..<6).map { values[$0 % values.count] }
+        var setting = LeveledSetting(testDescription: name, values: values.map { "\($0)" }) { observation in
+            observation.sent.digests[keyPath: path].map { "\($0)" } ?? "nil"
+        }
+        setting.options = ["digests"]
+        setting.rows = ["digests"]
+        setting.row = { "digests: { \(row(values[$0])) }" }
+        setting.entity = { options, level in options.digests[keyPath: path] = values[level] }
+        setting.call = { call, level in
+            let digests: WritableKeyPath<RequestOptions.Values, RequestOptions.Digests> = \.digests
+            let whole = digests.appending(path: path as WritableKeyPath<RequestOptions.Digests, Value?>)
+            return call.setting(whole, values[level])
+        }
+        return setting
+    }
 
     private static let ofTLS: [LeveledSetting] = [
         tls(

@@ -1,4 +1,5 @@
 import HTTPCore
+import Synchronization
 import TestSupport
 import Testing
 
@@ -99,6 +100,23 @@ import Testing
         #expect(values.count <= Int(intervals) + 2, "\(values.count) values in \(intervals) intervals")
         #expect(values.last?.completed == pieces && values.last?.fraction == 1)
         #expect(values.map(\.completed) == values.map(\.completed).sorted())
+    }
+
+    /// The second of two bytes comes so soon after a report that it has to wait for the next one; then the body pauses.
+    @Test func byteBeforeAPauseIsReported() async throws {
+        let monitor = UploadMonitor([UploadItem(name: "n", fileName: "f", total: 100)])
+        let seen = Mutex<Int64>(0)
+        let updates = monitor.updates
+        async let reader: Void = { for await progress in updates { seen.withLock { $0 = progress.completed } } }()
+        for round in 1...4 {
+            // The reader waits again when the bytes come.
+            try await Task.sleep(for: ProgressUpdates.interval * 2)
+            monitor.handler(.rewound, 0)
+            monitor.handler(.read(2 * round), 0)
+            try await eventually("the second byte") { seen.withLock { $0 } == 2 * round }
+        }
+        monitor.finish(isSuccess: true)
+        await reader
     }
 
     @Test func filesBeforeTheCurrentOneAreDone() {

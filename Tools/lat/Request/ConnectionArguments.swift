@@ -65,6 +65,7 @@ struct ConnectionArguments {
         request.maxReceiveRate = rate
         request.maxSendRate = rate
         if arguments.contains(Self.gzip) { request.contentCoding = .gzip }
+        if arguments.contains(Self.anyDigest) { request.digests.checks = false }
         request.tls.pins = pins
         if !trailers.fields.isEmpty {
             request.trailers = HTTPRequest.Trailers(trailers.fields.map(\.name)) { [trailers] in trailers }
@@ -97,6 +98,8 @@ extension ConnectionArguments {
     static let limitRate = Option(
         "--limit-rate", value: "N[K|M|G]", help: "Limits the bytes per second, in each direction.")
     static let prewarm = Option("--prewarm", value: "N", help: "Opens N connections before the request is sent.")
+    static let anyDigest = Option(
+        "--any-digest", help: "Takes a body that does not agree with the digest of its response.")
     static let gzip = Option("--gzip", help: "Compresses the body. Use it only for servers that accept this.")
     static let resolve = Option(
         "--resolve", value: "HOST:PORT:ADDRESS", repeats: true,
@@ -124,6 +127,7 @@ extension ConnectionArguments {
 
     static let options = [
         doh, dnsServers, interface, localPort, happyEyeballs, netrc, netrcFile, hsts, altSvc, limitRate, prewarm, gzip,
+        anyDigest,
         trailer, resolve, connectToOption, Option.authority, cert, key, keyPassword, insecure, pin,
         ocspStapling,
         keyLog,

@@ -92,6 +92,7 @@ struct ErrorWords {
             "set decompresses = false for the bytes as they were sent",
             "ask for it uncompressed with -H 'Accept-Encoding: identity'"
         ),
+        ("set digests.checks = false", "give \(ConnectionArguments.anyDigest.name)"),
         ("set existingFile to .overwrite or .skip", "give \(DownloadCommand.existing.name) overwrite or skip"),
     ]
 }

@@ -21,6 +21,8 @@ struct ResponseHead {
     private(set) var hasInvalidLength = false
     /// Whether the response has a `Content-Encoding`.
     private(set) var isCoded = false
+    /// Whether there is a field that holds, or announces, the digest of the body.
+    private(set) var mayHaveDigest = false
     /// Whether the response has a transfer coding other than `chunked`. libcurl 7.88 decodes it, and does not notice when the
     /// body ends early; libcurl 8 refuses it.
     private(set) var hasTransferCoding = false
@@ -73,6 +75,7 @@ struct ResponseHead {
             bytes.append(contentsOf: line)
             if first | 0x20 == UInt8(ascii: "c") { noteContent(line) }
             if first | 0x20 == UInt8(ascii: "t") { noteTransfer(line) }
+            if first | 0x20 == UInt8(ascii: "r"), line.hasName("repr-digest") { mayHaveDigest = true }
         }
         return bytes.count + trailerBytes.count <= Self.sizeLimit
     }
@@ -94,11 +97,16 @@ struct ResponseHead {
             noteLength(line, from: "content-length:".utf8.count)
         } else if line.hasName("content-encoding") {
             isCoded = true
+        } else if line.hasName("content-digest") {
+            mayHaveDigest = true
         }
     }
 
     private mutating func noteTransfer(_ line: UnsafeBufferPointer<UInt8>) {
-        guard line.hasName("transfer-encoding") else { return }
+        guard line.hasName("transfer-encoding") else {
+            if line.hasName("trailer") { mayHaveDigest = true }
+            return
+        }
         let value = String(decoding: line.dropFirst("transfer-encoding:".utf8.count), as: UTF8.self)
         let codings = FieldList.names(value.filter { !$0.isNewline })
         if codings.contains(where: { $0 != "chunked" && $0 != "identity" }) { hasTransferCoding = true }
@@ -141,6 +149,7 @@ struct ResponseHead {
         contentLength = nil
         hasInvalidLength = false
         isCoded = false
+        mayHaveDigest = false
         hasTransferCoding = false
         status = 0
         isMisspelled = !line.hasCapitalName

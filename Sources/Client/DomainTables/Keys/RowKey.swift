@@ -150,6 +150,15 @@ package struct RowKey: Sendable {
             "The certificate with which the client identifies itself."),
         RowKey("tls.minimumVersion", \.tls.minimumVersion, .tlsVersion, "The oldest version that is offered."),
         RowKey("tls.pins", \.tls.pins, .pins, "The public keys that the server's certificate may have."),
+        RowKey(
+            "digests.checks", \.options.digests.checks, .flag,
+            "Whether bodies are compared with the digests of their responses (RFC 9530)."),
+        RowKey(
+            "digests.sends", \.options.digests.sends, ValueKind.word(RequestOptions.Digests.Algorithm.self),
+            "The function of the `Content-Digest` that is sent with a body."),
+        RowKey(
+            "digests.wants", \.options.digests.wants, ValueKind.word(RequestOptions.Digests.Algorithm.self),
+            "The function of the digest that the server is asked for."),
         RowKey("redirects", \.options.redirects, .redirects, "Whether redirects are followed, and how many."),
         RowKey("simulation", \.simulation, .simulation, "Where responses come from instead of the server."),
         RowKey("envelope", \.envelope, .envelope, "Where a response says whether the call has succeeded."),

@@ -2,7 +2,7 @@
 package enum TableKey {
     package enum Place: String, CaseIterable {
         case table, defaults, domain, server, envelope, errors, pages, poll, oauth2, simulation, retry, events, query,
-            limits, rate, circuit, tls, clientCertificate
+            limits, rate, circuit, tls, digests, clientCertificate
 
         /// The name in messages.
         var phrase: String {
@@ -14,7 +14,7 @@ package enum TableKey {
             case .rate: "a rate"
             case .clientCertificate: "a client certificate"
             case .defaults, .errors, .pages, .poll, .oauth2, .simulation, .retry, .events, .query, .limits,
-                .circuit, .tls:
+                .circuit, .tls, .digests:
                 rawValue
             }
         }
@@ -35,7 +35,7 @@ package enum TableKey {
                 ]
             case .oauth2: OAuth2Keys.all
             case .simulation: ["directory", "baseURL", "delay"]
-            case .retry, .events, .query, .tls: RowKey.members(of: self).map(\.member)
+            case .retry, .events, .query, .tls, .digests: RowKey.members(of: self).map(\.member)
             case .limits: ["maxConcurrentRequests", "rate"]
             case .rate: ["perSecond", "burst"]
             case .circuit: ["failures", "pause", "statuses"]

@@ -54,6 +54,7 @@ package struct OptionKey: Sendable {
         OptionKey("retries", \.retries),
         OptionKey("redirects", \.redirects, .response),
         OptionKey("decompresses", \.decompresses, [.transfer, .response]),
+        OptionKey("digests", \.digests, [.transfer, .response]),
         OptionKey("contentCoding", \.contentCoding, .transfer),
         OptionKey("trailers", \.trailers, [.transfer, .response]),
         OptionKey("authentication", \.authentication, [.transfer, .response]),

@@ -146,6 +146,8 @@ public struct RequestOptions: Sendable, Hashable {
         /// stream is coded while it is sent, without `Content-Length`. Multipart bodies, sealed bodies, and bodies of requests
         /// with a `Content-Encoding` are never coded. A signer sees the coded body.
         public var contentCoding: ContentCoding?
+        /// What is done with digest fields (RFC 9530). Default: the digests of a response are checked, and none is sent.
+        public var digests = RequestOptions.Digests()
         /// The fields that are sent after the body. Default `nil`: none.
         public var trailers: HTTPRequest.Trailers?
         /// The credentials. Default `nil`: none.

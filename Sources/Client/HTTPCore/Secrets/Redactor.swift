@@ -51,7 +51,7 @@ package struct Redactor: Sendable {
     }
 
     /// Whether a text is of everyday words, such as `shipped-today`, which many other members may have as their value.
-    private static func isWord(_ text: String) -> Bool {
+    static func isWord(_ text: String) -> Bool {
         text.utf8.count < 16
             && text.utf8.allSatisfy { (0x61...0x7A).contains($0) || $0 == 0x2D || $0 == 0x5F || $0 == 0x20 }
     }

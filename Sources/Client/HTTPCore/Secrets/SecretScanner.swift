@@ -1,7 +1,8 @@
 internal import FoundationEssentials
 
-/// Finds secret members of JSON and secret `name=value` pairs in a text, in one pass and without parsing it as a whole, so that
-/// it also handles truncated texts, lines of JSON, event streams and bytes that are not text. The rest is unchanged.
+/// Finds secret members of JSON, secret `name=value` pairs and `name:value` lines, and bearer tokens in a text, in one pass and
+/// without parsing it as a whole, so that it also handles truncated texts, lines of JSON, event streams and bytes that are not
+/// text. The rest is unchanged.
 struct SecretScanner {
     private let secrets: Secrets
     /// Whether a secret number is replaced by a number, a list by a list, and truth values and `null` stay.
@@ -39,6 +40,11 @@ struct SecretScanner {
             {
                 output.append(byte)
                 index = replace(bytes, index + 1, Self.endOfWord(bytes, index + 1), &output, quotes: false, mark)
+            } else if byte == 0x20 || byte == UInt8(ascii: ":"),
+                let value = secretLine(bytes, index) ?? bearerToken(bytes, index)
+            {
+                output += bytes[index..<value.lowerBound]
+                index = replace(bytes, value.lowerBound, value.upperBound, &output, quotes: false, mark)
             } else if byte == UInt8(ascii: "\\"), index + 1 < bytes.count, bytes[index + 1] == UInt8(ascii: "\"") {
                 index = escapedMember(bytes, index, &output, mark)
             } else {
@@ -47,6 +53,30 @@ struct SecretScanner {
             }
         }
         return output
+    }
+
+    /// The value after the colon of a line `name:value`, as STOMP, YAML and the heads of messages have it.
+    private func secretLine(_ bytes: [UInt8], _ colon: Int) -> Range<Int>? {
+        guard bytes[colon] == UInt8(ascii: ":"), let start = Self.startOfWord(bytes, colon),
+            start == 0 || bytes[start - 1] == 0x0A,
+            secrets.contains(member: String(decoding: bytes[start..<colon], as: UTF8.self))
+        else { return nil }
+        let rest = bytes[(colon + 1)...]
+        let value = rest.prefix { $0 != 0x0A && $0 != 0x0D && $0 != 0 }.drop { $0 == 0x20 || $0 == 0x09 }
+        return value.isEmpty ? nil : value.indices
+    }
+
+    /// What follows the scheme `Bearer` (RFC 6750 §2.1), unless it is a word of a sentence.
+    private func bearerToken(_ bytes: [UInt8], _ space: Int) -> Range<Int>? {
+        guard bytes[space] == 0x20, let start = Self.startOfWord(bytes, space), space - start == 6,
+            String(decoding: bytes[start..<space], as: UTF8.self).lowercased() == "bearer",
+            secrets.contains(header: "Authorization")
+        else { return nil }
+        let token = bytes[(space + 1)...].prefix {
+            Self.isOfName($0) && !"[]%".utf8.contains($0) || "~+/=".utf8.contains($0)
+        }
+        let isToken = token.count >= 8 && !Redactor.isWord(String(decoding: token, as: UTF8.self))
+        return isToken ? token.indices : nil
     }
 
     /// A string that is scanned itself, as it may hold a form, or JSON with escaped quotes.

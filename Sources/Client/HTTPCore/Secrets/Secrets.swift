@@ -22,8 +22,8 @@ public struct Secrets: Hashable, Sendable {
     ///
     /// Fields: `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, `X-Api-Key`, `Api-Key`, `X-Goog-Api-Key`,
     /// `X-Auth-Token`, `X-Access-Token`, `X-CSRF-Token`, `X-Amz-Security-Token`. Parameters: `access_token`,
-    /// `refresh_token`, `id_token`, `auth_token`, `csrf_token`, `token`, `password`, `passwd`, `pwd`, `passphrase`,
-    /// `secret`, `client_secret`, `client_assertion`, `device_code`, `user_code`, `code_verifier`, `api_key`, `private_key`,
+    /// `refresh_token`, `id_token`, `auth_token`, `csrf_token`, `token`, `password`, `passcode`, `passwd`, `pwd`,
+    /// `passphrase`, `secret`, `client_secret`, `client_assertion`, `device_code`, `user_code`, `code_verifier`, `api_key`, `private_key`,
     /// `session_id`, `signature`, `sig`, `X-Amz-Signature`, `X-Amz-Security-Token`, `X-Goog-Signature`; `code` and `key` in
     /// queries and forms, but not in JSON.
     public static let standard = Secrets(
@@ -32,8 +32,8 @@ public struct Secrets: Hashable, Sendable {
             "X-Auth-Token", "X-Access-Token", "X-CSRF-Token", "X-Amz-Security-Token",
         ],
         parameters: [
-            "access_token", "refresh_token", "id_token", "auth_token", "csrf_token", "token", "password", "passwd",
-            "pwd", "passphrase", "secret", "client_secret", "client_assertion", "device_code", "user_code",
+            "access_token", "refresh_token", "id_token", "auth_token", "csrf_token", "token", "password", "passcode",
+            "passwd", "pwd", "passphrase", "secret", "client_secret", "client_assertion", "device_code", "user_code",
             "code_verifier", "api_key", "private_key", "session_id", "signature", "sig",
             "X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature",
         ], formParameters: ["code", "key"])

@@ -156,9 +156,10 @@ package struct URLParts: Sendable {
         // Without a scheme, `@ada/posts` is a path.
         if let at = authority.lastIndex(of: UInt8(ascii: "@")), offsets.authority != nil || (colon ?? at) < at {
             let end = bytes.distance(from: bytes.startIndex, to: at) + 1
-            // What follows in a text without an authority may be a URL with user information of its own.
+            // What follows in a text without an authority, or without a host, may be a URL with user information of its own.
             let rest = self[end..<max(end, offsets.query)].utf8
-            let isUnclear = offsets.authority == nil && rest.contains(UInt8(ascii: "@"))
+            let hasHost = offsets.authority != nil && end < offsets.path
+            let isUnclear = !hasHost && rest.contains(UInt8(ascii: "@"))
             return isUnclear ? nil : end
         }
         guard let colon, authority.first != UInt8(ascii: "["),

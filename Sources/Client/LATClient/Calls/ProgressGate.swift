@@ -76,7 +76,7 @@ package struct ProgressUpdates: AsyncSequence, Sendable {
 
     package static let interval = Duration.milliseconds(50)
 
-    /// - Parameter refresh: sends the current value, for a source that does not send each one.
+    /// - Parameter refresh: sends the current value to a new reader, for a source that sends none without readers.
     package init(_ latest: LatestValue<TransferProgress>, refresh: @escaping @Sendable () -> Void = {}) {
         self.latest = latest
         self.refresh = refresh
@@ -85,12 +85,11 @@ package struct ProgressUpdates: AsyncSequence, Sendable {
     package func makeAsyncIterator() -> Iterator {
         let values = latest.values()
         refresh()
-        return Iterator(values: values.makeAsyncIterator(), refresh: refresh)
+        return Iterator(values: values.makeAsyncIterator())
     }
 
     package struct Iterator: AsyncIteratorProtocol {
         fileprivate var values: AsyncStream<TransferProgress>.Iterator
-        fileprivate let refresh: @Sendable () -> Void
         fileprivate var last: (progress: TransferProgress, time: ContinuousClock.Instant)?
 
         package mutating func next() async -> TransferProgress? { await next(isolation: nil) }
@@ -98,7 +97,6 @@ package struct ProgressUpdates: AsyncSequence, Sendable {
         package mutating func next(isolation actor: isolated (any Actor)?) async -> TransferProgress? {
             if let last {
                 try? await Task.sleep(until: last.time + ProgressUpdates.interval, clock: .continuous)
-                refresh()
             }
             while let progress = await values.next(isolation: actor) {
                 guard progress != last?.progress else { continue }

@@ -201,6 +201,7 @@ final class Pipeline: Sendable {
         if let waits = request.waitsForConnectivity { stages.set(.connectivity, waits) }
         if request.authenticator != .automatic { stages.set(.authentication, request.authenticator != .off) }
         if request.signer != .automatic { stages.set(.sign, request.signer != .off) }
+        if request.digests.sends != nil || request.digests.wants != nil { stages.insert(.sign) }
         if request.traceParent != nil { stages.insert(.attempt) }
         if request.ignoresLimits == true { stages.remove(.limits) }
         if request.sealing != .automatic || request.cachePolicy != nil {

@@ -5,7 +5,7 @@ import HTTPCore
 import LATSealing
 import Platform
 
-/// Signs requests in their final form. A body that would be encoded while it is sent is encoded here, so that exactly
+/// Signs requests in their final form, and adds the digest of their body (RFC 9530). A body that would be encoded while it is sent is encoded here, so that exactly
 /// the signed bytes are sent.
 struct SignStage: Stage {
     let standard: (any RequestSigner)?
@@ -15,19 +15,29 @@ struct SignStage: Stage {
         if case .named(let name) = request.signer, named[name] == nil {
             throw NetworkError.missing("signer", name, in: named, request)
         }
-        guard let signer = signer(for: request), !request.context.hasLeftOrigin else {
+        let signer = request.context.hasLeftOrigin ? nil : signer(for: request)
+        var request = request
+        if let wanted = request.digests.wants, !request.headers.contains("Want-Repr-Digest") {
+            request.headers["Want-Repr-Digest"] = "\(wanted.rawValue)=10"
+        }
+        guard signer != nil || request.digests.sends != nil && request.body != nil else {
             return try await chain.proceed(request)
         }
-        var request = request
         do {
             // The signature must cover the compressed body.
             request = try BodyCoding.applied(to: request, chain.call.bodyHandler)
             let body = try Self.bytes(of: &request)
-            let signature = try await signer.sign(request, body: body)
-            request.headers.merge(signature)
-            request.context.signatureFields = Set(signature.fields.map { $0.name.lowercased() })
-            for name in request.context.signatureFields.subtracting(Self.shownFields) {
-                request.context.rowSecrets.insert(header: name)
+            if let function = request.digests.sends, request.body != nil, !request.headers.contains("Content-Digest") {
+                request.headers["Content-Digest"] = try RequestOptions.Digests.field(
+                    function, body.digest(function == .sha512 ? .sha512 : .sha256))
+            }
+            if let signer {
+                let signature = try await signer.sign(request, body: body)
+                request.headers.merge(signature)
+                request.context.signatureFields = Set(signature.fields.map { $0.name.lowercased() })
+                for name in request.context.signatureFields.subtracting(Self.shownFields) {
+                    request.context.rowSecrets.insert(header: name)
+                }
             }
         } catch let error as NetworkError {
             throw error.attaching(request)

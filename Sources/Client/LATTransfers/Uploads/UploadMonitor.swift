@@ -5,11 +5,14 @@ import LATClient
 import Platform
 import Synchronization
 
-/// Records the progress of an upload while the engine's thread reads its body, and notifies the readers of the progress.
+/// Records the progress of an upload while the engine's thread reads its body, and notifies the readers of the progress, at most
+/// twenty times a second.
 final class UploadMonitor: Sendable {
     private struct State {
         var ledger: UploadLedger
         var lastReport: Duration?
+        /// Whether a report of what came since the last one is on its way.
+        var isReportDue = false
     }
 
     private let state: Mutex<State>
@@ -46,17 +49,27 @@ final class UploadMonitor: Sendable {
     }
 
     private func note(_ event: BodyEvent, of index: Int) {
-        let time = ContinuousClock.now - start
-        state.withLock { state in
+        let isEarly = state.withLock { state in
+            let time = ContinuousClock.now - start
             state.ledger.note(event, of: index, at: time)
-            // Readers fetch the progress between two reports themselves: see ``ProgressUpdates``.
-            guard latest.hasReaders, state.lastReport.map({ time - $0 >= ProgressUpdates.interval }) ?? true else {
-                return
-            }
-            state.lastReport = time
-            latest.stage(state.ledger.progress)
+            guard latest.hasReaders, !state.isReportDue else { return false }
+            state.isReportDue = state.lastReport.map { time - $0 < ProgressUpdates.interval } ?? false
+            if !state.isReportDue { stage(&state, at: time) }
+            return state.isReportDue
         }
-        latest.deliver()
+        guard isEarly else { return latest.deliver() }
+        // The body may pause now, so nothing else would report this event.
+        Task { [self] in
+            try? await Task.sleep(for: ProgressUpdates.interval)
+            state.withLock { stage(&$0, at: ContinuousClock.now - start) }
+            latest.deliver()
+        }
+    }
+
+    private func stage(_ state: inout State, at time: Duration) {
+        state.isReportDue = false
+        state.lastReport = time
+        latest.stage(state.ledger.progress)
     }
 }
 

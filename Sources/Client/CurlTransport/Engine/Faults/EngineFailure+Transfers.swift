@@ -46,6 +46,15 @@ extension EngineFailure {
                 + "intermediary cut it: send the request again, or \(keepsCoding)")
     }
 
+    /// A whole body that is not the one of its digest.
+    static func changed(_ field: String, _ byteCount: Int64) -> NetworkError {
+        NetworkError(
+            .integrity,
+            message: "the \(byteCount) bytes of the body do not agree with the \(field) of its response; the server or "
+                + "an intermediary changed it: send the request again, or set digests.checks = false for a server whose "
+                + "digests are wrong")
+    }
+
     static func undecodable(_ fault: CodingFault, _ decoder: BodyDecoder) -> NetworkError {
         switch fault {
         case .noMemory: return noResources("memory to decode a body")

@@ -146,6 +146,7 @@ extension Engine {
                 transfer.machine.isDecoded
                 ? BodyDecoder(transfer.head.headers[values: "Content-Encoding"], configuration.contentCodings) : nil
         }
+        if transfer.head.mayHaveDigest || transfer.digest != nil { transfer.digest = digest(of: transfer) }
         // libcurl stops sending by itself, but not while it waits for more bytes of the request body.
         if transfer.machine.stopsSending { mailbox.post(.update(transfer)) }
         if transfer.machine.isUpgraded { transfer.output?.open() }
@@ -158,6 +159,15 @@ extension Engine {
             return false
         }
         return true
+    }
+
+    /// Compares the body with its digest; `nil` for a response that has none or no body, and for a challenge, which libcurl
+    /// answers.
+    private func digest(of transfer: Transfer) -> BodyDigest? {
+        let (rules, head) = (transfer.machine.rules, transfer.head)
+        let isChecked = transfer.plan.checksDigests && !transfer.machine.isUpgraded
+        guard isChecked, !rules.hasNoBody(head.status), !rules.mayBeRetriedByLibcurl(head.status) else { return nil }
+        return BodyDigest(head.headers, status: head.status)
     }
 
     /// Whether the head is a redirect that the caller follows (RFC 9110 §15.4).
@@ -200,12 +210,14 @@ extension Engine {
                     decoder.repeatedByteCount += bytes.count - repeated - input.count
                     return Int(CURL_WRITEFUNC_PAUSE)
                 }
+                let before = input
                 let count: Int
                 do throws(CodingFault) {
                     count = try decoder.decode(&input, into: output)
                 } catch {
                     return refuse(transfer, EngineFailure.undecodable(error, decoder))
                 }
+                transfer.digest?.update(UnsafeRawBufferPointer(rebasing: before.dropLast(input.count)))
                 let piece = UnsafeRawBufferPointer(rebasing: output[..<count])
                 guard count == 0 || take(piece, transfer, handle, isReaderBehind: false) == count else { return 0 }
                 guard count == output.count else { break }
@@ -238,6 +250,7 @@ extension Engine {
         case .decompressionBomb:
             return refuse(transfer, EngineFailure.decompressionBomb(ratio: transfer.plan.maxDecompressionRatio))
         }
+        if transfer.decoder == nil { transfer.digest?.update(bytes) }
         keep(bytes, transfer)
         return bytes.count
     }

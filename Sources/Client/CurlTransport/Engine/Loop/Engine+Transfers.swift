@@ -114,6 +114,10 @@ extension Engine {
         if result == CURLE_OK, let decoder = transfer.decoder, !decoder.isComplete {
             transfer.fail(EngineFailure.truncated(decoder))
         }
+        if result == CURLE_OK, let digest = transfer.digest, let field = digest.fault(trailers: transfer.head.trailers)
+        {
+            transfer.fail(EngineFailure.changed(field, digest.byteCount))
+        }
         let timings = handle.timings(of: transfer, isOver: true)
         reportLastProgress(transfer, handle, isWhole: result == CURLE_OK && transfer.failure == nil)
         switch transfer.machine.concluded(isSuccess: result == CURLE_OK, hasHead: transfer.head.isComplete) {

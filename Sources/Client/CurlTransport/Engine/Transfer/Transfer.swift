@@ -50,6 +50,8 @@ final class Transfer: @unchecked Sendable, Hashable, TransferListener {
     @exclusivity(unchecked) var body = Data()
     /// Decodes the body; `nil` for one without a coding, and without a body.
     @exclusivity(unchecked) var decoder: BodyDecoder?
+    /// Compares the body with its digest; `nil` for a response without one.
+    @exclusivity(unchecked) var digest: BodyDigest?
     /// How many bytes the caller has reserved for the body.
     @exclusivity(unchecked) private(set) var reservedBodySize = 0
     /// What libcurl's log says about the stream on the current connection; recorded if ``mayNeedStreamRefusal``.

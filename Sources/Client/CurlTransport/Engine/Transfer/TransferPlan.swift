@@ -15,6 +15,8 @@ struct TransferPlan: Sendable {
     var headerLines: [String] = []
     /// Whether compressed bodies are requested and decoded.
     var decompresses = true
+    /// Whether bodies are compared with the digests of their responses.
+    var checksDigests = true
     var version = VersionChoice.automatic
     var proxy: ProxySettings.Proxy?
     /// The accepted public keys, for `CURLOPT_PINNEDPUBLICKEY`.
@@ -59,6 +61,7 @@ struct TransferSettings: Sendable {
     private let pins: String?
     private let maxReceiveRate: Int64?
     private let maxSendRate: Int64?
+    private let checksDigests: Bool
     private let isLive: Bool
     private let needsReset: Bool
 
@@ -80,6 +83,7 @@ struct TransferSettings: Sendable {
         if let limit = maxConnectionsPerHost, limit <= 0 { throw RequestCheck.tooFewConnections(limit) }
         let keys = request.tls.pins ?? []
         pins = keys.isEmpty ? nil : try TLSMaterial.joined(keys, "tls.pins")
+        checksDigests = request.digests.checks ?? true
         isLive = request.context.isLive
         needsReset = RequestCheck.needsReset(request)
     }
@@ -92,6 +96,7 @@ struct TransferSettings: Sendable {
         if let maxConnectionsPerHost { plan.maxConnectionsPerHost = maxConnectionsPerHost }
         if let pins { plan.pins = pins }
         (plan.maxReceiveRate, plan.maxSendRate) = (maxReceiveRate, maxSendRate)
+        plan.checksDigests = checksDigests
         plan.isLive = isLive
         plan.needsReset = plan.needsReset || needsReset
     }

@@ -21,6 +21,8 @@ struct DownloadJournal: Hashable, Sendable {
     var done = ByteRanges()
     /// The server's name for the file, if the target is a directory.
     var fileName: String?
+    /// The digest of the whole content that its first response announced.
+    var digest: DownloadOptions.Digest?
 
     private static let title = "LATNetworking-download-journal"
 
@@ -39,6 +41,7 @@ struct DownloadJournal: Hashable, Sendable {
         if let coding { object["coding"] = .string(coding) }
         if let total { object["total"] = .int(total) }
         if let fileName { object["fileName"] = .string(fileName) }
+        if let digest { object["digest"] = digest.json }
         return try ChecksummedText.encode(.object(object), title: Self.title, version: Self.version)
     }
 }
@@ -54,6 +57,7 @@ extension DownloadJournal {
         coding = document["coding"]?.string
         // The name is checked again, because the file may have been changed since it was written.
         fileName = document["fileName"]?.string.flatMap(FileName.sanitized)
+        digest = DownloadOptions.Digest(document["digest"])
         if let tag = document["entityTag"]?.string {
             validator = .entityTag(tag, modified: document["lastModified"]?.string)
         } else {
@@ -65,6 +69,17 @@ extension DownloadJournal {
             else { return nil }
             self.done.insert(start..<end)
         }
+    }
+}
+
+extension DownloadOptions.Digest {
+    /// The function and the digits.
+    var json: JSONValue { [.string(algorithm.rawValue), .string(hexadecimal)] }
+
+    init?(_ json: JSONValue?) {
+        guard let name = json?[0]?.string, let digits = json?[1]?.string, let algorithm = Algorithm(rawValue: name)
+        else { return nil }
+        self.init(algorithm, digits)
     }
 }
 

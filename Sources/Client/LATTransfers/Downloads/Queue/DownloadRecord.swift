@@ -94,7 +94,7 @@ struct DownloadRecord: Hashable, Sendable {
             "headers": .array(headers.map { .array($0.map { .string($0) }) }),
             "existingFile": .string(existingFile.rawValue), "reservesSpace": .bool(reservesSpace),
         ]
-        if let digest { object["digest"] = [.string(digest.algorithm.rawValue), .string(digest.hexadecimal)] }
+        if let digest { object["digest"] = digest.json }
         if let identity { object["identity"] = .string(identity) }
         return try ChecksummedText.encode(.object(object), title: Self.title, version: Self.version)
     }
@@ -116,11 +116,7 @@ extension DownloadRecord {
             number: UInt64(number), url: url, path: path, segments: segments, priority: priority, isPaused: isPaused,
             headers: lines.filter { $0.count == 1 || $0.count == 2 }, existingFile: existingFile,
             identity: document["identity"]?.string, reservesSpace: reservesSpace)
-        if let name = document["digest"]?[0]?.string, let digits = document["digest"]?[1]?.string,
-            let algorithm = DownloadDigest.Algorithm(rawValue: name)
-        {
-            digest = DownloadDigest(algorithm, digits)
-        }
+        digest = DownloadOptions.Digest(document["digest"])
     }
 
     init(_ item: DownloadManager.Item, headers: HTTPHeaders, options: DownloadOptions) {

@@ -14,6 +14,8 @@ final class DownloadJob: Sendable {
         var response: HTTPResponse?
         var received: Int64 = 0
         var resumed: Int64 = 0
+        /// The digest of the whole content that its first response announced (`Repr-Digest`).
+        var announced: DownloadOptions.Digest?
     }
 
     let order: DownloadOrder
@@ -46,6 +48,7 @@ final class DownloadJob: Sendable {
         if order.options.resumesEarlierRun, let journal = Self.journal(of: order, target, file) {
             state.plan.resume(from: journal)
             state.fileName = journal.fileName
+            state.announced = journal.digest
             state.resumed = state.plan.done.count
         } else {
             AtomicFile.remove(target.journal)
@@ -78,7 +81,8 @@ final class DownloadJob: Sendable {
             guard state.plan.isResumable else { return nil }
             return DownloadJournal(
                 identity: order.identity, validator: state.plan.validator, coding: state.plan.coding,
-                total: state.plan.total, done: state.plan.done, fileName: state.fileName)
+                total: state.plan.total, done: state.plan.done, fileName: state.fileName,
+                digest: state.announced)
         }
     }
 
@@ -235,16 +239,18 @@ final class DownloadJob: Sendable {
     }
 
     private func checkDigest(_ total: Int64) throws -> String? {
-        guard let expected = order.options.digest else { return nil }
+        let announced = digest.withLock { $0 == nil } ? nil : state.withLock(\.announced)
+        guard let expected = order.options.digest ?? announced else { return nil }
         let found = try digest.withLock { follower throws(NetworkError) -> String? in
             try follower?.catchUp(to: total, in: file)
             return try follower?.finish()
         }
         guard let found, found == expected.hexadecimal.lowercased() else {
+            let source = order.options.digest == nil ? " (Repr-Digest of the response)" : ""
             throw NetworkError(
                 .integrity,
                 message: "the \(expected.algorithm.rawValue) of the content is \(found ?? "unknown") instead of "
-                    + "\(expected.hexadecimal.lowercased()); the file was not saved, and its bytes were removed",
+                    + "\(expected.hexadecimal.lowercased())\(source); the file was not saved, and its bytes were removed",
                 request: order.request, response: state.withLock(\.response))
         }
         return found

@@ -1,3 +1,4 @@
+import Cryptography
 import Dispatch
 import HTTPCore
 import LATClient
@@ -39,6 +40,22 @@ struct DownloadOrder: Sendable {
         guard request.method != .head else {
             throw .invalidRequest("HEAD has no content to download; use GET")
         }
+    }
+
+    /// The fields that have, or announce, a digest (RFC 9530).
+    static let digestFields = ["Repr-Digest", "Content-Digest", "Trailer"]
+
+    /// The digest of the whole content that a response announces. A coded response announces that of the coded content,
+    /// which is what is saved.
+    func digest(announcedBy response: HTTPResponse) -> DownloadOptions.Digest? {
+        guard options.digest == nil, request.digests.checks != false else { return nil }
+        let digests = RequestOptions.Digests.digests(in: response.headers[values: Self.digestFields[0]])
+        let known: [(RequestOptions.Digests.Algorithm, DownloadOptions.Digest.Algorithm)] = [
+            (.sha256, .sha256), (.sha512, .sha512),
+        ]
+        return known.lazy.compactMap { name, function in
+            digests[name].map { DownloadOptions.Digest(function, MessageDigest.hexadecimal($0)) }
+        }.first { (try? $0.check()) != nil }
     }
 
     func request(for ask: ContentRequest, url: String) -> HTTPRequest {
