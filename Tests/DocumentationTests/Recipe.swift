@@ -29,6 +29,13 @@ struct Recipe: Sendable, CustomTestStringConvertible {
 /// | `/slow` | nothing, until the client leaves |
 /// | `/flaky` | 503, then 200, in turn |
 /// | `/redirect` | 302 to `/get` |
+/// | `/credit` | 402 with a code |
+/// | `/invoices/{id}` | an invoice |
+/// | `/lists/orders` | orders, in two pages |
+/// | `/graphql` | a user, if the question has variables |
+/// | `/oauth/token`, `/oauth/device` | the token of `/login` |
+/// | `/bulk` | the number of lines |
+/// | `/chat` | two events, and `[DONE]` |
 /// | `/page?number=N` | three numbers of a list of three pages, with the next one in `Link` |
 /// | `/search` | to `QUERY`: the question, fresh for a minute |
 /// | `/problem` | 403 with problem details |
@@ -63,12 +70,28 @@ final class RecipeServer: Sendable {
     private func addContent() {
         server.route("GET", "/users") { _ in .json("[\(Self.user("1")), \(Self.user("2"))]") }
         server.route("GET", "/users/{id}") { .json(Self.user($0.pathParameters["id"] ?? "0")) }
-        server.route("PUT", "/users/{id}") { .json($0.text) }
+        for method in ["PUT", "PATCH"] { server.route(method, "/users/{id}") { .json($0.text) } }
         for (path, status) in [("/orders", 201), ("/orders/{id}", 200)] {
             server.route("*", path) { request in
                 let id = request.pathParameters["id"] ?? "1"
                 return .json(#"{"id": \#(id), "product": "tea", "count": 2}"#, status: status)
             }
+        }
+        server.route("GET", "/lists/orders") { request in
+            let reply = MockReply.json(#"[{"id": 1, "product": "tea", "count": 2, "total": "12.50", "state": "new"}]"#)
+            return request.query("page") == "2" ? reply : reply.header("Link", "</lists/orders?page=2>; rel=next")
+        }
+        server.route("GET", "/invoices/{id}") { _ in .json(#"{"amount": "12.50", "state": "paid"}"#) }
+        server.route("POST", "/graphql") { request in
+            let question = try? JSONValue(parsing: request.body)
+            return question?["variables"]["id"].int == 7
+                ? .json(#"{"data": {"user": {"name": "Ada"}}}"#) : .json(#"{"errors": [{"message": "which?"}]}"#)
+        }
+        server.route("POST", "/bulk") { .json(#"{"received": \#($0.text.split(separator: "\n").count)}"#) }
+        server.route("POST", "/chat") { _ in
+            .chunked(
+                [#"{"text": "Hel"}"#, #"{"text": "lo"}"#, "[DONE]"].map { Data("data: \($0)\n\n".utf8) },
+                contentType: "text/event-stream")
         }
         server.route("GET", "/page") { request in
             let number = Int(request.query("number") ?? "1") ?? 1
@@ -101,6 +124,15 @@ final class RecipeServer: Sendable {
     }
 
     private func addOutcomes() {
+        server.route("POST", "/credit") { _ in
+            .json(#"{"error": {"code": "4711", "message": "too little", "missing": 30}}"#, status: 402)
+        }
+        server.route("POST", "/oauth/token") { _ in
+            .json(#"{"access_token": "\#(Self.token)", "token_type": "Bearer", "expires_in": 3600}"#)
+        }
+        server.route("POST", "/oauth/device") { request in
+            .json(#"{"device_code": "d", "user_code": "AB-CD", "verification_uri": "http://h/d", "interval": 1}"#)
+        }
         server.route("*", "/login") { _ in .json(#"{"token": "\#(Self.token)"}"#) }
         server.route("*", "/private") { request in
             request.headers["Authorization"] == "Bearer \(Self.token)"

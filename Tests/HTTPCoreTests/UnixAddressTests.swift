@@ -21,7 +21,10 @@ import Testing
         arguments: [
             ("unix:/run/a.sock", "has 1 slash after unix:", "unix:///run/a.sock"),
             ("unix:a", "has 0 slashes", "unix:///a"), ("unix://h/a", "has the host \"h\"", "unix:///h/a"),
-            ("unix:////a", "has 4 slashes", "unix:///a"), ("unix:///a:v1", "no slash after the colon", "unix:///a:/v1"),
+            ("unix:////a", "has 4 slashes", "unix:///a"),
+            ("unix://u:secret@/run/a.sock:/x", "has a user", "unix:///run/a.sock:/x"),
+            ("unix://u:se/cr@et@h", "has a user", "unix:///h"),
+            ("unix:///a:v1", "no slash after the colon", "unix:///a:/v1"),
             ("unix:///", "names a folder", nil), ("unix:///run/:/x", "names a folder", nil),
             ("unix:///a%00", "has a NUL", nil), ("http://h/", "does not begin", nil),
             ("unix:///\(String(repeating: "x", count: 107))", "108 bytes, of which Linux allows 107", nil),

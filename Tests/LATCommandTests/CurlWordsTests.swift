@@ -28,6 +28,10 @@ import Testing
         ("-A me -e http://h/ u.test", "lat u.test User-Agent:me Referer:http://h/"),
         ("-b a=b u.test", "lat u.test Cookie:a=b"), ("--compressed -m 5 u.test", "lat u.test -m 5"),
         ("-L --url u.test", "lat u.test"), ("request -L u.test", "lat u.test"),
+        ("-L -E c.pem:pw u.test", "lat u.test --cert c.pem --key-password pw"),
+        ("-L --cert c.pem u.test", "lat u.test --cert c.pem"),
+        ("--cert a\\:b.pem:p:q u.test", "lat u.test --cert a:b.pem --key-password p:q"),
+        ("-L -d @f.txt u.test", "lat u.test @f.txt Content-Type:application/x-www-form-urlencoded"),
         ("--oauth2-bearer t u.test", "lat u.test --bearer t"),
         ("-L http://u.test/?a=1&b=2", "lat 'http://u.test/?a=1&b=2'"), ("POST -L u.test", "lat POST u.test"),
     ]) func curlIsRewritten(_ line: String, _ rewritten: String) throws {
@@ -46,6 +50,14 @@ import Testing
         "-L", "-L u.test http://v.test", "-L --nope u.test",
     ]) func otherLinesAreNotAnswered(_ line: String) {
         #expect(CurlWords.answer(to: line.split(separator: " ").map(String.init)) == nil)
+    }
+
+    @Test func differencesAreTold() {
+        #expect(CurlWords.answer(to: ["-X", "PUT", "u.test"])?.contains("unless --no-follow is given") == true)
+        #expect(CurlWords.answer(to: ["-X", "PUT", "-L", "u.test"])?.contains("--no-follow") == false)
+        let text = CurlWords.answer(to: ["-L", "-d", "@f", "u.test"])
+        #expect(text?.contains("sends the line ends of a file, too") == true)
+        #expect(CurlWords.answer(to: ["-L", "--data-binary", "@f", "u.test"])?.contains("line ends") == false)
     }
 
     @Test func reasonsAreNamedOnce() {

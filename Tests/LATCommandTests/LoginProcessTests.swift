@@ -23,11 +23,16 @@ import Testing
                   baseURL: "\(base)",
                   oauth2: { issuer: "\(base)", clientID: "service", secretVariable: "SHOP_SECRET", scopes: ["read"] },
                 },
+                keyring: {
+                  baseURL: "\(base)",
+                  oauth2: { issuer: "\(base)", clientID: "cli", scopes: ["read"], store: "secretService" },
+                },
                 plain: { baseURL: "\(base)" },
               },
               servers: {
                 mine: { domain: "shop", path: "resource", method: "GET" },
                 own: { domain: "service", path: "resource", method: "GET" },
+                kept: { domain: "keyring", path: "resource", method: "GET" },
               },
             }
             """)
@@ -81,6 +86,31 @@ import Testing
         #expect(missing.exitCode == 3 && missing.err.contains("the environment variable SHOP_SECRET"))
         let login = try await run("login", "service")
         #expect(login.exitCode == 2 && login.err.contains("nobody has to sign in"))
+        let device = try await run("login", "service", "--device", secret: "s3cret/+ %")
+        #expect(device.exitCode == 2 && device.err.contains("nobody has to sign in"), "\(device.err)")
+    }
+
+    @Test(.needsKeyring) func keyringKeepsTheToken() async throws {
+        let keys = try TemporaryDirectory()
+        let keyring = try await Keyring(in: keys.path)
+        let environment = environment.merging(keyring.environment) { $1 }
+        let run = { [folder] (arguments: [String]) in
+            try await LatProcess.run(arguments, environment: environment, in: folder.path)
+        }
+        let login = try LatProcess(["login", "keyring"], environment: environment, columns: 400, in: folder.path)
+        let words = await login.lines(2).joined(separator: " ").split(whereSeparator: \.isWhitespace)
+        let page = try #require(words.first { $0.contains("?user_code=") })
+        let code = try #require(page.split(separator: "=").last)
+        try await open("\(base)/device/approve?user_code=\(code)&allow=1")
+        #expect(await login.result.exitCode == 0)
+        #expect(try await run(["start", "kept"]).text.contains("ada"))
+        let tokens = folder.path(of: "state/latnetworking/tokens")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: tokens).allSatisfy { $0.hasSuffix(".lock") })
+        #expect(try await run(["logout", "keyring"]).text == "signed out of keyring\n")
+        #expect(try await run(["start", "kept"]).exitCode == 3)
+        keyring.end()
+        let without = try await run(["start", "kept"])
+        #expect(without.exitCode == 3 && without.err.contains("the Secret Service failed"), "\(without.err)")
     }
 
     @Test func headerReplacesTheToken() async throws {

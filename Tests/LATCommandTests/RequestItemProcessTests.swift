@@ -89,7 +89,10 @@ import Testing
         #expect(try await sent("PUT", url, "[1, 2]", "q==1").text == "[1, 2]")
         let file = try await sent(url, "@a.json")
         #expect(file.text == #"{ "a": 1 }"# && file.headers["Content-Type"] == "application/json")
-        #expect(try await sent(url, "@-", input: "in").text == "in")
+        let text = try await sent(url, "@-", input: "in")
+        #expect(text.text == "in" && text.headers["Content-Type"] == nil)
+        let json = try await sent(url, "@-", input: "{\"b\": 1.50}\n")
+        #expect(json.text == "{\"b\": 1.50}\n" && json.headers["Content-Type"] == "application/json")
         for option in [#"{"b":2}"#, "@a.json", "a.json"] {
             let request = try await sent("POST", url, "--json", option)
             #expect(request.headers["Content-Type"] == "application/json")

@@ -90,6 +90,23 @@ import Testing
         #expect(counts.count == 1 && counts.first?.contains(labels) == true, "\(counts)")
     }
 
+    @Test func serverOfASocketIsItsPath() async throws {
+        let metrics = Metrics()
+        let manager = try CentralRequestManager.make {
+            $0.accessories = [metrics]
+            $0.transport = Echo()
+        }
+        for url in ["unix:///run/a.sock:/v1/x", "unix:///run/a.sock?q", "unix:///run/b.sock", "unix:///run/@c.sock:/x"]
+        {
+            _ = try await manager.startRequest("GET", url)
+        }
+        let counts = lines(await metrics.text(), "http_client_request_duration_seconds_count")
+        for path in ["/run/a.sock", "/run/b.sock", "/run/@c.sock"] {
+            let own = counts.filter { $0.contains(#"server_address="\#(path)""#) }
+            #expect(own.count == 1 && own.first?.hasSuffix(path.contains("a.") ? " 2" : " 1") == true, "\(counts)")
+        }
+    }
+
     @Test(arguments: [HTTPResponse.Source.memoryCache, .diskCache, .remoteCache])
     func tiersOfTheCacheAreCountedApart(_ tier: HTTPResponse.Source) async throws {
         let metrics = Metrics()

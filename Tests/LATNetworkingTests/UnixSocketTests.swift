@@ -109,6 +109,45 @@ import Testing
         #expect(second.requests.allSatisfy { $0.headers["Authorization"] == nil } && second.requestCount == 2)
     }
 
+    @Test func cookiesBelongToTheirSocket() async throws {
+        let (first, other) = (try server(), folder.path(of: "S.sock"))
+        first.fallback { _ in
+            MockReply.text("").header("Set-Cookie", "a=1; Path=/v1; Secure").header(
+                "Set-Cookie", "b=2; Domain=localhost; Path=/")
+        }
+        let second = try MockServer(unixSocketPath: other)
+        let tcp = try MockServer.answering("x")
+        let jar = folder.path(of: "jar")
+        let manager = try CentralRequestManager.make { $0.cookies = .file(jar) }
+        for _ in 0..<2 {
+            _ = try await manager.startRequest("GET", "unix://\(path):/v1/a")
+            _ = try? await manager.startRequest("GET", "unix://\(other):/v1/a")
+            _ = try await manager.startRequest("GET", tcp.url().replacing("127.0.0.1", with: "localhost"))
+            var request = HTTPRequest("GET", "http://localhost/v1/a")
+            request.unixSocketPath = other
+            _ = try? await manager.send(request)
+        }
+        _ = try await manager.startRequest("GET", "unix://\(path):/w")
+        let sent = first.requests.map { $0.headers["Cookie"] ?? "" }
+        #expect(sent == ["", "a=1; b=2", "b=2"], "\(sent)")
+        #expect((second.requests + tcp.requests).allSatisfy { $0.headers["Cookie"] == nil } && second.requestCount == 4)
+        let cookies = try await manager.cookies?.all() ?? []
+        #expect(Set(cookies.map(\.domain)).count == 1 && cookies.first?.domain.hasPrefix("unix:/") == true)
+    }
+
+    @Test func netrcNamesTheSocket() async throws {
+        let (first, other) = (try server(), folder.path(of: "S.sock"))
+        let second = try MockServer(unixSocketPath: other)
+        let netrc = try folder.write(
+            Data("machine localhost login l password p\nmachine unix:\(path) login a password b\ndefault login d".utf8),
+            to: "netrc")
+        let manager = try CentralRequestManager.make { $0.netrc = .file(netrc) }
+        _ = try await manager.startRequest("GET", "unix://\(path):/a")
+        _ = try? await manager.startRequest("GET", "unix://\(other):/a")
+        #expect(first.requests.map { $0.headers["Authorization"] } == ["Basic YTpi"])
+        #expect(second.requests.map { $0.headers["Authorization"] } == [nil])
+    }
+
     @Test func cacheKnowsTheSocket() async throws {
         let server = try server()
         let other = folder.path(of: "other.sock")
@@ -141,6 +180,9 @@ import Testing
         let manager = try CentralRequestManager.make()
         let typo = await failure { _ = try await manager.startRequest("GET", "unix:/run/a.sock") }
         #expect(typo?.kind == .invalidRequest && typo?.message.contains("did you mean unix:///run/a.sock?") == true)
+        let user = await failure { _ = try await manager.startRequest("GET", "unix://ada:secret@/run/a.sock:/x") }
+        #expect(user?.message.contains("did you mean unix:///run/a.sock:/x?") == true)
+        #expect(user?.message.contains("secret") == false, "\(user?.message ?? "")")
         let missing = await failure { _ = try await manager.startRequest("GET", "unix://\(path):/x") }
         #expect(missing?.kind == .connect && missing?.message.contains(path) == true, "\(missing?.message ?? "")")
     }

@@ -21,7 +21,7 @@ import urllib.parse
 
 import bench_page
 
-ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "post", "fresh", "burst", "http2", "download", "segments", "queue", "upload", "waiting", "events",
+ROWS = ("cpu", "entity", "latency", "inflight", "closure", "urls", "pages", "post", "fresh", "burst", "http2", "download", "segments", "queue", "upload", "waiting", "events",
         "live", "store", "cache", "fleet")
 
 parser = argparse.ArgumentParser(prog="scripts/bench", allow_abbrev=False)
@@ -262,6 +262,14 @@ def run_urls(turn):
     in_turn(turn, [
         against_nginx("lat urls", "lat-bench", "urls", url, many),
         against_nginx("c urls", "curlbench", "urls", url, many),
+    ])
+
+
+def run_pages(turn):
+    url, many = options.nginx + "/pages", (5000, 1, 1000) if options.quick else (20000, 1, 1000)
+    in_turn(turn, [
+        against_nginx("lat pages", "lat-bench", "pages", url, many),
+        against_nginx("lat pages gets", "lat-bench", "pages-gets", url, many),
     ])
 
 
@@ -683,6 +691,7 @@ for name, what in (("lat, 512", "512 in flight, 20,000 requests: connections ope
         at_most("inflight", what, median(name, "connections"), "", 512)
 compare("closure", "closure form", "C", "lat closure", "c closure", "cpu_us_per_request", 1.5)
 compare("urls", "10,000 different URLs", "C", "lat urls", "c urls", "cpu_us_per_request", 1.5)
+compare("pages", "1,000 pages by Link, CPU of a page", "the same GETs", "lat pages", "lat pages gets", "cpu_us_per_request", 1.1)
 compare("post", "POST of 1 KiB of JSON, encoded before", "C", "lat post", "c post", "cpu_us_per_request", 1.5)
 compare("post", "POST of 1 KiB of JSON, encoded each time", "C", "lat post encoded", "c post", "cpu_us_per_request", None)
 for row, what in (("fresh", "fresh TLS connection, one at a time"), ("burst", "64 fresh TLS connections at once"),

@@ -142,7 +142,7 @@ servers_make_certificates() {
 servers_write_nginx_configuration() {
     local http="${servers_ports[0]}" https="${servers_ports[1]}" h2c="${servers_ports[2]}"
     local goaway="${servers_ports[3]}" sink="${servers_ports[4]}" once="${servers_ports[5]}"
-    local user="" tls_listen="ssl http2" plain_listen=" http2" http2_on="" version counters=""
+    local page user="" tls_listen="ssl http2" plain_listen=" http2" http2_on="" version counters=""
     ((EUID == 0)) && user="user nobody $(id -gn nobody);"
     # Since nginx 1.25.1 HTTP/2 has its own directive.
     version="$(nginx -v 2>&1 | sed -n 's/.*nginx\/\([0-9.]*\).*/\1/p')"
@@ -157,6 +157,8 @@ servers_write_nginx_configuration() {
 root $servers_dir/files;
 location / { }
 location = /events.txt { default_type text/event-stream; }
+# A list of 1,000 pages, each 1k.json: /pages?page=1, with the field Link.
+location = /pages { default_type application/json; add_header Link \$lat_next_page; return 200 '$(<"$servers_dir/files/1k.json")'; }
 # The same files, compressed on the fly.
 location /gzip/ {
     alias $servers_dir/files/;
@@ -207,6 +209,9 @@ location /dav/ {
     client_body_temp_path $servers_dir/dav;
 }
 NGINX
+    for ((page = 1; page < 1000; page++)); do
+        echo "$page '</pages?page=$((page + 1))>; rel=\"next\"';"
+    done >"$servers_dir/pages.conf"
     cat >"$servers_dir/nginx.conf" <<NGINX
 daemon off;
 $user
@@ -220,6 +225,7 @@ http {
     access_log off;
     log_format transfers "\$uri \$status \$body_bytes_sent \$http_range \$http_x_run";
     server_tokens off;
+    map \$arg_page \$lat_next_page { include $servers_dir/pages.conf; }
     sendfile on;
     tcp_nopush on;
     keepalive_timeout 600s;

@@ -16,6 +16,29 @@ func requestManyURLs(_ manager: CentralRequestManager, _ arguments: Arguments) a
     }
 }
 
+/// Modes `pages` and `pages-gets`: lists of 1,000 pages, which the field `Link` leads through, and the same requests one by one.
+func requestPages(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
+    func read(_ count: Int) async throws {
+        var number = 0
+        while number < count {
+            if arguments.mode == "pages" {
+                for try await page in manager.pages("GET", "\(arguments.url)?page=1") {
+                    try check(page, arguments)
+                    number += 1
+                }
+            } else {
+                let url = "\(arguments.url)?page=\(number % 1_000 + 1)"
+                try check(try await manager.startRequest("GET", url), arguments)
+                number += 1
+            }
+        }
+    }
+    try await read(arguments.warmup)
+    let measurement = Measurement("lat", arguments)
+    try await read(arguments.requests)
+    measurement.finish()
+}
+
 /// Mode `closure`.
 func requestWithClosures(_ manager: CentralRequestManager, _ arguments: Arguments) async throws {
     let get: @Sendable (@escaping @Sendable ((any Error)?) -> Void) -> Void = { done in

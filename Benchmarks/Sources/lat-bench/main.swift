@@ -6,6 +6,7 @@
 //   entity-text   the same, with JSON of the same length but few members, most of it one text
 //   closure       manager.startRequest("GET", url, success:, failure:), IN_FLIGHT at once, each success starts the next
 //   urls          central, to 10,000 URLs that differ in their query
+//   pages         lists of 1,000 pages, one after the other; pages-gets: the same requests by startRequest
 //   post          IN_FLIGHT tasks, each: a POST of 1 KiB of JSON, encoded in advance
 //   post-encoded  the same, body: .json(order)
 //   …-executor    central, latency, entity, entity-text and sockets under withTaskExecutorPreference(manager.executor)
@@ -30,7 +31,8 @@ import LATNetworking
 let arguments = Arguments(
     modes: [
         "central", "latency", "entity", "entity-text", "central-executor", "latency-executor", "entity-executor",
-        "entity-text-executor", "closure", "urls", "post", "post-encoded", "download", "queue", "upload", "waiting",
+        "entity-text-executor", "closure", "urls", "pages", "pages-gets", "post", "post-encoded", "download", "queue",
+        "upload", "waiting",
         "events", "sockets", "sockets-executor", "sockets-open",
         "cache-memory", "cache-disk", "cache-kept", "cache-unkept", "cache-open", "cache-stream",
         "fleet-remote", "fleet-memory",
@@ -76,6 +78,7 @@ func perform(_ manager: CentralRequestManager, _ arguments: Arguments) async thr
     case "entity-text", "entity-text-executor": try await entityText(manager, arguments)
     case "closure": try await requestWithClosures(manager, arguments)
     case "urls": try await requestManyURLs(manager, arguments)
+    case "pages", "pages-gets": try await requestPages(manager, arguments)
     case "post": try await post(manager, arguments)
     case "post-encoded": try await postEncoded(manager, arguments)
     case "download": try await download(manager, arguments, to: try file(arguments))

@@ -82,3 +82,37 @@ package struct HeldClosure<Closure: Sendable>: ~Copyable, Sendable {
     @discardableResult
     package func take() -> Closure? { held.withLock { $0.closure.take() } }
 }
+
+/// Lets one task after the other do its work, in the order in which they come.
+package final class Turns: Sendable {
+    private struct State {
+        var isTaken = false
+        var waiting: [Waiter<Void>] = []
+    }
+
+    private let state = Mutex(State())
+
+    package init() {}
+
+    /// Does work when it has its turn. A task that is cancelled gives up its place.
+    package func run(_ work: () async throws -> Void) async throws {
+        let place = state.withLock { state -> Waiter<Void>? in
+            defer { state.isTaken = true }
+            guard state.isTaken else { return nil }
+            let place = Waiter<Void>()
+            state.waiting.append(place)
+            return place
+        }
+        try await place?.value()
+        defer { passOn() }
+        try await work()
+    }
+
+    private func passOn() {
+        state.withLock { state in
+            // A waiter that has ended is one of a cancelled task.
+            while !state.waiting.isEmpty { if state.waiting.removeFirst().end(.success(())) { return } }
+            state.isTaken = false
+        }
+    }
+}

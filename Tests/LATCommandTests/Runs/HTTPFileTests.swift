@@ -165,6 +165,10 @@ import Testing
         ("WEBSOCKET ws://h\n", 1, 1, "lat run sends no WEBSOCKET requests; use lat ws"),
         ("POST http://h\n\n<@latin1 ./a\n", 3, 1, "lat reads files as UTF-8; write <@ ./a"),
         ("GET http://h\nBad Name: 1\n", 2, 1, "\"Bad Name\" is not the name of a header field"),
+        ("GET {{host/a\n", 1, 5, "this variable is not closed; write {{name}}"),
+        ("@u = {{base/x\nGET http://h\n", 1, 6, "this variable is not closed"),
+        ("GET http://h\nX-A: {{ b\n", 2, 6, "this variable is not closed"),
+        ("POST http://h\n\n{\"a\": \"{{b\"}\n", 3, 8, "this variable is not closed"),
         ("### a\n# @assert status == 200\n### b\nGET http://h\n", 2, 11, "this assertion belongs to no request"),
     ]) func mistakesHavePlaceAndNextStep(_ text: String, _ line: Int, _ column: Int, _ message: String) throws {
         do {
@@ -187,6 +191,12 @@ import Testing
             #expect(problem.diagnostics.map(\.position.line) == [1, 3, 7])
         } catch {}
         #expect(throws: RunProblem.self) { try file("# nothing\n@a = 1\n") }
+    }
+
+    @Test func equalNamesAreTold() throws {
+        let warnings = try file("### a\nGET http://h\n### b\n# @name a\nGET http://h\n### c\nGET http://h\n").warnings
+        #expect(warnings.count == 1 && warnings.first?.position.line == 4)
+        #expect(warnings.first?.message.hasPrefix("the request of line 1 has this name, too") == true)
     }
 
     @Test func neededRequestsAreChosenToo() throws {

@@ -60,6 +60,13 @@ import Testing
         #expect(found == reason || reason == "it is 250" && found?.hasPrefix("it is 250") == true, "\(found ?? "")")
     }
 
+    @Test func slowExpressionIsGivenUp() throws {
+        var exchange = Self.exchange
+        exchange.response.body = ResponseBody(Data((String(repeating: "a", count: 60) + "!").utf8))
+        let assertion = try RunAssertion(HTTPFile.Template(text: "body matches ^(a+)+$", start: 0))
+        #expect(assertion.failure(in: exchange, "^(a+)+$")?.hasPrefix("the regular expression was given up") == true)
+    }
+
     @Test func longValuesAreCut() throws {
         var exchange = Self.exchange
         exchange.response.body = ResponseBody(Data(String(repeating: "x", count: 10_000).utf8))

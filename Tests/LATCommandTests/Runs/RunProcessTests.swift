@@ -268,6 +268,40 @@ import Testing
         #expect(server.requests[1].headers["Cookie"] == "a=1" && server.requests[2].headers["Cookie"] == nil)
     }
 
+    @Test func rowsObeyTheirRequest() async throws {
+        server.fallback { $0.path == "/old" ? .redirect(to: "/new") : .text("x") }
+        _ = try folder.writeTable(
+            """
+            { domains: { d: { baseURL: "\(server.baseURL)", headers: { "X-Row": "1" } } },
+              servers: { "old.item": { domain: "d", path: "old", method: "GET" } } }
+            """)
+        let result = try await run(
+            """
+            # @no-redirect
+            # @connection-timeout 5 s
+            GET old.item
+            Authorization: Basic ada pw
+
+            # @assert status == 302
+            """)
+        #expect(result.exitCode == 0, "\(result.text)\(result.err)")
+        #expect(server.requests.map(\.path) == ["/old"] && server.requests[0].headers["X-Row"] == "1")
+        #expect(server.requests[0].headers["Authorization"] == "Basic YWRhOnB3")
+    }
+
+    @Test func brokenTableMattersOnlyWhereItIsUsed() async throws {
+        server.fallback { _ in .text("x") }
+        _ = try folder.writeTable("{ domains: { d: { baseURL: 7 } } }")
+        let plain = try await run("GET \(server.url("/a"))\n")
+        #expect(plain.exitCode == 0 && plain.err.contains("lat domains check says why"), "\(plain.err)")
+        for (text, options) in [("GET item.x id=1\n", []), ("GET \(server.url("/a"))\n", ["--env", "dev"])] {
+            _ = try folder.write(Data(text.utf8), to: "b.http")
+            let result = try await LatProcess.run(["run", "b.http"] + options, in: folder.path)
+            #expect(result.exitCode == 2 && result.err.contains("baseURL"), "\(result.err)")
+        }
+        #expect(server.requestCount == 1)
+    }
+
     @Test func verboseShowsHeadsAndBodies() async throws {
         server.fallback { _ in .json(#"{"n":1}"#) }
         let result = try await run("### a\nGET \(server.url("/x"))\n\n>> out.json\n", "-v")

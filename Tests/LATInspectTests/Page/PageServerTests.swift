@@ -122,6 +122,49 @@ import Testing
         #expect(inspected.server.requests.last?.body == Data([0, 255]))
     }
 
+    @Test func requestIsSentAgainByItsManager() async throws {
+        let inspected = try InspectedManager { configuration in
+            configuration.headerProvider = { _ in ["Authorization": "Bearer CANARY"] }
+        }
+        inspected.server.echo()
+        let url = inspected.server.url("/anything")
+        _ = try await inspected.manager.startRequest("GET", url)
+        let call = try #require(try await inspected.stream(calls: 1).first?["id"].int)
+        let edited = #"{"call":\#(call),"entry":0,"method":"PUT","url":"\#(url)?b","headers":[],"body":"two"}"#
+        #expect(try await inspected.ask("POST", "/resend", body: edited).status == 200)
+        #expect(try await inspected.stream(calls: 2).count == 2)
+        try await eventually { inspected.server.requests.count == 2 }
+        let request = try #require(inspected.server.requests.last)
+        #expect(request.text == "two" && request.headers["Authorization"] == "Bearer CANARY")
+    }
+
+    @Test func partOfABodyIsNotSentAgain() async throws {
+        let inspected = try InspectedManager()
+        inspected.server.echo()
+        let folder = try TemporaryDirectory()
+        let file = try folder.write(Data("content of a file".utf8), to: "f")
+        let url = inspected.server.url("/anything")
+        let bodies: [HTTPBody] = [.text(String(repeating: "a", count: 400_000)), .file(file)]
+        for body in bodies { _ = try await inspected.manager.startRequest("POST", url, body: body) }
+        let calls = try await inspected.stream(calls: 2).compactMap { $0["id"].int }
+        func resend(_ call: Int, _ body: String) async throws -> HTTPResponse {
+            let edited: JSONValue = [
+                "call": .int(Int64(call)), "entry": 0, "method": "POST", "url": .string(url), "headers": [],
+                "body": .string(body),
+            ]
+            return try await inspected.ask("POST", "/resend", body: edited.description)
+        }
+        let cut = try await resend(calls[0], String(repeating: "a", count: 262_144) + "b")
+        #expect(cut.status == 400 && cut.text?.hasPrefix("Only the beginning of this body is kept.") == true)
+        let lost = try await resend(calls[1], "")
+        #expect(lost.status == 400 && lost.text?.hasPrefix("This body is not kept: the file") == true)
+        #expect(inspected.server.requests.count == 2)
+        #expect(try await resend(calls[0], "another").status == 200)
+        #expect(try await resend(calls[1], "another").status == 200)
+        try await eventually { inspected.server.requests.count == 4 }
+        #expect(inspected.server.requests.suffix(2).allSatisfy { $0.text == "another" })
+    }
+
     @Test func usedPortErrorIsOneSentence() throws {
         let server = try MockServer()
         do {

@@ -42,6 +42,21 @@ import Testing
         #expect(server.requests.first?.path == "/base/room")
     }
 
+    @Test func domainMayBeOnASocket() async throws {
+        let folder = try TemporaryDirectory()
+        let path = folder.path(of: "s.sock")
+        let server = try MockServer(unixSocketPath: path)
+        server.fallback { request in .webSocket(.text(request.target + " " + (request.headers["Host"] ?? ""))) }
+        let manager = try CentralRequestManager.make(
+            "unix://\(path):/v1", servers: #""chat.room": { domain: "d", path: "rooms/{id}" }"#)
+        #expect(try await JoinRoom(id: 7).webSocket(on: manager).all() == [.text("/v1/rooms/7?since=now localhost")])
+        let row = try await manager.webSocket(server: "chat.room", parameters: ["id": 8])
+        #expect(try await row.all() == [.text("/v1/rooms/8 localhost")])
+        #expect(try await manager.webSocket("unix://\(path):/x").all() == [.text("/x localhost")])
+        let based = try CentralRequestManager.make { $0.baseURL = "unix://\(path)" }
+        #expect(try await based.webSocket("room").all() == [.text("/room localhost")])
+    }
+
     @Test func tokenIsRenewedOnce() async throws {
         server.fallback { request in
             request.headers["Authorization"] == "Bearer new" ? .webSocket(.text("in")) : .status(401)

@@ -35,6 +35,7 @@ enum URLArgument {
                 return text
             } catch {
                 let advice = error.suggestion.map { "did you mean \(SafeText.line($0))?" }
+                let shown = SafeText.line(URLParts.redacted(text))
                 throw UsageError("URL \"\(shown)\" \(error.reason); \(advice ?? "write unix:///path/of.sock:/path")")
             }
         }

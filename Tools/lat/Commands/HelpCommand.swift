@@ -54,8 +54,9 @@ struct VersionCommand: Command {
 /// The commands, in the order of help.
 enum Commands {
     static let all: [any Command.Type] = [
-        RequestCommand.self, StartCommand.self, RunCommand.self, EventsCommand.self, WebSocketCommand.self,
-        DownloadCommand.self, UploadCommand.self, LoginCommand.self, LogoutCommand.self, DomainsCommand.self,
+        RequestCommand.self, StartCommand.self, RunCommand.self, EventsCommand.self, LinesCommand.self,
+        WebSocketCommand.self, DownloadCommand.self, UploadCommand.self, LoginCommand.self, LogoutCommand.self,
+        DomainsCommand.self,
         OpenAPICommand.self,
         FleetCommand.self, CacheCommand.self, InspectCommand.self,
         RecordCommand.self, ProbeCommand.self, DoctorCommand.self, DeviceCommand.self, DemoCommand.self,

@@ -18,15 +18,16 @@ struct LoginCommand: Command {
 
     func run(_ console: Console) async throws -> ExitCode {
         var rule = try sign.rule()
-        guard rule.effectiveGrant != .clientCredentials || usesBrowser != nil else {
+        // A user's token would not be used: the calls of the row get their own by the secret.
+        guard rule.effectiveGrant != .clientCredentials else {
             throw UsageError(
                 "\"\(sign.domain)\" gets its tokens by the secret of its client (clientCredentials), so that nobody has to "
-                    + "sign in; call it with lat start, or sign in as a user with --device or --browser")
+                    + "sign in; call it with lat start, or write grant: \"deviceCode\" for a user who signs in")
         }
         let isInBrowser = usesBrowser ?? (rule.effectiveGrant == .authorizationCode)
         rule.grant = isInBrowser ? .authorizationCode : .deviceCode
         do {
-            let oauth = try OAuth2(rule, store: OAuth2.FileStore.standard(for: rule))
+            let oauth = try OAuth2(rule, store: OAuth2.store(for: rule))
             let manager = try sign.manager()
             if isInBrowser {
                 try await oauth.signInWithBrowser(on: manager, within: limit) { url in
@@ -67,8 +68,9 @@ struct LoginCommand: Command {
     static let details = """
         The key oauth2 of the domain names the server and the client. The grant of the
         table decides how to sign in, unless --device or --browser does. The token is in
-        a file that only you can read, in $XDG_STATE_HOME/latnetworking/tokens, and is
-        renewed when it ends. lat start uses it, and so does a program with this table.
+        a file that only you can read, in $XDG_STATE_HOME/latnetworking/tokens, or in the
+        keyring of the desktop (store: "secretService" in oauth2), and is renewed when it
+        ends. lat start uses it, and so does a program with this table.
 
         Examples
           lat login shop
@@ -88,7 +90,7 @@ struct LogoutCommand: Command {
     func run(_ console: Console) async throws -> ExitCode {
         let rule = try sign.rule()
         do {
-            let store = try OAuth2.FileStore.standard(for: rule)
+            let store = try OAuth2.store(for: rule)
             guard try await store.token() != nil else {
                 try console.print("there is no token of \(sign.domain)")
                 return .success
@@ -113,13 +115,13 @@ struct LogoutCommand: Command {
     static func operandKind(after operands: [String]) -> ValueKind { operands.isEmpty ? .domain : .text }
 
     static let details = """
-        Removes the file of the token, and revokes it at the server if the server can
+        Removes the token from its store, and revokes it at the server if the server can
         (RFC 7009).
 
         Example
           lat logout shop
 
-        Exit codes: 0 success, 2 the command line or the table cannot be used, 3 the file
+        Exit codes: 0 success, 2 the command line or the table cannot be used, 3 the token
         cannot be removed.
         """
 }

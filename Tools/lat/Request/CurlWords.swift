@@ -12,9 +12,11 @@ struct CurlWords {
         case omitted(_ why: String)
         /// The same option in lat, with this name.
         case option(String)
-        case method, head, query, upload, cookie, part
-        /// A text, or a file after `@`.
+        case method, head, query, upload, cookie, part, certificate
+        case redirects
+        /// A text, or a file after `@`, of which `-d` removes the line ends.
         case data
+        case binaryData
         /// A text, also one that begins with `@`.
         case rawData
         /// `name=value`, to be encoded.
@@ -23,6 +25,11 @@ struct CurlWords {
         /// A header field with this name.
         case field(String)
         case url
+
+        /// Whether it is `-d`, which sends a file as text.
+        var isText: Bool { if case .data = self { true } else { false } }
+        /// Whether a value after `@` is a file.
+        var namesFile: Bool { if case .binaryData = self { true } else { isText } }
     }
 
     private struct Word {
@@ -42,14 +49,14 @@ struct CurlWords {
 
     private static let words = [
         Word("X", "request", .method), Word("I", "head", value: false, .head), Word("G", "get", value: false, .query),
-        Word("L", "location location-trusted", value: false, .omitted("follows redirects")),
+        Word("L", "location location-trusted", value: false, .redirects),
         Word("s", "silent", value: false, .omitted("shows nothing but the response")),
         Word("S", "show-error", value: false, .omitted("shows errors")),
         Word("f", "fail fail-with-body", value: false, .omitted("ends with 1 for a status that is no success")),
         Word("g", "globoff", value: false, .omitted("sends brackets as they are")),
         Word("N", "no-buffer", value: false, .omitted("writes what arrives at once")),
         Word(nil, "compressed", value: false, .omitted("asks for compressed responses")),
-        Word("d", "data data-ascii", .data), Word(nil, "data-binary", .data), Word(nil, "data-raw", .rawData),
+        Word("d", "data data-ascii", .data), Word(nil, "data-binary", .binaryData), Word(nil, "data-raw", .rawData),
         Word(nil, "data-urlencode", .encodedData), Word(nil, "json", .option("--json")),
         Word("F", "form", .part), Word(nil, "form-string", .part), Word("T", "upload-file", .upload),
         Word("H", "header", .header), Word("A", "user-agent", .field("User-Agent")),
@@ -58,7 +65,7 @@ struct CurlWords {
         Word(nil, "oauth2-bearer", .option("--bearer")), Word(nil, "digest", value: false, .option("--digest")),
         Word(nil, "basic", value: false, .omitted("sends -u by Basic")),
         Word("k", "insecure", value: false, .option("-k")), Word(nil, "cacert", .option("--ca")),
-        Word("E", "cert", .option("--cert")), Word(nil, "key", .option("--key")),
+        Word("E", "cert", .certificate), Word(nil, "key", .option("--key")),
         Word(nil, "pass", .option("--key-password")), Word(nil, "pinnedpubkey", .option("--pin")),
         Word("o", "output", .option("-o")), Word("O", "remote-name", value: false, .option("-O")),
         Word("J", "remote-header-name", value: false, .omitted("takes the name that the server gives")),
@@ -84,6 +91,7 @@ struct CurlWords {
     private var items: [String] = []
     private var options: [String] = []
     private var urls: [String] = []
+    private var followsRedirects = false
     private var hasParts = false
     private var hasUpload = false
     private var hasFilePart = false
@@ -96,6 +104,10 @@ struct CurlWords {
     static func answer(to arguments: [String]) -> String? {
         var line = CurlWords()
         guard line.read(arguments), !line.foreign.isEmpty, line.urls.count == 1 else { return nil }
+        if !line.followsRedirects { line.reasons.append("follows redirects, unless --no-follow is given") }
+        if line.data.contains(where: { $0.text.hasPrefix("@") && $0.meaning.isText }) {
+            line.reasons.append("sends the line ends of a file, too")
+        }
         let names = line.foreign.reduce(into: [String]()) { if !$0.contains($1) { $0.append($1) } }
         let why = line.reasons.isEmpty ? "" : " (lat \(line.reasons.listed))"
         let verb = names.count == 1 ? "is a word" : "are words"
@@ -186,7 +198,21 @@ struct CurlWords {
             method = method ?? "PUT"
             items.append("@\(value)")
             (hasParts, hasUpload) = (true, true)
-        case .data, .rawData, .encodedData: data.append((value, word.meaning))
+        case .redirects:
+            followsRedirects = true
+            if isForeign, !reasons.contains("follows redirects") { reasons.append("follows redirects") }
+        case .certificate:
+            // A password follows the first colon without a backslash before it.
+            let colon =
+                value.hasPrefix("pkcs11:")
+                ? nil : value.indices.first { value[$0] == ":" && !value[..<$0].hasSuffix("\\") }
+            let path = String(value[..<(colon ?? value.endIndex)]).replacing("\\:", with: ":")
+            options += ["--cert", path.shellWord]
+            if let colon {
+                options += ["--key-password", String(value[value.index(after: colon)...]).shellWord]
+                isForeign = true
+            }
+        case .data, .binaryData, .rawData, .encodedData: data.append((value, word.meaning))
         case .part:
             items.append(Self.part(value))
             hasParts = true
@@ -234,7 +260,7 @@ struct CurlWords {
             for (name, value) in data.flatMap({ Self.pairs($0) ?? [($0.text, "")] }) {
                 items.append("\(name)==\(value)")
             }
-        } else if data.count == 1, data[0].text.hasPrefix("@"), case .data = data[0].meaning {
+        } else if data.count == 1, data[0].text.hasPrefix("@"), data[0].meaning.namesFile {
             items.append(data[0].text)
             if type == nil { headers.append("Content-Type: application/x-www-form-urlencoded") }
         } else if !data.isEmpty {

@@ -20,8 +20,9 @@ struct RequestContent {
         var text: String { value.string ?? value.description }
     }
 
+    /// - Parameter readsInput: Whether standard input is read now, if it is the body.
     /// - Throws: ``UsageError`` for a file that cannot be read, or has the wrong format.
-    init(_ command: RequestCommand) throws(UsageError) {
+    init(_ command: RequestCommand, readsInput: Bool = true) throws(UsageError) {
         var headers = command.headers
         var query: [String] = []
         var fields: [Field] = []
@@ -58,7 +59,7 @@ struct RequestContent {
             body = nil
         } else if fields.isEmpty {
             body = try command.content.map { content throws(UsageError) in
-                try Self.body(content, isRead: !command.printsCurl)
+                try Self.body(content, isRead: !command.printsCurl && readsInput)
             }
         } else {
             body = try command.isForm ? Self.form(fields) : Self.json(fields)
@@ -146,7 +147,14 @@ struct RequestContent {
         switch content {
         case .form: return .form
         case .text(let text): return .text(text)
-        case .input: return isRead ? .data(try standardInput(of: "@-")) : .file("-")
+        case .input:
+            guard isRead else { return .file("-") }
+            let data = try standardInput(of: "@-")
+            // What begins like one and is one, is a JSON document.
+            let isJSON =
+                (data.first == UInt8(ascii: "{") || data.first == UInt8(ascii: "["))
+                && (try? JSONValue(parsing: data)) != nil
+            return .data(data, contentType: isJSON ? type : nil)
         case .file(let path):
             try checkReadable(path, "the body ")
             return .file(path)

@@ -35,6 +35,12 @@ struct FileRun {
         console.note(file.warnings)
         let environment = try RunEnvironment(command.environment, folder: folder, table: command.table)
         table = environment.table
+        if let problem = environment.tableProblem {
+            guard !requests.contains(where: \.mayNameRow) else { throw problem }
+            console.note(
+                "lat: warning: the table cannot be used, so its rows and base URLs are not known here; lat domains check "
+                    + "says why")
+        }
         let dotenv = RunEnvironment.dotenv(in: folder)
         scope = RunScope(
             RunOutside(variable: { ProcessInfo.processInfo.environment[$0] }, dotenv: { dotenv[$0] }))
@@ -188,12 +194,20 @@ struct FileRun {
     ) async throws -> Answer {
         guard var table else { return Answer() }
         let route = try UsageError.checked(table.resolve(server: ServerName(name)))
-        let hasOwnToken = try table.replaceAuthenticator(of: name, route, by: made.headers)
+        var headers = made.headers
+        // The engine writes the field, and its value is not known here.
+        if made.authentication != nil { headers["Authorization"] = "" }
+        let hasOwnToken = try table.replaceAuthenticator(of: name, route, by: headers)
         let manager = try hasOwnToken ? makeManager(table, keepsCookies: request.keepsCookies) : manager(request)
         do {
-            let reply = try await manager.startRequest(
-                server: ServerName(name), parameters: parameters.isEmpty ? nil : parameters,
-                timeout: request.timeout ?? command.timeout, headers: made.headers)
+            var options = RequestOptions(timeout: request.timeout ?? command.timeout, headers: made.headers)
+            if !request.followsRedirects { options.redirects = .none }
+            if let timeout = request.connectTimeout { options.connectTimeout = timeout }
+            if let authentication = made.authentication { options.authentication = authentication }
+            let reply = try await EntityCall(
+                Route(server: ServerName(name)), parameters: parameters.isEmpty ? nil : parameters, files: [], options,
+                as: JSONValue.self
+            ).reply(on: manager)
             return Answer(response: reply.response, envelope: reply.envelope)
         } catch let error as NetworkError where !route.hasEnvelope {
             // Without an envelope every 2xx is a success, and its body need not be JSON.

@@ -68,6 +68,12 @@ struct HTTPFile: Sendable {
 
         init(target: Template) { self.target = target }
 
+        /// Whether the target has the form of the name of a row: neither a URL, nor a path, nor a variable.
+        var mayNameRow: Bool {
+            let name = target.text.prefix { $0 != " " && $0 != "\t" }
+            return !name.contains { "/:{".contains($0) }
+        }
+
         /// All texts with variables.
         var templates: [Template] {
             [target] + targetLines + headers.flatMap { [$0.name, $0.value] }

@@ -18,6 +18,10 @@ struct HTTPFileParser {
     private var place = Place.before
     /// The request that is being read. It has no target until its first line is found.
     private var request = HTTPFile.Request(target: Template(text: "", start: 0))
+    /// Where the name of the request is.
+    private var nameRange: Range<Int>?
+    /// The offsets of the names so far.
+    private var names: [String: Int] = [:]
 
     init(_ source: SourceText) {
         self.source = source
@@ -38,6 +42,7 @@ struct HTTPFileParser {
                 finish()
                 let title = line.trimmed(after: 3)
                 request.name = title.text.isEmpty ? nil : title.text
+                nameRange = title.range
                 continue
             }
             switch place {
@@ -53,10 +58,26 @@ struct HTTPFileParser {
         if place != .before {
             while case .text(let line)? = request.body.last, line.isBlank { request.body.removeLast() }
             requests.append(request)
+            for template in request.templates {
+                let isBody = request.body.contains(.text(template))
+                guard let range = RunScope.unclosed(in: template, isBody: isBody) else { continue }
+                complain(range, "this variable is not closed; write {{name}}")
+            }
+            if let name = request.name, let nameRange {
+                if let first = names[name] {
+                    complain(
+                        nameRange,
+                        "the request of line \(source.position(of: first).line) has this name, too; --name and "
+                            + "{{\(SafeText.line(name)).response…}} mean only one of them", .warning)
+                } else {
+                    names[name] = nameRange.lowerBound
+                }
+            }
         } else if let assertion = request.assertions.first {
             complain(assertion.range, "this assertion belongs to no request; put it after ### and before the next one")
         }
         request = HTTPFile.Request(target: Template(text: "", start: 0))
+        nameRange = nil
         place = .before
     }
 
@@ -90,7 +111,9 @@ struct HTTPFileParser {
             return complain(
                 line.range, "\"\(SafeText.line(name))\" is not a name of a variable; use letters, digits, _, - and .")
         }
-        variables.append(HTTPFile.Variable(name: name, value: line.trimmed(after: line.text[...equals].utf8.count)))
+        let value = line.trimmed(after: line.text[...equals].utf8.count)
+        if let range = RunScope.unclosed(in: value) { complain(range, "this variable is not closed; write {{name}}") }
+        variables.append(HTTPFile.Variable(name: name, value: value))
     }
 
     static func isName(_ text: some StringProtocol) -> Bool {
@@ -223,7 +246,7 @@ struct HTTPFileParser {
         let word = content.text.dropFirst().prefix { !$0.isWhitespace }
         let value = content.trimmed(after: 1 + word.utf8.count)
         switch word {
-        case "name": request.name = value.text
+        case "name": (request.name, nameRange) = (value.text, value.range)
         case "note", "no-log", "no-auto-encoding": break
         case "no-redirect": request.followsRedirects = false
         case "no-cookie-jar": request.keepsCookies = false

@@ -14,6 +14,8 @@ struct RunEnvironment: Sendable {
     private(set) var domains: [String: String] = [:]
     /// The table in the environment; `nil` when there is none.
     private(set) var table: DomainTable?
+    /// Why the table of the folder cannot be used, which matters only to a file that uses it.
+    private(set) var tableProblem: TableProblem?
 
     /// - Parameters:
     ///   - name: The environment; `nil` for none.
@@ -32,26 +34,35 @@ struct RunEnvironment: Sendable {
                 variables.merge(environments[key]?.object ?? [:]) { _, own in own }
             }
         }
-        let hasTable = argument.file != nil || access(TableArgument.standardPath, F_OK) == 0
-        if hasTable {
-            var table = try TableArgument(file: argument.file, environment: argument.environment ?? "").read()
-            let fallback = argument.environment ?? DomainTable.environmentOfProcess
-            let isOfTable = name.map(table.environmentNames.contains) ?? false
-            known += table.environmentNames
-            let chosen = isOfTable ? name : fallback
-            if let chosen, !chosen.isEmpty {
-                table = try TableArgument(file: argument.file, environment: chosen).read()
+        let isNamed = argument.file != nil || argument.environment != nil
+        if isNamed || access(TableArgument.standardPath, F_OK) == 0 {
+            do {
+                try readTable(argument, name, &known)
+            } catch let problem as TableProblem where !isNamed {
+                tableProblem = problem
             }
-            for domain in table.domainNames {
-                domains[domain.rawValue] = try? table.resolve(domain: domain, path: "").baseURLs.first
-            }
-            self.table = table
         }
         guard let name, !known.contains(name) else { return }
+        if let tableProblem { throw tableProblem }
         let advice =
             NearestName.of(name, among: Set(known).sorted()).map { "did you mean \"\($0)\"?" }
             ?? "add it to \(Self.files[0]) or to the table"
         throw RunProblem("there is no environment \"\(SafeText.line(name))\"; \(advice)")
+    }
+
+    private mutating func readTable(_ argument: TableArgument, _ name: String?, _ known: inout [String]) throws {
+        var table = try TableArgument(file: argument.file, environment: argument.environment ?? "").read()
+        let fallback = argument.environment ?? DomainTable.environmentOfProcess
+        let isOfTable = name.map(table.environmentNames.contains) ?? false
+        known += table.environmentNames
+        let chosen = isOfTable ? name : fallback
+        if let chosen, !chosen.isEmpty {
+            table = try TableArgument(file: argument.file, environment: chosen).read()
+        }
+        for domain in table.domainNames {
+            domains[domain.rawValue] = try? table.resolve(domain: domain, path: "").baseURLs.first
+        }
+        self.table = table
     }
 
     private static func read(_ file: String, in folder: String) throws(RunProblem) -> (path: String, JSONValue)? {

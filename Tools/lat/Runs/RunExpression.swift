@@ -1,5 +1,7 @@
+import Dispatch
 import FoundationEssentials
 import LATNetworking
+import Platform
 
 /// A part of a response that is captured or tested: `status`, `header Location`, `$.items[0].id`.
 enum RunSubject: Hashable, Sendable {
@@ -146,8 +148,13 @@ struct RunAssertion: Hashable, Sendable {
         case .startsWith: isPassed = found.map { Self.text(of: $0).hasPrefix(Self.plain(operand)) } ?? false
         case .endsWith: isPassed = found.map { Self.text(of: $0).hasSuffix(Self.plain(operand)) } ?? false
         case .matches:
-            guard let regex = try? Regex(Self.plain(operand)) else { return "\(operand) is not a regular expression" }
-            isPassed = found.map { Self.text(of: $0).contains(regex) } ?? false
+            guard (try? Regex(Self.plain(operand))) != nil else { return "\(operand) is not a regular expression" }
+            let match = found.map { Self.matches(Self.text(of: $0), Self.plain(operand)) } ?? false
+            guard let match else {
+                return
+                    "the regular expression was given up after \(Self.matchLimit) s; write one without nested repetitions"
+            }
+            isPassed = match
         }
         guard !isPassed else { return nil }
         guard let found else {
@@ -160,6 +167,22 @@ struct RunAssertion: Hashable, Sendable {
         }
         let shown = Secrets.standard.shown(json: found).description
         return "it is " + (shown.count > 200 ? shown.prefix(200) + "…" : shown)
+    }
+
+    /// The longest time for a regular expression, in seconds.
+    private static let matchLimit = 2
+
+    /// Whether a text matches; `nil` when that takes too long. The engine goes back for each repetition, so `(a+)+b` may take
+    /// for ever. It cannot be stopped, so that its thread goes on until the program ends.
+    private static func matches(_ text: String, _ pattern: String) -> Bool? {
+        let isDone = DispatchSemaphore(value: 0)
+        let result = Waiter<Bool>()
+        let isStarted = BackgroundThread.start("lat-match") {
+            result.end(.success((try? Regex(pattern)).map { text.contains($0) } ?? false))
+            isDone.signal()
+        }
+        guard isStarted, isDone.wait(timeout: .now() + .seconds(matchLimit)) == .success else { return nil }
+        return try? result.result?.get()
     }
 
     private func isEqual(_ found: JSONValue?, _ operand: String) -> Bool {
@@ -235,7 +258,7 @@ struct RunAssertion: Hashable, Sendable {
 }
 
 extension RunSubject {
-    fileprivate var isJSON: Bool { if case .json = self { true } else { false } }
+    var isJSON: Bool { if case .json = self { true } else { false } }
 }
 
 /// What is wrong in an assertion or a capture, and where.

@@ -42,6 +42,19 @@ struct RunScope: Sendable {
         return marks
     }
 
+    /// The place of a variable that is not closed, such as `{{host/path`; `nil` for none.
+    ///
+    /// - Parameter isBody: Whether a blank after the braces makes it other text, such as `a {{ b`.
+    static func unclosed(in template: HTTPFile.Template, isBody: Bool = false) -> Range<Int>? {
+        let text = template.text
+        guard let open = text.ranges(of: "{{").last, !text[open.upperBound...].contains("}}") else { return nil }
+        let name = text[open.upperBound...].drop { !isBody && ($0 == " " || $0 == "\t") }
+            .prefix { $0.isLetter || $0.isNumber || "_$.-".contains($0) }
+        guard let first = name.first, first.isLetter || "_$".contains(first) else { return nil }
+        let start = template.start + text[..<open.lowerBound].utf8.count
+        return start..<start + text[open.lowerBound..<name.endIndex].utf8.count
+    }
+
     static func names(in text: String) -> [String] { marks(in: text).map(\.name) }
 
     /// The text with its variables replaced.

@@ -41,7 +41,8 @@ struct SeriesKey {
             }
             // The path begins at the third slash.
             if let one = first("/"), let two = first("/", from: one + 1), let path = first("/", from: two + 1) {
-                end = path
+                // A URL of a socket has no host, and its path ends at a colon.
+                end = path > two + 1 ? path : first(":", from: path) ?? end
             }
             if let query = first("?") { end = query }
             if let fragment = first("#") { end = fragment }
@@ -169,6 +170,7 @@ final class SeriesTable: @unchecked Sendable {
 
     /// Scheme, host and port of a URL, without its user.
     private static func origin(of url: String) -> String {
+        if let unix = try? UnixAddress(url) { return unix.origin.replacing("@", with: "%40") }
         let parts = URLParts(url)
         guard parts.isAbsolute, let scheme = parts.scheme, let host = parts.hostAndPort else { return "" }
         return scheme + "://" + host.prefix(480)
@@ -198,7 +200,11 @@ extension Series {
     }
 
     var originLabels: [(name: String, value: String)] {
-        let parts = URLParts(String(decoding: origin, as: UTF8.self))
+        let text = String(decoding: origin, as: UTF8.self)
+        if let unix = try? UnixAddress(text) {
+            return [("server_address", unix.socketPath), ("server_port", ""), ("url_scheme", "unix")]
+        }
+        let parts = URLParts(text)
         let scheme = parts.scheme?.lowercased() ?? ""
         let port = parts.port ?? URLParts.standardPort(scheme) ?? ""
         return [

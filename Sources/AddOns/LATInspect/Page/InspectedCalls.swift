@@ -16,11 +16,20 @@ final class InspectedCalls: Sendable {
         var record: CallRecord?
         var version = 0
         var weight = 0
+        /// The call without the body of its request, to send it again; `nil` for one of another process.
+        let sender: Sender?
 
-        init(_ number: UInt64, _ collector: CallCollector?) {
+        init(_ number: UInt64, _ collector: CallCollector?, _ sender: Sender? = nil) {
             self.number = number
+            self.sender = sender
             self.collector = collector
         }
+    }
+
+    /// The manager of a call, and the settings of its request.
+    struct Sender: Sendable {
+        private(set) weak var manager: CentralRequestManager?
+        let settings: RequestOptions
     }
 
     /// A page that follows the calls. It gets the calls that changed since it asked last, each once.
@@ -83,7 +92,8 @@ final class InspectedCalls: Sendable {
     func begin(_ call: ObservedCall) {
         state.withLock { state in
             state.count += 1
-            let kept = Kept(state.count, CallCollector(call, capture))
+            let sender = Sender(manager: call.manager, settings: call.request.options)
+            let kept = Kept(state.count, CallCollector(call, capture), sender)
             kept.weight = Self.plainWeight
             state.calls[call.id] = kept
             state.order.append(call.id)
@@ -211,6 +221,9 @@ final class InspectedCalls: Sendable {
         }
         return (fresh, number)
     }
+
+    /// What sends a call of this process again; `nil` for one of another process.
+    func sender(of id: UInt64) -> Sender? { state.withLock { $0.calls[id]?.sender } }
 
     /// The process that a call belongs to; `nil` where only one is shown.
     func program(of id: UInt64) -> String? { state.withLock { $0.programs[id >> SessionMessage.processShift] } }

@@ -5,7 +5,8 @@ internal import Synchronization
 
 /// Sends a request of the page again, after the reader has changed it. The page shows the new call, too.
 ///
-/// It has a manager of its own, with standard settings: the app's authenticators and certificates are not used.
+/// A call of this process is sent by its own manager, with the settings of its request: authenticators, certificates, proxies.
+/// The calls of other processes are sent with standard settings.
 final class Resender: Sendable {
     private let calls: InspectedCalls
     private let manager = Mutex<CentralRequestManager?>(nil)
@@ -20,6 +21,11 @@ final class Resender: Sendable {
         var body: String
         /// A body that is not text, in place of `body`.
         var base64: String?
+        /// The call that is sent again, and which of its requests.
+        var call: UInt64?
+        var entry: Int?
+
+        var bytes: Data { base64.flatMap { Data(base64Encoded: $0) } ?? Data(body.utf8) }
     }
 
     /// Answers `/resend`: starts the call, and does not wait for its response.
@@ -27,16 +33,24 @@ final class Resender: Sendable {
         guard let edited = try? JSONDecoder().decode(Edited.self, from: request.body) else {
             return LoopbackServer.Response(status: 400, "The body has to be JSON with method, url, headers and body.")
         }
-        if let problem = Self.problem(in: edited) { return LoopbackServer.Response(status: 400, problem) }
+        if let problem = Self.problem(in: edited) ?? lostBody(of: edited) {
+            return LoopbackServer.Response(status: 400, problem)
+        }
+        let sender = edited.call.flatMap(calls.sender)
         var sent = HTTPRequest(edited.method, edited.url)
+        if let sender {
+            sent.options = sender.settings
+            // The page shows them among the fields.
+            sent.options.headers = HTTPHeaders()
+            sent.cachePolicy = .networkOnly
+        }
         for field in edited.headers where field.count == 2 && !Self.isOwn(field[0]) {
             sent.headers.append(field[0], field[1])
         }
-        let body = edited.base64.flatMap { Data(base64Encoded: $0) } ?? Data(edited.body.utf8)
-        if !body.isEmpty { sent.body = .data(body) }
-        sent.timeout = .seconds(60)
+        if !edited.bytes.isEmpty { sent.body = .data(edited.bytes) }
+        if sent.timeout == nil { sent.timeout = .seconds(60) }
         do {
-            let manager = try usedManager()
+            let manager = try sender?.manager ?? usedManager()
             Task { [sent] in _ = try? await manager.send(sent) }
             return LoopbackServer.Response("sent")
         } catch {
@@ -50,6 +64,22 @@ final class Resender: Sendable {
             || ["host", "content-length", "connection", "accept-encoding", "expect"].contains(name.lowercased())
     }
 
+    /// Why the kept part of a body cannot be sent in its place; `nil` when the body is whole, or the reader wrote another one.
+    private func lostBody(of edited: Edited) -> String? {
+        guard let id = edited.call, let requests = calls.record(id)?.record.conversation,
+            requests.indices.contains(edited.entry ?? 0), let body = requests[edited.entry ?? 0].request.body,
+            let note = body.shown.note
+        else { return nil }
+        let kept = body.shown.bytes
+        let isKept =
+            kept.isEmpty
+            ? edited.bytes.isEmpty && !["GET", "HEAD"].contains(edited.method)
+            : edited.bytes.starts(with: kept.prefix(64))
+        guard isKept else { return nil }
+        return
+            "\(note) What is left of it would not be the same request: write a whole body, or send it from the program."
+    }
+
     /// A secret that the inspector has removed cannot be sent again.
     private static func problem(in edited: Edited) -> String? {
         let fields = edited.headers.map { ($0.first ?? "", $0.last ?? "") }
@@ -60,7 +90,7 @@ final class Resender: Sendable {
             ?? (edited.base64.flatMap { Data(base64Encoded: $0) }?.firstRange(of: Data(Secrets.placeholder.utf8))
                 .map { _ in "the body" })
         return place.map {
-            "\(Secrets.placeholder) in \($0) stands for a secret, which the inspector does not keep: write its value, or delete it."
+            "\(Secrets.placeholder) in \($0) stands for a secret, which the inspector does not keep: write its value, or delete it, so that the program sets it as it does for its own calls."
         }
     }
 

@@ -96,7 +96,8 @@ final class Target: @unchecked Sendable {
         } catch {
             let advice = error.suggestion.map { "did you mean \(URLText.visible($0))?" }
             throw .invalidRequest(
-                "the URL \(URLText.visible(text)) \(error.reason); \(advice ?? "write unix:///path/of.sock:/path")")
+                "the URL \(URLText.visible(URLParts.redacted(text))) \(error.reason); \(advice ?? "write unix:///path/of.sock:/path")"
+            )
         }
     }
 

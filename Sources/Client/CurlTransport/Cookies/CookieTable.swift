@@ -13,12 +13,31 @@ struct CookieTable: Sendable {
         /// Whether secure cookies may be sent to it and accepted from it.
         let isTrusted: Bool
         let isAddress: Bool
+        /// Whether it is a Unix domain socket, whose server calls itself `localhost`.
+        let isSocket: Bool
+
+        /// A socket, with its name as the host. Bytes that a domain cannot have are percent-encoded, so that case counts.
+        init(socket: String, path: String) {
+            host = socket.utf8.reduce(into: "") { name, byte in
+                let isPlain = (0x61...0x7A).contains(byte) || (0x2D...0x3A).contains(byte) || byte == UInt8(ascii: "_")
+                if isPlain {
+                    name.append(Character(UnicodeScalar(byte)))
+                } else {
+                    name += "%\(String(Int(byte) + 256, radix: 16).dropFirst())"
+                }
+            }
+            self.path = path
+            isTrusted = true
+            isAddress = true
+            isSocket = true
+        }
 
         init(host: String, path: String, isSecure: Bool) {
             let name = CookieTable.bare(host.lowercased())
             self.host = name.hasPrefix("[") && name.hasSuffix("]") ? String(name.dropFirst().dropLast()) : name
             self.path = path
             isAddress = IPAddress(host: name) != nil
+            isSocket = false
             isTrusted = isSecure || ["localhost", "127.0.0.1", "::1"].contains(self.host)
         }
 
@@ -61,7 +80,9 @@ struct CookieTable: Sendable {
     ) -> Bool {
         var domain = place.host
         var isForSubdomains = false
-        if let wanted = field.domain, wanted != place.host || !place.isAddress {
+        if let wanted = field.domain, !(place.isSocket && wanted == "localhost"),
+            wanted != place.host || !place.isAddress
+        {
             if isPublicSuffix(wanted) {
                 guard wanted == place.host else { return false }
             } else {

@@ -6,10 +6,12 @@ internal import HTTPCore
 /// `default` for all other hosts. Macros (`macdef`, up to an empty line) and comments (`#`, up to the line's end) are skipped.
 struct Netrc: Sendable, Hashable {
     private struct Entry: Hashable {
-        /// In lower case; `nil` for the entry that matches all hosts.
+        /// As it is written; `nil` for the entry that matches all hosts.
         var host: String?
         var login: String?
         var password: String?
+
+        var authentication: Authentication { .basic(user: login ?? "", password: password ?? "") }
     }
 
     private let entries: [Entry]
@@ -56,7 +58,7 @@ struct Netrc: Sendable, Hashable {
         var entries: [Entry] = []
         while let (word, line) = try reader.next() {
             switch word {
-            case "machine": entries.append(Entry(host: try reader.value(of: word, line).lowercased()))
+            case "machine": entries.append(Entry(host: try reader.value(of: word, line)))
             case "default": entries.append(Entry())
             case "login", "password", "account":
                 let value = try reader.value(of: word, line)
@@ -83,11 +85,20 @@ struct Netrc: Sendable, Hashable {
     func credentials(forHost host: String, isNamed: Bool = false) -> Authentication? {
         let name = host.lowercased()
         let bare = name.hasPrefix("[") ? String(name.dropFirst().dropLast()) : name
-        let named = entries.first { $0.host == name || $0.host == bare }
+        let named = entries.first { entry in entry.host.map { [name, bare].contains($0.lowercased()) } ?? false }
         guard let entry = named ?? (isNamed ? nil : entries.first { $0.host == nil }),
             entry.login != nil || entry.password != nil
         else { return nil }
-        return .basic(user: entry.login ?? "", password: entry.password ?? "")
+        return entry.authentication
+    }
+
+    /// All sockets have the host `localhost`, so neither its entry nor the `default` says which of them is meant: only one that
+    /// names the socket counts, such as `machine unix:/run/app.sock`.
+    private func credentials(for request: HTTPRequest, _ target: Target) -> Authentication? {
+        guard let socket = target.socketName(of: request) else {
+            return credentials(forHost: target.host, isNamed: request.context.hasLeftOrigin)
+        }
+        return entries.first { $0.host == socket }?.authentication
     }
 
     /// Returns the request with the file's credentials, unless it has credentials of its own. A server that redirects to
@@ -95,7 +106,7 @@ struct Netrc: Sendable, Hashable {
     func authenticated(_ request: HTTPRequest, _ target: Target) -> HTTPRequest {
         guard request.authentication == nil, !target.hasUser,
             !request.headers.fields.contains(where: { $0.name.equalsIgnoringASCIICase("Authorization") }),
-            let credentials = credentials(forHost: target.host, isNamed: request.context.hasLeftOrigin)
+            let credentials = credentials(for: request, target)
         else { return request }
         var request = request
         request.authentication = credentials

@@ -4,7 +4,7 @@ import HTTPCore
 enum OAuth2Keys {
     static let all = [
         "issuer", "tokenURL", "authorizationURL", "deviceURL", "clientID", "secretVariable", "secretFile",
-        "clientAuthentication", "grant", "scopes", "parameters", "leeway",
+        "clientAuthentication", "grant", "scopes", "parameters", "leeway", "store",
     ]
 }
 
@@ -57,6 +57,7 @@ extension TableReader {
         rule.scopes = (texts(row["scopes"], "scopes", each: "the name of a scope") ?? []).map(\.0)
         rule.parameters = oauth2Parameters(row["parameters"])
         if let leeway = duration(row["leeway"], "leeway", isZeroAllowed: true)?.value { rule.leeway = leeway }
+        rule.store = choice(row["store"], "store", DomainTable.OAuth2Rule.Store.self)?.value ?? .file
         // A key that could not be read has its own message.
         let isComplete = row.mistyped.isEmpty && !rule.clientID.isEmpty
         if isComplete, !Self.lacksAddress(rule, row), let problem = rule.problem {

@@ -227,7 +227,8 @@ package enum TableSchema {
               "grant": { "enum": ["clientCredentials", "deviceCode", "authorizationCode"] },
               "scopes": { "type": "array", "items": { "type": "string", "minLength": 1 } },
               "parameters": { "type": "object", "additionalProperties": { "type": "string" } },
-              "leeway": { "$ref": "#/$defs/duration" }
+              "leeway": { "$ref": "#/$defs/duration" },
+              "store": { "enum": ["file", "secretService"] }
             } }
         """##,
         ##"""

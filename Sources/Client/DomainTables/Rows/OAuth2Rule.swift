@@ -58,6 +58,14 @@ extension DomainTable {
             public var customMirror: Mirror { Mirror(self, children: []) }
         }
 
+        /// Where the token of a user is kept, by the calls of a row and by `lat login`.
+        public enum Store: String, Hashable, Sendable, CaseIterable {
+            /// A file that only its owner can read: `OAuth2.FileStore`.
+            case file
+            /// The Secret Service of the desktop, by libsecret: `OAuth2.SecretStore`.
+            case secretService
+        }
+
         /// The issuer, an `https` URL whose metadata names the addresses. Default `nil`: ``tokenURL`` is given.
         public var issuer: String?
         /// The token endpoint. Default `nil`: that of the metadata, as for the other addresses.
@@ -81,13 +89,15 @@ extension DomainTable {
         public var parameters: [String: String]
         /// How long before its end a token is renewed. Default 30 s, and never more than a quarter of its lifetime.
         public var leeway: Duration
+        /// Where the token of a user is kept. Default ``Store/file``.
+        public var store: Store
 
         /// Creates settings.
         public init(
             issuer: String? = nil, tokenURL: String? = nil, authorizationURL: String? = nil, deviceURL: String? = nil,
             clientID: String, secret: Secret? = nil, clientAuthentication: ClientAuthentication? = nil,
             grant: Grant? = nil, scopes: [String] = [], parameters: [String: String] = [:],
-            leeway: Duration = .seconds(30)
+            leeway: Duration = .seconds(30), store: Store = .file
         ) {
             self.issuer = issuer
             self.tokenURL = tokenURL
@@ -100,6 +110,7 @@ extension DomainTable {
             self.scopes = scopes
             self.parameters = parameters
             self.leeway = leeway
+            self.store = store
         }
 
         /// The grant that is used.

@@ -81,7 +81,11 @@ extension HTTPResponse {
             private func value(of record: JSONRecords.Record) throws -> Model? {
                 guard let reader else { return nil }
                 do {
-                    return try record.document.get().decode(Model.self, by: reader.response.coding)
+                    let document = try record.document.get()
+                    if Model.self == JSONRecordText.self {
+                        return JSONRecordText(bytes: reader.records.text(of: record)) as? Model
+                    }
+                    return try document.decode(Model.self, by: reader.response.coding)
                 } catch {
                     guard values.options.skipsBadLines else { throw reader.failure(error, in: record, "\(Model.self)") }
                     values.noteSkipped()
@@ -120,6 +124,11 @@ extension HTTPResponse {
     private final class Counter: Sendable {
         let count = Atomic(0)
     }
+}
+
+/// A value of ``HTTPResponse/Values`` as the bytes that were received, for tools that pass it on.
+package struct JSONRecordText: Decodable, Sendable {
+    package let bytes: [UInt8]
 }
 
 /// Reads the texts of one body.

@@ -27,8 +27,14 @@ package struct UnixAddress: Hashable, Sendable {
     package init(_ url: String) throws(Problem) {
         guard Self.isOne(url) else { throw Problem(reason: "does not begin with unix://") }
         let rest = url.dropFirst(5)
-        let path = rest.drop { $0 == "/" }
         guard rest.hasPrefix("///"), !rest.hasPrefix("////") else {
+            var path = rest.drop { $0 == "/" }
+            // A password, which may have any character, must not be shown.
+            if let user = path.lastIndex(of: "@") {
+                path = path[path.index(after: user)...].drop { $0 == "/" }
+                throw Problem(
+                    reason: "has a user, but a socket has none", suggestion: path.isEmpty ? nil : "unix:///\(path)")
+            }
             let slashes = rest.count - path.count
             let host = path.prefix { $0 != "/" && $0 != ":" }
             let reason =

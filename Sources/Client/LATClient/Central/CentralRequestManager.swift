@@ -58,10 +58,9 @@ public final class CentralRequestManager: Sendable {
         engine = sender.curlTransport
         storage = CacheStorage(configuration)
         hub = CallEventHub(limit: CallEventHub.bufferSize)
-        var completes: (@Sendable (HTTPRequest) -> HTTPRequest)?
-        if let engine { completes = { engine.completed($0) } }
+        let manager = ManagerReference()
         reporters = CallReporters(
-            secrets: configuration.secrets, configuration.accessories, hub: hub, completes: completes)
+            secrets: configuration.secrets, configuration.accessories, hub: hub, origin: CallOrigin(engine, manager))
         callbacks = configuration.callbackExecutor ?? .queue(DispatchQueue(label: "LATNetworking.callbacks"))
         let address = MutableBaseURL(configuration.baseURL)
         let tables = TableSource(configuration.domains, observer: configuration.domainsObserver)
@@ -77,7 +76,6 @@ public final class CentralRequestManager: Sendable {
                 successJudge: configuration.successJudge, coding: configuration.coding,
                 retryPolicy: configuration.retryPolicy))
         coding = CodingRules.of(configuration.coding)
-        let manager = ManagerReference()
         pipeline = Pipeline(
             configuration, storage: storage, reachability: reachability, sender: sender,
             scope: CredentialScope(

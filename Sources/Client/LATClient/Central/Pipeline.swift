@@ -87,7 +87,7 @@ final class Pipeline: Sendable {
                     let isOfUser = rule.effectiveGrant != .clientCredentials
                     return authentication(
                         try OAuth2(
-                            rule, store: isOfUser ? OAuth2.FileStore.standard(for: rule) : nil,
+                            rule, store: isOfUser ? OAuth2.store(for: rule) : nil,
                             warningHandler: configuration.engine.warn))
                 }),
             .mirrors: MirrorStage(memory: configuration.mirrorMemory), .composition: composition, .sharing: sharing,

@@ -69,6 +69,16 @@ extension OAuth2 {
         func exclusively(_ work: @Sendable () async throws -> Void) async throws
     }
 
+    /// The store of a user's token that the settings name.
+    ///
+    /// - Throws: ``NetworkError/Kind/storage`` where it cannot be used.
+    public static func store(for settings: Settings) throws(NetworkError) -> any TokenStore {
+        switch settings.store {
+        case .file: try FileStore.standard(for: settings)
+        case .secretService: try SecretStore(for: settings)
+        }
+    }
+
     /// Keeps a token in a file that only its owner may read and write (mode 600), and that is replaced as a whole.
     ///
     /// Processes that share the file take turns in renewing the token, with a lock on `<path>.lock`. A file that other users
@@ -83,7 +93,7 @@ extension OAuth2 {
         /// Creates a store. The file and its folders are made when a token is stored.
         public init(_ path: String) { self.path = path }
 
-        /// The file of a client, which `lat login` uses: `$XDG_STATE_HOME/latnetworking/tokens`, or
+        /// The file of a client, which `lat login` uses by default: `$XDG_STATE_HOME/latnetworking/tokens`, or
         /// `~/.local/state/latnetworking/tokens`.
         ///
         /// - Throws: ``NetworkError/Kind/storage`` for a process without a home.
@@ -163,13 +173,13 @@ extension OAuth2 {
             NetworkError(.storage, message: "the token file \"\(path)\" \(reason)")
         }
 
-        private static var encoder: JSONEncoder {
+        static var encoder: JSONEncoder {
             let encoder = JSONEncoder()
             encoder.dateEncodingStrategy = .secondsSince1970
             return encoder
         }
 
-        private static var decoder: JSONDecoder {
+        static var decoder: JSONDecoder {
             let decoder = JSONDecoder()
             decoder.dateDecodingStrategy = .secondsSince1970
             return decoder

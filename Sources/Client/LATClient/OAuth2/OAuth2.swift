@@ -49,6 +49,8 @@ public final class OAuth2: Authenticator {
     /// Waits between two questions of a device. Tests replace it.
     let pause: @Sendable (Duration) async throws -> Void
     let state = Mutex(State())
+    /// Several managers may share this object. The lock of a store is for other processes.
+    private let turns = Turns()
     private let warningHandler: @Sendable (String) -> Void
 
     /// Creates an authenticator.
@@ -111,15 +113,18 @@ public final class OAuth2: Authenticator {
         try await load()
         let before = token
         try await exclusively {
-            // Another process may have renewed the token while this one waited, or signed out. Its refresh token counts, also
-            // when its access token has ended. The times are not compared: a file keeps them less exactly.
+            // Another manager or process may have renewed the token while this one waited, or signed out. Its refresh token
+            // counts, also when its access token has ended. The times are not compared: a file keeps them less exactly.
+            var current = self.token
             if let store = self.store, self.state.withLock({ $0.unsaved == nil }) {
                 let stored = try await store.token()
-                if stored?.access != before?.access || stored?.refresh != before?.refresh {
+                if stored?.access != current?.access || stored?.refresh != current?.refresh {
                     self.state.withLock { $0.token = stored }
-                    if let stored, stored.isFresh(at: self.clock(), leeway: self.settings.leeway) { return }
+                    current = stored
                 }
             }
+            let isAnother = current?.access != before?.access || current?.refresh != before?.refresh
+            if isAnother, let current, current.isFresh(at: self.clock(), leeway: self.settings.leeway) { return }
             try await self.renew(on: manager)
         }
     }
@@ -160,22 +165,24 @@ public final class OAuth2: Authenticator {
     /// Takes a token from elsewhere, and stores it.
     public func adopt(_ token: Token) async throws { await keep(token, replaces: nil) }
 
-    /// Forgets the token, and removes it from the store. The server revokes it if it can (RFC 7009).
+    /// Forgets the token, and removes it from the store. The server revokes it if it can (RFC 7009). A renewal that is under
+    /// way ends first, so that it leaves no token behind.
     ///
     /// - Throws: ``NetworkError/Kind/storage`` if it cannot be removed from the store.
     /// - Returns: whether the server revoked it.
     @discardableResult
     public func signOut(on manager: CentralRequestManager) async throws -> Bool {
         try await load()
-        let token = token
+        let last = Mutex<Token?>(nil)
         try await exclusively {
             try await self.store?.store(nil)
-            self.state.withLock { state in
-                state.token = nil
-                state.unsaved = nil
+            let token = self.state.withLock { state in
+                defer { (state.token, state.unsaved) = (nil, nil) }
+                return state.token
             }
+            last.withLock { $0 = token }
         }
-        guard let token else { return false }
+        guard let token = last.withLock(\.self) else { return false }
         return (try? await OAuth2Exchange(self, manager).revoke(token.refresh ?? token.access)) ?? false
     }
 
@@ -186,13 +193,17 @@ public final class OAuth2: Authenticator {
         guard let store, !state.withLock({ $0.isLoaded }) else { return }
         let stored = try await store.token()
         state.withLock { state in
+            // Another task may have read it meanwhile, and the user may have signed out since.
+            guard !state.isLoaded else { return }
             if state.token == nil { state.token = stored }
             state.isLoaded = true
         }
     }
 
     func exclusively(_ work: @escaping @Sendable () async throws -> Void) async throws {
-        if let store { try await store.exclusively(work) } else { try await work() }
+        try await turns.run { [store] in
+            if let store { try await store.exclusively(work) } else { try await work() }
+        }
     }
 
     /// Uses a token from now on, and stores it.

@@ -16,11 +16,11 @@ public struct ObservedCall: Sendable, Identifiable {
         let startsTrace: Bool
         let startTime = Date()
         let row: Row?
-        let completes: (@Sendable (HTTPRequest) -> HTTPRequest)?
+        let origin: CallOrigin?
 
         init(
             id: UInt64, request: HTTPRequest, entityHeaders: HTTPHeaders, tag: String?, secrets: Secrets,
-            trace: TraceParent?, startsTrace: Bool, row: Row?, completes: (@Sendable (HTTPRequest) -> HTTPRequest)?
+            trace: TraceParent?, startsTrace: Bool, row: Row?, origin: CallOrigin?
         ) {
             self.id = id
             self.request = request
@@ -30,7 +30,7 @@ public struct ObservedCall: Sendable, Identifiable {
             self.trace = trace
             self.startsTrace = startsTrace
             self.row = row
-            self.completes = completes
+            self.origin = origin
         }
     }
 
@@ -45,7 +45,7 @@ public struct ObservedCall: Sendable, Identifiable {
         let trace = joinedTrace ?? observers.accessories.lazy.compactMap { $0.trace(of: request) }.first
         facts = Facts(
             id: id, request: request, entityHeaders: entityHeaders, tag: tag, secrets: secrets, trace: trace,
-            startsTrace: joinedTrace == nil && trace != nil, row: row, completes: observers.completes)
+            startsTrace: joinedTrace == nil && trace != nil, row: row, origin: observers.origin)
     }
 
     /// A number that is unique among the calls of the process.
@@ -70,7 +70,10 @@ public struct ObservedCall: Sendable, Identifiable {
 
     /// The request with the credentials that the engine adds to it: those of the netrc file and of the proxy, and the cookies
     /// of the jar.
-    package func completed(_ request: HTTPRequest) -> HTTPRequest { facts.completes?(request) ?? request }
+    package func completed(_ request: HTTPRequest) -> HTTPRequest { facts.origin?.completes?(request) ?? request }
+
+    /// The manager of the call; `nil` when it is gone.
+    package var manager: CentralRequestManager? { facts.origin?.manager.value }
 
     /// The call for the events about an attempt, whose request may have more secrets.
     func sending(_ request: HTTPRequest) -> ObservedCall {

@@ -11,21 +11,32 @@ extension EventHub<CallEvent> {
     static var bufferSize: Int { 4_096 }
 }
 
+/// What an observer may ask the manager of a call for. It keeps the engine, but not the manager.
+final class CallOrigin: Sendable {
+    /// Adds to a request what the engine will add; `nil` without an engine.
+    let completes: (@Sendable (HTTPRequest) -> HTTPRequest)?
+    let manager: ManagerReference
+
+    init(_ engine: CurlTransport?, _ manager: ManagerReference) {
+        if let engine { completes = { engine.completed($0) } } else { completes = nil }
+        self.manager = manager
+    }
+}
+
 final class CallReporters: Sendable {
     let secrets: Secrets
     let accessories: [any RequestAccessory]
     let meters: [any CallMeter]
     let headObservers: [any SentHeadObserver]
     let hub: CallEventHub
-    /// Adds to a request what the engine will add; `nil` without an engine.
-    let completes: (@Sendable (HTTPRequest) -> HTTPRequest)?
+    let origin: CallOrigin?
 
     init(
         secrets: Secrets, _ accessories: [any RequestAccessory], hub: CallEventHub, after first: CallReporters? = nil,
-        completes: (@Sendable (HTTPRequest) -> HTTPRequest)? = nil
+        origin: CallOrigin? = nil
     ) {
         self.secrets = secrets
-        self.completes = completes ?? first?.completes
+        self.origin = origin ?? first?.origin
         self.accessories = (first?.accessories ?? []) + accessories.filter { !($0 is any CallMeter) }
         meters = (first?.meters ?? []) + accessories.compactMap { $0 as? any CallMeter }
         headObservers = (first?.headObservers ?? []) + accessories.compactMap { $0 as? any SentHeadObserver }

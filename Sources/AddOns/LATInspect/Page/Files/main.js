@@ -213,7 +213,7 @@ async function resend() {
   if (!call || hello.file) return toast('A file has no program that could send the request again.');
   const { entries = [] } = call.entries ? call : await details(call), at = entries.length - 1;
   if (at < 0) return toast('This call has sent no request.');
-  resendForm(entries[at].request, await body(call, 'request', at, entries[at]), body => post('resend', body));
+  resendForm(entries[at].request, await body(call, 'request', at, entries[at]), { call: call.id, entry: at }, body => post('resend', body));
 }
 function help() { $('help').showModal(); }
 function choose() { $('file').click(); }

@@ -5,7 +5,7 @@ import { readable } from './body.js';
 // The fields that the program sets itself.
 const own = ['host', 'content-length', 'connection', 'accept-encoding', 'expect'];
 
-export function resendForm({ method, url, headers }, { bytes, type }, send) {
+export function resendForm({ method, url, headers }, { bytes, type }, place, send) {
   const dialog = $('resend'), { text } = readable({ bytes, type });
   const lines = headers.filter(({ name }) => !own.includes(name.toLowerCase())).map(({ name, value }) => `${name}: ${value}`);
   const area = (rows, label) => h('textarea', { rows, spellcheck: 'false', 'aria-label': label });
@@ -20,7 +20,7 @@ export function resendForm({ method, url, headers }, { bytes, type }, send) {
   async function submit() {
     const list = fields.value.split('\n').map(line => /^\s*([^:\s]+)\s*:\s?(.*)$/.exec(line)?.slice(1)).filter(Boolean);
     const base64 = text === null ? btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join('')) : undefined;
-    const response = await send(JSON.stringify({ method: verb.value.trim(), url: address.value.trim(), headers: list, body: body.value, base64 }))
+    const response = await send(JSON.stringify({ ...place, method: verb.value.trim(), url: address.value.trim(), headers: list, body: body.value, base64 }))
       .catch(() => null);
     if (!response?.ok) return set(note, { hidden: false }, await response?.text() ?? 'The program does not answer.');
     dialog.close();

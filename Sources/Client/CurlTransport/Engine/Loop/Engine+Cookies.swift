@@ -25,8 +25,13 @@ extension CookieStore {
 }
 
 extension CookieTable.Place {
-    /// Makes the place that a request goes to. As in curl, the request's own `Host` field names the host.
+    /// Makes the place that a request goes to. As in curl, the request's own `Host` field names the host. All sockets have the
+    /// host `localhost`, so they are told apart by their paths.
     init(_ request: HTTPRequest, _ target: Target) {
+        if let socket = target.socketName(of: request) {
+            self.init(socket: socket, path: target.path)
+            return
+        }
         var host = target.host
         if let own = request.headers["Host"], let name = Target.hostName(ofField: own) { host = name }
         self.init(host: host, path: target.path, isSecure: target.isSecure)
@@ -40,6 +45,12 @@ extension CookieTable.Place {
 }
 
 extension Target {
+    /// The name of the Unix domain socket that a request goes to, for what is kept for each host: `unix:/run/app.sock`; `nil` for
+    /// a server on the network, and for a request whose `unixSocketPath` leads to the host of its URL.
+    func socketName(of request: HTTPRequest) -> String? {
+        (socketPath ?? (host == "localhost" ? request.unixSocketPath : nil)).map { "unix:" + $0 }
+    }
+
     /// The path as sent, without the query.
     var path: String { fromPath { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") } }
 
@@ -47,7 +58,7 @@ extension Target {
     var pathAndQuery: String { fromPath { $0 != UInt8(ascii: "#") } }
 
     private func fromPath(while isTaken: (UInt8) -> Bool) -> String {
-        let bytes = url.utf8
+        let bytes = UnixAddress.seen(url).utf8
         guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")),
             let start = bytes[bytes.index(after: colon)...].dropFirst(2).firstIndex(of: UInt8(ascii: "/"))
         else { return "/" }
