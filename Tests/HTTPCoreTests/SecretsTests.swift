@@ -23,6 +23,7 @@ import Testing
 
     @Test(arguments: [
         ("CONNECT\nlogin:ada\npasscode: s3c\r\nhost:h\n", "CONNECT\nlogin:ada\npasscode: ***\r\nhost:h\n"),
+        ("a:\n  - token: s3c\n    pwd:\ts3c", "a:\n  - token: ***\n    pwd:\t***"),
         ("authorization:Bearer s3c", "authorization:***"), ("the token: s3c", "the token: s3c"), ("token:", "token:"),
         ("auth bearer s3cret-09", "auth bearer ***"), ("Bearer s3cret09==, x", "Bearer ***, x"),
         ("Bearer authentication", "Bearer authentication"), (#"Bearer realm="api""#, #"Bearer realm="api""#),

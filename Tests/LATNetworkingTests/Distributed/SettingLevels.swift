@@ -124,6 +124,9 @@ extension LeveledSetting {
             "timeout", \.timeout, durations, row: { "timeout: \"\(DurationText.text($0))\"" },
             manager: { $0.timeout = $1 }, read: { $0.timeout ?? $1.timeout }),
         .option(
+            "staleAfter", \.staleAfter, durations, row: { "staleAfter: \"\(DurationText.text($0))\"" },
+            manager: { $0.staleAfter = $1 }, read: { $0.staleAfter ?? $1.staleAfter }),
+        .option(
             "connectTimeout", \.connectTimeout, durations, row: { "connectTimeout: \"\(DurationText.text($0))\"" },
             manager: { $0.connectTimeout = $1 }, read: { $0.connectTimeout ?? $1.connectTimeout }),
         .option(

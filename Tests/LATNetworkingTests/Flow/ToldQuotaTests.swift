@@ -80,37 +80,50 @@ import Testing
             QuotaFields.reports(["X-RateLimit-Remaining": value, "X-RateLimit-Reset": "5"], date: Self.now).count < 2)
     }
 
-    /// A server with a fixed window, and the gate's queue before it, in virtual time.
+    /// A server with a quota, and the gate's queue before it, in virtual time.
     private struct Plant {
-        var queue: LimitQueue<Int>
+        enum Kind: CaseIterable {
+            /// The window begins anew at fixed times; the rest of it is told in whole seconds.
+            case fixed
+            /// Each request counts for the length of the window, which is what `t` tells.
+            case sliding
+        }
+
+        let kind: Kind
         let (quota, window): (Int, Duration)
-        var used = 0
-        var windowEnd: Duration
+        var queue: LimitQueue<Int>
+        var counted: [Duration] = []
         var refusals = 0
         var answered = 0
 
-        init(quota: Int, window: Duration) {
+        init(_ kind: Kind, quota: Int, window: Duration) {
             var limits = RequestLimits()
             limits.followsServer = true
             queue = LimitQueue(limits, at: .zero)
-            (self.quota, self.window, windowEnd) = (quota, window, window)
+            (self.kind, self.quota, self.window) = (kind, quota, window)
         }
 
-        /// Sends at full speed, with a number of requests in flight, until a time.
+        /// Counts a request. Returns what its answer tells.
+        mutating func serve(at now: Duration) -> (left: Int, reset: Duration) {
+            let start = kind == .fixed ? window * Int((now / window).rounded(.down)) : now - window
+            counted.removeAll { kind == .fixed ? $0 < start : $0 <= start }
+            counted.append(now)
+            if counted.count > quota { refusals += 1 } else { answered += 1 }
+            let rest = kind == .fixed ? start + window - now : window
+            return (max(0, quota - counted.count), .seconds(Int64(rest.inSeconds.rounded(.up))))
+        }
+
+        /// Sends at full speed, with a number of requests in flight, until a time. Of answers that come together, the last
+        /// is the first.
         mutating func run(inFlight: Int, latency: Duration, until end: Duration) {
             var now = Duration.zero
-            var next = 0
-            // When each answer comes.
-            var answers: [(time: Duration, isRefused: Bool, left: Int, reset: Duration)] = []
-            var waiting = 0
+            var (next, waiting) = (0, 0)
+            var answers: [(time: Duration, left: Int, reset: Duration)] = []
             func send(_ turn: LimitQueue<Int>.Turn) {
                 for _ in turn.started {
                     waiting -= 1
-                    while now >= windowEnd { (windowEnd, used) = (windowEnd + window, 0) }
-                    used += 1
-                    let isRefused = used > quota
-                    if isRefused { refusals += 1 } else { answered += 1 }
-                    answers.append((now + latency, isRefused, max(0, quota - used), windowEnd - now))
+                    let (left, reset) = serve(at: now)
+                    answers.append((now + latency, left, reset))
                 }
             }
             while now < end {
@@ -121,29 +134,39 @@ import Testing
                 }
                 let turn = queue.advance(at: now)
                 send(turn)
-                let wake = turn.wakeAfter.map { now + $0 } ?? end
-                now = min(answers.first?.time ?? end, wake, end)
-                while let answer = answers.first, answer.time <= now {
-                    answers.removeFirst()
-                    send(queue.leave(host: "h", at: now))
-                    // Seconds are rounded up, as servers do.
-                    let reset = Duration.seconds(Int64((answer.reset - latency).inSeconds.rounded(.up)))
-                    let report = QuotaReport(limit: quota, remaining: answer.left, reset: reset, window: window)
+                now = min(answers.first?.time ?? end, turn.wakeAfter.map { now + $0 } ?? end, end)
+                let due = answers.prefix { $0.time <= now }
+                answers.removeFirst(due.count)
+                for answer in due.reversed() {
+                    let report = QuotaReport(
+                        limit: quota, remaining: answer.left, reset: max(.zero, answer.reset - latency), window: window)
                     send(queue.learn([report], pause: nil, of: "h", at: now))
+                    send(queue.leave(host: "h", at: now))
                 }
             }
         }
     }
 
-    @Test(arguments: [(100, 10, 1), (100, 10, 8), (1_000, 60, 32), (5, 2, 4)])
-    func quotaIsUsedButNotExceeded(quota: Int, seconds: Int, inFlight: Int) {
-        var plant = Plant(quota: quota, window: .seconds(seconds))
-        plant.run(inFlight: inFlight, latency: .milliseconds(20), until: .seconds(seconds * 10))
+    @Test(
+        arguments: [Plant.Kind.fixed, .sliding], [(100, 10, 1), (100, 10, 8), (1_000, 60, 32), (20, 2, 4), (50, 1, 8)])
+    private func quotaIsUsedButNotExceeded(_ kind: Plant.Kind, _ load: (quota: Int, seconds: Int, inFlight: Int)) {
+        var plant = Plant(kind, quota: load.quota, window: .seconds(load.seconds))
+        plant.run(inFlight: load.inFlight, latency: .milliseconds(20), until: .seconds(load.seconds * 20))
         #expect(plant.refusals == 0, "\(plant.refusals) refusals")
-        // The end of a window is told in whole seconds, and the first window has no answer at first.
-        let expected = Double(quota) * (Double(seconds * 10) / Double(seconds + 1) - 1)
-        #expect(Double(plant.answered) >= 0.9 * expected, "\(plant.answered) answers")
-        #expect(plant.answered <= quota * 10)
+        // One connection answers at most 50 requests a second.
+        let possible = min(load.quota * 20, load.seconds * 20 * 50 * load.inFlight)
+        #expect(Double(plant.answered) >= 0.9 * Double(possible), "\(plant.answered) of \(possible) answers")
+    }
+
+    /// The answer of the last request comes first, and the others tell more.
+    @Test func answersInAnotherOrderCountOnce() {
+        var quota = ToldQuota()
+        for left in [50, 51, 52, 99] {
+            quota.learn(QuotaReport(limit: 100, remaining: left, reset: .seconds(3_600)), running: 50, at: .zero)
+        }
+        #expect(quota.wait(49, at: .zero) == .zero && quota.wait(50, at: .zero) > .seconds(3_000))
+        quota.learn(QuotaReport(limit: 100, remaining: 50, reset: .seconds(3_600)), running: 1, at: .seconds(1))
+        #expect(quota.wait(0, at: .seconds(1)) < .seconds(60))
     }
 
     /// Flask-Limiter tells `X-RateLimit-Reset` as a time in whole seconds.

@@ -85,6 +85,23 @@ import Testing
         }
     }
 
+    /// A process died after the last byte and before the rename: the bytes on disk are compared all the same.
+    @Test func completeFileIsComparedBeforeItAppears() async throws {
+        for (data, kind) in [(bytes, nil), (bytes.dropLast() + [0], NetworkError.Kind.integrity)] {
+            let server = try RangeServer(bytes)
+            var journal = DownloadJournal(identity: server.url)
+            journal.validator = .entityTag("\"v1\"", modified: nil)
+            journal.total = Int64(bytes.count)
+            journal.done.insert(0..<Int64(bytes.count))
+            let digest = MessageDigest.hexadecimal(try MessageDigest.of(bytes, .sha256))
+            journal.digest = DownloadOptions.Digest(.sha256, digest)
+            try directory.write(data, to: "big.bin.part")
+            try directory.write(journal.encoded(), to: "big.bin.part.journal")
+            #expect(try await download(server)?.kind == kind)
+            #expect(directory.contents == (kind == nil ? ["big.bin"] : []))
+        }
+    }
+
     /// The file has the digest of its new version, not that of the old one.
     @Test func changedContentHasANewDigest() async throws {
         let other = content(2 << 20, seed: 1)

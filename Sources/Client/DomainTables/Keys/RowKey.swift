@@ -130,6 +130,9 @@ package struct RowKey: Sendable {
             "circuit", \.circuit, .circuit,
             "When requests to a failing host are held back, in place of the manager's circuit breaker."),
         RowKey("cache", \.cache, ValueKind.word(DomainTable.RouteSettings.CacheChoice.self), "How the cache is used."),
+        RowKey(
+            "staleAfter", \.options.staleAfter, .duration(),
+            "For `\"http\"`: after what time a stale stored response is delivered instead of waiting for the network."),
         RowKey("ttl", \.ttl, .timeToLive, "For `\"cacheElseNetwork\"`: how long a stored response may be used."),
         RowKey(
             "parameterEncoding", \.options.parameterEncoding, ValueKind.word(ParameterEncoding.self),

@@ -46,6 +46,7 @@ package struct OptionKey: Sendable {
         OptionKey("headers", \.headers),
         OptionKey("replacesGlobalHeaders", \.replacesGlobalHeaders, .response),
         OptionKey("cachePolicy", \.cachePolicy, .response),
+        OptionKey("staleAfter", \.staleAfter, .response),
         OptionKey("cachesUnsafeMethods", \.cachesUnsafeMethods),
         OptionKey("cachePartition", \.cachePartition) { $0.hasSameBytes(as: $1) },
         OptionKey("parameterEncoding", \.parameterEncoding),

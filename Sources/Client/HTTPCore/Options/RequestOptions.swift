@@ -114,6 +114,10 @@ public struct RequestOptions: Sendable, Hashable {
         public var replacesGlobalHeaders: Bool?
         /// How the cache is used. Default `nil`: the row's or the manager's policy.
         public var cachePolicy: CachePolicy?
+        /// For ``CachePolicy/http``: how long the network may take before a stale stored response is delivered in its place. The
+        /// fetch goes on and refreshes the cache. Never against `no-cache` or `must-revalidate`, and only for GET and QUERY
+        /// without `Range` and conditions. Default `nil`: the row's or the manager's, else the network is waited for.
+        public var staleAfter: Duration?
         /// Whether responses to methods other than GET and HEAD are stored and looked up too. The body is then part of the
         /// key and has to be data, a value or parameters. `PUT`, `PATCH` and `DELETE` are always sent to the server. Default
         /// `nil`: the manager's choice.

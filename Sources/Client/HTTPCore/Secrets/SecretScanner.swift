@@ -57,8 +57,11 @@ struct SecretScanner {
 
     /// The value after the colon of a line `name:value`, as STOMP, YAML and the heads of messages have it.
     private func secretLine(_ bytes: [UInt8], _ colon: Int) -> Range<Int>? {
-        guard bytes[colon] == UInt8(ascii: ":"), let start = Self.startOfWord(bytes, colon),
-            start == 0 || bytes[start - 1] == 0x0A,
+        guard bytes[colon] == UInt8(ascii: ":"), var lineStart = Self.startOfWord(bytes, colon) else { return nil }
+        let start = lineStart
+        // In YAML, a line may be indented, and an element of a list.
+        while lineStart > 0, start - lineStart < 64, " \t-".utf8.contains(bytes[lineStart - 1]) { lineStart -= 1 }
+        guard lineStart == 0 || bytes[lineStart - 1] == 0x0A,
             secrets.contains(member: String(decoding: bytes[start..<colon], as: UTF8.self))
         else { return nil }
         let rest = bytes[(colon + 1)...]

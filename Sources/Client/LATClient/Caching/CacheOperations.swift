@@ -37,6 +37,8 @@ struct CacheOperations: Sendable {
     let maxBodySize: Int64
     /// Whether a stale response may replace any network failure (RFC 9111 §4.2.4).
     let servesStaleWhenDisconnected: Bool
+    /// After what time a stale response replaces a slow one.
+    let staleAfter: Duration?
     /// Whether the cache is shared by several users.
     let mode: CacheMode
     let flights = FlightTable()

@@ -385,7 +385,7 @@ final class Flight: Sendable {
     fileprivate let key: String
     /// Settled when the transfer starts, or when the flight ends before that.
     fileprivate let start = Outcome<Void>()
-    fileprivate let ending = Outcome<FlightTable.Ending>()
+    let ending = Outcome<FlightTable.Ending>()
 
     /// Watches the leader until the start.
     fileprivate let watch = Mutex<CallWait?>(nil)

@@ -93,10 +93,17 @@ extension HTTPCacheStage {
     }
 
     /// Refreshes a stored response in the background (RFC 5861 §3), once for all concurrent requests.
-    func refresh(
+    ///
+    /// - Returns: The flight that fetches it; `nil` if there is none.
+    @discardableResult func refresh(
         _ entry: CacheEntry, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
-    ) {
-        guard case .lead(let flight) = operations.flights.join(ticket.flight, since: nil) else { return }
+    ) -> Flight? {
+        let flight: Flight
+        switch operations.flights.join(ticket.flight, since: nil) {
+        case .lead(let new): flight = new
+        case .follow(let running): return running
+        case .alone, .lookAgain: return nil
+        }
         // Request the whole response, without the caller's range and conditions.
         var request = request
         request.method = request.method == .head ? .get : request.method
@@ -111,7 +118,34 @@ extension HTTPCacheStage {
         let chain = chain.on(Call(request, details: chain.call.details))
         operations.flights.starts(flight, with: chain.call)
         Task { operations.flights.end(flight, await refresh(entry, ticket, chain)) }
+        return flight
     }
+
+    /// The stale response that ``RequestOptions/Values/staleAfter`` allows when the network is slow, or the refreshed one when it
+    /// is not. The fetch is a refresh, which goes on after the call.
+    ///
+    /// - Returns: `nil` if the request has to be sent by this call.
+    func staleIfSlow(
+        _ forward: CacheStrategy.Forward, _ request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
+    ) async throws -> HTTPResponse? {
+        guard let limit = request.staleAfter ?? operations.staleAfter, let entry = forward.candidate,
+            request.method == .get || request.method == .query,
+            CacheStrategy.mayStandIn(entry, for: request, at: operations.storage.now(), atAnyAge: true, ticket.mode),
+            let flight = refresh(entry, request, ticket, chain)
+        else { return nil }
+        do {
+            _ = try await operations.limits.run(within: limit, for: chain.call, late: { IsLate() }) {
+                try await flight.ending.value()
+            }
+        } catch is IsLate {
+            let stale = try await standIn(forward, request, ticket.mode, chain, atAnyAge: true, isRefreshed: true)
+            if let stale { operations.storage.ledger.counters.countLookup(stale.source) }
+            return stale
+        }
+        return try await answer(to: request, ticket, chain)
+    }
+
+    private struct IsLate: Error {}
 
     /// Refreshes an entry with the request of the chain's call.
     private func refresh(

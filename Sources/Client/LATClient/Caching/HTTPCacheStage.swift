@@ -67,6 +67,7 @@ struct HTTPCacheStage: Stage {
                     forward = CacheStrategy.Forward(request: request, miss)
                 }
             case .forward(let decided):
+                if let response = try await staleIfSlow(decided, request, ticket, chain) { return response }
                 forward = decided
             }
             let fetched = try await operations.fetchOnce(request, ticket, chain.call, &options, since: ended) {
@@ -103,7 +104,7 @@ struct HTTPCacheStage: Stage {
     // MARK: Answers
 
     /// The stored response, if a new look-up finds a usable one.
-    private func answer(
+    func answer(
         to request: HTTPRequest, _ ticket: CacheOperations.Ticket, _ chain: Chain
     ) async throws -> HTTPResponse? {
         guard case .answer(let answer) = strategy(for: request, ticket, await operations.entries(ticket)),
@@ -156,22 +157,20 @@ struct HTTPCacheStage: Stage {
 
     /// A stale response to replace an error; `nil` if that is not allowed, if its body is gone, or if the call's envelope or
     /// judge rejects it.
-    private func standIn(
+    func standIn(
         _ forward: CacheStrategy.Forward, _ request: HTTPRequest, _ mode: CacheMode, _ chain: Chain,
-        isDisconnected: Bool = false
+        atAnyAge: Bool = false, isRefreshed: Bool = false
     ) async throws -> HTTPResponse? {
         let now = operations.storage.now()
         guard let entry = forward.candidate,
-            CacheStrategy.mayStandIn(
-                entry, for: request, at: now,
-                atAnyAge: isDisconnected && operations.servesStaleWhenDisconnected, mode)
+            CacheStrategy.mayStandIn(entry, for: request, at: now, atAnyAge: atAnyAge, mode)
         else { return nil }
         let control = CacheControl(entry.headers)
         let age = Freshness(of: entry, control: control, at: now).age
         var answer = CacheStrategy.Answer(entry: entry, control, age: age)
         answer.isStale = true
         guard case .usable(let response) = try await stored(answer, to: request, mode, chain.call) else { return nil }
-        note(.answersStale(isRefreshed: false), chain)
+        note(.answersStale(isRefreshed: isRefreshed), chain)
         return response
     }
 
@@ -192,7 +191,8 @@ struct HTTPCacheStage: Stage {
         do {
             response = try await chain.proceed(forward.request)
         } catch let error as NetworkError where CacheOperations.isNetworkFailure(error) {
-            guard var stale = try await standIn(forward, request, ticket.mode, chain, isDisconnected: true) else {
+            let atAnyAge = operations.servesStaleWhenDisconnected
+            guard var stale = try await standIn(forward, request, ticket.mode, chain, atAnyAge: atAnyAge) else {
                 throw error
             }
             // Other addresses or attempts may still succeed. If all fail, this response is used.

@@ -164,6 +164,9 @@ extension CentralRequestManager {
         /// Whether ``CachePolicy/http`` uses a stale response whenever the network fails, and not only as long as the server's
         /// `stale-if-error` allows; never against `must-revalidate` or `no-cache` (RFC 9111 §4.2.4). Default `false`.
         public var servesStaleWhenDisconnected = false
+        /// How long the network may take before ``CachePolicy/http`` delivers a stale stored response, as
+        /// ``RequestOptions/Values/staleAfter`` says. Default `nil`: the network is waited for.
+        public var staleAfter: Duration?
         /// Called when the cache's store fails, once for each kind of operation; requests continue without it. Default `nil`: a
         /// line on standard error.
         public var cacheObserver: CacheObserver?

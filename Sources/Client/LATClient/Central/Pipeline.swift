@@ -62,7 +62,8 @@ final class Pipeline: Sendable {
                 [certificate, sign.signer(for: request).map { "signer \($0.identity)" }].compactMap(\.self)
             },
             unixSocketPath: configuration.engine.unixSocketPath, maxBodySize: configuration.engine.maxBodySize,
-            servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected, mode: configuration.cacheMode)
+            servesStaleWhenDisconnected: configuration.servesStaleWhenDisconnected,
+            staleAfter: configuration.staleAfter, mode: configuration.cacheMode)
         let cache = CacheStage(operations: cacheOperations)
         let httpCache = HTTPCacheStage(operations: cacheOperations)
         limit = LimitStage(

@@ -29,7 +29,7 @@ final class LimitGate: Sendable {
         if let turn { perform(turn) }
     }
 
-    /// Records what the host of a response tells of its limits, if the limits follow it.
+    /// Records what the host of a response tells of its limits, if the limits follow it. Called before the response leaves.
     ///
     /// - Parameter date: the time in seconds since 1970.
     func learn(from response: HTTPResponse, _ host: String, date: Int64) {
@@ -39,6 +39,17 @@ final class LimitGate: Sendable {
         let reports = QuotaFields.reports(response.headers, date: date)
         guard pause != nil || !reports.isEmpty else { return }
         perform(state.withLock { $0.queue.learn(reports, pause: pause, of: host, at: clock.now()) })
+    }
+
+    /// Waits while the host asks for a pause, before the call holds any slot.
+    func waitForHost(_ call: Call, _ host: String) async throws {
+        while true {
+            let pause = state.withLock { $0.queue.pause(of: host, at: clock.now()) }
+            guard pause > .zero else { return }
+            call.watch?.record(.waiting(.limits))
+            try await clock.wait(pause, for: call)
+            call.watch?.record(.waited(.limits))
+        }
     }
 
     /// The rate that the host tells, for the limits of all processes.

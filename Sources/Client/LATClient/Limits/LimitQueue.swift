@@ -38,7 +38,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         func wait(at now: Duration) -> Duration {
             var wait = bucket?.wait(at: now) ?? .zero
             if let pausedUntil { wait = max(wait, pausedUntil - now) }
-            for quota in quotas.values { wait = max(wait, quota.wait(at: now)) }
+            for quota in quotas.values { wait = max(wait, quota.wait(running, at: now)) }
             return wait
         }
 
@@ -68,6 +68,8 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     private var hostsWithWaiters: Set<String> = []
     private(set) var running = 0
     private var order: UInt64 = 0
+    /// Hosts that say nothing any more are forgotten when there are at least this many.
+    private var roomFrom = 1_024
 
     init(_ limits: RequestLimits, at now: Duration) {
         self.limits = limits
@@ -118,7 +120,7 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         return advance(at: now)
     }
 
-    /// Records what a host tells of its limits, once the response that tells it has left.
+    /// Records what a host tells of its limits, before the response that tells it leaves.
     mutating func learn(_ reports: [QuotaReport], pause: Duration?, of host: String, at now: Duration) -> Turn {
         guard limits.followsServer, let running = hosts[host]?.running else { return advance(at: now) }
         for report in reports {
@@ -128,8 +130,15 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
         if let quotas = hosts[host]?.quotas, quotas.count > 16 {
             hosts[host]?.quotas = quotas.filter { name, _ in reports.contains { $0.name == name } }
         }
-        if let pause { hosts[host]?.pausedUntil = now + pause }
+        if let pause { hosts[host]?.pausedUntil = max(hosts[host]?.pausedUntil ?? .zero, now + pause) }
         return advance(at: now)
+    }
+
+    /// The time for which a host takes no request at all.
+    func pause(of host: String, at now: Duration) -> Duration {
+        guard limits.followsServer, let host = hosts[host] else { return .zero }
+        let pauses = host.quotas.values.map { $0.pause(at: now) } + [(host.pausedUntil ?? now) - now]
+        return pauses.reduce(.zero, max)
     }
 
     /// The strictest of the host's policies that say how many requests a whole window allows.
@@ -211,8 +220,11 @@ struct LimitQueue<ID: Hashable & Sendable>: Sendable {
     }
 
     private mutating func add(_ name: String, at now: Duration) {
-        if hosts.count >= 1_024 {
+        if hosts.count >= roomFrom {
             hosts = hosts.filter { !$0.value.isForgettable(at: now) }
+            // What idle hosts told is worth less than the memory of very many.
+            if hosts.count >= 16_384 { hosts = hosts.filter { $0.value.running > 0 || !$0.value.waiting.isEmpty } }
+            roomFrom = max(1_024, 2 * hosts.count)
         }
         hosts[name] = Host(bucket: limits.ratePerHost?.bucket(at: now))
     }

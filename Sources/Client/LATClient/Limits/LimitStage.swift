@@ -84,6 +84,7 @@ final class LimitStage: Stage {
         {
             throw Self.isOpen(circuit, pause, request)
         }
+        for gate in gates { try await gate.waitForHost(call, host) }
         // The shared limits come first: when they become unavailable, the calls that wait there go on to the local ones.
         var leave: (@Sendable (_ isUnused: Bool) -> Void)?
         if let shared {
@@ -101,11 +102,11 @@ final class LimitStage: Stage {
             add("manager", self.limits, gate)
             if !limits.isEmpty { leave = try await shared.enter(LimitedCall(call: call), limits, host: host) }
         }
-        let response = try await LimitGate.pass(gates, call, host, leave) {
-            try await unlessOpen(circuit, request, chain)
+        return try await LimitGate.pass(gates, call, host, leave) {
+            let response = try await unlessOpen(circuit, request, chain)
+            for gate in gates { gate.learn(from: response, host, date: Int64(Date().timeIntervalSince1970)) }
+            return response
         }
-        for gate in gates { gate.learn(from: response, host, date: Int64(Date().timeIntervalSince1970)) }
-        return response
     }
 
     // MARK: Rows

@@ -32,44 +32,45 @@ enum QuotaFields {
     static func reports(_ headers: HTTPHeaders, date: Int64) -> [QuotaReport] {
         if headers.contains("RateLimit") {
             let value = headers[values: "RateLimit"].joined(separator: ", ")
-            let policies = policies(headers[values: "RateLimit-Policy"].joined(separator: ", "))
-            let reports = items(value, policies)
+            let reports = items(value, policies(headers[values: "RateLimit-Policy"].joined(separator: ", ")))
             if !reports.isEmpty { return reports }
             if let report = members(value) { return [report] }
         }
-        let now = headers["Date"].flatMap { HTTPDate.parse($0) }.map { Int64($0.timeIntervalSince1970) } ?? date
-        for (prefix, suffix) in [
-            ("RateLimit", ""), ("X-RateLimit", ""), ("X-Rate-Limit", ""), ("X-RateLimit", "-Requests"),
-        ] {
-            guard let remaining = headers["\(prefix)-Remaining\(suffix)"].flatMap(count),
-                let reset = headers["\(prefix)-Reset\(suffix)"].flatMap({ wait($0, now) })
-            else { continue }
-            return [
-                QuotaReport(
-                    limit: headers["\(prefix)-Limit\(suffix)"].flatMap(count), remaining: remaining, reset: reset)
-            ]
+        guard let form = forms.first(where: { headers.contains($0.remaining) && headers.contains($0.reset) }) else {
+            return []
         }
-        return []
+        let now = headers["Date"].flatMap { HTTPDate.parse($0) }.map { Int64($0.timeIntervalSince1970) } ?? date
+        guard let remaining = headers[form.remaining].flatMap(count),
+            let reset = headers[form.reset].flatMap({ wait($0, now) })
+        else { return [] }
+        return [QuotaReport(limit: headers[form.limit].flatMap(count), remaining: remaining, reset: reset)]
     }
+
+    private static let forms: [(limit: String, remaining: String, reset: String)] = [
+        ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"),
+        ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
+        ("X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"),
+        ("X-RateLimit-Limit-Requests", "X-RateLimit-Remaining-Requests", "X-RateLimit-Reset-Requests"),
+    ]
 
     // MARK: The draft
 
-    private typealias Policy = (limit: Int, window: Duration?)
+    /// A quota may count bytes or connections, too.
+    private typealias Policy = (limit: Int?, window: Duration?, countsRequests: Bool)
 
     private static func policies(_ value: String) -> [String: Policy] {
         var policies: [String: Policy] = [:]
         for item in (StructuredField.list(value) ?? []).prefix(most) {
-            guard case .string(let name)? = item.value, case .integer(let limit)? = item.parameters["q"],
-                isOfRequests(item), let limit = Int(exactly: limit), counts.contains(limit)
-            else { continue }
-            policies[name] = (limit, duration(item.parameters["w"]))
+            guard case .string(let name)? = item.value else { continue }
+            var limit: Int?
+            if case .integer(let number)? = item.parameters["q"] { limit = Int(exactly: number) }
+            let unit = item.parameters["qu"] ?? .string("requests")
+            policies[name] = (
+                limit.flatMap { counts.contains($0) ? $0 : nil }, duration(item.parameters["w"]),
+                unit == .string("requests")
+            )
         }
         return policies
-    }
-
-    /// A quota may count bytes or connections.
-    private static func isOfRequests(_ item: StructuredField.Member) -> Bool {
-        (item.parameters["qu"] ?? .string("requests")) == .string("requests")
     }
 
     private static func items(_ value: String, _ policies: [String: Policy]) -> [QuotaReport] {
@@ -78,7 +79,9 @@ enum QuotaFields {
                 let remaining = Int(exactly: left), counts.contains(remaining)
             else { return nil }
             let policy = policies[name]
-            guard let reset = duration(item.parameters["t"]) ?? policy?.window else { return nil }
+            guard policy?.countsRequests != false, let reset = duration(item.parameters["t"]) ?? policy?.window else {
+                return nil
+            }
             return QuotaReport(
                 name: name, limit: policy?.limit, remaining: remaining, reset: reset, window: policy?.window)
         }
@@ -122,53 +125,68 @@ enum QuotaFields {
     private static func bounded(_ time: Duration) -> Duration? { .zero <= time && time <= longest ? time : nil }
 }
 
-/// The quota of a host as its responses tell it. What remains is spread over the rest of the window, with bursts of a tenth of
-/// it. A pure value: its methods receive the time.
+/// The quota of a host as its responses tell it. A pure value: its methods receive the time.
+///
+/// The server has counted at least the requests that the lowest report tells of; those without an answer may come on top. So the
+/// lowest report less the requests in flight is never more than what is left. It is spread over the rest of the window, with
+/// bursts of a tenth of it, and hardly slower than the whole quota over the whole window: a sliding window has what is left
+/// again all the time.
 struct ToldQuota: Sendable {
-    private var remaining = Int.max
     private(set) var limit: Int?
     private(set) var window: Duration?
+    /// The lowest report of this window; `nil` if nothing is known of it.
+    private var lowest: Int?
     private var end: Duration = .zero
     private var bucket: TokenBucket?
 
-    /// The time until a request may be sent.
-    func wait(at now: Duration) -> Duration {
-        guard now < end else { return .zero }
-        return remaining > 0 ? bucket?.wait(at: now) ?? .zero : end - now
+    /// The time until a request may be sent. With requests in flight, an answer may come first.
+    ///
+    /// - Parameter running: the number of requests without an answer.
+    func wait(_ running: Int, at now: Duration) -> Duration {
+        guard let left = left(at: now), now < end else { return .zero }
+        return left > running ? bucket?.wait(at: now) ?? .zero : end - now
     }
+
+    /// The time for which nothing is left.
+    func pause(at now: Duration) -> Duration { now < end && lowest == 0 ? end - now : .zero }
+
+    private func left(at now: Duration) -> Int? { now < end ? lowest : limit }
 
     /// Whether it says nothing any more.
     func isOver(at now: Duration) -> Bool { now >= end }
 
+    /// Records a request that is sent.
     mutating func take(at now: Duration) {
-        if now >= end {
-            guard let limit, let window, window > .zero else { return }
-            begin(limit, for: window, at: now)
-        }
-        if remaining < .max { remaining -= 1 }
+        if now >= end, let limit, let window, window > .zero { begin(limit, running: 0, for: window, at: now) }
         _ = bucket?.take(at: now)
     }
 
-    mutating func giveBack(at now: Duration) {
-        if remaining < .max { remaining += 1 }
-        bucket?.deposit(1, at: now)
-    }
+    mutating func giveBack(at now: Duration) { bucket?.deposit(1, at: now) }
 
-    /// - Parameter running: the number of other requests that the server may not have counted yet.
+    /// Records what an answer tells.
+    ///
+    /// - Parameter running: the number of requests without an answer, with the one whose answer this is.
     mutating func learn(_ report: QuotaReport, running: Int, at now: Duration) {
-        let left = max(0, report.remaining - running)
-        let isSameWindow = now < end && now + report.reset <= end + .seconds(1)
         limit = report.limit ?? limit
         window = report.window ?? max(window ?? .zero, report.reset)
-        // The responses of one window may arrive in another order.
-        begin(isSameWindow ? min(remaining, left) : left, for: report.reset, at: now)
+        // Servers round to whole seconds. The answers of one window may arrive in another order; alone, an answer is exact.
+        let slack = min(.seconds(1), (window ?? .zero) / 4)
+        if now < end, now + report.reset <= end + slack, running > 1, let lowest {
+            begin(min(lowest, report.remaining), running: running, for: end - now, at: now)
+        } else {
+            begin(report.remaining, running: running, for: report.reset, at: now)
+        }
     }
 
-    private mutating func begin(_ count: Int, for time: Duration, at now: Duration) {
-        remaining = count
+    private mutating func begin(_ count: Int, running: Int, for time: Duration, at now: Duration) {
+        lowest = count
         end = now + time
-        bucket = TokenBucket(
-            perSecond: Double(count) / max(0.001, time.inSeconds), capacity: Double(max(1, count / 10)), after: bucket,
-            at: now)
+        let left = Double(max(0, count - running))
+        var rate = left / max(0.001, time.inSeconds)
+        if let limit, let window, window > .zero {
+            let even = Double(limit) / window.inSeconds
+            rate = min(max(rate, 0.95 * even), 4 * even)
+        }
+        bucket = TokenBucket(perSecond: rate, capacity: max(1, left / 10), after: bucket, at: now)
     }
 }

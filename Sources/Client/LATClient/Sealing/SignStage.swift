@@ -42,7 +42,7 @@ struct SignStage: Stage {
         } catch let error as NetworkError {
             throw error.attaching(request)
         } catch {
-            guard !(error is CancellationError) else { throw error }
+            guard !(error is CancellationError), signer != nil else { throw error }
             throw NetworkError(
                 .provider, message: "the signer threw: \(error); this attempt was not sent", request: request,
                 underlying: error)
@@ -88,6 +88,6 @@ struct SignStage: Stage {
     }
 
     private static func failure(_ path: String) -> NetworkError {
-        NetworkError(.requestBody, message: "the file \"\(path)\" cannot be signed: \(SystemError().text)")
+        NetworkError(.requestBody, message: "the file \"\(path)\" cannot be read for its digest: \(SystemError().text)")
     }
 }

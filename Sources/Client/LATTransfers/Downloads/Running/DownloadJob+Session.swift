@@ -180,7 +180,7 @@ extension DownloadJob {
         let (total, done, isResumable, isTooMuch) = state.withLock { state in
             state.plan.begin(worker, answer)
             if answer.invalidatesReceived { (state.resumed, state.announced) = (0, nil) }
-            state.announced = state.announced ?? order.digest(announcedBy: response)
+            state.announced = state.announced ?? order.digest(announcedBy: response, isPart: answer.isPart)
             var head = response
             head.body = .empty
             state.response = head
@@ -189,8 +189,7 @@ extension DownloadJob {
             )
         }
         if isTooMuch { throw StartsOver(reason: .changed) }
-        // The transport compares a whole response with its digest.
-        if answer.isPart, let announced = state.withLock(\.announced) {
+        if let announced = state.withLock(\.announced) {
             digest.withLock { if $0 == nil { $0 = DigestFollower(announced.algorithm.function) } }
         }
         try checkSpace(total, done)
@@ -221,7 +220,6 @@ extension DownloadJob {
     private func receive(_ worker: Int, _ response: HTTPResponse, _ backoff: inout Backoff) async throws {
         var chunks = response.body.makeAsyncIterator()
         var fresh: Int64 = 0
-        var left = response.headers["Content-Length"].flatMap { Int64($0) } ?? 0
         while true {
             await control.holdWhilePaused()
             try Task.checkCancellation()
@@ -238,14 +236,7 @@ extension DownloadJob {
                 try await checkpoints?.note(Int64(claim.count), total: total)
             }
             report(chunk.count)
-            left -= Int64(chunk.count)
-            if claim.isLast {
-                // The transport compares the body with its digest at its end.
-                if left == 0, DownloadOrder.digestFields.contains(where: { response.headers.contains($0) }) {
-                    _ = try await chunks.next()
-                }
-                break
-            }
+            if claim.isLast { break }
         }
         try Task.checkCancellation()
         let missing = state.withLock { $0.plan.end(worker) }

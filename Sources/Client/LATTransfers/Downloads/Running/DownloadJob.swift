@@ -48,7 +48,7 @@ final class DownloadJob: Sendable {
         if order.options.resumesEarlierRun, let journal = Self.journal(of: order, target, file) {
             state.plan.resume(from: journal)
             state.fileName = journal.fileName
-            state.announced = journal.digest
+            if order.checksAnnouncedDigest { state.announced = journal.digest }
             state.resumed = state.plan.done.count
         } else {
             AtomicFile.remove(target.journal)
@@ -239,18 +239,22 @@ final class DownloadJob: Sendable {
     }
 
     private func checkDigest(_ total: Int64) throws -> String? {
-        let announced = digest.withLock { $0 == nil } ? nil : state.withLock(\.announced)
-        guard let expected = order.options.digest ?? announced else { return nil }
+        guard let expected = order.options.digest ?? state.withLock(\.announced) else { return nil }
+        // A download that an earlier run had completed got no response.
+        digest.withLock { if $0 == nil { $0 = DigestFollower(expected.algorithm.function) } }
         let found = try digest.withLock { follower throws(NetworkError) -> String? in
             try follower?.catchUp(to: total, in: file)
             return try follower?.finish()
         }
         guard let found, found == expected.hexadecimal.lowercased() else {
-            let source = order.options.digest == nil ? " (Repr-Digest of the response)" : ""
+            let next =
+                order.options.digest == nil
+                ? ", which the Repr-Digest of its response announces; set digests.checks = false if the server is wrong. The"
+                : "; the"
             throw NetworkError(
                 .integrity,
                 message: "the \(expected.algorithm.rawValue) of the content is \(found ?? "unknown") instead of "
-                    + "\(expected.hexadecimal.lowercased())\(source); the file was not saved, and its bytes were removed",
+                    + "\(expected.hexadecimal.lowercased())\(next) file was not saved, and its bytes were removed",
                 request: order.request, response: state.withLock(\.response))
         }
         return found

@@ -42,20 +42,22 @@ struct DownloadOrder: Sendable {
         }
     }
 
-    /// The fields that have, or announce, a digest (RFC 9530).
-    static let digestFields = ["Repr-Digest", "Content-Digest", "Trailer"]
+    /// Whether the file is compared with the digest that its response announces.
+    var checksAnnouncedDigest: Bool { options.digest == nil && request.digests.checks != false }
 
-    /// The digest of the whole content that a response announces. A coded response announces that of the coded content,
-    /// which is what is saved.
-    func digest(announcedBy response: HTTPResponse) -> DownloadOptions.Digest? {
-        guard options.digest == nil, request.digests.checks != false else { return nil }
-        let digests = RequestOptions.Digests.digests(in: response.headers[values: Self.digestFields[0]])
-        let known: [(RequestOptions.Digests.Algorithm, DownloadOptions.Digest.Algorithm)] = [
-            (.sha256, .sha256), (.sha512, .sha512),
-        ]
-        return known.lazy.compactMap { name, function in
-            digests[name].map { DownloadOptions.Digest(function, MessageDigest.hexadecimal($0)) }
-        }.first { (try? $0.check()) != nil }
+    /// The digest of the whole content that a response announces (RFC 9530): `Repr-Digest`, or the `Content-Digest` of a whole
+    /// response. A coded response announces that of the coded content, which is what is saved.
+    func digest(announcedBy response: HTTPResponse, isPart: Bool) -> DownloadOptions.Digest? {
+        guard checksAnnouncedDigest else { return nil }
+        for name in isPart ? ["Repr-Digest"] : ["Repr-Digest", "Content-Digest"] {
+            let digests = RequestOptions.Digests.digests(in: response.headers[values: name])
+            let known = [(digests[.sha256], DownloadOptions.Digest.Algorithm.sha256), (digests[.sha512], .sha512)]
+            for case (let bytes?, let function) in known {
+                let digest = DownloadOptions.Digest(function, MessageDigest.hexadecimal(bytes))
+                if (try? digest.check()) != nil { return digest }
+            }
+        }
+        return nil
     }
 
     func request(for ask: ContentRequest, url: String) -> HTTPRequest {
