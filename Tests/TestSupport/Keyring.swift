@@ -27,11 +27,19 @@ package final class Keyring: Sendable {
         self.folder = folder
         let variables = ["HOME=\(folder)", "XDG_DATA_HOME=\(folder)/data", "XDG_RUNTIME_DIR=\(folder)"]
         unlink("\(folder)/bus")
+        // That of the system would start another, locked keyring.
+        let configuration = """
+            <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+              "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+            <busconfig>
+              <type>session</type>
+              <listen>\(Self.address(folder))</listen>
+              <policy context="default"><allow send_destination="*"/><allow eavesdrop="true"/><allow own="*"/></policy>
+            </busconfig>
+            """
+        try Data(configuration.utf8).write(to: URL(filePath: "\(folder)/bus.conf"))
         bus = try ChildProcess(
-            "env",
-            variables + [
-                "dbus-daemon", "--session", "--nofork", "--print-address", "--address=\(Self.address(folder))",
-            ])
+            "env", variables + ["dbus-daemon", "--config-file=\(folder)/bus.conf", "--nofork", "--print-address"])
         try await bus.awaitOutput("an address") { $0.contains("guid=") ? true : nil }
         let password = "\(folder)/password"
         try Data("known".utf8).write(to: URL(filePath: password))

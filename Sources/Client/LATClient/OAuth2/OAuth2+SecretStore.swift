@@ -213,7 +213,7 @@ private final class SecretLibrary: @unchecked Sendable {
             let text = found.load(fromByteOffset: 8, as: UnsafeMutablePointer<CChar>?.self)
             throw Failure(text: text.map { String(cString: $0) } ?? "unknown error")
         }
-        // 2 is the bus of the session. GLib ends a process whose bus goes away, unless it is told not to.
+        // 2 is the bus of the session. With a main loop, GLib ends the process when it goes away, unless it is told not to.
         let bus = openBus(2, cancellation.pointer, &problem)
         try check()
         if let bus { setExitsOnClose(bus, 0) }
